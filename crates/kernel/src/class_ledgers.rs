@@ -1,0 +1,73 @@
+//! [`ClassLedgers`]: a ledger for each class of users with the same privacy requirement.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::epsilon::Epsilon;
+use crate::ledger::{Ledger, Refusal};
+use crate::permit::Permit;
+
+/// A [`Ledger`] for each requirement class: users of a class share a budget and a window length, and everything
+/// spent on one member is spent on all.
+///
+/// ```
+/// use tidegate_kernel::{ClassLedgers, Ledger, Window};
+///
+/// let mut ledgers = ClassLedgers::default();
+/// ledgers.register(1, Ledger::new("0.2".parse()?, Window::EVENT));
+/// ledgers.register(2, Ledger::new("1".parse()?, Window::EVENT));
+/// let permits = ledgers.spend_all(0, &[(1, "0.2".parse()?), (2, "0.6".parse()?)])?;
+/// assert_eq!(permits.len(), 2);
+/// assert_eq!(ledgers.remaining(1, 0), None);
+/// assert_eq!(ledgers.remaining(2, 0), Some("0.4".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ClassLedgers(BTreeMap<u32, Ledger>);
+
+impl ClassLedgers {
+    /// Adds a class. A class that exists already keeps its ledger, and `false` is returned: a registration can never
+    /// give back what was spent.
+    pub fn register(&mut self, class: u32, ledger: Ledger) -> bool {
+        let before = self.0.len();
+        self.0.entry(class).or_insert(ledger);
+        self.0.len() > before
+    }
+
+    /// The ledger of a class.
+    pub fn get(&self, class: u32) -> Option<&Ledger> {
+        self.0.get(&class)
+    }
+
+    /// The registered classes and their ledgers, in order of class.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, &Ledger)> + '_ {
+        self.0.iter().map(|(class, ledger)| (*class, ledger))
+    }
+
+    /// The most that the class could spend at `timestamp` now, as [`Ledger::remaining`]; nothing for an unknown class.
+    pub fn remaining(&self, class: u32, timestamp: u64) -> Option<Epsilon> {
+        self.get(class)?.remaining(timestamp)
+    }
+
+    /// Spends from the ledger of one class, as [`Ledger::spend`].
+    pub fn spend(&mut self, class: u32, timestamp: u64, amount: Epsilon) -> Result<Permit, Refusal> {
+        self.0.get_mut(&class).ok_or(Refusal::UnknownClass { class })?.spend(timestamp, amount)
+    }
+
+    /// Spends from several classes at one timestamp: all of the amounts or, if any is refused, none. A class may be
+    /// named more than once; its amounts add up. The permits come in the order of the amounts.
+    pub fn spend_all(&mut self, timestamp: u64, amounts: &[(u32, Epsilon)]) -> Result<Vec<Permit>, Refusal> {
+        let mut sums: BTreeMap<u32, Epsilon> = BTreeMap::new();
+        for &(class, amount) in amounts {
+            let ledger = self.get(class).ok_or(Refusal::UnknownClass { class })?;
+            let earlier = sums.get(&class).copied();
+            let refusal = Refusal::Overspend { timestamp, asked: amount, remaining: ledger.remaining(timestamp) };
+            let sum = earlier.map_or(Some(amount), |earlier| earlier.checked_add(amount)).ok_or(refusal)?;
+            ledger.check(timestamp, sum)?;
+            sums.insert(class, sum);
+        }
+        amounts.iter().map(|&(class, amount)| self.spend(class, timestamp, amount)).collect()
+    }
+}

@@ -1,0 +1,297 @@
+//! [`Epsilon`]: an exact amount of privacy budget.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::interval::Interval;
+
+/// An exact, strictly positive amount of privacy budget, counted in units of 10⁻⁹.
+///
+/// Being an integer, it adds and compares without error. A real number that falls between two units is rounded in
+/// the direction that can only protect more: a *budget* down, a *spend* up. "No budget" is not an `Epsilon`; where
+/// it can occur the type is `Option<Epsilon>`.
+///
+/// ```
+/// use tidegate_kernel::Epsilon;
+///
+/// let budget: Epsilon = "0.3".parse()?;
+/// let thrice = "0.1".parse::<Epsilon>()?.checked_mul(3);
+/// assert_eq!(thrice, Some(budget)); // in floating point, 0.1 + 0.1 + 0.1 > 0.3
+/// assert_eq!(budget.divided_by(7).map(|share| share.to_string()), Some("0.042857142".to_owned()));
+/// # Ok::<(), tidegate_kernel::EpsilonError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epsilon(NonZeroU64);
+
+/// How many units make an epsilon of one.
+pub const UNITS_PER_EPSILON: u64 = 1_000_000_000;
+
+const FRACTION_DIGITS: usize = 9;
+
+/// Why a number is not an [`Epsilon`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EpsilonError {
+    /// The text is not a plain decimal number.
+    #[error("epsilon {given:?} is not a plain decimal number; write it like 0.5")]
+    NotANumber {
+        /// What was given.
+        given: String,
+    },
+    /// NaN or an infinity.
+    #[error("epsilon must be finite, but {given} was given")]
+    NotFinite {
+        /// What was given.
+        given: String,
+    },
+    /// Zero, a negative number, or a number that rounds to zero units.
+    #[error("epsilon must be at least {}, but {given} was given", Epsilon::MIN)]
+    TooSmall {
+        /// What was given.
+        given: String,
+    },
+    /// More than [`Epsilon::MAX`].
+    #[error("epsilon must be at most {}, but {given} was given", Epsilon::MAX)]
+    TooLarge {
+        /// What was given.
+        given: String,
+    },
+    /// More decimals than a unit can hold, where no direction of rounding was chosen.
+    #[error("epsilon {given} has more than nine decimals; round it down for a budget or up for a spend")]
+    TooPrecise {
+        /// What was given.
+        given: String,
+    },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rounding {
+    Down,
+    Up,
+    Refuse,
+}
+
+impl Epsilon {
+    /// The smallest amount: one unit, 10⁻⁹.
+    pub const MIN: Self = Self(NonZeroU64::MIN);
+
+    /// The largest amount: 1000. Far beyond any protection, it exists so that sums can be checked.
+    pub const MAX: Self = Self::whole::<1_000>();
+
+    /// A whole number, for constants.
+    pub(crate) const fn whole<const NUMBER: u64>() -> Self {
+        const { assert!(0 < NUMBER && NUMBER <= 1_000) };
+        match NonZeroU64::new(NUMBER * UNITS_PER_EPSILON) {
+            Some(units) => Self(units),
+            None => Self::MIN, // not reached: the number was just checked
+        }
+    }
+
+    /// An amount of so many units of 10⁻⁹.
+    pub fn from_units(units: u64) -> Result<Self, EpsilonError> {
+        Self::from_wide(u128::from(units), || format!("{units} units"))
+    }
+
+    fn from_wide(units: u128, given: impl Fn() -> String) -> Result<Self, EpsilonError> {
+        match u64::try_from(units).ok().map(NonZeroU64::new) {
+            Some(None) => Err(EpsilonError::TooSmall { given: given() }),
+            Some(Some(units)) if units <= Self::MAX.0 => Ok(Self(units)),
+            _ => Err(EpsilonError::TooLarge { given: given() }),
+        }
+    }
+
+    /// A budget: `amount` rounded **down** to a whole unit.
+    ///
+    /// The number meant is the shortest decimal that names the float, so `budget(0.1)` is exactly 0.1.
+    pub fn budget(amount: f64) -> Result<Self, EpsilonError> {
+        Self::parse(&amount.to_string(), Rounding::Down)
+    }
+
+    /// A spend: `amount` rounded **up** to a whole unit. The float is read as in [`Epsilon::budget`].
+    pub fn spend(amount: f64) -> Result<Self, EpsilonError> {
+        Self::parse(&amount.to_string(), Rounding::Up)
+    }
+
+    /// Parses a decimal of any precision as a budget, rounding **down**.
+    pub fn parse_budget(text: &str) -> Result<Self, EpsilonError> {
+        Self::parse(text, Rounding::Down)
+    }
+
+    /// Parses a decimal of any precision as a spend, rounding **up**.
+    pub fn parse_spend(text: &str) -> Result<Self, EpsilonError> {
+        Self::parse(text, Rounding::Up)
+    }
+
+    fn parse(text: &str, rounding: Rounding) -> Result<Self, EpsilonError> {
+        let given = || text.chars().take(40).collect::<String>();
+        let lower = text.to_ascii_lowercase();
+        if ["nan", "inf", "infinity"].contains(&lower.trim_start_matches(['-', '+'])) {
+            return Err(EpsilonError::NotFinite { given: given() });
+        }
+        let magnitude = text.strip_prefix('-').unwrap_or(text);
+        let (whole, fraction) = magnitude.split_once('.').unwrap_or((magnitude, ""));
+        let digits_only = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.len() + fraction.len() == 0 || !digits_only(whole) || !digits_only(fraction) {
+            return Err(EpsilonError::NotANumber { given: given() });
+        }
+        if text.starts_with('-') {
+            return Err(EpsilonError::TooSmall { given: given() });
+        }
+        let (kept, rest) = fraction.split_at(fraction.len().min(FRACTION_DIGITS));
+        let inexact = rest.bytes().any(|digit| digit != b'0');
+        if inexact && rounding == Rounding::Refuse {
+            return Err(EpsilonError::TooPrecise { given: given() });
+        }
+        let zeros = FRACTION_DIGITS - kept.len();
+        let padding = std::iter::repeat_n(b'0', zeros);
+        let units = whole
+            .bytes()
+            .chain(kept.bytes())
+            .chain(padding)
+            .try_fold(0_u128, |units, digit| units.checked_mul(10)?.checked_add(u128::from(digit - b'0')));
+        let rounded_up = u128::from(inexact && rounding == Rounding::Up);
+        let units = units.unwrap_or(u128::MAX).saturating_add(rounded_up);
+        Self::from_wide(units, given)
+    }
+
+    /// The amount in units of 10⁻⁹.
+    pub const fn units(self) -> u64 {
+        self.0.get()
+    }
+
+    /// The nearest float, for error formulas. Never used to decide what may be spent.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn as_f64(self) -> f64 {
+        self.units() as f64 / UNITS_PER_EPSILON as f64
+    }
+
+    /// The sum, or `None` above [`Epsilon::MAX`].
+    pub fn checked_add(self, other: Self) -> Option<Self> {
+        self.0.checked_add(other.units()).filter(|sum| *sum <= Self::MAX.0).map(Self)
+    }
+
+    /// The difference, or `None` where nothing would be left.
+    pub fn checked_sub(self, other: Self) -> Option<Self> {
+        NonZeroU64::new(self.units().checked_sub(other.units())?).map(Self)
+    }
+
+    /// So many times the amount, or `None` for zero times or above [`Epsilon::MAX`].
+    pub fn checked_mul(self, times: u64) -> Option<Self> {
+        let units = self.0.checked_mul(NonZeroU64::new(times)?)?;
+        (units <= Self::MAX.0).then_some(Self(units))
+    }
+
+    /// One of `parts` equal parts, rounded down, so that all parts together never exceed the whole.
+    /// `None` for zero parts or a part below one unit.
+    pub fn divided_by(self, parts: u64) -> Option<Self> {
+        self.portion(1, parts)
+    }
+
+    /// `numerator / denominator` of the amount, rounded down. `None` where that is not an amount: a zero denominator,
+    /// a portion below one unit, or one above [`Epsilon::MAX`].
+    pub fn portion(self, numerator: u64, denominator: u64) -> Option<Self> {
+        let product = u128::from(self.units()).checked_mul(u128::from(numerator))?;
+        let units = product.checked_div(u128::from(denominator))?;
+        Self::from_wide(units, String::new).ok()
+    }
+
+    /// An interval that certainly contains e to the power of this amount.
+    pub(crate) fn exp(self) -> Interval {
+        Interval::exp(self.units(), UNITS_PER_EPSILON)
+    }
+}
+
+impl fmt::Display for Epsilon {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.units() / UNITS_PER_EPSILON;
+        let fraction = format!("{:09}", self.units() % UNITS_PER_EPSILON);
+        match fraction.trim_end_matches('0') {
+            "" => formatter.pad(&whole.to_string()),
+            digits => formatter.pad(&format!("{whole}.{digits}")),
+        }
+    }
+}
+
+impl fmt::Debug for Epsilon {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Epsilon({self})")
+    }
+}
+
+/// Parses a decimal with at most nine decimals, exactly.
+impl FromStr for Epsilon {
+    type Err = EpsilonError;
+
+    fn from_str(text: &str) -> Result<Self, EpsilonError> {
+        Self::parse(text, Rounding::Refuse)
+    }
+}
+
+/// A decimal string in formats that people read, the integer number of units in binary ones.
+impl Serialize for Epsilon {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_u64(self.units())
+        }
+    }
+}
+
+/// In formats that people read: a decimal string, or a number, which means what it says (`1` is one, not one unit).
+/// In binary formats: the integer number of units.
+impl<'de> Deserialize<'de> for Epsilon {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            deserializer.deserialize_any(DecimalVisitor)
+        } else {
+            as_units::deserialize(deserializer)
+        }
+    }
+}
+
+struct DecimalVisitor;
+
+impl de::Visitor<'_> for DecimalVisitor {
+    type Value = Epsilon;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an epsilon such as \"0.5\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Epsilon, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Epsilon, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Epsilon, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Epsilon, E> {
+        number.to_string().parse().map_err(E::custom)
+    }
+}
+
+/// For `#[serde(with = "tidegate_kernel::as_units")]`: an [`Epsilon`] as its integer number of units, in every format.
+pub mod as_units {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::Epsilon;
+
+    /// Writes the number of units.
+    pub fn serialize<S: Serializer>(epsilon: &Epsilon, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(epsilon.units())
+    }
+
+    /// Reads a number of units.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Epsilon, D::Error> {
+        Epsilon::from_units(u64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,42 @@
+//! The trusted base of tidegate: the only code that sees raw data, spends budget and draws noise.
+//!
+//! A value leaves through one gate. A [`Ledger`] grants a [`Permit`] for an exact [`Epsilon`]; a primitive or a
+//! frequency oracle consumes the permit together with the value (in the trusted-curator modes a [`Sealed`] one), adds
+//! exact noise, and returns something that is safe to publish:
+//!
+//! ```text
+//! value ──▶ Sealed ──▶ primitive or oracle ──▶ safe to publish
+//!                          ▲         ▲
+//!           Ledger ──▶ Permit    Randomness
+//! ```
+//!
+//! | module | what lives there |
+//! | --- | --- |
+//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Randomness`] |
+//! | [`noise`] | exact samplers: integers in, integers out |
+//! | [`proofs`] | why each primitive is private |
+#![cfg_attr(feature = "simulation", doc = "| [`simulation`] | fast samplers for simulated populations, seeded only |")]
+//!
+//! The kernel has no clock, does no input or output, and contains no `unsafe`. Not covered: the time that a call
+//! takes, and copies of raw data that the caller made before sealing it.
+
+mod class_ledgers;
+mod epsilon;
+mod interval;
+mod ledger;
+pub mod noise;
+mod permit;
+pub mod proofs;
+mod random;
+mod randomised_response;
+mod sealed;
+#[cfg(feature = "simulation")]
+pub mod simulation;
+
+pub use class_ledgers::ClassLedgers;
+pub use epsilon::{Epsilon, EpsilonError, UNITS_PER_EPSILON, as_units};
+pub use ledger::{Ledger, Refusal, SpendError, Window};
+pub use permit::Permit;
+pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
+pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
+pub use sealed::Sealed;

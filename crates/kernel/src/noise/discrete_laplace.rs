@@ -1,0 +1,131 @@
+//! Two-sided and one-sided geometric noise: Laplace and exponential noise on the integers.
+
+use std::num::NonZeroU64;
+
+use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
+use crate::noise::Below;
+use crate::noise::bernoulli::{bernoulli_exp_fraction, bernoulli_exp_one};
+use crate::random::Randomness;
+
+/// The scale of noise on the integers: an exact positive fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    numerator: NonZeroU64,
+    denominator: NonZeroU64,
+}
+
+/// The noise scale cannot be represented.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a sensitivity of {sensitivity} is outside 1..={limit}, what noise can be scaled to", limit = Scale::MAX_SENSITIVITY)]
+pub struct ScaleError {
+    /// The sensitivity that was given.
+    pub sensitivity: u64,
+}
+
+impl Scale {
+    /// The largest sensitivity, in grid units, for which every [`Epsilon`] has a scale.
+    pub const MAX_SENSITIVITY: u64 = (1 << 62) / UNITS_PER_EPSILON;
+
+    /// The fraction `numerator / denominator`.
+    pub const fn new(numerator: NonZeroU64, denominator: NonZeroU64) -> Self {
+        Self { numerator, denominator }
+    }
+
+    /// `sensitivity / epsilon`, exactly: the scale at which a value that one neighbour can move by `sensitivity`
+    /// loses `epsilon`.
+    pub fn calibrated(sensitivity: u64, epsilon: Epsilon) -> Result<Self, ScaleError> {
+        let error = ScaleError { sensitivity };
+        if sensitivity > Self::MAX_SENSITIVITY {
+            return Err(error);
+        }
+        let numerator = sensitivity.checked_mul(UNITS_PER_EPSILON).ok_or(error)?;
+        let divisor = greatest_common_divisor(numerator, epsilon.units());
+        let part = |whole: u64| whole.checked_div(divisor).and_then(NonZeroU64::new).ok_or(error);
+        Ok(Self { numerator: part(numerator)?, denominator: part(epsilon.units())? })
+    }
+
+    /// The scale as a float, for error formulas.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn as_f64(self) -> f64 {
+        self.numerator.get() as f64 / self.denominator.get() as f64
+    }
+
+    /// The variance of [`DiscreteLaplace`] noise of this scale: `2q/(1-q)²` with `q = exp(-1/scale)`.
+    pub fn laplace_variance(self) -> f64 {
+        2.0 * self.geometric_variance()
+    }
+
+    /// The variance of [`Geometric`] noise of this scale: `q/(1-q)²`.
+    pub fn geometric_variance(self) -> f64 {
+        let q = (-1.0 / self.as_f64()).exp();
+        let complement = -(-1.0 / self.as_f64()).exp_m1();
+        q / (complement * complement)
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
+}
+
+/// Exponential noise on the non-negative integers: `P(z) = (1-q) qᶻ` with `q = exp(-1/scale)`, exactly.
+#[derive(Clone, Copy, Debug)]
+pub struct Geometric {
+    below_numerator: Below,
+    denominator: NonZeroU64,
+}
+
+impl Geometric {
+    /// Noise of the given scale.
+    pub const fn new(scale: Scale) -> Self {
+        Self { below_numerator: Below::new(scale.numerator), denominator: scale.denominator }
+    }
+
+    /// Draws a value. Results beyond `i64::MAX` are returned as `i64::MAX`, which is post-processing.
+    ///
+    /// Canonne, Kamath and Steinke (2020), the first half of algorithm 2: with `scale = s/t`, a uniform `u < s` kept
+    /// with probability `exp(-u/s)` and a geometric number `v` of ratio 1/e make `u + s·v`, of ratio `exp(-1/s)`;
+    /// its quotient by `t` has ratio `exp(-t/s)`.
+    #[inline]
+    pub fn sample(&self, random: &mut impl Randomness) -> i64 {
+        let below = &self.below_numerator;
+        let remainder = loop {
+            let candidate = below.sample(random);
+            if bernoulli_exp_fraction(candidate, below, random) {
+                break candidate;
+            }
+        };
+        let mut multiples = 0_u64;
+        while bernoulli_exp_one(random) {
+            multiples += 1;
+        }
+        let sum = u128::from(below.bound()) * u128::from(multiples) + u128::from(remainder);
+        match u64::try_from(sum) {
+            Ok(sum) => i64::try_from(sum / self.denominator).unwrap_or(i64::MAX),
+            Err(_) => i64::try_from(sum / u128::from(self.denominator.get())).unwrap_or(i64::MAX),
+        }
+    }
+}
+
+/// Laplace noise on the integers: `P(z) = (1-q)/(1+q) · q^|z|` with `q = exp(-1/scale)`, exactly.
+#[derive(Clone, Copy, Debug)]
+pub struct DiscreteLaplace(Geometric);
+
+impl DiscreteLaplace {
+    /// Noise of the given scale.
+    pub const fn new(scale: Scale) -> Self {
+        Self(Geometric::new(scale))
+    }
+
+    /// Draws a value. Results beyond the range of `i64` are returned as its ends, which is post-processing.
+    #[inline]
+    pub fn sample(&self, random: &mut impl Randomness) -> i64 {
+        loop {
+            let magnitude = self.0.sample(random);
+            let negative = random.next_word() & 1 == 1;
+            // Zero would otherwise be drawn with both signs, twice too often.
+            if !(negative && magnitude == 0) {
+                return if negative { -magnitude } else { magnitude };
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Uniform integers.
+
+use std::num::NonZeroU64;
+
+use crate::random::Randomness;
+
+/// The uniform distribution on the integers below a bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    bound: u64,
+    /// Products whose low word lies below this would favour some results; they are drawn again.
+    reject_below: u64,
+}
+
+impl Below {
+    /// The uniform distribution on `0..bound`.
+    pub const fn new(bound: NonZeroU64) -> Self {
+        let bound = bound.get();
+        // 2^64 mod bound: exactly so many of the 2^64 words must be left out for every result to have equally many.
+        Self { bound, reject_below: bound.wrapping_neg() % bound }
+    }
+
+    /// The bound: one more than the largest result.
+    pub const fn bound(&self) -> u64 {
+        self.bound
+    }
+
+    /// Draws an integer, each of `0..bound` with probability exactly `1/bound`.
+    #[inline]
+    pub fn sample(&self, random: &mut impl Randomness) -> u64 {
+        loop {
+            let product = u128::from(random.next_word()) * u128::from(self.bound);
+            #[allow(clippy::cast_possible_truncation)] // the low word, on purpose
+            let low = product as u64;
+            if low >= self.reject_below {
+                #[allow(clippy::cast_possible_truncation)] // the high word of a 128-bit product
+                return (product >> 64) as u64;
+            }
+        }
+    }
+}

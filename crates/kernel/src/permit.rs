@@ -1,0 +1,48 @@
+//! [`Permit`]: the right to spend an amount of budget, once.
+
+use crate::epsilon::Epsilon;
+
+/// The right to release something about one timestamp's data at a loss of exactly [`Permit::epsilon`].
+///
+/// Only a [`Ledger`](crate::Ledger) grants one, having counted it as spent. It cannot be built, cloned, copied,
+/// stored or loaded, and every randomising primitive takes it by value: what was granted once is used once. A permit
+/// that is dropped unused stays spent.
+///
+/// ```compile_fail
+/// # use tidegate_kernel::{Epsilon, Ledger, Window};
+/// # let mut ledger = Ledger::new(Epsilon::MAX, Window::EVENT);
+/// let permit = ledger.spend(0, Epsilon::MIN)?;
+/// let again = permit.clone(); // no such method
+/// # Ok::<(), tidegate_kernel::Refusal>(())
+/// ```
+#[must_use = "a permit that is dropped has been paid for in vain"]
+#[derive(Debug)]
+pub struct Permit {
+    timestamp: u64,
+    epsilon: Epsilon,
+}
+
+impl Permit {
+    pub(crate) const fn new(timestamp: u64, epsilon: Epsilon) -> Self {
+        Self { timestamp, epsilon }
+    }
+
+    /// The timestamp to which the spend was charged.
+    pub const fn timestamp(&self) -> u64 {
+        self.timestamp
+    }
+
+    /// The amount that may be spent, and that the primitive taking this permit spends.
+    pub const fn epsilon(&self) -> Epsilon {
+        self.epsilon
+    }
+
+    /// Splits off `first`: the two parts together are worth what this permit was.
+    /// Gives the permit back unchanged where `first` would leave nothing for the second part.
+    pub fn split(self, first: Epsilon) -> Result<(Self, Self), Self> {
+        match self.epsilon.checked_sub(first) {
+            Some(second) => Ok((Self::new(self.timestamp, first), Self::new(self.timestamp, second))),
+            None => Err(self),
+        }
+    }
+}

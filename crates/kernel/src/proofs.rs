@@ -1,0 +1,4 @@
+//! Why each primitive is private: the proofs, as they stand in the crate's `proofs` folder.
+
+#[doc = include_str!("../proofs/ledger.md")]
+pub mod ledger {}

@@ -1,0 +1,115 @@
+//! Where randomness comes from: the operating system for real runs, a seed for tests and simulations.
+
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use serde::{Deserialize, Serialize};
+
+/// Where the randomness of a release came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Provenance {
+    /// Unpredictable: from the operating system. The privacy guarantee holds.
+    System,
+    /// Repeatable by whoever knows the seed: **not private**, whatever the epsilon.
+    Seeded,
+}
+
+impl Provenance {
+    /// Whether the privacy guarantee holds.
+    pub const fn is_private(self) -> bool {
+        matches!(self, Self::System)
+    }
+}
+
+/// The operating system gave no randomness.
+#[derive(Debug, thiserror::Error)]
+#[error("the operating system gave no randomness: {0}")]
+pub struct NoEntropy(#[from] getrandom::Error);
+
+mod closed {
+    pub trait Closed {}
+}
+
+/// A source of uniform random words: [`SystemRandom`] or [`SeededRandom`], and nothing else.
+///
+/// The trait cannot be implemented outside the kernel, so no caller can slip in a generator of its own.
+pub trait Randomness: closed::Closed {
+    /// 64 independent, uniform random bits.
+    fn next_word(&mut self) -> u64;
+
+    /// Fills `words` with independent, uniform random bits.
+    fn fill_words(&mut self, words: &mut [u64]) {
+        for word in words {
+            *word = self.next_word();
+        }
+    }
+
+    /// Whether what is drawn is unpredictable or comes from a seed.
+    fn provenance(&self) -> Provenance;
+}
+
+/// ChaCha20 keyed by the operating system: the generator for everything that is published.
+///
+/// Its state is wiped when it is dropped. It must not be carried across `fork`.
+#[derive(Debug)]
+pub struct SystemRandom(ChaCha20Rng);
+
+impl SystemRandom {
+    /// A generator with a fresh key from the operating system.
+    pub fn new() -> Result<Self, NoEntropy> {
+        let mut key = zeroize::Zeroizing::new([0; 32]);
+        getrandom::fill(key.as_mut_slice())?;
+        Ok(Self(ChaCha20Rng::from_seed(*key)))
+    }
+}
+
+/// ChaCha20 with a known seed, for tests and simulations. What it randomises is **not private**, and says so by its
+/// [`Provenance`].
+#[derive(Debug)]
+pub struct SeededRandom(ChaCha20Rng);
+
+impl SeededRandom {
+    /// A generator that repeats itself for the same seed.
+    pub fn new(seed: u64) -> Self {
+        Self::with_stream(seed, 0)
+    }
+
+    /// One of 2⁶⁴ independent generators for the same seed: a stream for each repetition or thread makes a run
+    /// repeatable whatever the order in which they are executed.
+    pub fn with_stream(seed: u64, stream: u64) -> Self {
+        let mut key = [0; 32];
+        key[..8].copy_from_slice(&seed.to_le_bytes());
+        let mut generator = ChaCha20Rng::from_seed(key);
+        generator.set_stream(stream);
+        Self(generator)
+    }
+
+    /// The generator underneath, for samplers that only simulations may use.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn generator(&mut self) -> &mut ChaCha20Rng {
+        &mut self.0
+    }
+}
+
+impl closed::Closed for SystemRandom {}
+impl closed::Closed for SeededRandom {}
+
+impl Randomness for SystemRandom {
+    fn next_word(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    fn provenance(&self) -> Provenance {
+        Provenance::System
+    }
+}
+
+impl Randomness for SeededRandom {
+    fn next_word(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    fn provenance(&self) -> Provenance {
+        Provenance::Seeded
+    }
+}

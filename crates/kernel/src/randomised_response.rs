@@ -1,0 +1,131 @@
+//! k-ary randomised response with exact integer weights: the heart of GRR, of its local-hashing variants, of the
+//! randomised bucket and of the noisy comparison.
+
+use std::num::NonZeroU64;
+
+use crate::epsilon::Epsilon;
+use crate::noise::Below;
+use crate::random::Randomness;
+
+/// The largest epsilon that integer weights can follow closely.
+pub const MAX_RESPONSE_EPSILON: Epsilon = Epsilon::whole::<20>();
+
+/// The largest number of values that can be told apart.
+pub const MAX_DOMAIN: u32 = 1 << 24;
+
+/// Why a randomised response cannot be set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResponseError {
+    /// Fewer than two values, or too many.
+    #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
+    Domain {
+        /// What was given.
+        given: u64,
+    },
+    /// An epsilon whose e^epsilon cannot be told from one, or is too large for the weights.
+    #[error(
+        "epsilon {given} is outside {}..={MAX_RESPONSE_EPSILON}, what a randomised response can be set to",
+        Epsilon::MIN
+    )]
+    Epsilon {
+        /// What was given.
+        given: Epsilon,
+    },
+}
+
+/// Answers with the truth with weight `truth`, and with any one other value with weight `other`, where
+/// `truth / other <= e^epsilon`, and by less than one part in 10⁹ below it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RandomisedResponse {
+    truth: u64,
+    other: NonZeroU64,
+    below_total: Below,
+}
+
+impl RandomisedResponse {
+    /// A response over `values` values at a loss of at most `epsilon`, and almost all of it.
+    pub(crate) fn new(values: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
+        if !(2..=MAX_DOMAIN).contains(&values) {
+            return Err(ResponseError::Domain { given: u64::from(values) });
+        }
+        let (truth, other) = odds(u64::from(values) - 1, epsilon)?;
+        let total = other.checked_mul(NonZeroU64::new(u64::from(values) - 1).unwrap_or(NonZeroU64::MIN));
+        let total =
+            total.and_then(|others| others.checked_add(truth)).ok_or(ResponseError::Epsilon { given: epsilon })?;
+        Ok(Self { truth, other, below_total: Below::new(total) })
+    }
+
+    /// The answer for a true value, which must be one of the values; the answer is one too.
+    #[inline]
+    pub(crate) fn sample(&self, value: u32, random: &mut impl Randomness) -> u32 {
+        let point = self.below_total.sample(random);
+        match point.checked_sub(self.truth) {
+            None => value,
+            Some(beyond) => {
+                #[allow(clippy::cast_possible_truncation)] // below the number of values, a u32
+                let other = (beyond / self.other) as u32;
+                other + u32::from(other >= value)
+            }
+        }
+    }
+
+    /// The probability of answering with the truth.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn probability_of_truth(&self) -> f64 {
+        self.truth as f64 / self.below_total.bound() as f64
+    }
+
+    /// The probability of answering with one particular other value.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn probability_of_other(&self) -> f64 {
+        self.other.get() as f64 / self.below_total.bound() as f64
+    }
+}
+
+/// Integers `(truth, other)` with `truth / other` just below e^epsilon, such that `truth + others · other < 2^63`.
+pub(crate) fn odds(others: u64, epsilon: Epsilon) -> Result<(u64, NonZeroU64), ResponseError> {
+    let error = ResponseError::Epsilon { given: epsilon };
+    if epsilon > MAX_RESPONSE_EPSILON {
+        return Err(error);
+    }
+    let ratio = epsilon.exp();
+    let ratio_bound = ratio.floor_times(1).ok_or(error)? + 1;
+    let other = NonZeroU64::new((1 << 63) / (others + ratio_bound)).ok_or(error)?;
+    let truth = ratio.floor_times(other.get()).ok_or(error)?;
+    if truth <= other.get() {
+        return Err(error);
+    }
+    Ok((truth, other))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_odds_stay_below_e_to_the_epsilon_and_come_within_a_billionth() {
+        for epsilon in ["0.000000001", "0.05", "0.1", "1", "2.5", "5", "12", "20"] {
+            let epsilon: Epsilon = epsilon.parse().unwrap();
+            for others in [1, 2, 99, 1_023, u64::from(MAX_DOMAIN) - 1] {
+                let (truth, other) = odds(others, epsilon).unwrap();
+                // Exactly: truth/other <= lower end of e^epsilon.
+                assert!(epsilon.exp().floor_times(other.get()).unwrap() >= truth);
+                let loss = (truth as f64 / other.get() as f64).ln();
+                assert!((epsilon.as_f64() - loss).abs() < 1e-9 + 1e-15, "{epsilon} {others} {loss}");
+                assert!(u128::from(truth) + u128::from(others) * u128::from(other.get()) < 1 << 63);
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_represented_is_refused_with_the_limits() {
+        let above = "20.000000001".parse().unwrap();
+        assert_eq!(odds(1, above), Err(ResponseError::Epsilon { given: above }));
+        let one = "1".parse().unwrap();
+        assert_eq!(RandomisedResponse::new(1, one).err(), Some(ResponseError::Domain { given: 1 }));
+        let message = RandomisedResponse::new(MAX_DOMAIN + 1, one).err().unwrap().to_string();
+        assert_eq!(message, "a domain of 16777217 values is outside 2..=16777216");
+    }
+}

@@ -1,0 +1,305 @@
+//! Each sampler's whole distribution against its formula, and the proof that the check would notice 10 %.
+
+use std::num::NonZeroU64;
+
+use tidegate_kernel::SeededRandom;
+use tidegate_kernel::noise::{Below, BiasedBits, DiscreteLaplace, Geometric, Scale, bernoulli, bernoulli_exp, choose};
+
+use crate::support::{ALPHA, assert_fits, assert_rejects, epsilon, tally, two_sample_p};
+
+const DRAWS: usize = 400_000;
+
+fn nonzero(value: u64) -> NonZeroU64 {
+    NonZeroU64::new(value).unwrap()
+}
+
+#[test]
+fn uniform_integers_are_uniform() {
+    for (seed, bound) in [(1, 2_u64), (2, 3), (3, 10), (4, 97)] {
+        let mut random = SeededRandom::new(seed);
+        let below = Below::new(nonzero(bound));
+        let counts = tally(DRAWS, bound as usize, || below.sample(&mut random) as usize);
+        assert_fits(&counts, &vec![1.0; bound as usize]);
+        let mut skewed = vec![1.0; bound as usize];
+        skewed[0] = 1.1;
+        assert_rejects(&counts, &skewed);
+    }
+}
+
+#[test]
+fn uniform_integers_below_a_bound_near_two_to_the_64_are_not_folded() {
+    // Below 3/4 · 2^64 a plain modulus would give the lower third twice the weight.
+    let bound = 3 << 62;
+    let below = Below::new(nonzero(bound));
+    let mut random = SeededRandom::new(5);
+    let counts = tally(DRAWS, 3, || (below.sample(&mut random) >> 62) as usize);
+    assert_fits(&counts, &[1.0; 3]);
+    assert_rejects(&counts, &[1.1, 1.0, 1.0]);
+}
+
+#[test]
+fn coins_have_their_probability() {
+    for (seed, numerator, denominator) in [(10, 1, 3), (11, 2, 5), (12, 9, 10), (13, 1, 100)] {
+        let mut random = SeededRandom::new(seed);
+        let p = numerator as f64 / denominator as f64;
+        let counts = tally(DRAWS, 2, || usize::from(bernoulli(numerator, nonzero(denominator), &mut random)));
+        assert_fits(&counts, &[1.0 - p, p]);
+        assert_rejects(&counts, &[1.0 - 0.9 * p, 0.9 * p]);
+    }
+    let mut random = SeededRandom::new(14);
+    assert!((0..1_000).all(|_| bernoulli(5, nonzero(5), &mut random) && !bernoulli(0, nonzero(5), &mut random)));
+}
+
+#[test]
+fn exponential_coins_have_their_probability() {
+    for (seed, numerator, denominator) in [(20, 0, 7), (21, 1, 7), (22, 1, 1), (23, 5, 2), (24, 7, 2)] {
+        let mut random = SeededRandom::new(seed);
+        let p = (-(numerator as f64) / denominator as f64).exp();
+        let counts = tally(DRAWS, 2, || usize::from(bernoulli_exp(numerator, nonzero(denominator), &mut random)));
+        if numerator == 0 {
+            assert_eq!(counts[0], 0);
+            continue;
+        }
+        let wrong = (-1.1 * (numerator as f64) / denominator as f64).exp();
+        assert_fits(&counts, &[1.0 - p, p]);
+        assert_rejects(&counts, &[1.0 - wrong, wrong]);
+    }
+}
+
+/// Weights of a two-sided geometric distribution on -reach..=reach, the ends taking the tails.
+fn laplace_weights(scale: f64, reach: i64) -> Vec<f64> {
+    let q = (-1.0 / scale).exp();
+    let tail = q.powi(reach as i32) / (1.0 + q);
+    (-reach..=reach)
+        .map(|z| if z.abs() == reach { tail } else { (1.0 - q) / (1.0 + q) * q.powi(z.unsigned_abs() as i32) })
+        .collect()
+}
+
+fn fold(z: i64, reach: i64) -> usize {
+    (z.clamp(-reach, reach) + reach) as usize
+}
+
+const SCALES: [(u64, u64); 5] = [(1, 1), (5, 2), (1, 3), (20, 1), (1_000_000_007, 100_000_000)];
+
+#[test]
+fn discrete_laplace_has_its_distribution() {
+    for (index, (numerator, denominator)) in SCALES.into_iter().enumerate() {
+        let scale = Scale::new(nonzero(numerator), nonzero(denominator));
+        let noise = DiscreteLaplace::new(scale);
+        let mut random = SeededRandom::new(30 + index as u64);
+        let reach = 2 + (12.0 * scale.as_f64()) as i64;
+        let counts = tally(DRAWS, 2 * reach as usize + 1, || fold(noise.sample(&mut random), reach));
+        assert_fits(&counts, &laplace_weights(scale.as_f64(), reach));
+        assert_rejects(&counts, &laplace_weights(1.1 * scale.as_f64(), reach));
+        assert_rejects(&counts, &laplace_weights(0.9 * scale.as_f64(), reach));
+    }
+}
+
+#[test]
+fn geometric_noise_has_its_distribution() {
+    for (index, (numerator, denominator)) in SCALES.into_iter().enumerate() {
+        let scale = Scale::new(nonzero(numerator), nonzero(denominator));
+        let noise = Geometric::new(scale);
+        let mut random = SeededRandom::new(40 + index as u64);
+        let reach = 2 + (12.0 * scale.as_f64()) as usize;
+        let counts = tally(DRAWS, reach + 1, || (noise.sample(&mut random) as usize).min(reach));
+        let weights = |scale: f64| -> Vec<f64> {
+            let q = (-1.0 / scale).exp();
+            (0..=reach).map(|z| if z == reach { q.powi(z as i32) } else { (1.0 - q) * q.powi(z as i32) }).collect()
+        };
+        assert_fits(&counts, &weights(scale.as_f64()));
+        assert_rejects(&counts, &weights(1.1 * scale.as_f64()));
+        assert_rejects(&counts, &weights(0.9 * scale.as_f64()));
+    }
+}
+
+#[test]
+fn discrete_laplace_agrees_with_opendp() {
+    // opendp cannot be seeded: this is the one test that could fail by chance, with probability 1e-9.
+    const OPENDP_ALPHA: f64 = 1e-9;
+    let draws = 200_000;
+    let reach = 30;
+    let theirs_at = |numerator: u32, denominator: u32| {
+        let scale = opendp_scale(numerator, denominator);
+        tally(draws, 2 * reach as usize + 1, || {
+            let sample = opendp::traits::samplers::sample_discrete_laplace(scale.clone()).unwrap();
+            fold(i64::try_from(sample).unwrap(), reach)
+        })
+    };
+    let noise = DiscreteLaplace::new(Scale::new(nonzero(5), nonzero(2)));
+    let mut random = SeededRandom::new(50);
+    let ours = tally(draws, 2 * reach as usize + 1, || fold(noise.sample(&mut random), reach));
+    assert!(two_sample_p(&ours, &theirs_at(5, 2)) > OPENDP_ALPHA);
+    assert!(two_sample_p(&ours, &theirs_at(55, 20)) < ALPHA, "a scale 10 % larger must be told apart");
+}
+
+fn opendp_scale(numerator: u32, denominator: u32) -> dashu::rational::RBig {
+    dashu::rational::RBig::from_parts(numerator.into(), denominator.into())
+}
+
+#[test]
+fn a_calibrated_scale_is_exactly_sensitivity_over_epsilon() {
+    let scale = |sensitivity, text| Scale::calibrated(sensitivity, epsilon(text));
+    assert_eq!(scale(1, "0.5"), Ok(Scale::new(nonzero(2), nonzero(1))));
+    assert_eq!(scale(3, "0.7"), Ok(Scale::new(nonzero(30), nonzero(7))));
+    assert_eq!(scale(2, "0.000000003"), Ok(Scale::new(nonzero(2_000_000_000), nonzero(3))));
+    assert!(scale(Scale::MAX_SENSITIVITY, "0.000000001").is_ok());
+    let error = scale(Scale::MAX_SENSITIVITY + 1, "1").unwrap_err().to_string();
+    assert_eq!(error, "a sensitivity of 4611686019 is outside 1..=4611686018, what noise can be scaled to");
+    assert!(scale(0, "1").is_err());
+}
+
+#[test]
+fn the_stated_variances_are_those_of_the_distributions() {
+    for scale in [0.3, 1.0, 2.5, 40.0] {
+        let exact = Scale::new(nonzero((scale * 10.0) as u64), nonzero(10));
+        let reach = 60 + (scale * 60.0) as i64;
+        let second_moment: f64 =
+            (-reach..=reach).zip(laplace_weights(scale, reach)).map(|(z, p)| (z * z) as f64 * p).sum();
+        assert!((exact.laplace_variance() / second_moment - 1.0).abs() < 1e-9);
+        assert!((exact.geometric_variance() * 2.0 / second_moment - 1.0).abs() < 1e-9);
+    }
+}
+
+#[test]
+fn biased_bits_are_independent_coins_of_their_probability() {
+    for (index, q) in [0.5, 0.268_941_421, 0.731, 0.02, 1e-5].into_iter().enumerate() {
+        let bits = BiasedBits::new(nonzero((q * 2_f64.powi(64)) as u64));
+        let mut random = SeededRandom::new(60 + index as u64);
+        // All 256 outcomes of eight neighbouring coins, at every position of a word.
+        let mut counts = vec![0; 256];
+        for _ in 0..DRAWS / 8 {
+            for byte in bits.next_word(&mut random).to_le_bytes() {
+                counts[usize::from(byte)] += 1;
+            }
+        }
+        let weights = |q: f64| -> Vec<f64> {
+            let zeros = |outcome: u32| 8 - outcome.count_ones();
+            (0..256_u32).map(|o| q.powi(o.count_ones() as i32) * (1.0 - q).powi(zeros(o) as i32)).collect()
+        };
+        assert_fits(&counts, &weights(q));
+        if q > 1e-3 {
+            assert_rejects(&counts, &weights(1.1 * q));
+        }
+    }
+}
+
+#[test]
+fn biased_bits_of_the_smallest_and_largest_probability_work() {
+    let mut random = SeededRandom::new(70);
+    let almost_never = BiasedBits::new(nonzero(1));
+    let almost_always = BiasedBits::new(nonzero(u64::MAX));
+    for _ in 0..100_000 {
+        assert_eq!(almost_never.next_word(&mut random), 0);
+        assert_eq!(almost_always.next_word(&mut random), u64::MAX);
+    }
+}
+
+#[test]
+fn counting_biased_bits_gives_a_binomial_number() {
+    let (trials, q) = (100_u64, 0.3);
+    let bits = BiasedBits::new(nonzero((q * 2_f64.powi(64)) as u64));
+    let mut random = SeededRandom::new(71);
+    let counts = tally(100_000, 101, || bits.count_ones(trials, &mut random) as usize);
+    assert_fits(&counts, &binomial_weights(trials, q));
+    assert_rejects(&counts, &binomial_weights(trials, 1.1 * q));
+}
+
+fn binomial_weights(trials: u64, p: f64) -> Vec<f64> {
+    let mut weight = (1.0 - p).powi(trials as i32);
+    (0..=trials)
+        .map(|k| {
+            let here = weight;
+            weight *= (trials - k) as f64 / (k + 1) as f64 * p / (1.0 - p);
+            here
+        })
+        .collect()
+}
+
+#[test]
+fn every_subset_is_equally_likely() {
+    let mut random = SeededRandom::new(80);
+    let counts = tally(200_000, 64, || {
+        let chosen = choose(3, 6, &mut random);
+        assert!(chosen.is_sorted() && chosen.len() == 3);
+        chosen.into_iter().map(|element| 1 << element).sum()
+    });
+    let size_three = |mask: usize| if mask.count_ones() == 3 { 1.0 } else { 0.0 };
+    let mut weights: Vec<f64> = (0..64).map(size_three).collect();
+    assert_fits(&counts, &weights);
+    weights[0b111] = 1.1;
+    assert_rejects(&counts, &weights);
+    assert_eq!(choose(9, 4, &mut random), [0, 1, 2, 3]);
+    assert_eq!(choose(0, 4, &mut random), [0_usize; 0]);
+}
+
+mod simulation {
+    use tidegate_kernel::simulation::{SimulationError, binomial, multinomial, sample_without_replacement};
+
+    use super::*;
+
+    #[test]
+    fn binomial_numbers_have_their_distribution() {
+        let mut random = SeededRandom::new(90);
+        let counts = tally(100_000, 41, || binomial(40, 0.2, &mut random).unwrap() as usize);
+        assert_fits(&counts, &binomial_weights(40, 0.2));
+        assert_rejects(&counts, &binomial_weights(40, 0.22));
+        assert_eq!(binomial(40, 1.5, &mut random), Err(SimulationError::Probability { given: 1.5 }));
+        assert!(binomial(40, f64::NAN, &mut random).is_err());
+    }
+
+    #[test]
+    fn multinomial_counts_have_their_joint_distribution() {
+        let mut random = SeededRandom::new(91);
+        let weights = [2.0, 0.0, 5.0, 3.0];
+        // Four trials in three cells: index by (first, third) count.
+        let counts = tally(200_000, 25, || {
+            let drawn = multinomial(4, &weights, &mut random).unwrap();
+            assert_eq!((drawn.iter().sum::<u64>(), drawn[1]), (4, 0));
+            (drawn[0] * 5 + drawn[2]) as usize
+        });
+        let factorial = |n: usize| (1..=n).product::<usize>() as f64;
+        let joint = |p: [f64; 3]| -> Vec<f64> {
+            let cell = |a: usize, b: usize| match 4_usize.checked_sub(a + b) {
+                Some(c) => {
+                    24.0 / (factorial(a) * factorial(b) * factorial(c))
+                        * p[0].powi(a as i32)
+                        * p[1].powi(b as i32)
+                        * p[2].powi(c as i32)
+                }
+                None => 0.0,
+            };
+            (0..25).map(|index| cell(index / 5, index % 5)).collect()
+        };
+        assert_fits(&counts, &joint([0.2, 0.5, 0.3]));
+        assert_rejects(&counts, &joint([0.22, 0.49, 0.29]));
+        assert_eq!(multinomial(4, &[0.0, 0.0], &mut random), Err(SimulationError::Weights));
+        assert_eq!(multinomial(4, &[f64::NAN, 1.0], &mut random), Err(SimulationError::Weights));
+        assert_eq!(multinomial(4, &[-1.0, 2.0], &mut random), Err(SimulationError::Weights));
+        assert_eq!(multinomial(4, &[], &mut random), Err(SimulationError::Weights));
+    }
+
+    #[test]
+    fn a_sample_without_replacement_has_its_joint_distribution() {
+        let mut random = SeededRandom::new(92);
+        let population = [2_u64, 0, 3, 4];
+        let counts = tally(200_000, 20, || {
+            let drawn = sample_without_replacement(4, &population, &mut random).unwrap();
+            assert_eq!((drawn.iter().sum::<u64>(), drawn[1]), (4, 0));
+            (drawn[0] * 5 + drawn[2]) as usize
+        });
+        let choose = |n: usize, k: usize| (0..k).map(|i| (n as f64 - i as f64) / (i + 1) as f64).product::<f64>();
+        let joint = |sizes: [usize; 3]| -> Vec<f64> {
+            let cell = |a: usize, b: usize| match 4_usize.checked_sub(a + b) {
+                Some(c) => choose(sizes[0], a) * choose(sizes[1], b) * choose(sizes[2], c),
+                None => 0.0,
+            };
+            (0..20).map(|index| cell(index / 5, index % 5)).collect()
+        };
+        assert_fits(&counts, &joint([2, 3, 4]));
+        assert_rejects(&counts, &joint([2, 4, 5]));
+        let error = sample_without_replacement(10, &population, &mut random);
+        assert_eq!(error, Err(SimulationError::Sample { sample: 10, population: 9 }));
+        assert_eq!(sample_without_replacement(0, &population, &mut random), Ok(vec![0; 4]));
+    }
+}
