@@ -14,6 +14,7 @@
 //! | --- | --- |
 //! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Randomness`] |
 //! | [`noise`] | exact samplers: integers in, integers out |
+//! | [`oracle`] | frequency oracles for local privacy |
 //! | [`proofs`] | why each primitive is private |
 #![cfg_attr(feature = "simulation", doc = "| [`simulation`] | fast samplers for simulated populations, seeded only |")]
 //!
@@ -25,6 +26,7 @@ mod epsilon;
 mod interval;
 mod ledger;
 pub mod noise;
+pub mod oracle;
 mod permit;
 pub mod proofs;
 mod random;

@@ -2,3 +2,6 @@
 
 #[doc = include_str!("../proofs/ledger.md")]
 pub mod ledger {}
+
+#[doc = include_str!("../proofs/oracles.md")]
+pub mod oracles {}

@@ -49,10 +49,9 @@ impl RandomisedResponse {
         if !(2..=MAX_DOMAIN).contains(&values) {
             return Err(ResponseError::Domain { given: u64::from(values) });
         }
-        let (truth, other) = odds(u64::from(values) - 1, epsilon)?;
-        let total = other.checked_mul(NonZeroU64::new(u64::from(values) - 1).unwrap_or(NonZeroU64::MIN));
-        let total =
-            total.and_then(|others| others.checked_add(truth)).ok_or(ResponseError::Epsilon { given: epsilon })?;
+        let others = u64::from(values) - 1;
+        let (truth, other) = odds(1, others, epsilon)?;
+        let total = NonZeroU64::MIN.saturating_add(truth + others * other.get() - 1);
         Ok(Self { truth, other, below_total: Below::new(total) })
     }
 
@@ -83,15 +82,16 @@ impl RandomisedResponse {
     }
 }
 
-/// Integers `(truth, other)` with `truth / other` just below e^epsilon, such that `truth + others · other < 2^63`.
-pub(crate) fn odds(others: u64, epsilon: Epsilon) -> Result<(u64, NonZeroU64), ResponseError> {
+/// Integers `(truth, other)` with `truth / other` just below e^epsilon, such that
+/// `truths · truth + others · other < 2^63`. There are at most [`MAX_DOMAIN`] truths and others.
+pub(crate) fn odds(truths: u64, others: u64, epsilon: Epsilon) -> Result<(u64, NonZeroU64), ResponseError> {
     let error = ResponseError::Epsilon { given: epsilon };
     if epsilon > MAX_RESPONSE_EPSILON {
         return Err(error);
     }
     let ratio = epsilon.exp();
     let ratio_bound = ratio.floor_times(1).ok_or(error)? + 1;
-    let other = NonZeroU64::new((1 << 63) / (others + ratio_bound)).ok_or(error)?;
+    let other = NonZeroU64::new((1 << 63) / (others + truths * ratio_bound)).ok_or(error)?;
     let truth = ratio.floor_times(other.get()).ok_or(error)?;
     if truth <= other.get() {
         return Err(error);
@@ -109,7 +109,7 @@ mod tests {
         for epsilon in ["0.000000001", "0.05", "0.1", "1", "2.5", "5", "12", "20"] {
             let epsilon: Epsilon = epsilon.parse().unwrap();
             for others in [1, 2, 99, 1_023, u64::from(MAX_DOMAIN) - 1] {
-                let (truth, other) = odds(others, epsilon).unwrap();
+                let (truth, other) = odds(1, others, epsilon).unwrap();
                 // Exactly: truth/other <= lower end of e^epsilon.
                 assert!(epsilon.exp().floor_times(other.get()).unwrap() >= truth);
                 let loss = (truth as f64 / other.get() as f64).ln();
@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_cannot_be_represented_is_refused_with_the_limits() {
         let above = "20.000000001".parse().unwrap();
-        assert_eq!(odds(1, above), Err(ResponseError::Epsilon { given: above }));
+        assert_eq!(odds(1, 1, above), Err(ResponseError::Epsilon { given: above }));
         let one = "1".parse().unwrap();
         assert_eq!(RandomisedResponse::new(1, one).err(), Some(ResponseError::Domain { given: 1 }));
         let message = RandomisedResponse::new(MAX_DOMAIN + 1, one).err().unwrap().to_string();

@@ -1,0 +1,274 @@
+//! Where reports are counted.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+use crate::epsilon::Epsilon;
+use crate::oracle::positional_count::PositionalCount;
+use crate::oracle::{Estimate, MalformedReport, Method, Oracle, OracleError, OracleKind};
+
+/// What all reports received so far say together: a count for each value (for Hadamard response, each column).
+///
+/// Aggregates of one oracle form a commutative monoid under [`Aggregate::merge`]: reports may be counted anywhere, in
+/// any order and grouping, and the result is the same. Memory is O(domain), whatever the number of reports.
+#[derive(Clone, Debug)]
+pub struct Aggregate {
+    oracle: Oracle,
+    reports: u64,
+    /// Counts of what was added one by one in index reports, and of everything that was merged or loaded.
+    counts: Vec<u64>,
+    /// Counts of bit-vector reports, for the oracles that send those.
+    bits: Option<Box<PositionalCount>>,
+}
+
+/// The most reports that a loaded or merged aggregate may have. Counting up from there takes centuries to overflow.
+const MAX_REPORTS: u64 = 1 << 62;
+
+/// Why an aggregate refused something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AggregateError {
+    /// A report in a batch is malformed; nothing of the batch was added.
+    #[error("report {index} of the batch: {problem}")]
+    Report {
+        /// The report's position in the batch, from zero.
+        index: usize,
+        /// What is wrong with it.
+        problem: MalformedReport,
+    },
+    /// A batch that is no whole number of reports; nothing of it was added.
+    #[error("a batch of {given} bytes is no whole number of reports of {expected} bytes")]
+    BatchLength {
+        /// The length of the batch.
+        given: usize,
+        /// The length of a report.
+        expected: usize,
+    },
+    /// The aggregates are of different oracles, domains or epsilons.
+    #[error("an aggregate of {other} cannot be merged into one of {own}")]
+    Different {
+        /// The oracle of the aggregate merged into.
+        own: String,
+        /// The oracle of the other.
+        other: String,
+    },
+    /// There would be more than 2^62 reports.
+    #[error("the merged aggregates have more than {MAX_REPORTS} reports")]
+    Overflow,
+    /// There is nothing to estimate from.
+    #[error("no report has been received, so there is nothing to estimate from")]
+    NoReports,
+}
+
+impl Aggregate {
+    pub(crate) fn new(oracle: Oracle) -> Self {
+        let cells = cells(&oracle);
+        let has_bits = matches!(oracle.method, Method::Unary(_) | Method::Subset(_));
+        let bits = has_bits.then(|| Box::new(PositionalCount::new(cells)));
+        Self { oracle, reports: 0, counts: vec![0; cells], bits }
+    }
+
+    /// The oracle whose reports are counted.
+    pub const fn oracle(&self) -> &Oracle {
+        &self.oracle
+    }
+
+    /// How many reports have been counted.
+    pub const fn reports(&self) -> u64 {
+        self.reports
+    }
+
+    /// Counts a report.
+    pub fn add(&mut self, report: &[u8]) -> Result<(), MalformedReport> {
+        self.oracle.check(report)?;
+        self.add_checked(report);
+        self.reports += 1;
+        Ok(())
+    }
+
+    /// Counts the reports of a batch that stand one after the other: all of them or, if any is malformed, none.
+    pub fn add_batch(&mut self, batch: &[u8]) -> Result<(), AggregateError> {
+        let length = self.oracle.report_length();
+        if !batch.len().is_multiple_of(length) {
+            return Err(AggregateError::BatchLength { given: batch.len(), expected: length });
+        }
+        self.oracle.check_batch(batch)?;
+        match (&self.oracle.method, &mut self.bits) {
+            // The length is a constant in each arm, so that reading an index is a single load.
+            (Method::Grr(_) | Method::Hadamard(_), _) => match length {
+                1 => count_indices::<1>(batch, &mut self.counts),
+                2 => count_indices::<2>(batch, &mut self.counts),
+                3 => count_indices::<3>(batch, &mut self.counts),
+                _ => count_indices::<4>(batch, &mut self.counts),
+            },
+            (_, Some(bits)) => bits.add_batch(batch, length),
+            _ => batch.chunks_exact(length).for_each(|report| self.add_checked(report)),
+        }
+        self.reports += (batch.len() / length) as u64;
+        Ok(())
+    }
+
+    /// Counts a report that has passed the oracle's check.
+    #[inline]
+    fn add_checked(&mut self, report: &[u8]) {
+        match (&self.oracle.method, &mut self.bits) {
+            (Method::LocalHash(hash), _) => hash.add_support(report, &mut self.counts),
+            (_, Some(bits)) => bits.add(report),
+            (Method::Grr(_) | Method::Hadamard(_) | Method::Unary(_) | Method::Subset(_), None) => {
+                let mut bytes = [0; 4];
+                bytes[..report.len()].copy_from_slice(report);
+                self.counts[u32::from_le_bytes(bytes) as usize] += 1;
+            }
+        }
+    }
+
+    /// All counts, whether still in bit planes or not.
+    fn totals(&self) -> Vec<u64> {
+        match &self.bits {
+            None => self.counts.clone(),
+            Some(bits) => bits.counts().iter().zip(&self.counts).map(|(a, b)| a + b).collect(),
+        }
+    }
+
+    /// Adds what another aggregate of the same oracle has counted. On an error nothing is changed.
+    pub fn merge(&mut self, other: &Self) -> Result<(), AggregateError> {
+        let parameters = |oracle: &Oracle| (oracle.kind(), oracle.domain(), oracle.epsilon());
+        if parameters(&self.oracle) != parameters(&other.oracle) {
+            let name = |oracle: &Oracle| {
+                format!("{} over {} values at epsilon {}", oracle.kind(), oracle.domain(), oracle.epsilon())
+            };
+            return Err(AggregateError::Different { own: name(&self.oracle), other: name(&other.oracle) });
+        }
+        // No count exceeds the number of reports, so if that fits, all do.
+        let reports = self.reports + other.reports;
+        if reports > MAX_REPORTS {
+            return Err(AggregateError::Overflow);
+        }
+        for (count, more) in self.counts.iter_mut().zip(other.totals()) {
+            *count += more;
+        }
+        self.reports = reports;
+        Ok(())
+    }
+
+    /// How many reports support each value.
+    pub fn supports(&self) -> Vec<u64> {
+        match &self.oracle.method {
+            Method::Hadamard(hadamard) => hadamard.supports(&self.totals(), self.oracle.domain()),
+            _ => self.totals(),
+        }
+    }
+
+    /// The unbiased estimate of the frequencies among those who reported.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn estimate(&self) -> Result<Estimate, AggregateError> {
+        if self.reports == 0 {
+            return Err(AggregateError::NoReports);
+        }
+        let (own, other) = (self.oracle.support_of_own(), self.oracle.support_of_other());
+        let reports = self.reports as f64;
+        let frequency = |support: u64| (support as f64 / reports - other) / (own - other);
+        let frequencies = self.supports().into_iter().map(frequency).collect();
+        Ok(Estimate::new(frequencies, self.reports, self.oracle.variance(self.reports)))
+    }
+}
+
+/// How many counts an oracle's aggregate has.
+fn cells(oracle: &Oracle) -> usize {
+    match &oracle.method {
+        Method::Hadamard(hadamard) => hadamard.codec().bound() as usize,
+        _ => oracle.domain() as usize,
+    }
+}
+
+/// Counts index reports of `LENGTH` bytes that have been checked.
+fn count_indices<const LENGTH: usize>(batch: &[u8], counts: &mut [u64]) {
+    for report in batch.as_chunks::<LENGTH>().0 {
+        let mut bytes = [0; 4];
+        bytes[..LENGTH].copy_from_slice(report);
+        counts[u32::from_le_bytes(bytes) as usize] += 1;
+    }
+}
+
+/// Equal if they have counted equally many reports of the same oracle with the same result.
+impl PartialEq for Aggregate {
+    fn eq(&self, other: &Self) -> bool {
+        Saved::of(self) == Saved::of(other)
+    }
+}
+
+impl Eq for Aggregate {}
+
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    oracle: OracleKind,
+    domain: u32,
+    epsilon: Epsilon,
+    reports: u64,
+    counts: Vec<u64>,
+}
+
+const VERSION: u16 = 1;
+
+/// Why a saved aggregate was not loaded.
+#[derive(Debug, thiserror::Error)]
+enum Corrupt {
+    #[error("aggregate version {0} is not known; this program reads version {VERSION}")]
+    Version(u16),
+    #[error(transparent)]
+    Oracle(#[from] OracleError),
+    #[error("aggregate has {given} counts where its oracle has {expected}")]
+    Cells { given: usize, expected: usize },
+    #[error("aggregate's counts cannot come from {reports} reports")]
+    Counts { reports: u64 },
+}
+
+impl Saved {
+    fn of(aggregate: &Aggregate) -> Self {
+        let Aggregate { oracle, reports, .. } = aggregate;
+        Self {
+            version: VERSION,
+            oracle: oracle.kind(),
+            domain: oracle.domain(),
+            epsilon: oracle.epsilon(),
+            reports: *reports,
+            counts: aggregate.totals(),
+        }
+    }
+
+    fn load(self) -> Result<Aggregate, Corrupt> {
+        if self.version != VERSION {
+            return Err(Corrupt::Version(self.version));
+        }
+        let oracle = Oracle::new(self.oracle, self.domain, self.epsilon)?;
+        let expected = cells(&oracle);
+        if self.counts.len() != expected {
+            return Err(Corrupt::Cells { given: self.counts.len(), expected });
+        }
+        // Index reports name one cell each, subsets a fixed number; other reports any number.
+        let per_report = match &oracle.method {
+            Method::Grr(_) | Method::Hadamard(_) => Some(1),
+            Method::Subset(subset) => subset.codec().ones().map(u128::from),
+            Method::Unary(_) | Method::LocalHash(_) => None,
+        };
+        let sum: u128 = self.counts.iter().map(|count| u128::from(*count)).sum();
+        let sum_fits = per_report.is_none_or(|ones| sum == ones * u128::from(self.reports));
+        if self.reports > MAX_REPORTS || !sum_fits || self.counts.iter().any(|count| *count > self.reports) {
+            return Err(Corrupt::Counts { reports: self.reports });
+        }
+        Ok(Aggregate { reports: self.reports, counts: self.counts, ..Aggregate::new(oracle) })
+    }
+}
+
+impl Serialize for Aggregate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Saved::of(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Aggregate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Saved::deserialize(deserializer)?.load().map_err(D::Error::custom)
+    }
+}

@@ -1,0 +1,54 @@
+//! What reports say about frequencies.
+
+/// The variance of an estimated frequency, `constant + slope · f` at the true frequency `f`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variance {
+    /// The part that does not depend on the frequency.
+    pub constant: f64,
+    /// The part that grows with the frequency; negative for oracles that are surest about frequent values.
+    pub slope: f64,
+}
+
+impl Variance {
+    /// The variance at a true frequency.
+    pub fn at(self, frequency: f64) -> f64 {
+        self.constant + self.slope * frequency
+    }
+}
+
+/// Estimated frequencies of all values of a domain.
+///
+/// Each is unbiased: it may lie below zero or above one, and all of them need not sum to one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    frequencies: Vec<f64>,
+    reports: u64,
+    variance: Variance,
+}
+
+impl Estimate {
+    pub(crate) const fn new(frequencies: Vec<f64>, reports: u64, variance: Variance) -> Self {
+        Self { frequencies, reports, variance }
+    }
+
+    /// The estimated share of reporting users that hold each value.
+    pub fn frequencies(&self) -> &[f64] {
+        &self.frequencies
+    }
+
+    /// The estimated share of reporting users that hold each value.
+    pub fn into_frequencies(self) -> Vec<f64> {
+        self.frequencies
+    }
+
+    /// How many reports the estimate rests on.
+    pub const fn reports(&self) -> u64 {
+        self.reports
+    }
+
+    /// The exact variance of each estimate around the frequency among the reporting users, as a function of that
+    /// frequency. The spread of a sample of users around all users comes on top.
+    pub const fn variance(&self) -> Variance {
+        self.variance
+    }
+}

@@ -1,0 +1,65 @@
+//! Hadamard response.
+
+use crate::epsilon::Epsilon;
+use crate::oracle::Support;
+use crate::oracle::index_codec::IndexCodec;
+use crate::random::Randomness;
+use crate::randomised_response::{MAX_DOMAIN, RandomisedResponse, ResponseError};
+
+/// A value owns a row of a Hadamard matrix, never the first, which is constant. A report is a column in which the row
+/// is +1 with probability `e^eps/(e^eps+1)`, and -1 otherwise; among those, each equally likely.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hadamard {
+    response: RandomisedResponse,
+    codec: IndexCodec,
+}
+
+impl Hadamard {
+    pub(crate) fn new(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
+        if !(2..=MAX_DOMAIN).contains(&domain) {
+            return Err(ResponseError::Domain { given: u64::from(domain) });
+        }
+        let columns = (domain + 1).next_power_of_two();
+        Ok(Self { response: RandomisedResponse::new(2, epsilon)?, codec: IndexCodec::new(columns) })
+    }
+
+    pub(crate) fn support(&self) -> Support {
+        Support { own: self.response.probability_of_truth(), other: 0.5 }
+    }
+
+    pub(crate) const fn codec(&self) -> &IndexCodec {
+        &self.codec
+    }
+
+    #[inline]
+    pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {
+        let row = value + 1;
+        #[allow(clippy::cast_possible_truncation)] // masked to below the number of columns, a u32
+        let column = (random.next_word() & u64::from(self.codec.bound() - 1)) as u32;
+        let wanted = self.response.sample(0, random);
+        let sign = (row & column).count_ones() & 1;
+        // Flipping a column bit that the row has changes the sign, and maps the columns of one sign one to one onto
+        // those of the other: what was uniform stays so.
+        let flip = (sign ^ wanted) * (row & row.wrapping_neg());
+        self.codec.write(column ^ flip, report);
+    }
+
+    /// How many reports support each value, from how many named each column: a fast Walsh–Hadamard transform.
+    pub(crate) fn supports(&self, columns: &[u64], domain: u32) -> Vec<u64> {
+        let mut sums: Vec<i128> = columns.iter().map(|count| i128::from(*count)).collect();
+        let mut half = 1;
+        while half < sums.len() {
+            for block in sums.chunks_exact_mut(2 * half) {
+                let (left, right) = block.split_at_mut(half);
+                for (a, b) in left.iter_mut().zip(right) {
+                    (*a, *b) = (*a + *b, *a - *b);
+                }
+            }
+            half *= 2;
+        }
+        let total = sums[0];
+        // Agreeing minus disagreeing columns; half of it above half of the total is how many agree.
+        let support = |difference: &i128| u64::try_from((total + difference) / 2).unwrap_or(0);
+        sums[1..=domain as usize].iter().map(support).collect()
+    }
+}

@@ -1,0 +1,396 @@
+//! Frequency oracles: how a device reports its value under local privacy, and how reports become frequencies.
+//!
+//! All oracles here are *pure*: each report supports a set of values, the true one with probability `p` and any other
+//! with probability `q`. So one road serves all of them: [`Oracle::perturb`] on the device, [`Aggregate::add`] where
+//! reports arrive, [`Aggregate::merge`] where partial aggregates meet, and [`Aggregate::estimate`] at the end, with the
+//! exact variance.
+//!
+//! | name | report | constant part of the variance, times n |
+//! | --- | --- | --- |
+//! | [`Grr`](OracleKind::Grr) | a value | `(d-2+u)/(u-1)²` |
+//! | [`Sue`](OracleKind::Sue) | d bits | `√u/(√u-1)²` |
+//! | [`Oue`](OracleKind::Oue) | d bits | `4u/(u-1)²` |
+//! | [`Blh`](OracleKind::Blh) | a hash function and one of 2 buckets | `(u+1)²/(u-1)²` |
+//! | [`Olh`](OracleKind::Olh) | a hash function and one of g buckets | `4u/(u-1)²` at `g = u+1` |
+//! | [`Hadamard`](OracleKind::Hadamard) | an index below `2d+2` | `(u+1)²/(u-1)²` |
+//! | [`Subset`](OracleKind::Subset) | d bits, k of them set | about `4u/(u-1)²` |
+//!
+//! where `u = e^epsilon`. [`Oracle::auto`] picks the best for a domain and an epsilon.
+
+mod aggregate;
+mod estimate;
+mod grr;
+mod hadamard;
+mod index_codec;
+mod local_hash;
+mod positional_count;
+mod subset;
+mod unary;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+pub use aggregate::{Aggregate, AggregateError};
+pub use estimate::{Estimate, Variance};
+
+use crate::epsilon::Epsilon;
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::randomised_response::ResponseError;
+use grr::Grr;
+use hadamard::Hadamard;
+use local_hash::LocalHash;
+use subset::Subset;
+use unary::Unary;
+
+/// Which frequency oracle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OracleKind {
+    /// Generalised randomised response: the value itself, or another one.
+    Grr,
+    /// Symmetric unary encoding (basic RAPPOR): a bit for each value, each flipped with the same probability.
+    Sue,
+    /// Optimised unary encoding: a bit for each value, kept with probability 1/2 where it is set.
+    Oue,
+    /// Binary local hashing: randomised response on one hashed bit.
+    Blh,
+    /// Optimised local hashing: randomised response on a hash with about `e^epsilon + 1` buckets.
+    Olh,
+    /// Hadamard response: an index that agrees with the value's row of a Hadamard matrix more often than not.
+    Hadamard,
+    /// Subset selection: a random set of values, the true one among them more often than not.
+    Subset,
+}
+
+impl OracleKind {
+    /// All oracles.
+    pub const ALL: [Self; 7] = [Self::Grr, Self::Sue, Self::Oue, Self::Blh, Self::Olh, Self::Hadamard, Self::Subset];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grr => "grr",
+            Self::Sue => "sue",
+            Self::Oue => "oue",
+            Self::Blh => "blh",
+            Self::Olh => "olh",
+            Self::Hadamard => "hadamard",
+            Self::Subset => "subset",
+        }
+    }
+}
+
+impl fmt::Display for OracleKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A name that is no oracle's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no frequency oracle {given:?}; there are grr, sue, oue, blh, olh, hadamard and subset")]
+pub struct UnknownOracle {
+    given: String,
+}
+
+impl FromStr for OracleKind {
+    type Err = UnknownOracle;
+
+    fn from_str(name: &str) -> Result<Self, UnknownOracle> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownOracle { given: name.chars().take(40).collect() })
+    }
+}
+
+/// Why an oracle could not be set up, or a value could not be perturbed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OracleError {
+    /// The domain or the epsilon is outside what the oracle can represent.
+    #[error(transparent)]
+    Parameters(#[from] ResponseError),
+    /// The value lies outside the domain. The value itself is not named: it is somebody's.
+    #[error("the value is outside the domain 0..{domain}")]
+    Value {
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// The permit is for another amount than the oracle spends.
+    #[error("the permit is for epsilon {permit}, but the oracle spends {oracle}")]
+    PermitMismatch {
+        /// What the permit allows.
+        permit: Epsilon,
+        /// What the oracle spends.
+        oracle: Epsilon,
+    },
+    /// The buffer does not have the length of a report.
+    #[error("a report has {expected} bytes, but the buffer has {given}")]
+    Buffer {
+        /// The length of the buffer.
+        given: usize,
+        /// The length of a report.
+        expected: usize,
+    },
+}
+
+/// Why bytes are not a report of an oracle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MalformedReport {
+    /// Too many or too few bytes.
+    #[error("a report has {expected} bytes, but {given} were given")]
+    Length {
+        /// How many bytes were given.
+        given: usize,
+        /// How many a report has.
+        expected: usize,
+    },
+    /// An index that no device can have sent.
+    #[error("index {given} is outside 0..{bound}")]
+    Index {
+        /// The index that was given.
+        given: u32,
+        /// One more than the largest index.
+        bound: u32,
+    },
+    /// Bits set beyond the end of the domain.
+    #[error("bits are set beyond the {domain} of the domain")]
+    Padding {
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// A subset of another size than every device sends.
+    #[error("{given} bits are set where every report has {expected}")]
+    Ones {
+        /// How many bits are set.
+        given: u32,
+        /// How many every report has.
+        expected: u32,
+    },
+}
+
+/// A perturbed value as it travels: fixed-width, little-endian bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Report(Box<[u8]>);
+
+impl Report {
+    /// The bytes to send.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The bytes to send.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.0.into_vec()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Method {
+    Grr(Grr),
+    Unary(Unary),
+    LocalHash(LocalHash),
+    Hadamard(Hadamard),
+    Subset(Subset),
+}
+
+/// A frequency oracle for a domain `0..domain` at a fixed epsilon.
+///
+/// # Guarantee
+/// A report satisfies epsilon-local differential privacy: for any two values and any report, the probabilities of that
+/// report differ by a factor of at most e^epsilon, exactly, by [integer weights rounded to the private
+/// side](crate::proofs::oracles). The unit is one value at one timestamp; neighbours are any two values.
+///
+/// ```
+/// use tidegate_kernel::oracle::{Oracle, OracleKind};
+/// use tidegate_kernel::{Ledger, SystemRandom, Window};
+///
+/// let oracle = Oracle::new(OracleKind::Oue, 4, "1".parse()?)?;
+/// let mut ledger = Ledger::new("1".parse()?, Window::EVENT); // on the device
+/// let mut random = SystemRandom::new()?;
+/// let report = oracle.perturb(ledger.spend(0, oracle.epsilon())?, 2, &mut random)?;
+///
+/// let mut aggregate = oracle.aggregate(); // on the server
+/// aggregate.add(report.as_bytes())?;
+/// assert_eq!(aggregate.estimate()?.frequencies().len(), 4);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Oracle {
+    kind: OracleKind,
+    domain: u32,
+    epsilon: Epsilon,
+    method: Method,
+    support: Support,
+}
+
+/// With which probability a report supports a value: the sender's own, and any other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Support {
+    pub(crate) own: f64,
+    pub(crate) other: f64,
+}
+
+/// Variances that differ by less than this fraction count as equal when [`Oracle::auto`] chooses.
+pub const AUTO_TOLERANCE: f64 = 0.01;
+
+impl Oracle {
+    /// The oracle of the given kind.
+    pub fn new(kind: OracleKind, domain: u32, epsilon: Epsilon) -> Result<Self, OracleError> {
+        let method = match kind {
+            OracleKind::Grr => Method::Grr(Grr::new(domain, epsilon)?),
+            OracleKind::Sue => Method::Unary(Unary::symmetric(domain, epsilon)?),
+            OracleKind::Oue => Method::Unary(Unary::optimised(domain, epsilon)?),
+            OracleKind::Blh => Method::LocalHash(LocalHash::binary(domain, epsilon)?),
+            OracleKind::Olh => Method::LocalHash(LocalHash::optimised(domain, epsilon)?),
+            OracleKind::Hadamard => Method::Hadamard(Hadamard::new(domain, epsilon)?),
+            OracleKind::Subset => Method::Subset(Subset::new(domain, epsilon)?),
+        };
+        let support = match &method {
+            Method::Grr(grr) => grr.support(),
+            Method::Unary(unary) => unary.support(),
+            Method::LocalHash(hash) => hash.support(),
+            Method::Hadamard(hadamard) => hadamard.support(),
+            Method::Subset(subset) => subset.support(),
+        };
+        Ok(Self { kind, domain, epsilon, method, support })
+    }
+
+    /// The oracle with the lowest variance, averaged over the values of the domain. Of those within [`AUTO_TOLERANCE`]
+    /// of the lowest, the one with the shortest report; of those, the one with the lowest variance.
+    pub fn auto(domain: u32, epsilon: Epsilon) -> Result<Self, OracleError> {
+        let oracles = OracleKind::ALL.map(|kind| Self::new(kind, domain, epsilon));
+        let oracles = oracles.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mean_variance = |oracle: &Self| oracle.variance(1).at(1.0 / f64::from(domain));
+        let lowest = oracles.iter().map(mean_variance).fold(f64::INFINITY, f64::min);
+        let best =
+            oracles.into_iter().filter(|oracle| mean_variance(oracle) <= lowest * (1.0 + AUTO_TOLERANCE)).min_by(
+                |a, b| a.report_length().cmp(&b.report_length()).then(mean_variance(a).total_cmp(&mean_variance(b))),
+            );
+        // The lowest itself passes the filter, so there is a best one.
+        best.map_or_else(|| Self::new(OracleKind::Grr, domain, epsilon), Ok)
+    }
+
+    /// Which oracle this is.
+    pub const fn kind(&self) -> OracleKind {
+        self.kind
+    }
+
+    /// The number of values.
+    pub const fn domain(&self) -> u32 {
+        self.domain
+    }
+
+    /// What a report spends.
+    pub const fn epsilon(&self) -> Epsilon {
+        self.epsilon
+    }
+
+    /// The length of every report, in bytes.
+    pub fn report_length(&self) -> usize {
+        match &self.method {
+            Method::Grr(grr) => grr.codec().length(),
+            Method::Unary(unary) => unary.codec().length(),
+            Method::LocalHash(hash) => hash.report_length(),
+            Method::Hadamard(hadamard) => hadamard.codec().length(),
+            Method::Subset(subset) => subset.codec().length(),
+        }
+    }
+
+    /// The probability with which a report supports its sender's value.
+    pub const fn support_of_own(&self) -> f64 {
+        self.support.own
+    }
+
+    /// The probability with which a report supports any one other value.
+    pub const fn support_of_other(&self) -> f64 {
+        self.support.other
+    }
+
+    /// The variance of an estimated frequency from so many reports, as a function of the true frequency.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn variance(&self, reports: u64) -> Variance {
+        let Support { own, other } = self.support;
+        let denominator = reports as f64 * (own - other) * (own - other);
+        let constant = other * (1.0 - other) / denominator;
+        Variance { constant, slope: own * (1.0 - own) / denominator - constant }
+    }
+
+    /// Perturbs a value, consuming a permit for exactly [`Oracle::epsilon`].
+    pub fn perturb(&self, permit: Permit, value: u32, random: &mut impl Randomness) -> Result<Report, OracleError> {
+        let mut bytes = vec![0; self.report_length()].into_boxed_slice();
+        self.perturb_into(permit, value, random, &mut bytes)?;
+        Ok(Report(bytes))
+    }
+
+    /// As [`Oracle::perturb`], writing the report into a buffer of [`Oracle::report_length`] bytes. On an error the
+    /// buffer is unchanged, and the permit is gone.
+    #[inline]
+    pub fn perturb_into(
+        &self,
+        permit: Permit,
+        value: u32,
+        random: &mut impl Randomness,
+        report: &mut [u8],
+    ) -> Result<(), OracleError> {
+        if permit.epsilon() != self.epsilon {
+            return Err(OracleError::PermitMismatch { permit: permit.epsilon(), oracle: self.epsilon });
+        }
+        if value >= self.domain {
+            return Err(OracleError::Value { domain: self.domain });
+        }
+        let expected = self.report_length();
+        if report.len() != expected {
+            return Err(OracleError::Buffer { given: report.len(), expected });
+        }
+        match &self.method {
+            Method::Grr(grr) => grr.perturb(value, random, report),
+            Method::Unary(unary) => unary.perturb(value, random, report),
+            Method::LocalHash(hash) => hash.perturb(value, random, report),
+            Method::Hadamard(hadamard) => hadamard.perturb(value, random, report),
+            Method::Subset(subset) => subset.perturb(value, random, report),
+        }
+        Ok(())
+    }
+
+    /// Whether bytes are a report that a device can have sent.
+    pub fn check(&self, report: &[u8]) -> Result<(), MalformedReport> {
+        let expected = self.report_length();
+        if report.len() != expected {
+            return Err(MalformedReport::Length { given: report.len(), expected });
+        }
+        match &self.method {
+            Method::Grr(grr) => grr.codec().read(report).map(drop),
+            Method::Unary(unary) => unary.codec().check(report),
+            Method::LocalHash(hash) => hash.check(report),
+            Method::Hadamard(hadamard) => hadamard.codec().read(report).map(drop),
+            Method::Subset(subset) => subset.codec().check(report),
+        }
+    }
+
+    /// Checks a whole number of reports that stand one after the other.
+    fn check_batch(&self, batch: &[u8]) -> Result<(), AggregateError> {
+        let length = self.report_length();
+        let all_pass = match &self.method {
+            Method::Grr(grr) => grr.codec().all_below_bound(batch),
+            Method::Hadamard(hadamard) => hadamard.codec().all_below_bound(batch),
+            Method::Unary(unary) => unary.codec().accepts_anything(),
+            Method::LocalHash(_) | Method::Subset(_) => false,
+        };
+        if all_pass {
+            return Ok(());
+        }
+        for (index, report) in batch.chunks_exact(length).enumerate() {
+            self.check(report).map_err(|problem| AggregateError::Report { index, problem })?;
+        }
+        Ok(())
+    }
+
+    /// An empty aggregate for this oracle's reports.
+    pub fn aggregate(&self) -> Aggregate {
+        Aggregate::new(self.clone())
+    }
+}

@@ -1,0 +1,197 @@
+//! Subset selection.
+
+use std::num::NonZeroU64;
+
+use crate::epsilon::Epsilon;
+use crate::noise::Below;
+use crate::oracle::Support;
+use crate::oracle::unary::{BitsCodec, set_bit};
+use crate::random::Randomness;
+use crate::randomised_response::{ResponseError, odds};
+
+/// A report is a set of `size` values. It holds the own value with probability
+/// `size·truth / (size·truth + (domain-size)·other)`, where `truth/other` is just below e^eps; the rest of it is drawn
+/// uniformly from the other values. The probability of any one set with the own value is `truth/other` times that of any
+/// one set without it.
+#[derive(Clone, Debug)]
+pub(crate) struct Subset {
+    domain: u32,
+    size: u32,
+    own_weight: u64,
+    below_total: Below,
+    codec: BitsCodec,
+    draft: Draft,
+}
+
+impl Subset {
+    /// With the set size of the lowest variance, one of the two next to `domain/(e^eps+1)`.
+    pub(crate) fn new(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
+        let codec = BitsCodec::new(domain)?;
+        let ratio = epsilon.as_f64().exp();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and the domain, a u32
+        let floor = (f64::from(domain) / (ratio + 1.0)) as u32;
+        let small = Self::of_size(domain, floor.clamp(1, domain - 1), epsilon, codec)?;
+        let large = Self::of_size(domain, (floor + 1).clamp(1, domain - 1), epsilon, codec)?;
+        Ok(if small.variance_factor() <= large.variance_factor() { small } else { large })
+    }
+
+    fn of_size(domain: u32, size: u32, epsilon: Epsilon, codec: BitsCodec) -> Result<Self, ResponseError> {
+        let (inside, outside) = (u64::from(size), u64::from(domain - size));
+        let (truth, other) = odds(inside, outside, epsilon)?;
+        let own_weight = inside * truth;
+        let total = NonZeroU64::MIN.saturating_add(own_weight + outside * other.get() - 1);
+        let draft = Draft::new(domain, size);
+        Ok(Self { domain, size, own_weight, below_total: Below::new(total), codec: codec.with_ones(size), draft })
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn support(&self) -> Support {
+        let own = self.own_weight as f64 / self.below_total.bound() as f64;
+        let other = (f64::from(self.size) - own) / f64::from(self.domain - 1);
+        Support { own, other }
+    }
+
+    fn variance_factor(&self) -> f64 {
+        let Support { own, other } = self.support();
+        let mean_frequency = 1.0 / f64::from(self.domain);
+        let spread = |p: f64| p * (1.0 - p);
+        (spread(other) + mean_frequency * (spread(own) - spread(other))) / ((own - other) * (own - other))
+    }
+
+    pub(crate) const fn codec(&self) -> &BitsCodec {
+        &self.codec
+    }
+
+    pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {
+        let own = self.below_total.sample(random) < self.own_weight;
+        let size = self.draft.write(report, random);
+        self.draft.correct(report, value, size, self.size - u32::from(own), random);
+        set_bit(report, value, own);
+    }
+}
+
+/// How a uniform subset of a given size is drawn quickly: first independent coins of a probability near the wanted
+/// density, then elements added or removed at random until the size is right. Given their number, independent coins
+/// show each set of that size equally often, and adding a uniform element from outside (or removing one from inside)
+/// keeps it so. The coins' probability therefore matters for speed only, and a coarse one, of few random words, will do.
+#[derive(Clone, Copy, Debug)]
+struct Draft {
+    positions: Positions,
+    /// The coins' probability is `numerator / 2^bits`.
+    numerator: u32,
+    bits: u32,
+}
+
+impl Draft {
+    fn new(domain: u32, size: u32) -> Self {
+        let cost = |(numerator, bits): &(u32, u32)| {
+            let density = f64::from(*numerator) / f64::from(1_u32 << bits);
+            let elements = f64::from(domain);
+            let gap = f64::from(size) - density * elements;
+            let spread = elements * density * (1.0 - density);
+            let corrections = (gap * gap + 0.64 * spread).sqrt();
+            let hit_rate = if gap >= 0.0 { 1.0 - f64::from(size) / elements } else { f64::from(size) / elements };
+            let words = f64::from(*bits) * (elements / 64.0).ceil();
+            words + 0.5 * corrections / hit_rate
+        };
+        let candidates = (1..=5_u32).flat_map(|bits| (1..1_u32 << bits).step_by(2).map(move |n| (n, bits)));
+        let best = candidates.chain([(0, 0)]).min_by(|a, b| cost(a).total_cmp(&cost(b)));
+        let (numerator, bits) = best.unwrap_or((0, 0));
+        Self { positions: Positions::new(domain), numerator, bits }
+    }
+
+    /// Writes coins for all values, and returns how many show 1.
+    fn write(&self, report: &mut [u8], random: &mut impl Randomness) -> u32 {
+        let mut size = 0;
+        let mut words = report.chunks_exact_mut(8);
+        let mut values_left = self.positions.bound;
+        for bytes in &mut words {
+            let word = self.coins(values_left, random);
+            values_left = values_left.saturating_sub(64);
+            size += word.count_ones();
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        let rest = words.into_remainder();
+        if !rest.is_empty() {
+            let word = self.coins(values_left, random);
+            size += word.count_ones();
+            let length = rest.len();
+            rest.copy_from_slice(&word.to_le_bytes()[..length]);
+        }
+        size
+    }
+
+    /// Coins for the next 64 values, or for as many as are left.
+    #[inline]
+    fn coins(&self, values_left: u32, random: &mut impl Randomness) -> u64 {
+        // From the last binary digit to the first: "or" adds one half, "and" halves.
+        let word = (0..self.bits).fold(0, |coins, digit| {
+            let fair = random.next_word();
+            if self.numerator >> digit & 1 == 1 { coins | fair } else { coins & fair }
+        });
+        word & u64::MAX >> 64_u32.saturating_sub(values_left)
+    }
+
+    /// Adds or removes random values other than `except` until, without it, there are `wanted`. Of the `size` values that
+    /// are in at first, `except` may be one; whether it is in afterwards is unspecified.
+    fn correct(&self, report: &mut [u8], except: u32, size: u32, wanted: u32, random: &mut impl Randomness) {
+        let size = size - u32::from(report[(except / 8) as usize] >> (except % 8) & 1);
+        let mut pieces = Pieces::default();
+        let adding = size < wanted;
+        // Already in, `except` can't be added; already out, it can't be removed.
+        set_bit(report, except, adding);
+        let mut left = size.abs_diff(wanted);
+        while left > 0 {
+            let position = self.positions.sample(&mut pieces, random);
+            let byte = &mut report[(position / 8) as usize];
+            // Without a branch: a wrong guess of whether the value is in would cost more than the draw.
+            let is_in = *byte >> (position % 8) & 1;
+            left -= u32::from(is_in ^ u8::from(adding));
+            *byte = *byte & !(1 << (position % 8)) | u8::from(adding) << (position % 8);
+        }
+    }
+}
+
+/// Uniform values below a bound, four from each random word where the bound is small.
+#[derive(Clone, Copy, Debug)]
+struct Positions {
+    bound: u32,
+    below: Below,
+    /// Sixteen-bit products whose low half lies below this would favour some results.
+    reject_below: u32,
+}
+
+/// What is left of a random word.
+#[derive(Default)]
+struct Pieces {
+    word: u64,
+    left: u32,
+}
+
+impl Positions {
+    const SMALL: u32 = 1 << 14;
+
+    fn new(bound: u32) -> Self {
+        let below = Below::new(NonZeroU64::MIN.saturating_add(u64::from(bound) - 1));
+        Self { bound, below, reject_below: (1 << 16) % bound }
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // below the bound, a u32
+    fn sample(&self, pieces: &mut Pieces, random: &mut impl Randomness) -> u32 {
+        if self.bound > Self::SMALL {
+            return self.below.sample(random) as u32;
+        }
+        loop {
+            if pieces.left == 0 {
+                *pieces = Pieces { word: random.next_word(), left: 4 };
+            }
+            let product = (pieces.word & 0xffff) as u32 * self.bound;
+            pieces.word >>= 16;
+            pieces.left -= 1;
+            if product & 0xffff >= self.reject_below {
+                return product >> 16;
+            }
+        }
+    }
+}
