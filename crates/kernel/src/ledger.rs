@@ -159,6 +159,7 @@ impl Ledger {
 
     /// Moves the clock to `timestamp`, closing all earlier ones. Opening the current timestamp again is allowed as
     /// long as it has not been closed.
+    #[inline]
     pub fn open(&mut self, timestamp: u64) -> Result<(), Refusal> {
         self.check_time(timestamp)?;
         self.clock = Some(timestamp);
@@ -179,6 +180,7 @@ impl Ledger {
         Ok(())
     }
 
+    #[inline]
     fn check_time(&self, timestamp: u64) -> Result<(), Refusal> {
         match self.clock {
             Some(clock) if timestamp < clock => Err(Refusal::TimeWentBack { timestamp, clock }),
@@ -209,6 +211,7 @@ impl Ledger {
     /// Spends `amount` at `timestamp`, which becomes the latest timestamp seen even if the amount is refused.
     ///
     /// Save the ledger before the permit is used, never after; [`Ledger::spend_and_save`] sees to that.
+    #[inline]
     pub fn spend(&mut self, timestamp: u64, amount: Epsilon) -> Result<Permit, Refusal> {
         self.open(timestamp)?;
         let left = self.budget.units() - self.spent;

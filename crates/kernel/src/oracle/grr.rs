@@ -25,6 +25,12 @@ impl Grr {
         &self.codec
     }
 
+    /// The probability of a well-formed report.
+    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+        let Support { own, other } = self.support();
+        if self.codec.read(report) == Ok(value) { own } else { other }
+    }
+
     #[inline]
     pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {
         self.codec.write(self.response.sample(value, random), report);

@@ -1,6 +1,8 @@
 //! Local hashing: the value is hashed into a few buckets by a function of the device's choice, and the bucket goes
 //! through randomised response.
 
+use std::sync::{Arc, OnceLock};
+
 use crate::epsilon::Epsilon;
 use crate::oracle::index_codec::IndexCodec;
 use crate::oracle::{MalformedReport, Support};
@@ -10,10 +12,13 @@ use crate::randomised_response::{MAX_DOMAIN, RandomisedResponse, ResponseError};
 const SEED_LENGTH: usize = 8;
 
 /// BLH or OLH. A report is the seed of a hash function and a bucket.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LocalHash {
+    domain: u32,
     response: RandomisedResponse,
     codec: IndexCodec,
+    /// The key of each value, computed when the first report is counted: a device never needs them.
+    keys: Arc<OnceLock<Box<[u32]>>>,
 }
 
 impl LocalHash {
@@ -34,7 +39,8 @@ impl LocalHash {
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(ResponseError::Domain { given: u64::from(domain) });
         }
-        Ok(Self { response: RandomisedResponse::new(buckets, epsilon)?, codec: IndexCodec::new(buckets) })
+        let response = RandomisedResponse::new(buckets, epsilon)?;
+        Ok(Self { domain, response, codec: IndexCodec::new(buckets), keys: Arc::default() })
     }
 
     pub(crate) fn support(&self) -> Support {
@@ -48,6 +54,14 @@ impl LocalHash {
 
     pub(crate) const fn report_length(&self) -> usize {
         SEED_LENGTH + self.codec.length()
+    }
+
+    /// The probability of a well-formed report, given its hash function.
+    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+        let mut supported = vec![0; value as usize + 1];
+        self.add_support(report, &mut supported);
+        let is_supported = supported.last() == Some(&1);
+        if is_supported { self.response.probability_of_truth() } else { self.response.probability_of_other() }
     }
 
     #[inline]
@@ -68,16 +82,18 @@ impl LocalHash {
     pub(crate) fn add_support(&self, report: &[u8], counts: &mut [u64]) {
         let Some((seed, bucket)) = report.split_first_chunk::<SEED_LENGTH>() else { return };
         let Ok(bucket) = self.codec.read(bucket) else { return };
-        Hash::of_seed(u64::from_le_bytes(*seed)).count_bucket(bucket, self.codec.bound(), counts);
+        let keys = self.keys.get_or_init(|| (0..self.domain).map(key).collect());
+        Hash::of_seed(u64::from_le_bytes(*seed)).count_bucket(bucket, self.codec.bound(), keys, counts);
     }
 }
 
-/// The hash `value -> top half of (factor · value + offset)`, scaled to the buckets.
+/// The hash `value -> top half of (factor · key of the value + offset)`, scaled to the buckets.
 ///
-/// For uniform factor and offset it is strongly universal on 32-bit values (Dietzfelbinger 1996): any two values fall
+/// For uniform factor and offset it is strongly universal on 32-bit keys (Dietzfelbinger 1996): any two values fall
 /// into any two of the 2^32 top halves equally often. Scaling to g buckets makes their sizes differ by at most
 /// one in 2^32/g, and taking both numbers from one 64-bit seed costs about 2^-32: neither can be seen beside the noise,
-/// and privacy does not depend on the hash at all.
+/// and privacy does not depend on the hash at all. Keys are scrambled values: neighbouring values would otherwise be
+/// hashed to evenly spaced points, and any three of them would not be independent.
 struct Hash {
     factor: u64,
     offset: u64,
@@ -88,43 +104,38 @@ impl Hash {
         Self { factor: mix(seed), offset: mix(seed ^ 0x9e37_79b9_7f4a_7c15) }
     }
 
-    /// The bucket `b` such that the top half lies in `start(b)..start(b + 1)`.
+    fn of_key(&self, key: u32) -> u64 {
+        self.factor.wrapping_mul(u64::from(key)).wrapping_add(self.offset) >> 32
+    }
+
+    /// The bucket of a value.
     #[inline]
     fn bucket(&self, value: u32, buckets: u32) -> u32 {
-        let top = self.factor.wrapping_mul(u64::from(value)).wrapping_add(self.offset) >> 32;
         #[allow(clippy::cast_possible_truncation)] // both factors are below 2^32
-        let bucket = ((top * u64::from(buckets)) >> 32) as u32;
+        let bucket = ((self.of_key(key(value)) * u64::from(buckets)) >> 32) as u32;
         bucket
     }
 
-    /// Adds one to the count of each value in the bucket. The loop has no multiplication and no branch: from one value
-    /// to the next the hash grows by the factor, and "the top half lies in the bucket's range" is a difference of
-    /// 32-bit numbers that goes below zero or not.
-    fn count_bucket(&self, bucket: u32, buckets: u32, counts: &mut [u64]) {
-        const LANES: usize = 8;
+    /// Adds one to the count of each value in the bucket, given the keys of the values. The loop has no branch: "the top
+    /// half lies in the bucket's range" is a difference of 32-bit numbers that goes below zero or not.
+    fn count_bucket(&self, bucket: u32, buckets: u32, keys: &[u32], counts: &mut [u64]) {
         const TOP: u64 = u32::MAX as u64;
         let start = |bucket: u64| (bucket << 32).div_ceil(u64::from(buckets));
         let low = start(u64::from(bucket));
         let width = start(u64::from(bucket) + 1) - low;
-        let inside = |hash: u64| ((hash >> 32).wrapping_sub(low) & TOP).wrapping_sub(width) >> 63;
-        let mut hashes = [0; LANES];
-        let mut hash = self.offset;
-        for lane in &mut hashes {
-            *lane = hash;
-            hash = hash.wrapping_add(self.factor);
-        }
-        let step = self.factor.wrapping_mul(LANES as u64);
-        let (chunks, rest) = counts.as_chunks_mut::<LANES>();
-        for chunk in chunks {
-            for (count, hash) in chunk.iter_mut().zip(&mut hashes) {
-                *count += inside(*hash);
-                *hash = hash.wrapping_add(step);
-            }
-        }
-        for (count, hash) in rest.iter_mut().zip(hashes) {
-            *count += inside(hash);
+        for (count, key) in counts.iter_mut().zip(keys) {
+            *count += (self.of_key(*key).wrapping_sub(low) & TOP).wrapping_sub(width) >> 63;
         }
     }
+}
+
+/// The key of a value: a bijection of 32-bit words that leaves no pattern.
+fn key(value: u32) -> u32 {
+    let word = value ^ (value >> 16);
+    let word = word.wrapping_mul(0x7feb_352d);
+    let word = word ^ (word >> 15);
+    let word = word.wrapping_mul(0x846c_a68b);
+    word ^ (word >> 16)
 }
 
 /// A bijection of 64-bit words in which every input bit flips each output bit about half of the time.
@@ -146,7 +157,8 @@ mod tests {
             let hash = Hash::of_seed(seed);
             let target = hash.bucket(3, buckets);
             let mut counts = vec![7; domain];
-            hash.count_bucket(target, buckets, &mut counts);
+            let keys: Vec<u32> = (0_u32..).take(domain).map(key).collect();
+            hash.count_bucket(target, buckets, &keys, &mut counts);
             for (value, count) in (0_u32..).zip(counts) {
                 assert_eq!(count, 7 + u64::from(hash.bucket(value, buckets) == target));
             }

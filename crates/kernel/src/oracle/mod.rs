@@ -172,6 +172,18 @@ pub enum MalformedReport {
     },
 }
 
+/// Why a report has no likelihood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LikelihoodError {
+    /// The value is outside the domain.
+    #[error(transparent)]
+    Oracle(#[from] OracleError),
+    /// No device sends such a report.
+    #[error(transparent)]
+    Malformed(#[from] MalformedReport),
+}
+
 /// A perturbed value as it travels: fixed-width, little-endian bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Report(Box<[u8]>);
@@ -369,6 +381,23 @@ impl Oracle {
             Method::Hadamard(hadamard) => hadamard.codec().read(report).map(drop),
             Method::Subset(subset) => subset.codec().check(report),
         }
+    }
+
+    /// The probability with which a device that holds `value` sends `report`, computed from the same integer weights that
+    /// [`Oracle::perturb`] draws with. For local hashing it is the probability given the hash function, which is chosen
+    /// independently of the value. For exact audits of the loss.
+    pub fn likelihood(&self, value: u32, report: &[u8]) -> Result<f64, LikelihoodError> {
+        if value >= self.domain {
+            return Err(OracleError::Value { domain: self.domain }.into());
+        }
+        self.check(report)?;
+        Ok(match &self.method {
+            Method::Grr(grr) => grr.likelihood(value, report),
+            Method::Unary(unary) => unary.likelihood(value, report),
+            Method::LocalHash(hash) => hash.likelihood(value, report),
+            Method::Hadamard(hadamard) => hadamard.likelihood(value, report),
+            Method::Subset(subset) => subset.likelihood(value, report),
+        })
     }
 
     /// Checks a whole number of reports that stand one after the other.

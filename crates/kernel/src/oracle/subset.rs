@@ -62,6 +62,16 @@ impl Subset {
         &self.codec
     }
 
+    /// The probability of a well-formed report.
+    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+        let own = self.support().own;
+        let holds_own = report[(value / 8) as usize] >> (value % 8) & 1 == 1;
+        let (probability, rest) = if holds_own { (own, self.size - 1) } else { (1.0 - own, self.size) };
+        // Divided by the number of sets of that size among the other values.
+        let others = self.domain - 1;
+        (0..rest).fold(probability, |share, drawn| share * f64::from(drawn + 1) / f64::from(others - drawn))
+    }
+
     pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {
         let own = self.below_total.sample(random) < self.own_weight;
         let size = self.draft.write(report, random);

@@ -65,6 +65,17 @@ impl Unary {
         &self.codec
     }
 
+    /// The probability of a well-formed report.
+    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+        let Support { own, other } = self.support();
+        let bit = |position: u32| report[(position / 8) as usize] >> (position % 8) & 1 == 1;
+        let factor = |position: u32| {
+            let one = if position == value { own } else { other };
+            if bit(position) { one } else { 1.0 - one }
+        };
+        (0..self.codec.domain).map(factor).product()
+    }
+
     pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {
         let bits = self.bits.get_or_init(|| BiasedBits::new(self.q));
         let point = random.next_word();

@@ -4,4 +4,5 @@
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
 mod noise;
+mod oracles;
 mod support;
