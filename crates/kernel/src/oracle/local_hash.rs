@@ -129,13 +129,14 @@ impl Hash {
     }
 }
 
-/// The key of a value: a bijection of 32-bit words that leaves no pattern.
+/// The key of a value: a bijection of 32-bit words that leaves no pattern, not even among small values.
 fn key(value: u32) -> u32 {
-    let word = value ^ (value >> 16);
-    let word = word.wrapping_mul(0x7feb_352d);
-    let word = word ^ (word >> 15);
-    let word = word.wrapping_mul(0x846c_a68b);
-    word ^ (word >> 16)
+    let scramble = |word: u32| {
+        let word = (word ^ (word >> 16)).wrapping_mul(0x7feb_352d);
+        let word = (word ^ (word >> 15)).wrapping_mul(0x846c_a68b);
+        word ^ (word >> 16)
+    };
+    scramble(scramble(value.wrapping_add(0x9e37_79b9)).wrapping_add(0x9e37_79b9))
 }
 
 /// A bijection of 64-bit words in which every input bit flips each output bit about half of the time.

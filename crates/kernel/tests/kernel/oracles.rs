@@ -104,6 +104,7 @@ fn perturbed_values_follow_the_stated_distribution() {
             let mut random = SeededRandom::with_stream(200, (index * 10) as u64 + u64::from(domain));
             let batch = reports(&right, std::iter::repeat_n(value, 300_000), &mut random);
             let sent = batch.chunks_exact(right.report_length());
+            println!("{kind} over {domain} values");
             if is_hash(kind) {
                 let mut counts = vec![0; 1 << domain];
                 sent.for_each(|report| counts[support_pattern(&right, report)] += 1);
@@ -378,7 +379,6 @@ fn aggregates_that_no_reports_can_have_made_are_not_loaded() {
 fn saved_aggregates_of_version_1_still_load() {
     let golden = include_str!("../golden/aggregates_v1.json");
     let aggregates: Vec<Aggregate> = serde_json::from_str(golden).unwrap();
-    assert_eq!(aggregates.len(), KINDS.len());
     let expected: Vec<Aggregate> = KINDS
         .into_iter()
         .map(|kind| {
