@@ -4,5 +4,9 @@
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
 mod epsilon;
+mod fuzz;
+#[path = "../fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+mod ledger;
 mod noise;
 mod support;
