@@ -207,8 +207,9 @@ fn in_a_longer_window_a_spend_comes_back_when_it_has_left() {
 fn in_an_unbounded_window_nothing_ever_comes_back_and_memory_stays_constant() {
     let mut ledger = Ledger::new(units(1_000), Window::Unbounded);
     for spend in 0..1_000_u64 {
-        let _ = ledger.spend(spend * (u64::MAX / 1_000), Epsilon::MIN).unwrap();
-        assert_eq!(ledger.spends().len(), 1);
+        let timestamp = spend * (u64::MAX / 1_000);
+        let _ = ledger.spend(timestamp, Epsilon::MIN).unwrap();
+        assert_eq!(ledger.spends().collect::<Vec<_>>(), [(timestamp, units(spend + 1))]);
     }
     assert_eq!(ledger.remaining(u64::MAX), None);
     refused(ledger.spend(u64::MAX, Epsilon::MIN));

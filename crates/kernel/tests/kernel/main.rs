@@ -10,3 +10,4 @@ mod fuzz_bodies;
 mod ledger;
 mod noise;
 mod support;
+mod types;
