@@ -258,6 +258,8 @@ struct Saved {
     version: u16,
     budget: Epsilon,
     window: Window,
+    // Required, though it may be null: a ledger whose clock got lost must not load as one that has seen nothing.
+    #[serde(deserialize_with = "Option::deserialize")]
     clock: Option<u64>,
     closed: bool,
     spends: Vec<(u64, Epsilon)>,

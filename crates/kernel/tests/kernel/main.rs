@@ -3,6 +3,12 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
+mod epsilon;
+mod fuzz;
+#[path = "../fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+mod ledger;
 mod noise;
 mod oracles;
 mod support;
+mod types;

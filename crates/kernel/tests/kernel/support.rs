@@ -3,7 +3,13 @@
 //! Seeds are fixed, so a test either always passes or always fails; the false-alarm probability below is the chance
 //! that a seed chosen blindly would have failed on correct code.
 
+use proptest::test_runner::{Config, RngSeed};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
+
+/// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
+pub fn repeatable(cases: u32) -> Config {
+    Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(0x7_1de9), ..Config::default() }
+}
 
 /// The false-alarm probability of one goodness-of-fit check.
 pub const ALPHA: f64 = 1e-6;

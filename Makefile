@@ -1,0 +1,60 @@
+# What a contributor runs. `make` alone lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help test demo bench fuzz fmt tools
+
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 30
+
+# Where rustup puts cargo, for a shell that was open before.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+stage = printf '==> %s\n'
+
+help: ## list the targets
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+tools:
+	@.ci/build-tools
+	@command -v cargo >/dev/null || { echo 'Rust is needed: install it with rustup.' >&2; exit 1; }
+
+test: tools ## check format, lints, tests, examples in the documentation, and its links
+	@$(stage) format
+	@cargo fmt --all --check
+	@cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@$(stage) lints
+	@cargo clippy --quiet --workspace --all-targets --all-features -- -D warnings
+	@$(stage) tests
+	@if cargo nextest --version >/dev/null 2>&1; then \
+		cargo nextest run --cargo-quiet --workspace --all-features --status-level fail --final-status-level fail; \
+	else \
+		cargo test --quiet --workspace --all-features --lib --bins --tests --examples; \
+	fi
+	@$(stage) 'examples in the documentation'
+	@cargo test --quiet --workspace --all-features --doc
+	@$(stage) documentation
+	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace --all-features
+	@$(stage) 'all is well'
+
+demo: tools ## run the demonstration
+	@cargo run --quiet --release -p tidegate-kernel --example demo
+
+bench: tools ## run the benchmarks
+	@cargo bench --workspace --all-features
+
+fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a nightly compiler
+	@cargo +nightly --version >/dev/null 2>&1 || { \
+		echo 'Fuzzing needs a nightly compiler: rustup toolchain install nightly' >&2; exit 1; }
+	@cargo fuzz --version >/dev/null 2>&1 || { $(stage) 'installing cargo-fuzz'; cargo install --quiet --locked cargo-fuzz; }
+	@for target in $$(cargo +nightly fuzz list); do \
+		$(stage) "fuzz $$target"; \
+		mkdir -p "fuzz/corpus/$$target"; \
+		cargo +nightly fuzz run "$$target" "fuzz/corpus/$$target" crates/kernel/tests/golden -- \
+			-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0; \
+	done
+
+fmt: tools ## format the code
+	@cargo fmt --all
+	@cargo fmt --manifest-path fuzz/Cargo.toml

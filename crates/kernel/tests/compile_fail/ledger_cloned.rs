@@ -1,0 +1,7 @@
+use tidegate_kernel::Ledger;
+
+fn copy(ledger: &Ledger) -> Ledger {
+    Ledger::clone(ledger)
+}
+
+fn main() {}

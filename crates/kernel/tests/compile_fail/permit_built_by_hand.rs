@@ -1,0 +1,5 @@
+use tidegate_kernel::{Epsilon, Permit};
+
+fn main() {
+    let _ = Permit { timestamp: 0, epsilon: Epsilon::MAX };
+}

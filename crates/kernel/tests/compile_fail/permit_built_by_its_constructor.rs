@@ -1,0 +1,5 @@
+use tidegate_kernel::{Epsilon, Permit};
+
+fn main() {
+    let _ = Permit::new(0, Epsilon::MAX);
+}

@@ -1,0 +1,7 @@
+use tidegate_kernel::Permit;
+
+fn twice(permit: Permit) -> (Permit, Permit) {
+    (permit.clone(), permit)
+}
+
+fn main() {}

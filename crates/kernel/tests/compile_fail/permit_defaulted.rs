@@ -1,0 +1,5 @@
+use tidegate_kernel::Permit;
+
+fn main() {
+    let _: Permit = Default::default();
+}

@@ -1,0 +1,7 @@
+use tidegate_kernel::random::closed::Closed;
+
+struct AlwaysFour;
+
+impl Closed for AlwaysFour {}
+
+fn main() {}

@@ -1,0 +1,7 @@
+use tidegate_kernel::Sealed;
+
+fn leak(secret: &Sealed<u64>) -> u64 {
+    *secret.content()
+}
+
+fn main() {}
