@@ -12,7 +12,8 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
-//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Randomness`] |
+//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Grid`], [`Randomness`] |
+//! | [`primitives`] | from sealed data to noisy histograms, sums, comparisons, ... |
 //! | [`noise`] | exact samplers: integers in, integers out |
 //! | [`oracle`] | frequency oracles for local privacy |
 //! | [`proofs`] | why each primitive is private |
@@ -23,11 +24,13 @@
 
 mod class_ledgers;
 mod epsilon;
+mod grid;
 mod interval;
 mod ledger;
 pub mod noise;
 pub mod oracle;
 mod permit;
+pub mod primitives;
 pub mod proofs;
 mod random;
 mod randomised_response;
@@ -37,6 +40,7 @@ pub mod simulation;
 
 pub use class_ledgers::ClassLedgers;
 pub use epsilon::{Epsilon, EpsilonError, UNITS_PER_EPSILON, as_units};
+pub use grid::{Grid, GridError};
 pub use ledger::{Ledger, Refusal, SpendError, Window};
 pub use permit::Permit;
 pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};

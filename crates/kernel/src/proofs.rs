@@ -1,7 +1,31 @@
 //! Why each primitive is private: the proofs, as they stand in the crate's `proofs` folder.
 
+#[doc = include_str!("../proofs/above_threshold.md")]
+pub mod above_threshold {}
+
 #[doc = include_str!("../proofs/ledger.md")]
 pub mod ledger {}
 
 #[doc = include_str!("../proofs/oracles.md")]
 pub mod oracles {}
+
+#[doc = include_str!("../proofs/noisy_comparison.md")]
+pub mod noisy_comparison {}
+
+#[doc = include_str!("../proofs/noisy_distance.md")]
+pub mod noisy_distance {}
+
+#[doc = include_str!("../proofs/noisy_histogram.md")]
+pub mod noisy_histogram {}
+
+#[doc = include_str!("../proofs/noisy_max.md")]
+pub mod noisy_max {}
+
+#[doc = include_str!("../proofs/noisy_scalar.md")]
+pub mod noisy_scalar {}
+
+#[doc = include_str!("../proofs/randomised_bucket.md")]
+pub mod randomised_bucket {}
+
+#[doc = include_str!("../proofs/sampled_histogram.md")]
+pub mod sampled_histogram {}

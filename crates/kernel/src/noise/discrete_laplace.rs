@@ -80,13 +80,20 @@ impl Geometric {
         Self { below_numerator: Below::new(scale.numerator), denominator: scale.denominator }
     }
 
-    /// Draws a value. Results beyond `i64::MAX` are returned as `i64::MAX`, which is post-processing.
+    /// Draws a value. Results beyond `i64::MAX` are returned as `i64::MAX`.
+    #[inline]
+    pub fn sample(&self, random: &mut impl Randomness) -> i64 {
+        i64::try_from(self.sample_wide(random)).unwrap_or(i64::MAX)
+    }
+
+    /// Draws a value without cutting it to 64 bits: what is to be added to a secret must be cut after the addition,
+    /// since a cut noise plus the secret would betray the secret.
     ///
     /// Canonne, Kamath and Steinke (2020), the first half of algorithm 2: with `scale = s/t`, a uniform `u < s` kept
     /// with probability `exp(-u/s)` and a geometric number `v` of ratio 1/e make `u + s·v`, of ratio `exp(-1/s)`;
     /// its quotient by `t` has ratio `exp(-t/s)`.
     #[inline]
-    pub fn sample(&self, random: &mut impl Randomness) -> i64 {
+    pub(crate) fn sample_wide(&self, random: &mut impl Randomness) -> i128 {
         let below = &self.below_numerator;
         let remainder = loop {
             let candidate = below.sample(random);
@@ -100,8 +107,9 @@ impl Geometric {
         }
         let sum = u128::from(below.bound()) * u128::from(multiples) + u128::from(remainder);
         match u64::try_from(sum) {
-            Ok(sum) => i64::try_from(sum / self.denominator).unwrap_or(i64::MAX),
-            Err(_) => i64::try_from(sum / u128::from(self.denominator.get())).unwrap_or(i64::MAX),
+            Ok(sum) => i128::from(sum / self.denominator),
+            // No run of coins is long enough to fill 127 bits.
+            Err(_) => i128::try_from(sum / u128::from(self.denominator.get())).unwrap_or(i128::MAX),
         }
     }
 }
@@ -116,11 +124,23 @@ impl DiscreteLaplace {
         Self(Geometric::new(scale))
     }
 
-    /// Draws a value. Results beyond the range of `i64` are returned as its ends, which is post-processing.
+    /// Draws a value. Results beyond the range of `i64` are returned as its ends.
     #[inline]
     pub fn sample(&self, random: &mut impl Randomness) -> i64 {
+        saturated(self.sample_wide(random))
+    }
+
+    /// A secret plus noise. A result beyond the range of `i64` is returned as its end; since the exact sum is cut, and
+    /// not one of its parts, that is post-processing.
+    #[inline]
+    pub(crate) fn add_to(&self, secret: i128, random: &mut impl Randomness) -> i64 {
+        saturated(secret.saturating_add(self.sample_wide(random)))
+    }
+
+    #[inline]
+    fn sample_wide(&self, random: &mut impl Randomness) -> i128 {
         loop {
-            let magnitude = self.0.sample(random);
+            let magnitude = self.0.sample_wide(random);
             let negative = random.next_word() & 1 == 1;
             // Zero would otherwise be drawn with both signs, twice too often.
             if !(negative && magnitude == 0) {
@@ -128,4 +148,8 @@ impl DiscreteLaplace {
             }
         }
     }
+}
+
+fn saturated(wide: i128) -> i64 {
+    i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX })
 }

@@ -7,8 +7,10 @@ mod epsilon;
 mod fuzz;
 #[path = "../fuzz_bodies/mod.rs"]
 mod fuzz_bodies;
+mod grid;
 mod ledger;
 mod noise;
 mod oracles;
+mod primitives;
 mod support;
 mod types;

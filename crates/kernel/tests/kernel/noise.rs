@@ -1,17 +1,13 @@
 //! Each sampler's whole distribution against its formula, and the proof that the check would notice 10 %.
 
-use std::num::NonZeroU64;
-
 use tidegate_kernel::SeededRandom;
 use tidegate_kernel::noise::{Below, BiasedBits, DiscreteLaplace, Geometric, Scale, bernoulli, bernoulli_exp, choose};
 
-use crate::support::{ALPHA, assert_fits, assert_rejects, epsilon, tally, two_sample_p};
+use crate::support::{
+    ALPHA, assert_fits, assert_rejects, binomial_weights, epsilon, fold, laplace_weights, nonzero, tally, two_sample_p,
+};
 
 const DRAWS: usize = 400_000;
-
-fn nonzero(value: u64) -> NonZeroU64 {
-    NonZeroU64::new(value).unwrap()
-}
 
 #[test]
 fn uniform_integers_are_uniform() {
@@ -63,19 +59,6 @@ fn exponential_coins_have_their_probability() {
         assert_fits(&counts, &[1.0 - p, p]);
         assert_rejects(&counts, &[1.0 - wrong, wrong]);
     }
-}
-
-/// Weights of a two-sided geometric distribution on -reach..=reach, the ends taking the tails.
-fn laplace_weights(scale: f64, reach: i64) -> Vec<f64> {
-    let q = (-1.0 / scale).exp();
-    let tail = q.powi(reach as i32) / (1.0 + q);
-    (-reach..=reach)
-        .map(|z| if z.abs() == reach { tail } else { (1.0 - q) / (1.0 + q) * q.powi(z.unsigned_abs() as i32) })
-        .collect()
-}
-
-fn fold(z: i64, reach: i64) -> usize {
-    (z.clamp(-reach, reach) + reach) as usize
 }
 
 const SCALES: [(u64, u64); 5] = [(1, 1), (5, 2), (1, 3), (20, 1), (1_000_000_007, 100_000_000)];
@@ -202,17 +185,6 @@ fn counting_biased_bits_gives_a_binomial_number() {
     let counts = tally(100_000, 101, || bits.count_ones(trials, &mut random) as usize);
     assert_fits(&counts, &binomial_weights(trials, q));
     assert_rejects(&counts, &binomial_weights(trials, 1.1 * q));
-}
-
-fn binomial_weights(trials: u64, p: f64) -> Vec<f64> {
-    let mut weight = (1.0 - p).powi(trials as i32);
-    (0..=trials)
-        .map(|k| {
-            let here = weight;
-            weight *= (trials - k) as f64 / (k + 1) as f64 * p / (1.0 - p);
-            here
-        })
-        .collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_kernel::oracle::{Aggregate, AggregateError, MalformedReport, Oracle, OracleError, OracleKind};
 use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Randomness, SeededRandom, Window};
 
-use crate::support::{assert_fits, assert_rejects, epsilon};
+use crate::support::{assert_fits, assert_rejects, epsilon, repeatable};
 
 const KINDS: [OracleKind; 7] = OracleKind::ALL;
 
@@ -392,7 +392,7 @@ fn saved_aggregates_of_version_1_still_load() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, rng_seed: proptest::test_runner::RngSeed::Fixed(206), ..ProptestConfig::default() })]
+    #![proptest_config(repeatable(2_000))]
 
     #[test]
     fn merging_in_any_order_and_grouping_gives_the_same_estimate(

@@ -3,8 +3,11 @@
 //! Seeds are fixed, so a test either always passes or always fails; the false-alarm probability below is the chance
 //! that a seed chosen blindly would have failed on correct code.
 
+use std::num::NonZeroU64;
+
 use proptest::test_runner::{Config, RngSeed};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
+use tidegate_kernel::{Epsilon, Ledger, Permit, Window};
 
 /// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
 pub fn repeatable(cases: u32) -> Config {
@@ -94,6 +97,66 @@ pub fn tally(draws: usize, cells: usize, mut draw: impl FnMut() -> usize) -> Vec
 }
 
 /// An epsilon from its decimal.
-pub fn epsilon(text: &str) -> tidegate_kernel::Epsilon {
+pub fn epsilon(text: &str) -> Epsilon {
     text.parse().unwrap()
+}
+
+/// A permit for an amount, from a ledger of its own.
+pub fn permit(amount: Epsilon) -> Permit {
+    Ledger::new(Epsilon::MAX, Window::EVENT).spend(0, amount).unwrap()
+}
+
+/// An integer that is not zero.
+pub fn nonzero(value: u64) -> NonZeroU64 {
+    NonZeroU64::new(value).unwrap()
+}
+
+/// Weights of a two-sided geometric distribution on -reach..=reach, the ends taking the tails.
+pub fn laplace_weights(scale: f64, reach: i64) -> Vec<f64> {
+    let q = (-1.0 / scale).exp();
+    let tail = q.powi(reach as i32) / (1.0 + q);
+    (-reach..=reach)
+        .map(|z| if z.abs() == reach { tail } else { (1.0 - q) / (1.0 + q) * q.powi(z.unsigned_abs() as i32) })
+        .collect()
+}
+
+/// The index of a number among -reach..=reach, the ends taking what lies beyond.
+pub fn fold(z: i64, reach: i64) -> usize {
+    (z.clamp(-reach, reach) + reach) as usize
+}
+
+/// The probability of `z` under two-sided geometric noise.
+pub fn laplace_probability(scale: f64, z: i64) -> f64 {
+    let q = (-1.0 / scale).exp();
+    (1.0 - q) / (1.0 + q) * (-(z.abs() as f64) / scale).exp()
+}
+
+/// The probability that one-sided geometric noise is `x` or more.
+pub fn geometric_tail(scale: f64, x: i64) -> f64 {
+    (-(x.max(0) as f64) / scale).exp()
+}
+
+/// The largest log-likelihood ratio, in either direction, of two distributions over the same outcomes.
+#[track_caller]
+pub fn loss(first: &[f64], second: &[f64]) -> f64 {
+    assert_eq!(first.len(), second.len());
+    assert!(first.iter().chain(second).all(|p| *p > 0.0), "every outcome must be possible under both");
+    first.iter().zip(second).map(|(a, b)| (a / b).ln().abs()).fold(0.0, f64::max)
+}
+
+/// All vectors of the given length over the given values.
+pub fn all_vectors(values: &[i64], length: usize) -> Vec<Vec<i64>> {
+    (0..length).fold(vec![Vec::new()], |shorter, _| {
+        let longer = |prefix: Vec<i64>| values.iter().map(move |value| [prefix.as_slice(), &[*value]].concat());
+        shorter.into_iter().flat_map(longer).collect()
+    })
+}
+
+/// The probabilities of 0..=trials successes.
+pub fn binomial_weights(trials: u64, p: f64) -> Vec<f64> {
+    (0..trials).fold(vec![1.0], |fewer, _| {
+        let failed = fewer.iter().map(|weight| (1.0 - p) * weight).chain([0.0]);
+        let succeeded = std::iter::once(0.0).chain(fewer.iter().map(|weight| p * weight));
+        failed.zip(succeeded).map(|(failed, succeeded)| failed + succeeded).collect()
+    })
 }

@@ -1,0 +1,58 @@
+//! How far a histogram is from a public one.
+
+use std::num::NonZeroU64;
+
+use super::{Neighbours, Noised, PrimitiveError, histogram_noise};
+use crate::noise::DiscreteLaplace;
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::sealed::Sealed;
+
+/// The sum over the cells of `|count - reference|`, with [discrete Laplace](DiscreteLaplace) noise: how far the data
+/// are from a public histogram, usually the last one released.
+///
+/// # Guarantee
+/// As for [`noisy_histogram`](super::noisy_histogram): what one user contributes to the timestamp is protected at a
+/// loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_distance)), and the result is unbiased with the
+/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`], however many cells there are.
+/// It can be negative.
+///
+/// # Errors
+/// [`PrimitiveError::Length`] where the two histograms have not equally many cells, [`PrimitiveError::Scale`] where
+/// noise cannot be scaled to the contribution.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate_kernel::primitives::{Neighbours, noisy_distance, seal_histogram};
+/// use tidegate_kernel::{Ledger, SystemRandom, Window};
+///
+/// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
+/// let counts = seal_histogram([2, 0, 2, 2, 1], 4)?;
+/// let permit = ledger.spend(0, "1".parse()?)?;
+/// let last_release = [1, 3, 1, 0];
+/// let random = &mut SystemRandom::new()?;
+/// let noisy = noisy_distance(permit, &counts, &last_release, Neighbours::AddRemove, NonZeroU64::MIN, random)?;
+/// println!("about 4, namely {}", noisy.value());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn noisy_distance(
+    permit: Permit,
+    counts: &Sealed<Vec<u64>>,
+    reference: &[i64],
+    neighbours: Neighbours,
+    contribution: NonZeroU64,
+    random: &mut impl Randomness,
+) -> Result<Noised<i64>, PrimitiveError> {
+    let counts = counts.content();
+    if counts.len() != reference.len() {
+        let (given, expected) = (reference.len(), counts.len());
+        return Err(PrimitiveError::Length { what: "reference counts", given, expected });
+    }
+    let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, permit.epsilon())?);
+    let distance: i128 = counts
+        .iter()
+        .zip(reference)
+        .map(|(count, reference)| (i128::from(*count) - i128::from(*reference)).abs())
+        .sum();
+    Ok(Noised::new(noise.add_to(distance, random), permit.epsilon(), random))
+}

@@ -1,0 +1,79 @@
+//! A histogram with noise on each count.
+
+use std::num::NonZeroU64;
+
+use zeroize::Zeroizing;
+
+use super::{HistogramError, Neighbours, Noised, PrimitiveError};
+use crate::epsilon::Epsilon;
+use crate::noise::{DiscreteLaplace, Scale, ScaleError};
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::randomised_response::MAX_DOMAIN;
+use crate::sealed::Sealed;
+
+/// Seals the histogram of users' values over the domain `0..domain`.
+///
+/// # Errors
+/// [`HistogramError::Value`] names the position of a value outside the domain, not the value;
+/// [`HistogramError::Cells`] a domain outside `1..=`[`MAX_DOMAIN`].
+pub fn seal_histogram(values: impl IntoIterator<Item = u32>, domain: u32) -> Result<Sealed<Vec<u64>>, HistogramError> {
+    if !(1..=MAX_DOMAIN).contains(&domain) {
+        return Err(HistogramError::Cells { cells: u64::from(domain) });
+    }
+    let mut counts = Zeroizing::new(vec![0; domain as usize]);
+    for (position, value) in values.into_iter().enumerate() {
+        let count = counts.get_mut(value as usize).ok_or(HistogramError::Value { position, domain })?;
+        *count += 1;
+    }
+    Ok(Sealed::new(std::mem::take(&mut *counts)))
+}
+
+/// The scale of the noise that [`noisy_histogram`] and [`noisy_distance`](super::noisy_distance) add; its
+/// [`laplace_variance`](Scale::laplace_variance) is their variance.
+pub fn histogram_noise(
+    neighbours: Neighbours,
+    contribution: NonZeroU64,
+    epsilon: Epsilon,
+) -> Result<Scale, ScaleError> {
+    Scale::calibrated(neighbours.histogram_sensitivity(contribution), epsilon)
+}
+
+/// The counts of a histogram, each with independent [discrete Laplace](DiscreteLaplace) noise.
+///
+/// # Guarantee
+/// What one user contributes to the timestamp, at most `contribution` counts, is protected as `neighbours` says, at a
+/// loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_histogram)). Each count is unbiased, with the
+/// [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`]. Sums beyond `i64` are returned as its ends,
+/// which is post-processing.
+///
+/// # Errors
+/// [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate_kernel::primitives::{Neighbours, histogram_noise, noisy_histogram, seal_histogram};
+/// use tidegate_kernel::{Ledger, SystemRandom, Window};
+///
+/// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
+/// let counts = seal_histogram([2, 0, 2, 2, 1], 4)?;
+/// let permit = ledger.spend(0, "1".parse()?)?;
+/// let (neighbours, once) = (Neighbours::AddRemove, NonZeroU64::MIN);
+/// let noisy = noisy_histogram(permit, &counts, neighbours, once, &mut SystemRandom::new()?)?;
+/// assert_eq!(noisy.value().len(), 4);
+/// assert!(noisy.provenance().is_private());
+/// let variance = histogram_noise(neighbours, once, noisy.epsilon())?.laplace_variance();
+/// assert!((variance - 1.8414).abs() < 1e-4); // in each cell
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn noisy_histogram(
+    permit: Permit,
+    counts: &Sealed<Vec<u64>>,
+    neighbours: Neighbours,
+    contribution: NonZeroU64,
+    random: &mut impl Randomness,
+) -> Result<Noised<Vec<i64>>, PrimitiveError> {
+    let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, permit.epsilon())?);
+    let noised = counts.content().iter().map(|count| noise.add_to(i128::from(*count), random)).collect();
+    Ok(Noised::new(noised, permit.epsilon(), random))
+}

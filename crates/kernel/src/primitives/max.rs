@@ -1,0 +1,79 @@
+//! Which score is the largest.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Noised, PrimitiveError};
+use crate::epsilon::Epsilon;
+use crate::noise::{Geometric, Scale, ScaleError};
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::sealed::Sealed;
+
+/// How the scores of two neighbours can differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scores {
+    /// From a data set to any neighbour, all scores that change move in the same direction: needs half the noise.
+    OneDirectional,
+    /// Each score moves as it likes.
+    AnyDirection,
+}
+
+impl Scores {
+    /// The scale of the one-sided noise that [`noisy_max`] adds to each score: `sensitivity / epsilon` for
+    /// [`OneDirectional`](Self::OneDirectional), twice that for [`AnyDirection`](Self::AnyDirection).
+    pub fn noise(self, sensitivity: u64, epsilon: Epsilon) -> Result<Scale, ScaleError> {
+        let moves = match self {
+            Self::OneDirectional => sensitivity,
+            Self::AnyDirection => sensitivity.saturating_mul(2),
+        };
+        Scale::calibrated(moves, epsilon)
+    }
+}
+
+/// The index of the largest score, after [one-sided geometric](Geometric) noise was added to each. Ties go to the
+/// lowest index.
+///
+/// # Guarantee
+/// If a neighbour moves each score by at most `sensitivity`, and all in one direction where `scores` says so, the loss
+/// is at most the permit's epsilon, and there are neighbours for which it is attained
+/// ([proof](crate::proofs::noisy_max)). Only the index is safe to publish, not the noisy score. With `k` scores and
+/// noise of scale `b` the winner's score is `b·(ln k + x)` or more below the largest with probability at most `e^-x`.
+///
+/// With exponential noise on the reals this is the permute-and-flip mechanism, which is never worse than the
+/// exponential mechanism; that one is therefore not offered.
+///
+/// # Errors
+/// [`PrimitiveError::Nothing`] for no scores; [`PrimitiveError::Scale`] where noise cannot be scaled to the
+/// sensitivity.
+///
+/// ```
+/// use tidegate_kernel::primitives::{Scores, noisy_max};
+/// use tidegate_kernel::{Ledger, Sealed, SystemRandom, Window};
+///
+/// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
+/// let votes = Sealed::new(vec![40, 310, 25]);
+/// let permit = ledger.spend(0, "1".parse()?)?;
+/// // A voter who joins adds a vote: no score goes down.
+/// let winner = noisy_max(permit, &votes, 1, Scores::OneDirectional, &mut SystemRandom::new()?)?;
+/// assert_eq!(*winner.value(), 1); // but for a chance of 10^-116
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn noisy_max(
+    permit: Permit,
+    values: &Sealed<Vec<i64>>,
+    sensitivity: u64,
+    scores: Scores,
+    random: &mut impl Randomness,
+) -> Result<Noised<usize>, PrimitiveError> {
+    let noise = Geometric::new(scores.noise(sensitivity, permit.epsilon())?);
+    let mut best: Option<(usize, i128)> = None;
+    for (index, value) in values.content().iter().enumerate() {
+        let noised = i128::from(*value).saturating_add(noise.sample_wide(random));
+        if best.is_none_or(|(_, largest)| noised > largest) {
+            best = Some((index, noised));
+        }
+    }
+    let (index, _) = best.ok_or(PrimitiveError::Nothing { expected: "score" })?;
+    Ok(Noised::new(index, permit.epsilon(), random))
+}

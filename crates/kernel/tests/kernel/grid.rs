@@ -1,0 +1,86 @@
+//! Readings are put on the grid before they are sealed.
+
+use proptest::prelude::*;
+use tidegate_kernel::primitives::noisy_scalar;
+use tidegate_kernel::{Epsilon, Grid, GridError, Sealed, SeededRandom};
+
+use crate::support::permit;
+
+/// What was sealed: at the largest epsilon the noise is zero, but for a chance of e^-1000.
+fn revealed(reading: &Sealed<i64>) -> i64 {
+    noisy_scalar(permit(Epsilon::MAX), reading, 1, &mut SeededRandom::new(1)).unwrap().into_value()
+}
+
+#[test]
+fn a_reading_is_rounded_to_the_nearest_grid_point() {
+    let grid = Grid::new(-1.0, 1.0, 0.25).unwrap();
+    assert_eq!((grid.low(), grid.high(), grid.step(), grid.width()), (-1.0, 1.0, 0.25, 8));
+    for (reading, steps) in [(-1.0, 0), (-0.88, 0), (-0.87, 1), (0.0, 4), (-0.0, 4), (0.1, 4), (0.13, 5), (1.0, 8)] {
+        assert_eq!(revealed(&grid.seal(reading).unwrap()), steps, "{reading}");
+    }
+}
+
+#[test]
+fn a_step_that_does_not_divide_the_domain_still_covers_it() {
+    let tenths = Grid::new(0.0, 1.0, 0.1).unwrap();
+    assert_eq!(tenths.width(), 10);
+    let uneven = Grid::new(0.0, 1.0, 0.3).unwrap();
+    assert_eq!((uneven.width(), revealed(&uneven.seal(1.0).unwrap())), (3, 3));
+    let beyond = Grid::new(0.0, 1.0, 0.4).unwrap();
+    assert_eq!(beyond.value_of(3), 0.4 * 3.0);
+    assert_eq!(beyond.value_within(3), 1.0);
+    assert_eq!(beyond.value_within(-2), 0.0);
+}
+
+#[test]
+fn a_reading_that_is_no_number_in_the_domain_is_refused_without_being_named() {
+    let grid = Grid::new(0.0, 612.0, 1.0).unwrap();
+    for reading in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 612.000_001, 77_777.0] {
+        let error = grid.seal(reading).unwrap_err();
+        assert_eq!(error, GridError::Reading { low: 0.0, high: 612.0 });
+        assert_eq!(error.to_string(), "the reading is not a number within 0..=612");
+    }
+}
+
+#[test]
+fn a_grid_that_cannot_be_laid_is_refused() {
+    for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::MIN, f64::MAX)] {
+        assert!(matches!(Grid::new(low, high, 1.0), Err(GridError::Domain { .. })), "{low} {high}");
+    }
+    for step in [0.0, -1.0, f64::NAN, f64::INFINITY, 3.0, 1e-10, f64::MIN_POSITIVE] {
+        assert_eq!(
+            Grid::new(0.0, 1.0, step).unwrap_err().to_string(),
+            format!("a step must cut 0..=1 into 1 to 4294967296 steps, but {step} was given")
+        );
+    }
+    let widest = Grid::new(0.0, 4_294_967_296.0, 1.0).unwrap();
+    assert_eq!(widest.width(), Grid::MAX_WIDTH);
+    assert_eq!(revealed(&widest.seal(4_294_967_296.0).unwrap()), 4_294_967_296);
+}
+
+#[test]
+fn a_grid_is_read_through_its_constructor() {
+    let grid = Grid::new(0.0, 10.0, 0.5).unwrap();
+    let text = serde_json::to_string(&grid).unwrap();
+    assert_eq!(text, r#"{"low":0.0,"high":10.0,"step":0.5}"#);
+    assert_eq!(serde_json::from_str::<Grid>(&text).unwrap(), grid);
+    assert!(serde_json::from_str::<Grid>(r#"{"low":0.0,"high":10.0,"step":0.0}"#).is_err());
+    assert!(serde_json::from_str::<Grid>(r#"{"low":0.0,"high":10.0,"step":1.0,"spare":1}"#).is_err());
+}
+
+proptest! {
+    #[test]
+    fn no_reading_is_sealed_outside_the_width(
+        low in -1e9..1e9_f64, length in 1e-6..1e9_f64, steps in 1.0..4e9_f64, share in 0.0..=1.0_f64,
+    ) {
+        let (high, step) = (low + length, length / steps);
+        if let Ok(grid) = Grid::new(low, high, step) {
+            let reading = (low + share * length).clamp(low, high);
+            let sealed = revealed(&grid.seal(reading).unwrap());
+            prop_assert!((0..=grid.width() as i64).contains(&sealed));
+            prop_assert!((grid.value_of(sealed) - reading).abs() <= step * 0.5 + (low.abs() + length) * 1e-14);
+            prop_assert_eq!(revealed(&grid.seal(low).unwrap()), 0);
+            prop_assert_eq!(revealed(&grid.seal(high).unwrap()), grid.width() as i64);
+        }
+    }
+}
