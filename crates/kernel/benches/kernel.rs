@@ -70,7 +70,7 @@ fn ledger(criterion: &mut Criterion) {
         let mut clock = 0;
         bencher.iter(|| {
             for _ in 0..USERS {
-                black_box(ledger.spend(clock, share).unwrap());
+                let _permit = black_box(ledger.spend(clock, share).unwrap());
                 clock += 1;
             }
         });

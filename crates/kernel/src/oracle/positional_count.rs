@@ -211,7 +211,7 @@ mod tests {
                 }
                 fast.add(&bytes);
                 batch.extend_from_slice(&bytes);
-                if random.next_word() % 37 == 0 {
+                if random.next_word().is_multiple_of(37) {
                     assert_eq!(fast.counts(), slow);
                 }
             }

@@ -204,7 +204,7 @@ fn estimates_from_a_population_scatter_as_the_variance_says() {
         let domain = 37;
         let oracle = oracle(kind, domain, "1.3");
         let users = 4_000_u32;
-        let value_of = |user: u32| if user % 4 == 0 { 3 } else { user % domain };
+        let value_of = |user: u32| if user.is_multiple_of(4) { 3 } else { user % domain };
         let mut truth = vec![0.0; domain as usize];
         (0..users).for_each(|user| truth[value_of(user) as usize] += 1.0 / f64::from(users));
         let mut random = SeededRandom::with_stream(202, index as u64);
