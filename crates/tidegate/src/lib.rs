@@ -1,0 +1,19 @@
+//! Statistics of infinite data streams, published under privacy guarantees that hold.
+//!
+//! Every mechanism travels the same road:
+//!
+//! ```text
+//! value ──▶ kernel (spends a permit, adds the randomness) ──▶ mechanism (decides) ──▶ Release ──▶ query / monitor
+//! ```
+//!
+//! Nothing to the right of the kernel sees a raw value.
+//!
+//! | module | what lives there |
+//! | --- | --- |
+//! | [`release`] | what a mechanism publishes, with its variance and where it came from |
+//! | [`tree`] | binary hierarchies over an ordered domain |
+
+pub mod release;
+pub mod tree;
+
+pub use tidegate_kernel as kernel;

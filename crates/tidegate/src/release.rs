@@ -1,0 +1,71 @@
+//! What a mechanism publishes at a timestamp.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::Epsilon;
+
+use crate::tree::Tree;
+
+/// A published statistic, with all that is needed to judge it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Release {
+    /// The timestamp that it stands for.
+    pub timestamp: u64,
+    /// What is published.
+    pub statistic: Statistic,
+    /// Where the numbers come from.
+    pub freshness: Freshness,
+    /// The most that any one user has spent on this timestamp; `None` where nobody was asked.
+    pub spent: Option<Epsilon>,
+    /// How many reports were received for this timestamp, over all its questions.
+    pub reports: u64,
+}
+
+/// Where the numbers of a release come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Freshness {
+    /// Published from reports of this timestamp.
+    Fresh,
+    /// The numbers of an earlier timestamp, because little seems to have changed.
+    Approximated,
+    /// The numbers of an earlier timestamp, because the budget of this one was spent in advance.
+    Nullified,
+}
+
+/// What is published.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// The frequency of each value of a domain.
+    Histogram(Histogram),
+    /// The frequency of each node of a hierarchy over the domain.
+    Tree(Tree),
+}
+
+impl Statistic {
+    /// The number of values of the domain.
+    pub fn domain(&self) -> usize {
+        match self {
+            Self::Histogram(histogram) => histogram.frequencies.len(),
+            Self::Tree(tree) => tree.domain(),
+        }
+    }
+
+    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree.
+    pub fn leaves(&self) -> (&[f64], &[f64]) {
+        match self {
+            Self::Histogram(histogram) => (&histogram.frequencies, &histogram.variances),
+            Self::Tree(tree) => tree.leaves(),
+        }
+    }
+}
+
+/// Estimated frequencies with their variances. They need not lie between zero and one, nor sum to one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// The estimated share of users that hold each value.
+    pub frequencies: Vec<f64>,
+    /// The expected squared error of each frequency, as far as the mechanism can tell: exact for a fresh release, with
+    /// the estimated drift on top for an approximated one.
+    pub variances: Vec<f64>,
+}

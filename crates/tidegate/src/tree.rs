@@ -1,0 +1,146 @@
+//! Binary hierarchies over an ordered domain, whose size need not be a power of two.
+
+use serde::{Deserialize, Serialize};
+
+/// The shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two with leaves that
+/// nobody holds. Level 0 is the root, level [`Shape::height`] the leaves; the nodes of a level are numbered from left to right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    domain: u32,
+    height: u32,
+}
+
+impl Shape {
+    /// The shape for a domain of at least one value.
+    pub const fn new(domain: u32) -> Self {
+        Self { domain, height: domain.next_power_of_two().ilog2() }
+    }
+
+    /// The number of values.
+    pub const fn domain(&self) -> u32 {
+        self.domain
+    }
+
+    /// The level of the leaves.
+    pub const fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// How many leaves a node of a level stands for.
+    pub const fn width(&self, level: u32) -> u32 {
+        1 << (self.height - level)
+    }
+
+    /// How many nodes of a level stand for at least one value of the domain.
+    pub const fn nodes(&self, level: u32) -> u32 {
+        self.domain.div_ceil(self.width(level))
+    }
+
+    /// The first position of a level in a vector of all nodes, level after level.
+    pub fn offset(&self, level: u32) -> usize {
+        (0..level).map(|above| self.nodes(above) as usize).sum()
+    }
+
+    /// The nodes that cover exactly the values `first..=last`, as few as possible: pairs of level and node.
+    pub fn cover(&self, first: u32, last: u32) -> Vec<(u32, u32)> {
+        let mut nodes = Vec::new();
+        let (mut left, mut right) = (u64::from(first), u64::from(last) + 1);
+        let mut level = self.height;
+        // From the leaves up: what is left at each level is the range of nodes whose parents are not covered whole. A range
+        // that ends at the domain's end may as well end where the padding does.
+        if last + 1 == self.domain {
+            right = u64::from(self.width(0));
+        }
+        while left < right {
+            if left % 2 == 1 || level == 0 {
+                nodes.push((level, left));
+                left += 1;
+            }
+            if right % 2 == 1 && left < right {
+                right -= 1;
+                nodes.push((level, right));
+            }
+            left /= 2;
+            right /= 2;
+            if level == 0 {
+                break;
+            }
+            level -= 1;
+        }
+        // Nodes of padding only hold nobody.
+        #[allow(clippy::cast_possible_truncation)] // at most the padded domain
+        let real = |(level, node): (u32, u64)| (level, node as u32);
+        nodes.into_iter().map(real).filter(|(level, node)| *node < self.nodes(*level)).collect()
+    }
+}
+
+/// A frequency and a variance for each node of a hierarchy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tree {
+    shape: Shape,
+    /// Level after level, the nodes of each from left to right.
+    frequencies: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl Tree {
+    /// A tree from the frequencies and variances of its nodes, level after level; `None` where their number does not fit
+    /// the shape.
+    pub fn new(shape: Shape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
+        let nodes = shape.offset(shape.height() + 1);
+        (frequencies.len() == nodes && variances.len() == nodes).then_some(Self { shape, frequencies, variances })
+    }
+
+    /// The shape.
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The number of values.
+    pub const fn domain(&self) -> usize {
+        self.shape.domain as usize
+    }
+
+    /// The frequency of a node and its variance.
+    pub fn node(&self, level: u32, node: u32) -> (f64, f64) {
+        let position = self.shape.offset(level) + node as usize;
+        (self.frequencies[position], self.variances[position])
+    }
+
+    /// All nodes' frequencies and variances, level after level.
+    pub fn nodes(&self) -> (&[f64], &[f64]) {
+        (&self.frequencies, &self.variances)
+    }
+
+    /// The frequencies of the values and their variances.
+    pub fn leaves(&self) -> (&[f64], &[f64]) {
+        let first = self.shape.offset(self.shape.height());
+        (&self.frequencies[first..], &self.variances[first..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cover_holds_exactly_its_range_with_as_few_nodes_as_possible() {
+        for domain in 1..=19 {
+            let shape = Shape::new(domain);
+            for first in 0..domain {
+                for last in first..domain {
+                    let mut covered = vec![0; domain as usize];
+                    let cover = shape.cover(first, last);
+                    for &(level, node) in &cover {
+                        let start = node * shape.width(level);
+                        (start..(start + shape.width(level)).min(domain)).for_each(|v| covered[v as usize] += 1);
+                    }
+                    let expected: Vec<i32> = (0..domain).map(|v| i32::from((first..=last).contains(&v))).collect();
+                    assert_eq!(covered, expected, "{domain} {first}..={last}: {cover:?}");
+                    assert!(cover.len() <= 2 * shape.height().max(1) as usize);
+                }
+            }
+            assert_eq!(shape.cover(0, domain - 1), [(0, 0)]);
+        }
+    }
+}
