@@ -6,6 +6,7 @@
 //! All values are non-negative.
 
 use std::cmp::Ordering;
+use std::sync::OnceLock;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Direction {
@@ -120,6 +121,9 @@ impl Float {
     }
 }
 
+/// The number e.
+static E: OnceLock<Interval> = OnceLock::new();
+
 /// A pair of floats that certainly encloses a non-negative real number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interval {
@@ -138,7 +142,7 @@ impl Interval {
         let (whole, rest) = (numerator / denominator, numerator % denominator);
         let fraction = Self::integer(rest).div(Self::integer(denominator));
         let mut power = Self::exp_of_fraction(fraction);
-        let mut square = Self::exp_of_fraction(Self::integer(1));
+        let mut square = *E.get_or_init(|| Self::exp_of_fraction(Self::integer(1)));
         let mut remaining = whole;
         while remaining > 0 {
             if remaining & 1 == 1 {

@@ -12,7 +12,7 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
-//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Grid`], [`Randomness`] |
+//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Grid`], [`Randomness`], [`Question`] |
 //! | [`primitives`] | from sealed data to noisy histograms, sums, comparisons, ... |
 //! | [`noise`] | exact samplers: integers in, integers out |
 //! | [`oracle`] | frequency oracles for local privacy |
@@ -32,6 +32,7 @@ pub mod oracle;
 mod permit;
 pub mod primitives;
 pub mod proofs;
+mod question;
 mod random;
 mod randomised_response;
 mod sealed;
@@ -43,6 +44,7 @@ pub use epsilon::{Epsilon, EpsilonError, UNITS_PER_EPSILON, as_units};
 pub use grid::{Grid, GridError};
 pub use ledger::{Ledger, Refusal, SpendError, Window};
 pub use permit::Permit;
+pub use question::{Cohort, Question, QuestionError, SLOTS, View};
 pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
 pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;

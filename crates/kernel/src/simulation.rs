@@ -5,6 +5,7 @@
 
 use rand_distr::{Binomial, Distribution, Hypergeometric};
 
+use crate::oracle::{Estimate, Method, Oracle};
 use crate::random::SeededRandom;
 
 /// A simulation was given parameters that no distribution has.
@@ -24,6 +25,16 @@ pub enum SimulationError {
         sample: u64,
         /// The size of the population.
         population: u64,
+    },
+    /// Counts that do not fit the oracle's domain, or nobody to report.
+    #[error("a population of {reports} over {cells} values cannot report to an oracle over {expected} values")]
+    Population {
+        /// How many counts were given.
+        cells: usize,
+        /// How many values the oracle has.
+        expected: usize,
+        /// How many users there are.
+        reports: u64,
     },
     /// Weights that are negative, not finite, or sum to zero.
     #[error("weights must be finite, not negative, and not all zero")]
@@ -83,4 +94,140 @@ pub fn sample_without_replacement(
         drawn.push(taken);
     }
     Ok(drawn)
+}
+
+/// The estimate from the reports of a simulated population, given how many of it hold each value, without simulating each
+/// member. Whatever the population, it costs O(domain); for Hadamard response O(domain · log domain), for subset selection
+/// O(domain · size of the subset).
+///
+/// It has exactly the distribution that real reports give, over all values together; for local hashing, with an ideal
+/// hash function.
+pub fn estimate_of(oracle: &Oracle, counts: &[u64], random: &mut SeededRandom) -> Result<Estimate, SimulationError> {
+    let expected = oracle.domain() as usize;
+    let reports: u64 = counts.iter().sum();
+    if counts.len() != expected || reports == 0 {
+        return Err(SimulationError::Population { cells: counts.len(), expected, reports });
+    }
+    let (own, other) = (oracle.support_of_own(), oracle.support_of_other());
+    let supports = match &oracle.method {
+        Method::Grr(_) => randomised_response(counts, own - other, random)?,
+        Method::Subset(subset) => subsets(counts, own, subset.size() as usize, random)?,
+        Method::Hadamard(hadamard) => {
+            let columns = hadamard_columns(counts, own, hadamard.codec().bound() as usize, random)?;
+            hadamard.supports(&columns, oracle.domain())
+        }
+        Method::Unary(_) | Method::LocalHash(_) => {
+            let support = |count: &u64| Ok(binomial(*count, own, random)? + binomial(reports - count, other, random)?);
+            counts.iter().map(support).collect::<Result<Vec<u64>, SimulationError>>()?
+        }
+    };
+    Ok(oracle.estimate(&supports, reports))
+}
+
+/// Randomised response as a mixture: the truth with probability `kept`, otherwise any value, the true one included.
+fn randomised_response(counts: &[u64], kept: f64, random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
+    let mut answers = Vec::with_capacity(counts.len());
+    for count in counts {
+        answers.push(binomial(*count, kept, random)?);
+    }
+    let rest = counts.iter().sum::<u64>() - answers.iter().sum::<u64>();
+    let spread = multinomial(rest, &vec![1.0; counts.len()], random)?;
+    answers.iter_mut().zip(spread).for_each(|(answer, more)| *answer += more);
+    Ok(answers)
+}
+
+/// How many users name each column of the Hadamard matrix.
+fn hadamard_columns(
+    counts: &[u64],
+    own: f64,
+    columns: usize,
+    random: &mut SeededRandom,
+) -> Result<Vec<u64>, SimulationError> {
+    let (mut agreeing, mut disagreeing) = (vec![0; columns], vec![0; columns]);
+    for (value, count) in counts.iter().enumerate() {
+        agreeing[value + 1] = binomial(*count, own, random)?;
+        disagreeing[value + 1] = count - agreeing[value + 1];
+    }
+    name_columns(&agreeing, &disagreeing, random)
+}
+
+/// Users of a row name a column in which it has the sign they want, each such column equally likely. Going through the
+/// bits of the column from the top: a half is chosen by a fair coin, after which users whose rows agree in the lower bits,
+/// and who now want the same sign there, are alike. Only where no lower bit is left in the row does the sign settle it.
+fn name_columns(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
+    let half = agreeing.len() / 2;
+    if half == 0 {
+        return Ok(agreeing.to_vec());
+    }
+    // [lower or upper half of the columns][row's lower bits]
+    let mut agreeing_in = [vec![0; half], vec![0; half]];
+    let mut disagreeing_in = [vec![0; half], vec![0; half]];
+    for row in 0..agreeing.len() {
+        let (lower_bits, has_top_bit) = (row % half, row >= half);
+        for (users, wants_minus) in [(agreeing[row], false), (disagreeing[row], true)] {
+            let in_upper = match (lower_bits, has_top_bit) {
+                (0, true) if wants_minus => users,
+                (0, true) => 0,
+                _ => binomial(users, 0.5, random)?,
+            };
+            for (upper, users) in [(false, users - in_upper), (true, in_upper)] {
+                let still_wants_minus = wants_minus ^ (has_top_bit && upper);
+                let target = if still_wants_minus { &mut disagreeing_in } else { &mut agreeing_in };
+                target[usize::from(upper)][lower_bits] += users;
+            }
+        }
+    }
+    let mut columns = name_columns(&agreeing_in[0], &disagreeing_in[0], random)?;
+    columns.extend(name_columns(&agreeing_in[1], &disagreeing_in[1], random)?);
+    Ok(columns)
+}
+
+/// Walks through the values, keeping how many users have how many places of their subset left. Users whose own value is
+/// still to come are alike but for whether it will be in; those whose value has been passed are all alike.
+fn subsets(counts: &[u64], own: f64, size: usize, random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
+    let mut with_own = Vec::with_capacity(counts.len());
+    for count in counts {
+        with_own.push(binomial(*count, own, random)?);
+    }
+    // [places left] -> users: value to come and in, value to come and out, value passed.
+    let mut coming_in = vec![0; size + 1];
+    let mut coming_out = vec![0; size + 1];
+    let mut passed = vec![0; size + 1];
+    coming_in[size - 1] = with_own.iter().sum();
+    coming_out[size] = counts.iter().sum::<u64>() - coming_in[size - 1];
+    let mut supports = Vec::with_capacity(counts.len());
+    for (value, (count, with_own)) in counts.iter().zip(with_own).enumerate() {
+        // The users whose own value this is are any of those still to come; they answer as was settled for them.
+        let owners_in = sample_without_replacement(with_own, &coming_in, random)?;
+        let owners_out = sample_without_replacement(count - with_own, &coming_out, random)?;
+        for places in 0..=size {
+            coming_in[places] -= owners_in[places];
+            coming_out[places] -= owners_out[places];
+        }
+        let others_left = counts.len() - value;
+        let mut support = with_own;
+        support += take(&mut coming_in, others_left - 1, random)?;
+        support += take(&mut coming_out, others_left - 1, random)?;
+        support += take(&mut passed, others_left, random)?;
+        for places in 0..=size {
+            passed[places] += owners_in[places] + owners_out[places];
+        }
+        supports.push(support);
+    }
+    Ok(supports)
+}
+
+/// Each user takes the value at hand with probability places left over values left; returns how many do.
+#[allow(clippy::cast_precision_loss)]
+fn take(users: &mut [u64], values_left: usize, random: &mut SeededRandom) -> Result<u64, SimulationError> {
+    let mut total = 0;
+    for places in 1..users.len() {
+        if users[places] > 0 {
+            let taking = binomial(users[places], (places as f64 / values_left as f64).min(1.0), random)?;
+            users[places] -= taking;
+            users[places - 1] += taking;
+            total += taking;
+        }
+    }
+    Ok(total)
 }

@@ -159,16 +159,11 @@ impl Aggregate {
     }
 
     /// The unbiased estimate of the frequencies among those who reported.
-    #[allow(clippy::cast_precision_loss)]
     pub fn estimate(&self) -> Result<Estimate, AggregateError> {
         if self.reports == 0 {
             return Err(AggregateError::NoReports);
         }
-        let (own, other) = (self.oracle.support_of_own(), self.oracle.support_of_other());
-        let reports = self.reports as f64;
-        let frequency = |support: u64| (support as f64 / reports - other) / (own - other);
-        let frequencies = self.supports().into_iter().map(frequency).collect();
-        Ok(Estimate::new(frequencies, self.reports, self.oracle.variance(self.reports)))
+        Ok(self.oracle.estimate(&self.supports(), self.reports))
     }
 }
 

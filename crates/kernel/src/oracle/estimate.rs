@@ -1,5 +1,7 @@
 //! What reports say about frequencies.
 
+use crate::oracle::Support;
+
 /// The variance of an estimated frequency, `constant + slope · f` at the true frequency `f`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variance {
@@ -10,6 +12,15 @@ pub struct Variance {
 }
 
 impl Variance {
+    /// From the probabilities with which a report supports its sender's value and any other.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn of(support: Support, reports: u64) -> Self {
+        let Support { own, other } = support;
+        let denominator = reports as f64 * (own - other) * (own - other);
+        let constant = other * (1.0 - other) / denominator;
+        Self { constant, slope: own * (1.0 - own) / denominator - constant }
+    }
+
     /// The variance at a true frequency.
     pub fn at(self, frequency: f64) -> f64 {
         self.constant + self.slope * frequency

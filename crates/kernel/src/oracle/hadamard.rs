@@ -2,6 +2,7 @@
 
 use crate::epsilon::Epsilon;
 use crate::oracle::Support;
+use crate::oracle::choice::columns;
 use crate::oracle::index_codec::IndexCodec;
 use crate::random::Randomness;
 use crate::randomised_response::{MAX_DOMAIN, RandomisedResponse, ResponseError};
@@ -19,8 +20,7 @@ impl Hadamard {
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(ResponseError::Domain { given: u64::from(domain) });
         }
-        let columns = (domain + 1).next_power_of_two();
-        Ok(Self { response: RandomisedResponse::new(2, epsilon)?, codec: IndexCodec::new(columns) })
+        Ok(Self { response: RandomisedResponse::new(2, epsilon)?, codec: IndexCodec::new(columns(domain)) })
     }
 
     pub(crate) fn support(&self) -> Support {

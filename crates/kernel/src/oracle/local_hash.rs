@@ -4,12 +4,13 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::epsilon::Epsilon;
+use crate::oracle::choice::best_buckets;
 use crate::oracle::index_codec::IndexCodec;
 use crate::oracle::{MalformedReport, Support};
 use crate::random::Randomness;
 use crate::randomised_response::{MAX_DOMAIN, RandomisedResponse, ResponseError};
 
-const SEED_LENGTH: usize = 8;
+pub(super) const SEED_LENGTH: usize = 8;
 
 /// BLH or OLH. A report is the seed of a hash function and a bucket.
 #[derive(Clone, Debug)]
@@ -27,12 +28,9 @@ impl LocalHash {
         Self::new(domain, 2, epsilon)
     }
 
-    /// OLH: the number of buckets with the lowest variance, one of the two next to `e^eps + 1`.
+    /// OLH: the number of buckets with the lowest variance.
     pub(crate) fn optimised(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
-        let floor = epsilon.exp().floor_times(1).and_then(|floor| u32::try_from(floor).ok());
-        let buckets = floor.map_or(MAX_DOMAIN, |floor| floor.saturating_add(1)).clamp(2, MAX_DOMAIN - 1);
-        let (fewer, more) = (Self::new(domain, buckets, epsilon)?, Self::new(domain, buckets + 1, epsilon)?);
-        Ok(if fewer.variance_factor() <= more.variance_factor() { fewer } else { more })
+        Self::new(domain, best_buckets(epsilon.as_f64().exp()), epsilon)
     }
 
     fn new(domain: u32, buckets: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
@@ -45,11 +43,6 @@ impl LocalHash {
 
     pub(crate) fn support(&self) -> Support {
         Support { own: self.response.probability_of_truth(), other: 1.0 / f64::from(self.codec.bound()) }
-    }
-
-    fn variance_factor(&self) -> f64 {
-        let Support { own, other } = self.support();
-        other * (1.0 - other) / ((own - other) * (own - other))
     }
 
     pub(crate) const fn report_length(&self) -> usize {

@@ -18,6 +18,7 @@
 //! where `u = e^epsilon`. [`Oracle::auto`] picks the best for a domain and an epsilon.
 
 mod aggregate;
+mod choice;
 mod estimate;
 mod grr;
 mod hadamard;
@@ -33,6 +34,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 pub use aggregate::{Aggregate, AggregateError};
+pub use choice::AUTO_TOLERANCE;
 pub use estimate::{Estimate, Variance};
 
 use crate::epsilon::Epsilon;
@@ -201,7 +203,7 @@ impl Report {
 }
 
 #[derive(Clone, Debug)]
-enum Method {
+pub(crate) enum Method {
     Grr(Grr),
     Unary(Unary),
     LocalHash(LocalHash),
@@ -235,7 +237,7 @@ pub struct Oracle {
     kind: OracleKind,
     domain: u32,
     epsilon: Epsilon,
-    method: Method,
+    pub(crate) method: Method,
     support: Support,
 }
 
@@ -245,9 +247,6 @@ pub(crate) struct Support {
     pub(crate) own: f64,
     pub(crate) other: f64,
 }
-
-/// Variances that differ by less than this fraction count as equal when [`Oracle::auto`] chooses.
-pub const AUTO_TOLERANCE: f64 = 0.01;
 
 impl Oracle {
     /// The oracle of the given kind.
@@ -271,19 +270,9 @@ impl Oracle {
         Ok(Self { kind, domain, epsilon, method, support })
     }
 
-    /// The oracle with the lowest variance, averaged over the values of the domain. Of those within [`AUTO_TOLERANCE`]
-    /// of the lowest, the one with the shortest report; of those, the one with the lowest variance.
+    /// The [best](OracleKind::best) oracle for the domain and the epsilon.
     pub fn auto(domain: u32, epsilon: Epsilon) -> Result<Self, OracleError> {
-        let oracles = OracleKind::ALL.map(|kind| Self::new(kind, domain, epsilon));
-        let oracles = oracles.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let mean_variance = |oracle: &Self| oracle.variance(1).at(1.0 / f64::from(domain));
-        let lowest = oracles.iter().map(mean_variance).fold(f64::INFINITY, f64::min);
-        let best =
-            oracles.into_iter().filter(|oracle| mean_variance(oracle) <= lowest * (1.0 + AUTO_TOLERANCE)).min_by(
-                |a, b| a.report_length().cmp(&b.report_length()).then(mean_variance(a).total_cmp(&mean_variance(b))),
-            );
-        // The lowest itself passes the filter, so there is a best one.
-        best.map_or_else(|| Self::new(OracleKind::Grr, domain, epsilon), Ok)
+        Self::new(OracleKind::best(domain, epsilon), domain, epsilon)
     }
 
     /// Which oracle this is.
@@ -323,12 +312,16 @@ impl Oracle {
     }
 
     /// The variance of an estimated frequency from so many reports, as a function of the true frequency.
-    #[allow(clippy::cast_precision_loss)]
     pub fn variance(&self, reports: u64) -> Variance {
+        Variance::of(self.support, reports)
+    }
+
+    /// The unbiased estimate from how many of the reports support each value.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn estimate(&self, supports: &[u64], reports: u64) -> Estimate {
         let Support { own, other } = self.support;
-        let denominator = reports as f64 * (own - other) * (own - other);
-        let constant = other * (1.0 - other) / denominator;
-        Variance { constant, slope: own * (1.0 - own) / denominator - constant }
+        let frequency = |support: &u64| (*support as f64 / reports as f64 - other) / (own - other);
+        Estimate::new(supports.iter().map(frequency).collect(), reports, self.variance(reports))
     }
 
     /// Perturbs a value, consuming a permit for exactly [`Oracle::epsilon`].

@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use crate::epsilon::Epsilon;
 use crate::noise::Below;
 use crate::oracle::Support;
+use crate::oracle::choice::best_subset_size;
 use crate::oracle::unary::{BitsCodec, set_bit};
 use crate::random::Randomness;
 use crate::randomised_response::{ResponseError, odds};
@@ -24,18 +25,10 @@ pub(crate) struct Subset {
 }
 
 impl Subset {
-    /// With the set size of the lowest variance, one of the two next to `domain/(e^eps+1)`.
+    /// With the set size of the lowest variance.
     pub(crate) fn new(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
         let codec = BitsCodec::new(domain)?;
-        let ratio = epsilon.as_f64().exp();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and the domain, a u32
-        let floor = (f64::from(domain) / (ratio + 1.0)) as u32;
-        let small = Self::of_size(domain, floor.clamp(1, domain - 1), epsilon, codec)?;
-        let large = Self::of_size(domain, (floor + 1).clamp(1, domain - 1), epsilon, codec)?;
-        Ok(if small.variance_factor() <= large.variance_factor() { small } else { large })
-    }
-
-    fn of_size(domain: u32, size: u32, epsilon: Epsilon, codec: BitsCodec) -> Result<Self, ResponseError> {
+        let size = best_subset_size(domain, epsilon.as_f64().exp());
         let (inside, outside) = (u64::from(size), u64::from(domain - size));
         let (truth, other) = odds(inside, outside, epsilon)?;
         let own_weight = inside * truth;
@@ -44,18 +37,17 @@ impl Subset {
         Ok(Self { domain, size, own_weight, below_total: Below::new(total), codec: codec.with_ones(size), draft })
     }
 
+    /// How many values every report names.
+    #[cfg(feature = "simulation")]
+    pub(crate) const fn size(&self) -> u32 {
+        self.size
+    }
+
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn support(&self) -> Support {
         let own = self.own_weight as f64 / self.below_total.bound() as f64;
         let other = (f64::from(self.size) - own) / f64::from(self.domain - 1);
         Support { own, other }
-    }
-
-    fn variance_factor(&self) -> f64 {
-        let Support { own, other } = self.support();
-        let mean_frequency = 1.0 / f64::from(self.domain);
-        let spread = |p: f64| p * (1.0 - p);
-        (spread(other) + mean_frequency * (spread(own) - spread(other))) / ((own - other) * (own - other))
     }
 
     pub(crate) const fn codec(&self) -> &BitsCodec {

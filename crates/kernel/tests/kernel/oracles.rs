@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_kernel::oracle::{Aggregate, AggregateError, MalformedReport, Oracle, OracleError, OracleKind};
 use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Randomness, SeededRandom, Window};
 
-use crate::support::{assert_fits, assert_rejects, epsilon, repeatable};
+use crate::support::{ALPHA, assert_fits, assert_rejects, epsilon, repeatable, two_sample_p};
 
 const KINDS: [OracleKind; 7] = OracleKind::ALL;
 
@@ -460,5 +460,95 @@ proptest! {
         let report = reports(&oracle, [value], &mut random);
         prop_assert_eq!(oracle.check(&report), Ok(()));
         prop_assert!(oracle.support_of_own() > oracle.support_of_other());
+    }
+}
+
+#[test]
+fn the_closed_form_variance_is_that_of_the_integer_weights() {
+    for kind in KINDS {
+        for domain in [2, 3, 10, 77, 5_000] {
+            for text in ["0.01", "0.7", "3", "12"] {
+                let exact = oracle(kind, domain, text).variance(10);
+                let closed = kind.variance(domain, epsilon(text), 10);
+                assert!((exact.constant / closed.constant - 1.0).abs() < 1e-6, "{kind} {domain} {text}");
+                assert!((exact.slope - closed.slope).abs() < 1e-6 * closed.constant, "{kind} {domain} {text}");
+            }
+        }
+    }
+}
+
+mod simulated {
+    use tidegate_kernel::simulation::estimate_of;
+
+    use super::*;
+
+    /// The supports behind an estimate.
+    fn supports(oracle: &Oracle, frequencies: &[f64], reports: u64) -> Vec<usize> {
+        let (own, other) = (oracle.support_of_own(), oracle.support_of_other());
+        let support = |frequency: &f64| (frequency * (own - other) + other) * reports as f64;
+        frequencies.iter().map(|frequency| support(frequency).round() as usize).collect()
+    }
+
+    #[test]
+    fn aggregate_and_per_user_simulation_have_the_same_joint_distribution() {
+        // A few users over three values, so that every combination of supports can be counted. Two chi-square samples
+        // agree at a false-alarm probability of 1e-6; with one more user at the first value they must not.
+        for (stream, kind) in KINDS.into_iter().enumerate() {
+            let oracle = oracle(kind, 3, "1");
+            let counts = [3_u64, 1, 2];
+            let cell = |supports: Vec<usize>| supports.iter().fold(0, |cell, support| cell * 7 + support);
+            let mut random = SeededRandom::with_stream(210, stream as u64);
+            let runs = 60_000;
+            let mut tally = |draw: &mut dyn FnMut(&mut SeededRandom) -> Vec<usize>| {
+                let mut cells = vec![0; 343];
+                (0..runs).for_each(|_| cells[cell(draw(&mut random))] += 1);
+                cells
+            };
+            let of_counts = |counts: [u64; 3]| {
+                let oracle = &oracle;
+                move |random: &mut SeededRandom| {
+                    let estimate = estimate_of(oracle, &counts, random).unwrap();
+                    supports(oracle, estimate.frequencies(), 6)
+                }
+            };
+            let aggregate = tally(&mut of_counts(counts));
+            let other = tally(&mut of_counts([4, 0, 2]));
+            let per_user = tally(&mut |random| {
+                let mut aggregate = oracle.aggregate();
+                aggregate.add_batch(&reports(&oracle, [0, 0, 0, 1, 2, 2], random)).unwrap();
+                aggregate.supports().into_iter().map(|support| support as usize).collect()
+            });
+            assert!(two_sample_p(&aggregate, &per_user) > ALPHA, "{kind}");
+            assert!(two_sample_p(&aggregate, &other) < ALPHA, "{kind}");
+        }
+    }
+
+    #[test]
+    fn larger_subsets_are_simulated_right_too() {
+        let oracle = oracle(OracleKind::Subset, 11, "0.4");
+        let counts: Vec<u64> = (0..11).map(|value| value % 4).collect();
+        let users = counts.iter().sum();
+        let (mut simulated, mut real) = (vec![0; 400], vec![0; 400]);
+        let values: Vec<u32> =
+            (0..11).flat_map(|value| std::iter::repeat_n(value, counts[value as usize] as usize)).collect();
+        let mut random = SeededRandom::new(211);
+        for _ in 0..30_000 {
+            let estimate = estimate_of(&oracle, &counts, &mut random).unwrap();
+            let supported = supports(&oracle, estimate.frequencies(), users);
+            simulated[supported[3] * 20 + supported[4]] += 1;
+            let mut aggregate = oracle.aggregate();
+            aggregate.add_batch(&reports(&oracle, values.iter().copied(), &mut random)).unwrap();
+            let supported = aggregate.supports();
+            real[(supported[3] * 20 + supported[4]) as usize] += 1;
+        }
+        assert!(two_sample_p(&simulated, &real) > ALPHA);
+    }
+
+    #[test]
+    fn a_population_that_does_not_fit_is_refused() {
+        let oracle = oracle(OracleKind::Grr, 3, "1");
+        let error = |counts: &[u64]| estimate_of(&oracle, counts, &mut SeededRandom::new(0)).unwrap_err().to_string();
+        assert_eq!(error(&[1, 2]), "a population of 3 over 2 values cannot report to an oracle over 3 values");
+        assert_eq!(error(&[0, 0, 0]), "a population of 0 over 3 values cannot report to an oracle over 3 values");
     }
 }

@@ -1,0 +1,93 @@
+//! Which oracle is best, in floating point: all of this is about error, nothing about privacy.
+
+use crate::epsilon::Epsilon;
+use crate::oracle::index_codec::IndexCodec;
+use crate::oracle::local_hash::SEED_LENGTH;
+use crate::oracle::{OracleKind, Support, Variance};
+use crate::randomised_response::MAX_DOMAIN;
+
+/// Variances that differ by less than this fraction count as equal when [`OracleKind::best`] chooses.
+pub const AUTO_TOLERANCE: f64 = 0.01;
+
+impl OracleKind {
+    /// The oracle with the lowest variance, averaged over the values of the domain. Of those within [`AUTO_TOLERANCE`]
+    /// of the lowest, the one with the shortest report; of those, the one with the lowest variance.
+    pub fn best(domain: u32, epsilon: Epsilon) -> Self {
+        let mean_variance = |kind: Self| kind.variance(domain, epsilon, 1).at(1.0 / f64::from(domain));
+        let candidates = Self::ALL.map(|kind| (kind, mean_variance(kind), kind.report_length(domain, epsilon)));
+        let lowest = candidates.iter().map(|(_, variance, _)| *variance).fold(f64::INFINITY, f64::min);
+        // What differs by rounding only is equal, and then the simpler oracle, which comes first, is better.
+        let beats = |(_, a, short): &(Self, f64, usize), (_, b, long): &(Self, f64, usize)| {
+            short < long || (short == long && *a < b * (1.0 - 1e-9))
+        };
+        let best = candidates
+            .into_iter()
+            .filter(|(_, variance, _)| *variance <= lowest * (1.0 + AUTO_TOLERANCE))
+            .reduce(|best, next| if beats(&next, &best) { next } else { best });
+        best.map_or(Self::Grr, |(kind, _, _)| kind)
+    }
+
+    /// The variance of an estimated frequency from so many reports, as a function of the true frequency: the closed form, to
+    /// which [`Oracle::variance`](crate::oracle::Oracle::variance) is equal up to the rounding of integer weights.
+    pub fn variance(self, domain: u32, epsilon: Epsilon, reports: u64) -> Variance {
+        Variance::of(self.support(domain, epsilon.as_f64().exp()), reports)
+    }
+
+    fn support(self, domain: u32, ratio: f64) -> Support {
+        let d = f64::from(domain);
+        match self {
+            Self::Grr => Support { own: ratio / (ratio + d - 1.0), other: 1.0 / (ratio + d - 1.0) },
+            Self::Sue => Support { own: ratio.sqrt() / (ratio.sqrt() + 1.0), other: 1.0 / (ratio.sqrt() + 1.0) },
+            Self::Oue => Support { own: 0.5, other: 1.0 / (ratio + 1.0) },
+            Self::Blh => hash_support(2, ratio),
+            Self::Olh => hash_support(best_buckets(ratio), ratio),
+            Self::Hadamard => Support { own: ratio / (ratio + 1.0), other: 0.5 },
+            Self::Subset => subset_support(domain, best_subset_size(domain, ratio), ratio),
+        }
+    }
+
+    /// The length of a report in bytes.
+    fn report_length(self, domain: u32, epsilon: Epsilon) -> usize {
+        match self {
+            Self::Grr => IndexCodec::new(domain).length(),
+            Self::Sue | Self::Oue | Self::Subset => domain.div_ceil(8) as usize,
+            Self::Blh => SEED_LENGTH + 1,
+            Self::Olh => SEED_LENGTH + IndexCodec::new(best_buckets(epsilon.as_f64().exp())).length(),
+            Self::Hadamard => IndexCodec::new(columns(domain)).length(),
+        }
+    }
+}
+
+/// How many columns the Hadamard matrix of a domain has.
+pub(super) const fn columns(domain: u32) -> u32 {
+    domain.saturating_add(1).next_power_of_two()
+}
+
+/// The number of buckets with the lowest variance, one of the two next to `e^eps + 1`.
+pub(super) fn best_buckets(ratio: f64) -> u32 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 2 and the largest domain
+    let fewer = (ratio.floor() + 1.0).clamp(2.0, f64::from(MAX_DOMAIN) - 1.0) as u32;
+    let variance = |buckets: u32| Variance::of(hash_support(buckets, ratio), 1).constant;
+    if variance(fewer) <= variance(fewer + 1) { fewer } else { fewer + 1 }
+}
+
+/// The size of the subset with the lowest variance, one of the two next to `domain / (e^eps + 1)`.
+pub(super) fn best_subset_size(domain: u32, ratio: f64) -> u32 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and the domain, a u32
+    let floor = (f64::from(domain) / (ratio + 1.0)) as u32;
+    let largest = domain.saturating_sub(1).max(1);
+    let (small, large) = (floor.clamp(1, largest), (floor + 1).clamp(1, largest));
+    let variance = |size: u32| Variance::of(subset_support(domain, size, ratio), 1).at(1.0 / f64::from(domain));
+    if variance(small) <= variance(large) { small } else { large }
+}
+
+fn hash_support(buckets: u32, ratio: f64) -> Support {
+    let g = f64::from(buckets);
+    Support { own: ratio / (ratio + g - 1.0), other: 1.0 / g }
+}
+
+fn subset_support(domain: u32, size: u32, ratio: f64) -> Support {
+    let (d, k) = (f64::from(domain), f64::from(size));
+    let own = k * ratio / (k * ratio + d - k);
+    Support { own, other: (k - own) / (d - 1.0) }
+}
