@@ -10,9 +10,11 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
+pub mod local;
 pub mod release;
 pub mod tree;
 

@@ -1,0 +1,136 @@
+//! What the four data-adaptive mechanisms have in common: look how much has changed, then publish or not.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::Estimate;
+use tidegate_kernel::{Cohort, Epsilon};
+
+use crate::local::division::{Answer, Division};
+use crate::local::policy::{Policy, Proposal};
+use crate::local::{LocalError, Settings, Step};
+use crate::release::{Freshness, Histogram, Release, Statistic};
+
+/// At each timestamp a first question, with a fixed share, measures the dissimilarity to the last release. If it exceeds the
+/// error that publishing would have with what the policy proposes, a second question publishes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Adaptive {
+    division: Division,
+    /// What the dissimilarity question spends.
+    share: u64,
+    policy: Policy,
+    /// About how many users there are.
+    users: f64,
+    last: Histogram,
+    phase: Phase,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Phase {
+    Idle,
+    Comparing { timestamp: u64, cohort: Cohort, spent: Epsilon },
+    Publishing { timestamp: u64, cohort: Cohort, spent: Epsilon, reports: u64, first_look: Histogram, drift: f64 },
+}
+
+impl Adaptive {
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn new(division: Division, share: u64, policy: Policy, settings: &Settings) -> Self {
+        // The release before the first, as in the paper: all zero. Nothing is known of its error.
+        let domain = settings.domain as usize;
+        let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
+        Self { division, share, policy, users: settings.population.get() as f64, last, phase: Phase::Idle }
+    }
+
+    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+        let question = self.division.ask(timestamp, 0, self.share, settings)?;
+        self.phase = Phase::Comparing { timestamp, cohort: question.cohort, spent: question.epsilon };
+        Ok(Step::Ask(vec![question]))
+    }
+
+    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+        let estimate = answers.first().and_then(Option::as_ref);
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => Err(LocalError::Unasked),
+            Phase::Comparing { timestamp, cohort, spent } => {
+                self.compare(timestamp, estimate.map(|estimate| Answer::new(estimate, cohort.share())), spent, settings)
+            }
+            Phase::Publishing { timestamp, cohort, spent, reports, first_look, drift } => {
+                let answer = estimate.map(|estimate| Answer::new(estimate, cohort.share()));
+                let all_reports = reports + answer.as_ref().map_or(0, |answer| answer.reports);
+                let (histogram, freshness) = match answer {
+                    None => (self.drifted(drift), Freshness::Approximated),
+                    Some(answer) => {
+                        self.users = answer.users;
+                        self.last = published(&answer, settings.reuse.then_some(&first_look));
+                        (self.last.clone(), Freshness::Fresh)
+                    }
+                };
+                Ok(done(timestamp, histogram, freshness, spent, all_reports))
+            }
+        }
+    }
+
+    /// Decides what to do, given how much seems to have changed.
+    fn compare(
+        &mut self,
+        timestamp: u64,
+        answer: Option<Answer<'_>>,
+        spent: Epsilon,
+        settings: &Settings,
+    ) -> Result<Step, LocalError> {
+        let reports = answer.as_ref().map_or(0, |answer| answer.reports);
+        let dissimilarity = answer.as_ref().and_then(|answer| answer.dissimilarity(&self.last.frequencies));
+        let drift = dissimilarity.unwrap_or(0.0).max(0.0);
+        let proposal = self.policy.propose(timestamp);
+        let (Proposal::Spend(amount), Some(answer), Some(dissimilarity)) = (proposal, answer, dissimilarity) else {
+            let freshness = match proposal {
+                Proposal::Nullify => Freshness::Nullified,
+                Proposal::Spend(_) => Freshness::Approximated,
+            };
+            return Ok(done(timestamp, self.drifted(drift), freshness, spent, reports));
+        };
+        self.users = answer.users;
+        let error = self.division.expected_error(amount, self.users, answer.scatter(), settings);
+        if amount == 0 || dissimilarity <= error {
+            return Ok(done(timestamp, self.drifted(drift), Freshness::Approximated, spent, reports));
+        }
+        let question = self.division.ask(timestamp, 1, amount, settings)?;
+        self.policy.note_spend(timestamp, amount);
+        // In budget division both questions go to everyone; in population division, to different users.
+        let spent = match self.division {
+            Division::Budget(_) => spent.checked_add(question.epsilon).unwrap_or(settings.epsilon),
+            Division::Population(_) => settings.epsilon,
+        };
+        let first_look = published(&answer, None);
+        self.phase = Phase::Publishing { timestamp, cohort: question.cohort, spent, reports, first_look, drift };
+        Ok(Step::Ask(vec![question]))
+    }
+
+    /// The last release, whose error has grown by how much has changed since.
+    fn drifted(&self, drift: f64) -> Histogram {
+        let variances = self.last.variances.iter().map(|variance| variance + drift).collect();
+        Histogram { frequencies: self.last.frequencies.clone(), variances }
+    }
+}
+
+/// A histogram from an answer, averaged by inverse variance with an independent one of the same timestamp.
+pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histogram {
+    let variances: Vec<f64> = answer.frequencies.iter().map(|frequency| answer.variance_at(*frequency)).collect();
+    let Some(other) = other else {
+        return Histogram { frequencies: answer.frequencies.to_vec(), variances };
+    };
+    // Weights are the same for all values: by each value's own variance, which is estimated from its frequency, the average
+    // would lean towards low frequencies.
+    let (own, others): (f64, f64) = (variances.iter().sum(), other.variances.iter().sum());
+    let weight = others / (own + others);
+    let mix = |a: f64, b: f64| weight * a + (1.0 - weight) * b;
+    let mix_variance = |a: f64, b: f64| weight * weight * a + (1.0 - weight) * (1.0 - weight) * b;
+    Histogram {
+        frequencies: answer.frequencies.iter().zip(&other.frequencies).map(|(a, b)| mix(*a, *b)).collect(),
+        variances: variances.iter().zip(&other.variances).map(|(a, b)| mix_variance(*a, *b)).collect(),
+    }
+}
+
+/// The end of a timestamp at which something was asked.
+pub(super) fn done(timestamp: u64, histogram: Histogram, freshness: Freshness, spent: Epsilon, reports: u64) -> Step {
+    let statistic = Statistic::Histogram(histogram);
+    Step::Done(Release { timestamp, statistic, freshness, spent: Some(spent), reports })
+}

@@ -1,0 +1,153 @@
+//! What is divided among the timestamps of a window: the budget of everyone, or the population at full budget.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::{Estimate, Variance};
+use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, View, Window};
+
+use crate::local::slots::Slots;
+use crate::local::{LocalError, Settings};
+
+/// The account from which questions are paid. Amounts are whole units of epsilon, or whole slots.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Division {
+    Budget(Ledger),
+    Population(Slots),
+}
+
+impl Division {
+    pub(super) fn of_budget(settings: &Settings) -> Self {
+        Self::Budget(Ledger::new(settings.epsilon, Window::Timestamps(settings.window)))
+    }
+
+    /// Fails where a window is so long that a part `1 / (parts · window)` of the slots is less than one.
+    pub(super) fn of_population(settings: &Settings, parts: u64) -> Result<Self, LocalError> {
+        let limit = u64::from(SLOTS) / parts;
+        if settings.window.get() > limit {
+            return Err(LocalError::Window { given: settings.window.get(), limit });
+        }
+        Ok(Self::Population(Slots::new(settings.window)))
+    }
+
+    /// All that a window has.
+    pub(super) fn total(&self) -> u64 {
+        match self {
+            Self::Budget(ledger) => ledger.budget().units(),
+            Self::Population(_) => u64::from(SLOTS),
+        }
+    }
+
+    /// The same share of a window for each of its timestamps, `1 / (parts · window)` of the total, rounded down.
+    pub(super) fn share(&self, settings: &Settings, parts: u64) -> Result<u64, LocalError> {
+        let share = self.total() / settings.window.get().saturating_mul(parts);
+        let error = LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() };
+        if share == 0 { Err(error) } else { Ok(share) }
+    }
+
+    /// A question about the values, paid with `amount`, which is positive.
+    pub(super) fn ask(
+        &mut self,
+        timestamp: u64,
+        phase: u16,
+        amount: u64,
+        settings: &Settings,
+    ) -> Result<Question, LocalError> {
+        let beyond = || LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() };
+        let (cohort, epsilon) = match self {
+            Self::Budget(ledger) => {
+                let epsilon = Epsilon::from_units(amount).map_err(|_| beyond())?;
+                let _asked = ledger.spend(timestamp, epsilon)?;
+                (Cohort::Everyone, epsilon)
+            }
+            Self::Population(slots) => {
+                let count = u32::try_from(amount).map_err(|_| beyond())?;
+                (slots.hand_out(timestamp, count).ok_or_else(beyond)?, settings.epsilon)
+            }
+        };
+        let oracle = settings.oracle_for(settings.domain, epsilon);
+        Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: View::Values })
+    }
+
+    /// The mean variance over the values that a question paid with `amount` would have in a population of `users`: that of
+    /// the oracle, and that of sampling a cohort, which needs `scatter`, the mean of `f (1 - f)`.
+    pub(super) fn expected_error(&self, amount: u64, users: f64, scatter: f64, settings: &Settings) -> f64 {
+        let whole = u64::from(SLOTS);
+        let (epsilon, slots) = match self {
+            Self::Budget(_) => (Epsilon::from_units(amount).ok(), whole),
+            Self::Population(_) => (Some(settings.epsilon), amount),
+        };
+        let Some(epsilon) = epsilon else { return f64::INFINITY };
+        #[allow(clippy::cast_precision_loss)]
+        let reports = users * slots as f64 / whole as f64;
+        let oracle = settings.oracle_for(settings.domain, epsilon);
+        let one = oracle.variance(settings.domain, epsilon, 1).at(1.0 / f64::from(settings.domain));
+        one / reports + scatter * sampling_factor(reports, users)
+    }
+}
+
+/// By what the variance `f (1 - f)` of one user is multiplied when `reports` are drawn from `users` without replacement.
+pub(super) fn sampling_factor(reports: f64, users: f64) -> f64 {
+    if users <= reports || users <= 1.0 { 0.0 } else { (users - reports) / (reports * (users - 1.0)) }
+}
+
+/// What an answer says about all users, of which those who reported may be a sample.
+pub(super) struct Answer<'a> {
+    pub(super) frequencies: &'a [f64],
+    variance: Variance,
+    /// The factor of sampling.
+    sampling: f64,
+    /// How many users there seem to be.
+    pub(super) users: f64,
+    pub(super) reports: u64,
+}
+
+impl<'a> Answer<'a> {
+    /// Reads an estimate from a question to a cohort of the given share of the population.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn new(estimate: &'a Estimate, share: f64) -> Self {
+        let reports = estimate.reports();
+        let users = reports as f64 / share;
+        Self {
+            frequencies: estimate.frequencies(),
+            variance: estimate.variance(),
+            sampling: sampling_factor(reports as f64, users),
+            users,
+            reports,
+        }
+    }
+
+    /// The variance around the frequency among all users, at that frequency cut to between zero and one: for a release.
+    pub(super) fn variance_at(&self, frequency: f64) -> f64 {
+        let frequency = frequency.clamp(0.0, 1.0);
+        self.variance.at(frequency) + self.sampling * frequency * (1.0 - frequency)
+    }
+
+    /// An unbiased estimate of that variance from the estimated frequency itself; `None` where there is none, from a single
+    /// report of many.
+    fn unbiased_variance(&self, estimated: f64) -> Option<f64> {
+        let Variance { constant, slope } = self.variance;
+        let left = 1.0 - self.sampling;
+        (left > 0.0)
+            .then(|| (constant + (slope + self.sampling) * estimated - self.sampling * estimated * estimated) / left)
+    }
+
+    /// An unbiased estimate of the mean squared difference between the frequencies among all users and an earlier release.
+    /// For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because those
+    /// behind the earlier release are not asked again.
+    pub(super) fn dissimilarity(&self, earlier: &[f64]) -> Option<f64> {
+        let mut sum = 0.0;
+        for (&now, &then) in self.frequencies.iter().zip(earlier) {
+            sum += (now - then) * (now - then) - self.unbiased_variance(now)?;
+        }
+        #[allow(clippy::cast_precision_loss)]
+        Some(sum / earlier.len() as f64)
+    }
+
+    /// An unbiased estimate of the mean of `f (1 - f)`, cut to what is possible.
+    pub(super) fn scatter(&self) -> f64 {
+        #[allow(clippy::cast_precision_loss)]
+        let values = self.frequencies.len() as f64;
+        let square = |f: &f64| f * f - self.unbiased_variance(*f).unwrap_or(0.0);
+        let squares: f64 = self.frequencies.iter().map(square).sum();
+        ((1.0 - squares) / values).clamp(0.0, (1.0 - 1.0 / values) / values)
+    }
+}

@@ -1,0 +1,38 @@
+//! `lsp`: sampling.
+//!
+//! At one timestamp of each window everyone reports with the whole budget; until the next one the release is repeated.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::Estimate;
+
+use crate::local::division::Division;
+use crate::local::uniform::Uniform;
+use crate::local::{LocalError, Settings, Step};
+
+/// LDP sampling.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Lsp {
+    uniform: Uniform,
+    last_sampled: Option<u64>,
+}
+
+impl Lsp {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let division = Division::of_budget(settings);
+        let whole = division.total();
+        Self { uniform: Uniform::new(division, whole, settings), last_sampled: None }
+    }
+
+    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+        if self.last_sampled.is_some_and(|last| timestamp - last < settings.window.get()) {
+            return Ok(self.uniform.repeat(timestamp));
+        }
+        let step = self.uniform.open(timestamp, settings)?;
+        self.last_sampled = Some(timestamp);
+        Ok(step)
+    }
+
+    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], _settings: &Settings) -> Result<Step, LocalError> {
+        self.uniform.answer(answers)
+    }
+}

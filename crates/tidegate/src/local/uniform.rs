@@ -1,0 +1,57 @@
+//! What the mechanisms that ask one question with a fixed share have in common.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::Estimate;
+use tidegate_kernel::{Cohort, Epsilon};
+
+use crate::local::adaptive::{done, published};
+use crate::local::division::{Answer, Division};
+use crate::local::{LocalError, Settings, Step};
+use crate::release::{Freshness, Histogram, Release, Statistic};
+
+/// One question at a timestamp, and a release from its answers.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Uniform {
+    division: Division,
+    share: u64,
+    last: Histogram,
+    asked: Option<Asked>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    timestamp: u64,
+    cohort: Cohort,
+    spent: Epsilon,
+}
+
+impl Uniform {
+    pub(super) fn new(division: Division, share: u64, settings: &Settings) -> Self {
+        // Until something is known: no frequency, with the largest error.
+        let domain = settings.domain as usize;
+        let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
+        Self { division, share, last, asked: None }
+    }
+
+    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+        let question = self.division.ask(timestamp, 0, self.share, settings)?;
+        self.asked = Some(Asked { timestamp, cohort: question.cohort, spent: question.epsilon });
+        Ok(Step::Ask(vec![question]))
+    }
+
+    pub(super) fn answer(&mut self, answers: &[Option<Estimate>]) -> Result<Step, LocalError> {
+        let Asked { timestamp, cohort, spent } = self.asked.take().ok_or(LocalError::Unasked)?;
+        let Some(estimate) = answers.first().and_then(Option::as_ref) else {
+            return Ok(done(timestamp, self.last.clone(), Freshness::Approximated, spent, 0));
+        };
+        let answer = Answer::new(estimate, cohort.share());
+        self.last = published(&answer, None);
+        Ok(done(timestamp, self.last.clone(), Freshness::Fresh, spent, answer.reports))
+    }
+
+    /// The last release again, at a timestamp at which nothing is asked.
+    pub(super) fn repeat(&self, timestamp: u64) -> Step {
+        let statistic = Statistic::Histogram(self.last.clone());
+        Step::Done(Release { timestamp, statistic, freshness: Freshness::Approximated, spent: None, reports: 0 })
+    }
+}
