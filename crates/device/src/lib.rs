@@ -1,0 +1,229 @@
+//! What runs on a phone, a meter or a browser: it answers a collector's questions within its own ledger, and trusts nobody.
+//!
+//! A [`Device`] was enrolled with a [`Policy`], which no question can change. Whatever a collector asks, in whatever order
+//! and how often, the answers of any window lose at most the policy's epsilon.
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher24;
+use std::hash::Hasher;
+use tidegate_kernel::oracle::{OracleError, Report};
+use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, Window};
+
+/// What a device was promised when it was enrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// What may be spent in any window.
+    pub epsilon: Epsilon,
+    /// The window.
+    pub window: Window,
+    /// The number of values that it may be asked about.
+    pub domain: u32,
+}
+
+/// Why a device does not answer. None of the reasons depends on its value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Others are asked.
+    #[error("the device is not in the cohort that is asked")]
+    NotAsked,
+    /// The question is about another time than the device's own clock shows.
+    #[error("the question is about timestamp {asked}, but it is {now}")]
+    NotNow {
+        /// The timestamp that the question is about.
+        asked: u64,
+        /// What the device's clock shows.
+        now: u64,
+    },
+    /// The question is about another domain than the policy's.
+    #[error("the question is about {asked} values, but the policy is about {enrolled}")]
+    OtherDomain {
+        /// How many values the question is about.
+        asked: u32,
+        /// How many the policy is about.
+        enrolled: u32,
+    },
+    /// A question for the same phase, or an earlier one of the same timestamp, has been answered.
+    #[error("phase {phase} of timestamp {timestamp}, or a later one, has been answered already")]
+    Answered {
+        /// The timestamp of the question.
+        timestamp: u64,
+        /// Its phase.
+        phase: u16,
+    },
+    /// The question makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] QuestionError),
+    /// The window's budget does not allow it.
+    #[error(transparent)]
+    Budget(#[from] Refusal),
+    /// The device holds no value of the domain.
+    #[error(transparent)]
+    Value(#[from] OracleError),
+}
+
+/// A device that answers within its own ledger.
+#[derive(Debug)]
+pub struct Device {
+    policy: Policy,
+    slot: u16,
+    ledger: Ledger,
+    last: Option<(Question, Report)>,
+}
+
+impl Device {
+    /// A device that has never answered, in a slot of the population.
+    pub const fn new(policy: Policy, slot: u16) -> Self {
+        Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), last: None }
+    }
+
+    /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
+    /// identical report. `now` is the device's own clock, never the collector's.
+    pub fn answer(
+        &mut self,
+        now: u64,
+        question: &Question,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Report, Refused> {
+        if !question.cohort.contains(self.slot) {
+            return Err(Refused::NotAsked);
+        }
+        if question.timestamp != now {
+            return Err(Refused::NotNow { asked: question.timestamp, now });
+        }
+        if question.domain != self.policy.domain {
+            return Err(Refused::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
+        }
+        if let Some((last, report)) = &self.last {
+            if last == question {
+                return Ok(report.clone());
+            }
+            if (last.timestamp, last.phase) >= (question.timestamp, question.phase) {
+                return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
+            }
+        }
+        let oracle = question.oracle()?;
+        if value >= self.policy.domain {
+            return Err(OracleError::Value { domain: self.policy.domain }.into());
+        }
+        let permit = self.ledger.spend(now, question.epsilon)?;
+        let report = oracle.perturb(permit, question.cell_of(value), random)?;
+        self.last = Some((question.clone(), report.clone()));
+        Ok(report)
+    }
+}
+
+/// The slot of a device: a hash of its identity under the stream's key. Without the key, nobody can choose an identity for
+/// its slot.
+pub fn slot_of(key: &[u8; 16], identity: &[u8]) -> u16 {
+    let mut hasher = SipHasher24::new_with_key(key);
+    hasher.write(identity);
+    #[allow(clippy::cast_possible_truncation)] // the low 16 bits, on purpose
+    let slot = hasher.finish() as u16;
+    slot
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use tidegate_kernel::oracle::OracleKind;
+    use tidegate_kernel::{Cohort, SeededRandom, View};
+
+    use super::*;
+
+    fn policy(window: u64) -> Policy {
+        Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 }
+    }
+
+    fn question(timestamp: u64, phase: u16, units: u64) -> Question {
+        let epsilon = Epsilon::from_units(units).unwrap();
+        let (cohort, view) = (Cohort::Everyone, View::Values);
+        Question { timestamp, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: 6, view }
+    }
+
+    #[test]
+    fn a_retry_gets_the_identical_report_and_costs_nothing() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(1);
+        let asked = question(5, 0, 1_000_000_000);
+        let first = device.answer(5, &asked, 2, &mut random).unwrap();
+        for _ in 0..20 {
+            assert_eq!(device.answer(5, &asked, 2, &mut random).unwrap(), first);
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_its_reason() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(2);
+        let mut refused =
+            |now, question: &Question, value| device.answer(now, question, value, &mut random).unwrap_err();
+        let asked = question(5, 1, 600_000_000);
+        let elsewhere = Question { cohort: Cohort::Slots { first: 8, count: 10 }, ..asked.clone() };
+        assert_eq!(refused(5, &elsewhere, 2), Refused::NotAsked);
+        assert_eq!(refused(6, &asked, 2), Refused::NotNow { asked: 5, now: 6 });
+        let wider = Question { domain: 7, ..asked.clone() };
+        assert_eq!(refused(5, &wider, 2), Refused::OtherDomain { asked: 7, enrolled: 6 });
+        assert!(matches!(refused(5, &asked, 6), Refused::Value(_)));
+        let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked.clone() };
+        assert!(matches!(refused(5, &senseless, 2), Refused::Malformed(_)));
+        assert!(device.answer(5, &asked, 2, &mut random).is_ok());
+        let mut refused = |now, question: &Question| device.answer(now, question, 2, &mut random).unwrap_err();
+        let other = Question { oracle: OracleKind::Oue, ..asked.clone() };
+        assert_eq!(refused(5, &other), Refused::Answered { timestamp: 5, phase: 1 });
+        assert_eq!(refused(5, &question(5, 0, 1)), Refused::Answered { timestamp: 5, phase: 0 });
+        assert!(matches!(refused(5, &question(5, 2, 600_000_000)), Refused::Budget(Refusal::Overspend { .. })));
+        assert!(matches!(refused(4, &question(4, 0, 1)), Refused::Answered { .. }));
+    }
+
+    #[test]
+    fn the_slot_is_a_keyed_hash_that_spreads_devices_evenly() {
+        let key = *b"sixteen byte key";
+        let mut counts = [0_u32; 16];
+        for identity in 0..64_000_u32 {
+            let slot = slot_of(&key, &identity.to_le_bytes());
+            assert_eq!(slot, slot_of(&key, &identity.to_le_bytes()));
+            counts[usize::from(slot >> 12)] += 1;
+        }
+        // Each is binomial with mean 4000 and standard deviation 61; six of them are exceeded with probability 3e-8.
+        assert!(counts.iter().all(|count| count.abs_diff(4_000) < 6 * 61), "{counts:?}");
+        assert_ne!(slot_of(b"another key 16 b", &[1]), slot_of(&key, &[1]));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 2_000,
+            failure_persistence: None,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(3),
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn no_sequence_of_questions_makes_a_device_exceed_its_window(
+            window in 1_u64..6,
+            steps in prop::collection::vec((0_u64..3, 0_u64..3, 0_u16..3, 1_u64..1_200_000_000, any::<bool>()), 1..60),
+        ) {
+            let mut device = Device::new(policy(window), 7);
+            let mut random = SeededRandom::new(4);
+            let (mut now, mut spends) = (10_u64, Vec::<(u64, u64)>::new());
+            for (later, earlier, phase, units, greedy) in steps {
+                now += later;
+                let asked = question(now - earlier, phase, if greedy { 1_000_000_000 } else { units });
+                let was_last = device.last.as_ref().is_some_and(|(last, _)| *last == asked);
+                if device.answer(now, &asked, 3, &mut random).is_ok() && !was_last {
+                    spends.push((now, asked.epsilon.units()));
+                }
+                for (start, _) in &spends {
+                    let sum: u64 = spends
+                        .iter()
+                        .filter(|(timestamp, _)| (*start..start + window).contains(timestamp))
+                        .map(|(_, units)| units)
+                        .sum();
+                    prop_assert!(sum <= 1_000_000_000);
+                }
+            }
+        }
+    }
+}
