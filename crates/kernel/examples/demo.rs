@@ -204,7 +204,7 @@ fn chart(out: &mut impl Write, moments: &[Moment], coloured: bool) -> io::Result
     writeln!(out, "How frequent value {DRAWN} of {DOMAIN} is among {USERS} users\n")?;
     for row in (0..ROWS).rev() {
         let percent = row * PERCENT_PER_ROW;
-        let label = if percent % 10 == 0 { format!("{percent} %") } else { String::new() };
+        let label = if percent.is_multiple_of(10) { format!("{percent} %") } else { String::new() };
         let line: String = moments.iter().map(|moment| mark(row, moment)).collect();
         writeln!(out, "{label:>5} ┤{line}")?;
     }
