@@ -1,8 +1,10 @@
 //! [`ClassLedgers`]: a ledger for each class of users with the same privacy requirement.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::epsilon::Epsilon;
 use crate::ledger::{Ledger, Refusal};
@@ -23,7 +25,7 @@ use crate::permit::Permit;
 /// assert_eq!(ledgers.remaining(2, 0), Some("0.4".parse()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ClassLedgers(BTreeMap<u32, Ledger>);
 
@@ -69,5 +71,32 @@ impl ClassLedgers {
             sums.insert(class, sum);
         }
         amounts.iter().map(|&(class, amount)| self.spend(class, timestamp, amount)).collect()
+    }
+}
+
+/// Refuses a class that appears twice: whichever of its ledgers were kept, the spends of the other would be forgotten.
+impl<'de> Deserialize<'de> for ClassLedgers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EachClassOnce)
+    }
+}
+
+struct EachClassOnce;
+
+impl<'de> Visitor<'de> for EachClassOnce {
+    type Value = ClassLedgers;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a ledger for each requirement class")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ClassLedgers, A::Error> {
+        let mut ledgers = ClassLedgers::default();
+        while let Some((class, ledger)) = entries.next_entry()? {
+            if !ledgers.register(class, ledger) {
+                return Err(A::Error::custom(format_args!("requirement class {class} has more than one ledger")));
+            }
+        }
+        Ok(ledgers)
     }
 }

@@ -48,3 +48,8 @@ pub use question::{Cohort, Question, QuestionError, SLOTS, View};
 pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
 pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;
+
+/// The README's example, compiled and run with the documentation's others.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

@@ -9,7 +9,8 @@ mod shadow;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidegate_kernel::{Epsilon, EpsilonError, Ledger, Window};
+use tidegate_kernel::oracle::{Aggregate, AggregateError, LikelihoodError, Oracle, OracleKind};
+use tidegate_kernel::{Epsilon, EpsilonError, Ledger, MAX_RESPONSE_EPSILON, SeededRandom, Window};
 
 pub use shadow::{Shadowed, Step};
 
@@ -105,4 +106,118 @@ pub fn ledger_operations(bytes: &[u8]) {
         });
     }
     shadowed.assert_no_window_exceeds_the_budget();
+}
+
+/// Bytes as an oracle, then as one of its reports and as a batch of them: every way in agrees on what is well-formed,
+/// what is refused leaves no trace, and no report tells more than epsilon.
+pub fn oracle_report(bytes: &[u8]) {
+    let [kind, domain, epsilon, bytes @ ..] = bytes else { return };
+    let kind = OracleKind::ALL[usize::from(*kind) % OracleKind::ALL.len()];
+    // Reports of one to three index bytes, with and without bits to spare in the last byte of a vector.
+    let domain = match domain {
+        253 => 1_000,
+        254 => 65_536,
+        255 => 65_537,
+        small => u32::from(*small) + 2,
+    };
+    let units = if *epsilon == 0 { 1 } else { u64::from(*epsilon) * 80_000_000 };
+    let epsilon = Epsilon::from_units(units).unwrap();
+    let Ok(oracle) = Oracle::new(kind, domain, epsilon) else {
+        assert!(epsilon > MAX_RESPONSE_EPSILON);
+        return;
+    };
+    assert_one_report_is_judged_alike(&oracle, bytes);
+    assert_a_batch_is_all_or_nothing(&oracle, bytes);
+}
+
+fn assert_one_report_is_judged_alike(oracle: &Oracle, report: &[u8]) {
+    let verdict = oracle.check(report);
+    let mut added = oracle.aggregate();
+    assert_eq!(added.add(report), verdict);
+    assert_eq!(added.reports(), u64::from(verdict.is_ok()));
+    if verdict.is_err() {
+        assert_eq!(added, oracle.aggregate());
+    }
+    let values = [0, oracle.domain() / 2, oracle.domain() - 1];
+    let likelihoods = values.map(|value| oracle.likelihood(value, report));
+    for likelihood in &likelihoods {
+        assert_eq!(likelihood.clone().map(drop), verdict.map_err(LikelihoodError::from));
+    }
+    let likelihoods = likelihoods.into_iter().flatten();
+    let (low, high) = likelihoods.fold((1.0_f64, 0.0_f64), |(low, high), next| (low.min(next), high.max(next)));
+    assert!((0.0..=1.0).contains(&low) && (0.0..=1.0).contains(&high));
+    // Probabilities of long reports may be too small for a float, and those that are a difference from one are exact
+    // to eight digits at the largest epsilon.
+    if verdict.is_ok() && low.is_normal() {
+        let (loss, claimed) = ((high / low).ln(), oracle.epsilon());
+        assert!(loss <= claimed.as_f64() + 1e-6, "{}: a loss of {loss} at epsilon {claimed}", oracle.kind());
+    }
+}
+
+fn assert_a_batch_is_all_or_nothing(oracle: &Oracle, bytes: &[u8]) {
+    let mut ledger = Ledger::new(oracle.epsilon(), Window::EVENT);
+    let permit = ledger.spend(0, oracle.epsilon()).unwrap();
+    let genuine = oracle.perturb(permit, oracle.domain() - 1, &mut SeededRandom::new(0)).unwrap();
+    let mut before = oracle.aggregate();
+    before.add(genuine.as_bytes()).unwrap();
+
+    let length = oracle.report_length();
+    let judge = |(index, report)| oracle.check(report).map_err(|problem| AggregateError::Report { index, problem });
+    let expected = if bytes.len().is_multiple_of(length) {
+        bytes.chunks_exact(length).enumerate().try_for_each(judge)
+    } else {
+        Err(AggregateError::BatchLength { given: bytes.len(), expected: length })
+    };
+    let mut after = before.clone();
+    assert_eq!(after.add_batch(bytes), expected);
+    if expected.is_err() {
+        assert_eq!(after, before);
+        return;
+    }
+    let mut one_by_one = before;
+    bytes.chunks_exact(length).for_each(|report| one_by_one.add(report).unwrap());
+    assert_eq!(after, one_by_one);
+    assert_eq!(after.reports(), 1 + (bytes.len() / length) as u64);
+    assert!(after.estimate().unwrap().frequencies().iter().all(|frequency| frequency.is_finite()));
+}
+
+/// Any JSON as a saved aggregate, or a list of them: what loads is a state that an aggregate can be in.
+pub fn aggregate_json(bytes: &[u8]) {
+    let one = serde_json::from_slice::<Aggregate>(bytes);
+    let several = serde_json::from_slice::<Vec<Aggregate>>(bytes);
+    one.into_iter().chain(several.into_iter().flatten()).for_each(assert_counts_like_one_of_reports);
+}
+
+/// Any bytes as an aggregate saved with postcard: what loads is a state that an aggregate can be in.
+pub fn aggregate_postcard(bytes: &[u8]) {
+    if let Ok(aggregate) = postcard::from_bytes(bytes) {
+        assert_counts_like_one_of_reports(aggregate);
+    }
+}
+
+fn assert_counts_like_one_of_reports(aggregate: Aggregate) {
+    assert_survives_encoding(&aggregate);
+    let (reports, supports) = (aggregate.reports(), aggregate.supports());
+    assert_eq!(supports.len(), aggregate.oracle().domain() as usize);
+    assert!(supports.iter().all(|support| *support <= reports));
+    match aggregate.estimate() {
+        Ok(estimate) => {
+            assert_eq!(estimate.reports(), reports);
+            assert!(estimate.frequencies().iter().all(|frequency| frequency.is_finite()));
+        }
+        Err(error) => assert_eq!((error, reports), (AggregateError::NoReports, 0)),
+    }
+    let mut doubled = aggregate.clone();
+    match doubled.merge(&aggregate) {
+        Ok(()) => {
+            assert_eq!(doubled.reports(), 2 * reports);
+            assert!(doubled.supports().iter().zip(&supports).all(|(twice, once)| *twice == 2 * once));
+            assert_survives_encoding(&doubled);
+        }
+        Err(error) => {
+            assert_eq!(error, AggregateError::Overflow);
+            assert!(reports > 1 << 61);
+            assert_eq!(doubled, aggregate);
+        }
+    }
 }

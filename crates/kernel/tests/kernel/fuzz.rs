@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use tidegate_kernel::noise::Below;
+use tidegate_kernel::oracle::Aggregate;
 use tidegate_kernel::{Randomness, SeededRandom};
 
 use crate::fuzz_bodies;
@@ -109,6 +110,61 @@ fn ledger_operations() {
             &[20, 15, 3, 69, 5, 69, 5, 69, 5, 197, 1, 229, 9, 65, 0, 64, 0, 4, 0, 76, 0, 133, 19, 69, 20],
         ],
     );
+}
+
+#[test]
+fn oracle_report() {
+    // Kind, domain and epsilon, then a batch of well-formed reports: of each oracle, and of each length of an index.
+    run(
+        fuzz_bodies::oracle_report,
+        &[
+            &[0, 3, 12, 0, 4, 2, 1],
+            &[0, 253, 12, 231, 3, 0, 0],
+            &[0, 255, 25, 0, 0, 1, 255, 255, 0],
+            &[1, 9, 12, 0b1010_0101, 0b111, 0, 0b100],
+            &[2, 6, 0, 255, 0, 17],
+            &[2, 65, 100, 1, 2, 3, 4, 5, 6, 7, 8, 0b111],
+            &[3, 98, 12, 1, 2, 3, 4, 5, 6, 7, 8, 1, 8, 7, 6, 5, 4, 3, 2, 1, 0],
+            &[4, 98, 12, 1, 2, 3, 4, 5, 6, 7, 8, 2, 8, 7, 6, 5, 4, 3, 2, 1, 0],
+            &[4, 10, 250, 1, 2, 3, 4, 5, 6, 7, 8, 3, 2, 1],
+            &[5, 5, 12, 0, 1, 2, 3, 4, 5, 6, 7],
+            &[5, 254, 12, 255, 255, 1],
+            &[6, 9, 12, 0b1010, 1, 1, 0b101, 0b110, 1],
+            &[6, 0, 255, 1, 2],
+        ],
+    );
+}
+
+#[test]
+fn aggregate_json() {
+    let seeds: [&[u8]; 5] = [
+        include_bytes!("../golden/aggregates_v1.json"),
+        br#"[{"version":1,"oracle":"grr","domain":3,"epsilon":"1","reports":4,"counts":[1,2,1]}]"#,
+        br#"[{"version":1,"oracle":"hadamard","domain":3,"epsilon":20,"reports":0,"counts":[0,0,0,0]}]"#,
+        br#"[{"version":1,"oracle":"olh","domain":2,"epsilon":0.000000001,"reports":4611686018427387904,"counts":[9,0]}]"#,
+        br#"[{"version":1,"oracle":"subset","domain":6,"epsilon":"0.5","reports":5,"counts":[3,2,1,2,2,0]}]"#,
+    ];
+    for seed in seeds {
+        serde_json::from_slice::<Vec<Aggregate>>(seed).expect("a seed is a list of aggregates");
+    }
+    run(fuzz_bodies::aggregate_json, &seeds);
+}
+
+#[test]
+fn aggregate_postcard() {
+    // Version, oracle, domain, epsilon, reports, and the counts after their number.
+    let seeds: [&[u8]; 6] = [
+        &[1, 0, 3, 128, 148, 235, 220, 3, 4, 3, 1, 2, 1],
+        &[1, 1, 2, 100, 0, 2, 0, 0],
+        &[1, 2, 9, 128, 148, 235, 220, 3, 7, 9, 0, 1, 2, 3, 4, 5, 6, 7, 7],
+        &[1, 4, 2, 1, 128, 128, 128, 128, 128, 128, 128, 128, 64, 2, 0, 127],
+        &[1, 5, 3, 128, 148, 235, 220, 3, 4, 4, 1, 0, 3, 0],
+        &[1, 6, 3, 128, 148, 235, 220, 3, 4, 3, 1, 2, 1],
+    ];
+    for seed in seeds {
+        postcard::from_bytes::<Aggregate>(seed).expect("a seed is an aggregate");
+    }
+    run(fuzz_bodies::aggregate_postcard, &seeds);
 }
 
 #[test]

@@ -470,3 +470,22 @@ fn class_ledgers_survive_saving() {
     let json = serde_json::to_string(&ledgers).unwrap().replace("\"0.7\"", "\"1.7\"");
     assert!(serde_json::from_str::<ClassLedgers>(&json).unwrap_err().to_string().contains("more than its budget of 1"));
 }
+
+#[test]
+fn a_class_saved_twice_is_refused() {
+    let reason = "requirement class 1 has more than one ledger";
+    let mut ledgers = ClassLedgers::default();
+    ledgers.register(1, Ledger::fully_spent(epsilon("1"), window(3), 4));
+    let json = serde_json::to_string(&ledgers).unwrap();
+    let fresh = serde_json::to_string(&Ledger::new(epsilon("1"), window(3))).unwrap();
+    let twice = json.replacen('{', &format!(r#"{{"1":{fresh},"#), 1);
+    assert!(serde_json::from_str::<ClassLedgers>(&twice).unwrap_err().to_string().starts_with(reason));
+    assert!(serde_json::from_str::<ClassLedgers>(&twice.replacen("\"1\"", "\"2\"", 1)).is_ok());
+
+    // The number of classes, then each with its ledger. What is wrong with bytes, postcard does not say.
+    let saved = postcard::to_allocvec(&ledgers).unwrap();
+    let (_, entry) = saved.split_first().unwrap();
+    assert!(postcard::from_bytes::<ClassLedgers>(&[&[2], entry, entry].concat()).is_err());
+    let other_class = [&[2], &entry[1..]].concat();
+    assert_eq!(postcard::from_bytes::<ClassLedgers>(&[&[2], entry, &other_class].concat()).unwrap().iter().len(), 2);
+}
