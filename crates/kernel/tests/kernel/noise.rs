@@ -251,6 +251,44 @@ mod simulation {
     }
 
     #[test]
+    fn samples_of_large_populations_have_their_distribution() {
+        // Few of many, many of many, and a sample of almost everyone; the last is what a library got wrong.
+        for (stream, marked, unmarked, sample) in [
+            (0, 10_000, 190_000, 9_828),
+            (1, 100_000, 100_000, 50_000),
+            (2, 30, 400_000, 399_000),
+            (3, 5, 190_000, 9_828),
+        ] {
+            let mut random = SeededRandom::with_stream(93, stream);
+            let population = marked + unmarked;
+            let expected = sample as f64 * marked as f64 / population as f64;
+            let spread = (expected * (1.0 - marked as f64 / population as f64)).sqrt().max(1.0);
+            let low = (expected - 6.0 * spread).max(0.0) as u64;
+            let cells = (12.0 * spread) as usize + 2;
+            let counts = tally(50_000, cells, || {
+                let drawn = sample_without_replacement(sample, &[marked, unmarked], &mut random).unwrap()[0];
+                (drawn.saturating_sub(low) as usize).min(cells - 1)
+            });
+            let weights = |marked: u64| -> Vec<f64> {
+                let mut log_weight = 0.0;
+                let mut weights = Vec::new();
+                for drawn in low..low + cells as u64 {
+                    weights.push(if drawn > marked { 0.0 } else { f64::exp(log_weight) });
+                    let up = (marked as f64 - drawn as f64) * (sample as f64 - drawn as f64)
+                        / ((drawn + 1) as f64 * (unmarked as f64 + drawn as f64 + 1.0 - sample as f64));
+                    log_weight += up.max(1e-300).ln();
+                }
+                let largest = weights.iter().copied().fold(0.0, f64::max);
+                weights.iter().map(|weight| weight / largest).collect()
+            };
+            assert_fits(&counts, &weights(marked));
+            if marked > 100 {
+                assert_rejects(&counts, &weights(marked * 11 / 10));
+            }
+        }
+    }
+
+    #[test]
     fn a_sample_without_replacement_has_its_joint_distribution() {
         let mut random = SeededRandom::new(92);
         let population = [2_u64, 0, 3, 4];
