@@ -3,7 +3,7 @@
 //! They use floating point, and so must never touch real data. That is a matter of types: they accept only a
 //! [`SeededRandom`], whose output is marked as not private.
 
-use rand_distr::{Binomial, Distribution, Hypergeometric};
+use rand_distr::{Binomial, Distribution, Hypergeometric, StandardNormal};
 
 use crate::random::SeededRandom;
 
@@ -83,4 +83,9 @@ pub fn sample_without_replacement(
         drawn.push(taken);
     }
     Ok(drawn)
+}
+
+/// A draw from the normal distribution of mean zero and variance one.
+pub fn standard_normal(random: &mut SeededRandom) -> f64 {
+    StandardNormal.sample(random.generator())
 }
