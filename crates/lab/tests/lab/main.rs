@@ -1,0 +1,11 @@
+//! The laboratory's tests: one binary, a module for each subject.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+mod datasets;
+mod experiment;
+mod generate;
+mod metrics;
+mod real_data;
+mod stream;
+mod support;
