@@ -3,7 +3,7 @@
 //! They use floating point, and so must never touch real data. That is a matter of types: they accept only a
 //! [`SeededRandom`], whose output is marked as not private.
 
-use rand_distr::{Binomial, Distribution};
+use rand_distr::{Binomial, Distribution, StandardNormal, StandardUniform};
 
 use crate::oracle::{Estimate, Method, Oracle};
 use crate::random::SeededRandom;
@@ -112,7 +112,7 @@ fn hypergeometric(population: u64, marked: u64, sample: u64, random: &mut Seeded
     let log_mode = log_choose(marked, mode) + log_choose(unmarked, sample - mode) - log_choose(population, sample);
     // P(x + 1) / P(x)
     let up = |x: u64| (marked - x) as f64 * (sample - x) as f64 / ((x + 1) as f64 * (unmarked + x + 1 - sample) as f64);
-    let mut left: f64 = rand_distr::StandardUniform.sample(random.generator());
+    let mut left: f64 = StandardUniform.sample(random.generator());
     let (mut above, mut above_weight) = (mode, log_mode.exp());
     let (mut below, mut below_weight) = (mode, above_weight);
     left -= above_weight;
@@ -283,4 +283,9 @@ fn take(users: &mut [u64], values_left: usize, random: &mut SeededRandom) -> Res
         }
     }
     Ok(total)
+}
+
+/// A draw from the normal distribution of mean zero and variance one.
+pub fn standard_normal(random: &mut SeededRandom) -> f64 {
+    StandardNormal.sample(random.generator())
 }

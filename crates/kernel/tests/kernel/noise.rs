@@ -205,7 +205,10 @@ fn every_subset_is_equally_likely() {
 }
 
 mod simulation {
-    use tidegate_kernel::simulation::{SimulationError, binomial, multinomial, sample_without_replacement};
+    use statrs::distribution::{ContinuousCDF, Normal};
+    use tidegate_kernel::simulation::{
+        SimulationError, binomial, multinomial, sample_without_replacement, standard_normal,
+    };
 
     use super::*;
 
@@ -310,5 +313,21 @@ mod simulation {
         let error = sample_without_replacement(10, &population, &mut random);
         assert_eq!(error, Err(SimulationError::Sample { sample: 10, population: 9 }));
         assert_eq!(sample_without_replacement(0, &population, &mut random), Ok(vec![0; 4]));
+    }
+
+    #[test]
+    fn normal_draws_have_their_distribution() {
+        // Cells of a tenth between -4 and 4; the two ends take the tails.
+        let cells = 82;
+        let mut random = SeededRandom::new(93);
+        let counts = tally(DRAWS, cells, || ((standard_normal(&mut random) + 4.1) * 10.0).clamp(0.0, 81.0) as usize);
+        let weights = |deviation: f64| -> Vec<f64> {
+            let normal = Normal::new(0.0, deviation).unwrap();
+            let below = |cell: usize| if cell == cells { 1.0 } else { normal.cdf(cell as f64 / 10.0 - 4.1) };
+            (0..cells).map(|cell| below(cell + 1) - if cell == 0 { 0.0 } else { below(cell) }).collect()
+        };
+        assert_fits(&counts, &weights(1.0));
+        assert_rejects(&counts, &weights(1.1));
+        assert_rejects(&counts, &weights(0.9));
     }
 }

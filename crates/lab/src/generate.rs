@@ -1,0 +1,182 @@
+//! Synthetic binary streams, as LDP-IDS and the personalised w-event paper use them.
+//!
+//! At each timestamp `t = 1, 2, ..` a share `p_t` of the users holds the value one: exactly `p_t · N` of them, rounded to a
+//! whole user, for the papers choose a portion of the users rather than toss a coin for each.
+
+use tidegate_kernel::SeededRandom;
+use tidegate_kernel::simulation::standard_normal;
+
+use crate::stream::{CountStream, MAX_POPULATION, StreamError, as_float};
+
+/// How the share of ones moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Process {
+    /// A random walk: `p_t = p_{t-1} + Normal(0, deviation²)` from `p_0 = start`.
+    ///
+    /// Where a step would leave 0..=1 it is reflected at the border. The papers do not say (LDP-IDS) or clamp
+    /// (personalised w-event); a clamped walk sticks to the border and is then easier to track than one that moves.
+    Lns {
+        /// Where the walk starts, between zero and one.
+        start: f64,
+        /// The standard deviation of a step, finite and not negative.
+        deviation: f64,
+    },
+    /// A sine curve: `p_t = amplitude · sin(rate · t) + level`.
+    Sin {
+        /// How far the share swings to either side.
+        amplitude: f64,
+        /// The angle, in radians, of a timestamp.
+        rate: f64,
+        /// The middle.
+        level: f64,
+    },
+    /// A logistic curve: `p_t = ceiling / (1 + e^(-rate · t))`.
+    Log {
+        /// What the share tends to.
+        ceiling: f64,
+        /// How fast.
+        rate: f64,
+    },
+}
+
+impl Process {
+    /// LNS with the papers' settings.
+    pub const LNS: Self = Self::Lns { start: 0.05, deviation: 0.0025 };
+    /// Sin with the papers' settings.
+    pub const SIN: Self = Self::Sin { amplitude: 0.05, rate: 0.01, level: 0.075 };
+    /// Log with the papers' settings.
+    pub const LOG: Self = Self::Log { ceiling: 0.25, rate: 0.01 };
+
+    /// The name of the data set.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Lns { .. } => "lns",
+            Self::Sin { .. } => "sin",
+            Self::Log { .. } => "log",
+        }
+    }
+
+    /// The shares `p_1, p_2, ..` of a stream; only LNS draws on the randomness.
+    pub fn shares(&self, length: usize, random: &mut SeededRandom) -> Result<Vec<f64>, GenerateError> {
+        let mut position = match *self {
+            Self::Lns { start, deviation }
+                if !(0.0..=1.0).contains(&start) || !deviation.is_finite() || deviation < 0.0 =>
+            {
+                return Err(GenerateError::Walk { start, deviation });
+            }
+            Self::Lns { start, .. } => start,
+            _ => 0.0,
+        };
+        let mut shares = Vec::with_capacity(length.min(1 << 20));
+        for timestamp in 1..=length {
+            let share = match *self {
+                Self::Lns { deviation, .. } => {
+                    position = reflect(position + deviation * standard_normal(random));
+                    position
+                }
+                Self::Sin { amplitude, rate, level } => amplitude * (rate * as_float(timestamp as u64)).sin() + level,
+                Self::Log { ceiling, rate } => ceiling / (1.0 + (-rate * as_float(timestamp as u64)).exp()),
+            };
+            if !(0.0..=1.0).contains(&share) {
+                return Err(GenerateError::Share { name: self.name(), timestamp, share });
+            }
+            shares.push(share);
+        }
+        Ok(shares)
+    }
+
+    /// A stream over the values 0 and 1 with the same number of users at every timestamp.
+    ///
+    /// ```
+    /// use tidegate_kernel::SeededRandom;
+    /// use tidegate_lab::generate::Process;
+    ///
+    /// let stream = Process::LOG.generate(1_000, 800, &mut SeededRandom::new(1))?;
+    /// assert_eq!((stream.length(), stream.population(0)), (800, 1_000));
+    /// assert_eq!((&stream.counts()[0], &stream.counts()[799]), (&vec![874, 126], &vec![750, 250]));
+    /// # Ok::<(), tidegate_lab::generate::GenerateError>(())
+    /// ```
+    pub fn generate(
+        &self,
+        population: u64,
+        length: usize,
+        random: &mut SeededRandom,
+    ) -> Result<CountStream, GenerateError> {
+        if !(1..=MAX_POPULATION).contains(&population) {
+            return Err(GenerateError::Population { given: population });
+        }
+        if !(1..=MAX_LENGTH).contains(&length) {
+            return Err(GenerateError::Length { given: length });
+        }
+        let row = |share: f64| {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of at most 2⁵³
+            let ones = (share * as_float(population)).round() as u64;
+            vec![population - ones, ones]
+        };
+        let counts = self.shares(length, random)?.into_iter().map(row).collect();
+        Ok(CountStream::new(self.name(), vec!["0".to_owned(), "1".to_owned()], counts)?)
+    }
+}
+
+/// The most timestamps that are generated: a stream is held in memory as a whole.
+pub const MAX_LENGTH: usize = 100_000_000;
+
+/// Why a stream could not be generated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// A random walk that starts outside 0..=1, or whose steps have no standard deviation.
+    #[error(
+        "a walk must start between 0 and 1 with a finite standard deviation, not start at {start} with {deviation}"
+    )]
+    Walk {
+        /// The start.
+        start: f64,
+        /// The standard deviation.
+        deviation: f64,
+    },
+    /// The curve leaves 0..=1.
+    #[error("{name} has a share of {share} at timestamp {timestamp}, which is not between 0 and 1")]
+    Share {
+        /// The name of the process.
+        name: &'static str,
+        /// The timestamp, from one.
+        timestamp: usize,
+        /// The share.
+        share: f64,
+    },
+    /// Nobody, or more users than can be counted.
+    #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
+    Population {
+        /// What was given.
+        given: u64,
+    },
+    /// No timestamps, or more than fit in memory.
+    #[error("the length must be between 1 and {MAX_LENGTH}, but {given} was given")]
+    Length {
+        /// What was given.
+        given: usize,
+    },
+    /// The counts are not a stream.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+/// Folds a number back into 0..=1, as often as needed.
+fn reflect(position: f64) -> f64 {
+    let folded = position.rem_euclid(2.0);
+    if folded > 1.0 { 2.0 - folded } else { folded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_beyond_a_border_is_reflected() {
+        for (given, expected) in [(0.25, 0.25), (-0.25, 0.25), (1.25, 0.75), (2.25, 0.25), (-1.25, 0.75), (1.0, 1.0)] {
+            assert!((reflect(given) - expected).abs() < 1e-15, "{given}");
+        }
+    }
+}

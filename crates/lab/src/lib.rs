@@ -1,0 +1,29 @@
+//! The laboratory: streams to try mechanisms on, measures of how wrong their releases are, and repeated runs of both.
+//!
+//! ```text
+//! datasets, generate ──▶ CountStream ──▶ Subject (a mechanism) ──▶ Outcome ──▶ metrics ──▶ experiment's summary
+//! ```
+//!
+//! | module | what lives there |
+//! | --- | --- |
+//! | [`stream`] | a data set: how many users hold each value at each timestamp |
+//! | [`generate`] | synthetic streams |
+//! | [`datasets`] | data sets by name, and tables of one's own |
+//! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
+//! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
+//! | [`local`] | local mechanisms with simulated users, one by one or all at once |
+//! | [`subjects`] | what there is to try, by name |
+//!
+//! Everything here knows the true data and is seeded, so nothing that it prints is private.
+
+pub mod datasets;
+pub mod experiment;
+pub mod generate;
+pub mod local;
+pub mod metrics;
+mod names;
+pub mod stream;
+pub mod subjects;
+
+pub use names::UnknownName;
+pub use stream::CountStream;

@@ -1,0 +1,271 @@
+//! Local mechanisms and the users who answer them: simulated one by one, or all at once.
+
+use std::num::NonZeroU64;
+
+use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::release::Release;
+use tidegate_device::{Device, Policy, slot_of};
+use tidegate_kernel::oracle::Estimate;
+use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
+use tidegate_kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom, View, Window};
+
+use crate::experiment::{Outcome, RunError, Settings, Subject};
+use crate::stream::CountStream;
+
+/// Simulated users: they hold values at a timestamp, and are asked questions about it.
+pub trait Users {
+    /// A new timestamp, at which so many users hold each value. There may be more or fewer of them than before.
+    fn arrive(&mut self, timestamp: u64, counts: &[u64], random: &mut SeededRandom) -> Result<(), RunError>;
+
+    /// What the users of the question's cohort answer; `None` where it is empty.
+    fn ask(&mut self, question: &Question, random: &mut SeededRandom) -> Result<Option<Estimate>, RunError>;
+}
+
+/// Users simulated all at once: a question costs O(domain), whatever their number. What comes back has the same
+/// distribution as with [`Individuals`].
+#[derive(Debug)]
+pub struct Crowd {
+    /// How many users there are in the slots before each slot, and in all.
+    users_before: Vec<u64>,
+    /// Who is there at the current timestamp, by value.
+    present: Vec<u64>,
+    /// Those of them who are in none of the cohorts asked so far.
+    unasked: Vec<u64>,
+    asked: Vec<Cohort>,
+}
+
+impl Crowd {
+    /// So many users, each in a random slot.
+    pub fn new(users: u64, random: &mut SeededRandom) -> Result<Self, RunError> {
+        let slots = if users < u64::from(SLOTS) {
+            let mut slots = vec![0; SLOTS as usize];
+            (0..users).for_each(|_| slots[(random.next_word() >> 48) as usize] += 1);
+            slots
+        } else {
+            multinomial(users, &vec![1.0; SLOTS as usize], random).map_err(failed)?
+        };
+        let running = slots.iter().scan(0, |total, slot| {
+            *total += slot;
+            Some(*total)
+        });
+        let users_before = std::iter::once(0).chain(running).collect();
+        Ok(Self { users_before, present: Vec::new(), unasked: Vec::new(), asked: Vec::new() })
+    }
+
+    fn users(&self) -> u64 {
+        self.users_before[SLOTS as usize]
+    }
+
+    /// How many users the slots of a cohort have.
+    fn members(&self, cohort: Cohort) -> u64 {
+        let Cohort::Slots { first, count } = cohort else { return self.users() };
+        let (first, slots) = (usize::from(first), SLOTS as usize);
+        let end = first + count as usize;
+        if end <= slots {
+            self.users_before[end] - self.users_before[first]
+        } else {
+            self.users() - self.users_before[first] + self.users_before[end - slots]
+        }
+    }
+
+    /// The values of a cohort's members who are present.
+    fn sample(&mut self, cohort: Cohort, random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
+        if cohort == Cohort::Everyone {
+            return Ok(self.present.clone());
+        }
+        // Users of cohorts that do not overlap are different users. Where a cohort overlaps an earlier one, which the
+        // mechanisms only do between rounds of questions, everyone can be asked again.
+        if self.asked.iter().any(|earlier| !disjoint(*earlier, cohort)) {
+            self.asked.clear();
+            self.unasked.clone_from(&self.present);
+        }
+        let present: u64 = self.present.iter().sum();
+        let members = self.members(cohort);
+        let members_present = match self.users() {
+            users if users == present => members,
+            users => sample_without_replacement(present.min(users), &[members, users - members], random)?[0],
+        };
+        let drawn = sample_without_replacement(members_present.min(self.unasked.iter().sum()), &self.unasked, random)?;
+        self.unasked.iter_mut().zip(&drawn).for_each(|(unasked, drawn)| *unasked -= drawn);
+        self.asked.push(cohort);
+        Ok(drawn)
+    }
+}
+
+impl Users for Crowd {
+    fn arrive(&mut self, _timestamp: u64, counts: &[u64], _random: &mut SeededRandom) -> Result<(), RunError> {
+        self.present = counts.to_vec();
+        self.unasked = counts.to_vec();
+        self.asked.clear();
+        Ok(())
+    }
+
+    fn ask(&mut self, question: &Question, random: &mut SeededRandom) -> Result<Option<Estimate>, RunError> {
+        let values = self.sample(question.cohort, random).map_err(failed)?;
+        let cells = match question.view {
+            View::Values => values,
+            View::Ranges(_) => {
+                let mut cells = vec![0; question.cells() as usize];
+                (0_u32..).zip(values).for_each(|(value, count)| cells[question.cell_of(value) as usize] += count);
+                cells
+            }
+        };
+        if cells.iter().sum::<u64>() == 0 {
+            return Ok(None);
+        }
+        let oracle = question.oracle().map_err(failed)?;
+        estimate_of(&oracle, &cells, random).map(Some).map_err(failed)
+    }
+}
+
+/// Whether two ranges of slots have none in common.
+fn disjoint(a: Cohort, b: Cohort) -> bool {
+    match (a, b) {
+        (Cohort::Slots { first: a, count: a_count }, Cohort::Slots { first: b, count: b_count }) => {
+            u32::from(b.wrapping_sub(a)) >= a_count && u32::from(a.wrapping_sub(b)) >= b_count
+        }
+        _ => false,
+    }
+}
+
+/// Users simulated one by one: each is a device with a ledger of its own, which answers as a real one would.
+#[derive(Debug)]
+pub struct Individuals {
+    devices: Vec<Device>,
+    /// The value of each user at the current timestamp; users beyond its end are away.
+    values: Vec<u32>,
+    now: u64,
+}
+
+impl Individuals {
+    /// So many users, enrolled with a policy, each in the slot that a random key gives it.
+    pub fn new(users: u32, policy: Policy, random: &mut SeededRandom) -> Self {
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&random.next_word().to_le_bytes());
+        key[8..].copy_from_slice(&random.next_word().to_le_bytes());
+        let device = |user: u32| Device::new(policy, slot_of(&key, &user.to_le_bytes()));
+        Self { devices: (0..users).map(device).collect(), values: Vec::new(), now: 0 }
+    }
+}
+
+impl Users for Individuals {
+    /// Deals the values out anew, to random users.
+    fn arrive(&mut self, timestamp: u64, counts: &[u64], random: &mut SeededRandom) -> Result<(), RunError> {
+        self.now = timestamp;
+        self.values.clear();
+        for (value, count) in (0_u32..).zip(counts) {
+            let count = usize::try_from(*count).map_err(failed)?;
+            self.values.extend(std::iter::repeat_n(value, count));
+        }
+        for last in (1..self.values.len()).rev() {
+            let bound = NonZeroU64::new(last as u64 + 1).unwrap_or(NonZeroU64::MIN);
+            #[allow(clippy::cast_possible_truncation)] // at most `last`, a usize
+            let other = tidegate_kernel::noise::Below::new(bound).sample(random) as usize;
+            self.values.swap(last, other);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, question: &Question, random: &mut SeededRandom) -> Result<Option<Estimate>, RunError> {
+        let mut aggregate = question.oracle().map_err(failed)?.aggregate();
+        for (device, value) in self.devices.iter_mut().zip(&self.values) {
+            match device.answer(self.now, question, *value, random) {
+                Ok(report) => aggregate.add(report.as_bytes()).map_err(failed)?,
+                Err(tidegate_device::Refused::NotAsked) => {}
+                Err(refused) => return Err(failed(refused)),
+            }
+        }
+        Ok(aggregate.estimate().ok())
+    }
+}
+
+/// Drives a mechanism through one timestamp.
+pub fn run_timestamp(
+    mechanism: &mut Local,
+    timestamp: u64,
+    users: &mut impl Users,
+    random: &mut SeededRandom,
+) -> Result<Release, RunError> {
+    let mut step = mechanism.open(timestamp).map_err(failed)?;
+    loop {
+        match step {
+            Step::Done(release) => return Ok(release),
+            Step::Ask(questions) => {
+                let answers: Result<Vec<_>, _> = questions.iter().map(|question| users.ask(question, random)).collect();
+                step = mechanism.answer(&answers?).map_err(failed)?;
+            }
+        }
+    }
+}
+
+/// Drives a mechanism through a whole stream, handing each release to `sink`.
+pub fn run_stream(
+    mechanism: &mut Local,
+    stream: &CountStream,
+    users: &mut impl Users,
+    random: &mut SeededRandom,
+    mut sink: impl FnMut(Release),
+) -> Result<(), RunError> {
+    for (timestamp, counts) in (0_u64..).zip(stream.counts()) {
+        users.arrive(timestamp, counts, random)?;
+        sink(run_timestamp(mechanism, timestamp, users, random)?);
+    }
+    Ok(())
+}
+
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
+    RunError::Failed(Box::new(error))
+}
+
+/// What a local mechanism needs to know of a stream and the settings of an experiment.
+pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSettings {
+    let users = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max();
+    LocalSettings {
+        epsilon: settings.epsilon,
+        window: settings.window,
+        domain: u32::try_from(stream.domain()).unwrap_or(u32::MAX),
+        population: users.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
+        oracle: settings.oracle,
+        reuse: false,
+    }
+}
+
+/// A local mechanism, answered by a [`Crowd`].
+#[derive(Clone, Copy, Debug)]
+pub struct LocalSubject(pub LocalKind);
+
+impl Subject for LocalSubject {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.0 {
+            LocalKind::Lbu => "local: the budget evenly over the window",
+            LocalKind::Lsp => "local: the whole budget at one timestamp of each window",
+            LocalKind::Lbd => "local: half of the budget that is left, where the stream changes",
+            LocalKind::Lba => "local: budget saved up while the stream stands still",
+            LocalKind::Lpu => "local: the population evenly over the window",
+            LocalKind::Lpd => "local: half of the users that are left, where the stream changes",
+            LocalKind::Lpa => "local: users saved up while the stream stands still",
+        }
+    }
+
+    fn run(&self, stream: &CountStream, settings: &Settings, random: &mut SeededRandom) -> Result<Outcome, RunError> {
+        let local = local_settings(stream, settings);
+        let unsupported = |error| RunError::Unsupported(Box::new(error));
+        let mut mechanism = Local::new(self.0, local).map_err(unsupported)?;
+        let mut users = Crowd::new(local.population.get(), random)?;
+        let mut outcome = Outcome { frequencies: Vec::with_capacity(stream.length()), reports: 0 };
+        run_stream(&mut mechanism, stream, &mut users, random, |release| {
+            outcome.reports += release.reports;
+            outcome.frequencies.push(release.statistic.leaves().0.to_vec());
+        })?;
+        Ok(outcome)
+    }
+}
+
+/// The policy of devices that take part in a mechanism with these settings.
+pub const fn policy(settings: &LocalSettings) -> Policy {
+    Policy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
+}

@@ -1,0 +1,15 @@
+//! The laboratory's tests: one binary, a module for each subject.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+#[allow(dead_code, unreachable_pub)] // the checks of the kernel's tests, which use all of them
+#[path = "../../../kernel/tests/kernel/support.rs"]
+mod chi_square;
+mod datasets;
+mod experiment;
+mod generate;
+mod local;
+mod metrics;
+mod real_data;
+mod stream;
+mod support;

@@ -1,0 +1,94 @@
+use std::f64::consts::LN_2;
+
+use tidegate_lab::metrics::{Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, roc};
+
+use crate::support::{assert_close, stream};
+
+#[test]
+fn errors_are_as_computed_by_hand() {
+    // True frequencies (0.75, 0.25) of 4 users, (1, 0) of 10 users.
+    let truth = Truth::of(&stream(&[&[3, 1], &[10, 0]]));
+    let released = [vec![0.5, 0.5], vec![0.9, 0.2]];
+    let comparison = truth.compare(&released).unwrap();
+    assert_close(comparison.mse(), (2.0 * 0.0625 + 0.01 + 0.04) / 4.0);
+    assert_close(comparison.mae(), (0.25 + 0.25 + 0.1 + 0.2) / 4.0);
+    // The frequency of zero counts as 0.001.
+    assert_close(comparison.mre(), (0.25 / 0.75 + 0.25 / 0.25 + 0.1 / 1.0 + 0.2 / 0.001) / 4.0);
+    // In counts: errors of one user twice, then of one and of two.
+    assert_close(comparison.amre(), (1.0 + 1.0 + 1.0 + 4.0) / 4.0);
+}
+
+#[test]
+fn the_divergence_is_as_computed_by_hand() {
+    let truth = Truth::of(&stream(&[&[1, 1]]));
+    let divergence = |row: [f64; 2]| truth.compare(&[row.to_vec()]).unwrap().ajsd();
+    assert_close(divergence([0.5, 0.5]), 0.0);
+    // Against (1, 0) the middle is (3/4, 1/4): half of ln(4/3), and half of (ln(2/3) + ln 2) / 2.
+    let by_hand = 0.5 * (4.0_f64 / 3.0).ln() + 0.25 * ((2.0_f64 / 3.0).ln() + LN_2);
+    assert_close(divergence([1.0, 0.0]), by_hand);
+    // Negative frequencies count as zero, the rest is scaled; where nothing is left it is uniform.
+    assert_close(divergence([3.0, -0.2]), by_hand);
+    assert_close(divergence([-1.0, 0.0]), 0.0);
+    // Nothing in common: ln 2, and so is the mean of that with a perfect release's zero, halved.
+    let apart = Truth::of(&stream(&[&[1, 0], &[1, 0]]));
+    assert_close(apart.compare(&[vec![0.0, 1.0], vec![1.0, 0.0]]).unwrap().ajsd(), LN_2 / 2.0);
+}
+
+#[test]
+fn events_are_the_top_quarter_of_the_range_of_the_mean_value() {
+    // Means of the values: 0, 2, 1.5, 1.6 among 0..=2, so events lie above 1.5.
+    let truth = Truth::of(&stream(&[&[10, 0, 0], &[0, 0, 10], &[0, 5, 5], &[0, 4, 6]]));
+    assert_eq!(truth.events(), [false, true, false, true]);
+    let means = |means: [f64; 4]| means.map(|mean| vec![0.0, mean, 0.0]);
+    assert_eq!(truth.compare(&means([0.0, 4.0, 1.0, 3.0])).unwrap().auc(), Some(1.0));
+    assert_eq!(truth.compare(&means([0.0, 4.0, 3.5, 3.0])).unwrap().auc(), Some(0.75));
+    assert_eq!(truth.compare(&means([1.0; 4])).unwrap().auc(), Some(0.5));
+    // Without events there is nothing to detect.
+    let level = Truth::of(&stream(&[&[1, 1], &[2, 2]]));
+    let released = [vec![0.5, 0.5], vec![0.5, 0.5]];
+    let metrics = level.compare(&released).unwrap().metrics();
+    assert!(!metrics.contains_key(&Metric::Auc) && metrics.contains_key(&Metric::Mse));
+}
+
+#[test]
+fn ties_share_a_point_of_the_curve() {
+    let point = |false_positive_rate, true_positive_rate| RocPoint { false_positive_rate, true_positive_rate };
+    let curve = roc(&[1.0, 2.0, 2.0, 3.0, 0.0], &[false, true, false, true, false]).unwrap();
+    let third = 1.0 / 3.0;
+    let expected = [point(0.0, 0.0), point(0.0, 0.5), point(third, 1.0), point(2.0 * third, 1.0), point(1.0, 1.0)];
+    assert_eq!(curve, expected);
+    // Of six pairs, five are in order and one is a tie.
+    assert_close(area(&curve), 5.5 / 6.0);
+    // Minus zero ties with zero.
+    assert_eq!(roc(&[0.0, -0.0], &[true, false]).map(|curve| area(&curve)), Some(0.5));
+    for (scores, events) in
+        [(&[1.0, 2.0][..], &[true, true][..]), (&[1.0], &[true, false]), (&[f64::NAN, 1.0], &[true, false]), (&[], &[])]
+    {
+        assert_eq!(roc(scores, events), None);
+    }
+}
+
+#[test]
+fn communication_is_reports_per_user_and_timestamp() {
+    assert_close(cfpu(&stream(&[&[3, 1], &[4, 2]]), 5), 0.5);
+}
+
+#[test]
+fn a_summary_has_the_standard_error_of_the_mean() {
+    assert_eq!(Summary::of(&[]), None);
+    assert_eq!(Summary::of(&[3.0]), Some(Summary { mean: 3.0, standard_error: None }));
+    // The sample's variance is 5/3.
+    let summary = Summary::of(&[1.0, 2.0, 3.0, 4.0]).unwrap();
+    assert_close(summary.mean, 2.5);
+    assert_close(summary.standard_error.unwrap(), (5.0_f64 / 3.0 / 4.0).sqrt());
+}
+
+#[test]
+fn releases_that_do_not_fit_are_refused() {
+    let truth = Truth::of(&stream(&[&[3, 1], &[10, 0]]));
+    let error = |released: &[Vec<f64>]| truth.compare(released).unwrap_err();
+    assert_eq!(error(&[vec![0.5, 0.5]]), NotComparable::Length { given: 1, expected: 2 });
+    let narrow = NotComparable::Width { timestamp: 1, given: 1, expected: 2 };
+    assert_eq!(error(&[vec![0.5, 0.5], vec![0.5]]), narrow);
+    assert_eq!(error(&[vec![0.5, f64::NAN], vec![0.5, 0.5]]), NotComparable::NotFinite { timestamp: 0 });
+}
