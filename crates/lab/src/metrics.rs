@@ -306,11 +306,10 @@ pub struct Summary {
 impl Summary {
     /// The summary of the values of all runs; `None` where there are none.
     pub fn of(values: &[f64]) -> Option<Self> {
-        if values.is_empty() {
-            return None;
-        }
+        // Measured from the first value, so that runs that agree have a mean of exactly that and no spread.
+        let origin = *values.first()?;
         let count = as_float(values.len() as u64);
-        let centre = mean(values.iter().copied());
+        let centre = origin + mean(values.iter().map(|value| value - origin));
         let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();
         let standard_error = (values.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt());
         Some(Self { mean: centre, standard_error })

@@ -4,7 +4,7 @@
 //! fields, the time of pick-up, the fare and the month of the file that the trip was found in are used.
 //!
 //! The stream has 275 days, as MTSP-LDP's has: 2019-01-01 to 2019-10-02. The records name no passengers, so each trip acts
-//! as a user of its day (164 to 422 a day). The value is the fare in whole dollars, rounded down: 0 to 149, for the paper's
+//! as a user of its day (162 to 422 a day). The value is the fare in whole dollars, rounded down: 0 to 149, for the paper's
 //! domain has 150 values. Fares that are not positive (refunds, errors) or lie beyond the domain are left out (220 of 90,642),
 //! where the paper leaves out those above the 99.9th percentile; so are trips whose pick-up is not in the month of their
 //! file (2), for their clock was wrong. The paper has trips of 2024, and 139,713 users.

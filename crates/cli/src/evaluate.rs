@@ -1,0 +1,280 @@
+//! `tidegate evaluate`: the error of mechanisms, side by side.
+
+use std::io::{self, IsTerminal};
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::thread;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
+use tidegate_lab::datasets::{self, DataError};
+use tidegate_lab::experiment::{Finding, Plan, RunError, Settings, Subject, Trial, run};
+use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::{CountStream, UnknownName, subjects};
+
+use crate::failure::{Failure, complain, print};
+use crate::table::layout;
+
+/// Measure the error of mechanisms on a data set, side by side.
+///
+/// Every mechanism is run with every epsilon, window and delay, as often as --repeats says,
+/// by simulated users. What is measured, each as its mean over the repeats and (_se in JSON,
+/// after ± in the table) the standard error of that mean:
+///
+///   mse   squared error of a frequency
+///   mae   absolute error of a frequency
+///   mre   error relative to the true frequency, or to 0.001 where that is larger
+///   amre  squared error of a count
+///   ajsd  Jensen-Shannon divergence from the true distribution, in nats
+///   cfpu  reports per user and timestamp
+///   auc   area under the ROC curve of detecting when the mean value is in the top
+///         quarter of its range
+///
+/// These are computed from the true data: use them to choose a mechanism, do not publish them.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    allow_negative_numbers = true,
+    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant --epsilon 0.5,1 --window 20 --seed 1\n\n\
+                        `tidegate data` lists the data sets and the mechanisms."
+)]
+pub(crate) struct Evaluate {
+    /// A data set's name, the path of a .csv file with the fields t and one for each value,
+    /// or - for such a table on standard input
+    #[arg(long, value_name = "NAME|FILE|-")]
+    dataset: String,
+
+    /// Mechanisms, separated by commas
+    #[arg(long, value_delimiter = ',', required = true, value_parser = mechanism)]
+    mechanism: Vec<Named>,
+
+    /// The privacy budget of any window, or several, separated by commas
+    #[arg(long, value_delimiter = ',', required = true, value_parser = Epsilon::from_str)]
+    epsilon: Vec<Epsilon>,
+
+    /// The window in timestamps, or several, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "20", value_parser = at_least_one::<NonZeroU64>)]
+    window: Vec<NonZeroU64>,
+
+    /// How many timestamps a release may be held back, or several, separated by commas
+    #[arg(long, value_delimiter = ',', default_value = "0")]
+    delay: Vec<u64>,
+
+    /// The number of users at each timestamp: 200000 unless given for synthetic data; real data
+    /// has its own, and keeps its frequencies among as many users as are given
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
+    population: Option<NonZeroU64>,
+
+    /// The number of timestamps: 800 unless given for synthetic data, all of them for real data
+    #[arg(long, value_name = "T", value_parser = at_least_one::<NonZeroUsize>)]
+    length: Option<NonZeroUsize>,
+
+    /// How often to run each mechanism
+    #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one::<NonZeroU64>)]
+    repeats: NonZeroU64,
+
+    /// Repeat a run exactly; without it, each run draws its own seed
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// The frequency oracle of local mechanisms: auto, grr, sue, oue, blh, olh, hadamard or subset
+    #[arg(long, default_value = "auto", value_parser = oracle)]
+    oracle: OracleChoice,
+
+    /// The directory with the folders of the real data sets
+    #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
+    data_dir: Option<PathBuf>,
+
+    /// How many threads to use; all cores unless given. Results do not depend on it
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
+    threads: Option<NonZeroUsize>,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "expected a whole number, at least 1")
+}
+
+/// A mechanism that exists.
+#[derive(Clone, Copy)]
+struct Named(&'static dyn Subject);
+
+impl std::fmt::Debug for Named {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.0.name())
+    }
+}
+
+fn mechanism(name: &str) -> Result<Named, UnknownName> {
+    subjects::by_name(name).map(Named)
+}
+
+/// An oracle, or none where the mechanism is to choose.
+#[derive(Clone, Copy, Debug)]
+struct OracleChoice(Option<OracleKind>);
+
+fn oracle(name: &str) -> Result<OracleChoice, String> {
+    if name == "auto" {
+        return Ok(OracleChoice(None));
+    }
+    let kind = OracleKind::from_str(name).map_err(|error| format!("{error}, or auto for the best"))?;
+    Ok(OracleChoice(Some(kind)))
+}
+
+impl Evaluate {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let seed = match self.seed {
+            Some(seed) => seed,
+            None => SystemRandom::new().map_err(Failure::run)?.next_word(),
+        };
+        let stream = self.load(seed)?;
+        if self.seed.is_some() {
+            let why = "whoever knows that can repeat it, so its output is not private";
+            complain("warning", format_args!("this run is seeded with {seed}: {why}"));
+        } else {
+            complain("note", format_args!("--seed {seed} repeats this run"));
+        }
+        if let Some(what) = stream.stand_in() {
+            complain("note", format_args!("{} stands in for {what}", stream.name()));
+        }
+        let trials = self.trials();
+        let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+        let plan = Plan { repeats: self.repeats, seed, threads };
+        let bar = progress_bar((trials.len() as u64).saturating_mul(self.repeats.get()));
+        let findings = run(&stream, &trials, &plan, &|| bar.inc(1));
+        bar.finish_and_clear();
+        let findings = findings.map_err(|error| match error.source {
+            RunError::Unsupported(_) => Failure::input(error),
+            _ => Failure::run(error),
+        })?;
+        print(&if self.json { as_json(&stream, &plan, &findings)? } else { as_text(&stream, &plan, &findings) })
+    }
+
+    fn load(&self, seed: u64) -> Result<CountStream, Failure> {
+        let options = datasets::Options {
+            data_dir: self.data_dir.clone(),
+            population: self.population.map(NonZeroU64::get),
+            length: self.length.map(NonZeroUsize::get),
+            seed,
+        };
+        let stream = match self.dataset.as_str() {
+            "-" => datasets::load_from("standard input", io::stdin().lock(), &options),
+            name => datasets::load(name, &options),
+        };
+        stream.map_err(|error| match error {
+            DataError::NoDirectory { .. } => {
+                Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
+            }
+            _ => Failure::input(error),
+        })
+    }
+
+    fn trials(&self) -> Vec<Trial<'static>> {
+        let mut trials = Vec::new();
+        for Named(subject) in &self.mechanism {
+            for &epsilon in &self.epsilon {
+                for &window in &self.window {
+                    for &delay in &self.delay {
+                        let settings = Settings { epsilon, window, delay, oracle: self.oracle.0 };
+                        trials.push(Trial { subject: *subject, settings });
+                    }
+                }
+            }
+        }
+        trials
+    }
+}
+
+fn progress_bar(runs: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left");
+    ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+/// A finding as the object that `--json` prints.
+struct Entry<'a> {
+    stream: &'a CountStream,
+    plan: &'a Plan,
+    finding: &'a Finding,
+}
+
+impl Serialize for Entry<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Settings { epsilon, window, delay, .. } = self.finding.settings;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("dataset", self.stream.name())?;
+        map.serialize_entry("mechanism", self.finding.mechanism)?;
+        map.serialize_entry("epsilon", &epsilon.as_f64())?;
+        map.serialize_entry("window", &window)?;
+        map.serialize_entry("delay", &delay)?;
+        map.serialize_entry("repeats", &self.plan.repeats)?;
+        for (metric, summary) in &self.finding.metrics {
+            map.serialize_entry(metric.name(), &summary.mean)?;
+            map.serialize_entry(&format!("{metric}_se"), &summary.standard_error)?;
+        }
+        map.serialize_entry("seconds", &self.finding.time.as_secs_f64())?;
+        map.end()
+    }
+}
+
+fn as_json(stream: &CountStream, plan: &Plan, findings: &[Finding]) -> Result<String, Failure> {
+    let entries: Vec<_> = findings.iter().map(|finding| Entry { stream, plan, finding }).collect();
+    let text = serde_json::to_string_pretty(&entries).map_err(Failure::run)?;
+    Ok(text + "\n")
+}
+
+fn as_text(stream: &CountStream, plan: &Plan, findings: &[Finding]) -> String {
+    let populations = (0..stream.length()).map(|timestamp| stream.population(timestamp));
+    let (fewest, most) = populations.fold((u64::MAX, 0), |(low, high), users| (low.min(users), high.max(users)));
+    let users = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
+    let (name, length, domain) = (stream.name(), stream.length(), stream.domain());
+    let repeats = match plan.repeats.get() {
+        1 => "1 run".to_owned(),
+        repeats => format!("mean ± standard error of {repeats} runs"),
+    };
+    let shown: Vec<Metric> = Metric::ALL
+        .into_iter()
+        .filter(|metric| findings.iter().any(|finding| finding.metrics.iter().any(|(other, _)| other == metric)))
+        .collect();
+    let mut header = ["mechanism", "epsilon", "window", "delay"].map(str::to_owned).to_vec();
+    header.extend(shown.iter().map(|metric| metric.name().to_owned()));
+    header.push("seconds".to_owned());
+    let mut rows = vec![header];
+    for finding in findings {
+        let Settings { epsilon, window, delay, .. } = finding.settings;
+        let mut row = vec![finding.mechanism.to_owned(), epsilon.to_string(), window.to_string(), delay.to_string()];
+        row.extend(shown.iter().map(|metric| {
+            let found = finding.metrics.iter().find(|(other, _)| other == metric);
+            found.map_or_else(String::new, |(_, summary)| in_short(summary))
+        }));
+        row.push(format!("{:.2}", finding.time.as_secs_f64()));
+        rows.push(row);
+    }
+    format!("{name}: {length} timestamps, {domain} values, {users} users; {repeats}\n\n{}", layout(&rows))
+}
+
+fn in_short(summary: &Summary) -> String {
+    // Four digits that matter.
+    let number = |value: f64| match value.abs() {
+        0.0 => "0".to_owned(),
+        size @ 0.01..10_000.0 => {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 5
+            let decimals = (3.0 - size.log10().floor()) as usize;
+            format!("{value:.decimals$}")
+        }
+        _ => format!("{value:.3e}"),
+    };
+    match summary.standard_error {
+        Some(error) => format!("{} ± {}", number(summary.mean), number(error)),
+        None => number(summary.mean),
+    }
+}

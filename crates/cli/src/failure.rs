@@ -1,0 +1,46 @@
+//! How the command fails, and how it writes results that nobody may be reading any more.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Why the command ends without a result.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// What was given is wrong: the caller can mend it.
+    pub(crate) fn input(error: impl Display) -> Self {
+        Self { message: error.to_string(), code: 2 }
+    }
+
+    /// Something went wrong along the way.
+    pub(crate) fn run(error: impl Display) -> Self {
+        Self { message: error.to_string(), code: 1 }
+    }
+
+    /// Says so on standard error.
+    pub(crate) fn report(&self) -> ExitCode {
+        complain("error", &self.message);
+        ExitCode::from(self.code)
+    }
+}
+
+/// Writes a paragraph to standard error; if that is closed, there is nobody to tell.
+pub(crate) fn complain(kind: &str, message: impl Display) {
+    let _ = writeln!(io::stderr(), "{kind}: {message}");
+}
+
+/// Writes a result to standard output. A reader that has had enough and went away (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::run(format!("standard output cannot be written: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

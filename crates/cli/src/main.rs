@@ -1,0 +1,38 @@
+//! The `tidegate` command.
+//!
+//! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
+//! 2 where what it was given is wrong.
+
+mod data;
+mod evaluate;
+mod failure;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Publishes statistics of live data streams under privacy guarantees that hold.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, arg_required_else_help = true)]
+struct Command {
+    #[command(subcommand)]
+    subcommand: Sub,
+}
+
+#[derive(Debug, Subcommand)]
+enum Sub {
+    Evaluate(evaluate::Evaluate),
+    Data(data::Data),
+}
+
+fn main() -> ExitCode {
+    let result = match Command::parse().subcommand {
+        Sub::Evaluate(evaluate) => evaluate.run(),
+        Sub::Data(data) => data.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,39 @@
+//! Aligned columns of plain text.
+
+/// Lays out a table whose first line is its header: columns as wide as their widest cell and two spaces apart, cells that
+/// are numbers to the right. No line ends in spaces.
+pub(crate) fn layout(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
+    let is_numeric = |column: usize| {
+        let mut cells =
+            rows.iter().skip(1).filter_map(|row| row.get(column)).filter(|cell| !cell.is_empty()).peekable();
+        cells.peek().is_some()
+            && cells.all(|cell| cell.starts_with(|first: char| first.is_ascii_digit() || first == '-'))
+    };
+    let numeric: Vec<bool> = (0..columns).map(is_numeric).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).zip(&numeric).map(|((cell, width), numeric)| {
+            if *numeric { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::layout;
+
+    #[test]
+    fn words_go_left_and_numbers_go_right() {
+        let rows = [["name", "count"], ["é", "5"], ["longer", "-10"], ["x", ""]];
+        let rows: Vec<Vec<String>> =
+            rows.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
+        assert_eq!(layout(&rows), "name    count\né           5\nlonger    -10\nx\n");
+        assert_eq!(layout(&[]), "");
+    }
+}

@@ -1,0 +1,203 @@
+//! The command's tests: they run the built binary.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A command of the binary that finds no data directory by accident.
+fn command(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(arguments.split_whitespace()).env_remove("TIDEGATE_DATA").stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &str) -> Output {
+    command(arguments).output().unwrap()
+}
+
+fn run_with_input(arguments: &str, input: &[u8]) -> Output {
+    let mut command = command(arguments);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    str::from_utf8(&output.stderr).unwrap()
+}
+
+/// Asserts that the command refuses what it was given, and says why without a result or a backtrace.
+#[track_caller]
+fn assert_refused(output: &Output, why: &str) {
+    let message = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert_eq!(stdout(output), "");
+    assert!(message.contains(why), "{message}");
+    assert!(message.starts_with("error: ") && !message.contains("panicked"), "{message}");
+}
+
+const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --length 30 --repeats 3";
+
+#[test]
+fn help_names_the_subcommands_and_shows_an_example_of_each() {
+    let help = run("--help");
+    assert!(help.status.success());
+    for subcommand in ["evaluate", "data"] {
+        assert!(stdout(&help).contains(subcommand));
+        let help = run(&format!("{subcommand} --help"));
+        assert!(help.status.success());
+        assert!(stdout(&help).contains(&format!("Example:\n  tidegate {subcommand} ")), "{}", stdout(&help));
+    }
+    let nothing = run("");
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(stderr(&nothing).contains("Usage: tidegate"));
+}
+
+#[test]
+fn wrong_usage_is_refused() {
+    let evaluate = |arguments: &str| run(&format!("evaluate {arguments}"));
+    assert_refused(&evaluate("--dataset sin --mechanism constant"), "--epsilon");
+    let unknown = evaluate("--dataset sin --mechanism constant,konstant --epsilon 1");
+    assert_refused(&unknown, "there is no mechanism \"konstant\" (did you mean constant?); there are: ");
+    assert_refused(&evaluate("--dataset snn --mechanism constant --epsilon 1"), "did you mean sin?");
+    assert_refused(&evaluate("--dataset zebra --mechanism constant --epsilon 1"), "there are: lns, sin, log");
+    for (flag, value, why) in [
+        ("--epsilon", "0", "epsilon must be at least 0.000000001"),
+        ("--epsilon", "x", "is not a plain decimal number"),
+        ("--epsilon", "1,", "is not a plain decimal number"),
+        ("--window", "0", "expected a whole number, at least 1"),
+        ("--repeats", "0", "expected a whole number, at least 1"),
+        ("--threads", "-1", "expected a whole number, at least 1"),
+        ("--epsilon", "-1", "epsilon must be at least 0.000000001"),
+        ("--population", "0", "expected a whole number, at least 1"),
+        ("--population", "9007199254740993", "the population must be between 1 and 9007199254740992"),
+        ("--length", "1e3", "expected a whole number, at least 1"),
+        ("--oracle", "magic", "there is no frequency oracle \"magic\""),
+    ] {
+        let epsilon = if flag == "--epsilon" { "" } else { "--epsilon 1" };
+        let output = evaluate(&format!("--dataset sin --mechanism constant {epsilon} {flag} {value}"));
+        assert_refused(&output, why);
+    }
+}
+
+#[test]
+fn data_that_cannot_be_read_is_refused() {
+    let evaluate = |dataset: &str| run(&format!("evaluate --dataset {dataset} --mechanism constant --epsilon 1"));
+    assert_refused(&evaluate("tdrive_counts"), "name it with --data-dir or TIDEGATE_DATA");
+    assert_refused(&evaluate("no/such/file.csv"), "no/such/file.csv cannot be opened");
+    assert_refused(&evaluate("tdrive_counts --data-dir no/such"), "td.csv cannot be opened");
+    let from_input = |input: &[u8]| run_with_input("evaluate --dataset - --mechanism constant --epsilon 1", input);
+    assert_refused(&from_input(b"t,a,b\n0,1,-2\n"), "standard input, line 2, field \"b\": expected a count");
+    assert_refused(&from_input(b"t,a,b\n0,1,\xff\n"), "standard input, line 2: it is not valid UTF-8");
+    assert_refused(&from_input(b""), "the file is empty");
+    let too_long = "evaluate --dataset - --mechanism constant --epsilon 1 --length 2";
+    assert_refused(&run_with_input(too_long, b"t,a,b\n0,1,2\n"), "2 timestamps were asked for");
+}
+
+#[test]
+fn json_has_an_object_for_each_choice_of_settings() {
+    let output = run(&format!("evaluate --dataset sin {SMALL} --window 10,20 --seed 1 --json"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let entries = entries.as_array().unwrap();
+    let settings: Vec<_> = entries.iter().map(|entry| (entry["epsilon"].as_f64(), entry["window"].as_u64())).collect();
+    let expected = [(0.5, 10), (0.5, 20), (1.0, 10), (1.0, 20)].map(|(epsilon, window)| (Some(epsilon), Some(window)));
+    assert_eq!(settings, expected);
+    for entry in entries {
+        assert_eq!((&entry["dataset"], &entry["mechanism"]), (&"sin".into(), &"constant".into()));
+        assert_eq!((entry["delay"].as_u64(), entry["repeats"].as_u64()), (Some(0), Some(3)));
+        for metric in ["mse", "mae", "mre", "amre", "ajsd", "cfpu", "auc"] {
+            assert!(entry[metric].is_f64(), "{metric}: {entry}");
+            assert_eq!(entry[format!("{metric}_se")].as_f64(), Some(0.0), "{metric}: {entry}");
+        }
+        assert!(entry["seconds"].is_f64());
+        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 7 + 1);
+    }
+}
+
+#[test]
+fn a_single_run_has_no_standard_error() {
+    let output = run("evaluate --dataset sin --mechanism constant --epsilon 1 --length 5 --repeats 1 --json");
+    let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert!(entries[0]["mse_se"].is_null() && entries[0]["mse"].is_f64());
+}
+
+#[test]
+fn a_seeded_run_warns_and_does_not_depend_on_the_threads() {
+    let without_time = |threads: u32| -> Vec<Value> {
+        let output = run(&format!("evaluate --dataset lns {SMALL} --seed 7 --threads {threads} --json"));
+        assert!(stderr(&output).contains("warning: this run is seeded with 7"), "{}", stderr(&output));
+        assert!(stderr(&output).contains("its output is not private"));
+        let mut entries: Vec<Value> = serde_json::from_str(stdout(&output)).unwrap();
+        entries.iter_mut().for_each(|entry| entry["seconds"] = Value::Null);
+        entries
+    };
+    assert_eq!(without_time(1), without_time(2));
+}
+
+#[test]
+fn an_unseeded_run_can_be_repeated_with_the_seed_that_it_names() {
+    let results = |output: &Output| -> Value {
+        let entries: Value = serde_json::from_str(stdout(output)).unwrap();
+        entries[0]["mse"].clone()
+    };
+    let first = run(&format!("evaluate --dataset lns {SMALL} --json"));
+    assert!(!stderr(&first).contains("warning"));
+    let seed = stderr(&first).split_whitespace().nth(2).unwrap();
+    let again = run(&format!("evaluate --dataset lns {SMALL} --json --seed {seed}"));
+    assert_eq!(results(&first), results(&again));
+    let other = run(&format!("evaluate --dataset lns {SMALL} --json"));
+    assert_ne!(results(&first), results(&other), "two walks of 30 steps are never the same");
+}
+
+#[test]
+fn a_table_is_aligned_plain_text() {
+    let input = b"t,away,home\n0,3,1\n1,1,3\n2,2,2\n";
+    let output = run_with_input("evaluate --dataset - --mechanism constant --epsilon 1 --seed 1", input);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let lines: Vec<&str> = stdout(&output).lines().collect();
+    assert_eq!(lines[0], "standard input: 3 timestamps, 2 values, 4 users; mean ± standard error of 10 runs");
+    let (header, row) = (lines[2], lines[3]);
+    assert_eq!(header.split_whitespace().next(), Some("mechanism"));
+    assert!(row.starts_with("constant         1      20      0  0.04167 ± 0  0.1667 ± 0 "), "{row}");
+    assert_eq!(header.chars().count(), row.chars().count());
+    // No bar, no colour: standard error is not a terminal here.
+    assert_eq!(stderr(&output).lines().count(), 1);
+}
+
+#[test]
+fn the_data_sets_and_mechanisms_are_listed() {
+    let text = run("data");
+    assert!(text.status.success());
+    let listed: Value = serde_json::from_str(stdout(&run("data --json"))).unwrap();
+    for kind in ["datasets", "mechanisms"] {
+        for entry in listed[kind].as_array().unwrap() {
+            assert!(stdout(&text).contains(entry["name"].as_str().unwrap()));
+        }
+    }
+    assert!(stdout(&text).contains("foursquare_lbsn2vec, foursquare "));
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let mut child = command("data").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_a_failure() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command("data").stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("error: standard output cannot be written"));
+}
