@@ -10,9 +10,13 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`post_processing`] | repairs of published statistics, free of budget |
+//! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
+pub mod post_processing;
+pub mod query;
 pub mod release;
 pub mod tree;
 
