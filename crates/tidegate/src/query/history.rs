@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Window;
 
-use crate::release::{Release, Statistic};
+use crate::release::{Freshness, Release, Statistic};
 
 use super::answer::{Answer, Unit};
 use super::domain::{Domain, Place};
@@ -88,6 +88,8 @@ pub struct History {
     correlation: Correlation,
     domain: Option<Domain>,
     kept: VecDeque<Kept>,
+    /// The timestamps at which runs begin: of the fresh releases, and of the oldest release if it is none.
+    runs: VecDeque<u64>,
 }
 
 /// A release with the number of users and, for a histogram, the sums of the frequencies and variances of the first
@@ -116,17 +118,20 @@ impl Kept {
         Self { release, population, sums }
     }
 
-    fn sample(&self, place: &Place) -> Sample {
-        let (frequency, variance) = match place {
+    fn is_fresh(&self) -> bool {
+        self.release.freshness == Freshness::Fresh
+    }
+
+    /// The frequency of the values at a place, and its variance.
+    fn read(&self, place: &Place) -> (f64, f64) {
+        match place {
             Place::Values(range) if range.len() > 1 => {
                 let ((below, variance_below), (sum, variance)) = (self.sums[range.start], self.sums[range.end]);
                 // Sums of variances only grow, but for rounding.
                 (sum - below, (variance - variance_below).max(0.0))
             }
             _ => place.read(&self.release.statistic),
-        };
-        let Release { timestamp, freshness, .. } = self.release;
-        Sample { timestamp, frequency, variance, population: self.population, freshness }
+        }
     }
 }
 
@@ -137,7 +142,7 @@ impl History {
             return Err(QueryError::ZeroCapacity);
         }
         let correlation = Correlation::default();
-        Ok(Self { window, capacity, correlation, domain: None, kept: VecDeque::new() })
+        Ok(Self { window, capacity, correlation, domain: None, kept: VecDeque::new(), runs: VecDeque::new() })
     }
 
     /// The same history, of a stream whose releases share errors in this way.
@@ -165,8 +170,16 @@ impl History {
         self.domain = Some(given);
         if self.kept.len() == self.capacity {
             self.kept.pop_front();
+            self.runs.pop_front_if(|_| self.kept.front().is_none_or(Kept::is_fresh));
+            if let (Some(run), Some(oldest)) = (self.runs.front_mut(), self.kept.front()) {
+                *run = oldest.release.timestamp;
+            }
         }
-        self.kept.push_back(Kept::new(release, population));
+        let kept = Kept::new(release, population);
+        if kept.is_fresh() || self.kept.is_empty() {
+            self.runs.push_back(kept.release.timestamp);
+        }
+        self.kept.push_back(kept);
         Ok(())
     }
 
@@ -271,7 +284,22 @@ impl History {
         let (domain, position) = self.locate(timestamp)?;
         let place = domain.find(query.first, query.last)?;
         let periods = Periods::find(position, query.delta, shift, |position| self.kept[position].release.timestamp)?;
-        periods.sum(query.unit, self.window, self.correlation, |position| self.kept[position].sample(&place))
+        periods.sum(query.unit, self.window, self.correlation, |position| self.sample(position, &place))
+    }
+
+    fn sample(&self, position: usize, place: &Place) -> Sample {
+        let kept = &self.kept[position];
+        let Release { timestamp, freshness, .. } = kept.release;
+        let (frequency, variance) = kept.read(place);
+        let shared = if kept.is_fresh() {
+            variance
+        } else {
+            // The run that the release belongs to is the last that began before it; there is always one.
+            let run = self.runs.partition_point(|run| *run <= timestamp).saturating_sub(1);
+            let begin = self.kept.partition_point(|kept| kept.release.timestamp < self.runs[run]);
+            self.kept[begin].read(place).1
+        };
+        Sample { timestamp, frequency, variance, shared, population: kept.population, freshness }
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Window;
 
-use crate::release::Release;
+use crate::release::{Freshness, Release};
 
 use super::answer::{Answer, quantile};
 use super::domain::Domain;
@@ -292,7 +292,9 @@ impl Monitor {
             return Err(QueryError::OutOfOrder { timestamp, latest: latest.timestamp });
         }
         let (frequency, variance) = domain.find(self.rule.query.first, self.rule.query.last)?.read(statistic);
-        let sample = Sample { timestamp, frequency, variance, population, freshness };
+        let repeated = self.samples.back().filter(|_| freshness != Freshness::Fresh);
+        let shared = repeated.map_or(variance, |repeated| repeated.shared);
+        let sample = Sample { timestamp, frequency, variance, shared, population, freshness };
         sample.scale(self.rule.query.unit)?;
 
         self.domain = Some(domain);

@@ -29,6 +29,9 @@ pub(super) struct Sample {
     pub timestamp: u64,
     pub frequency: f64,
     pub variance: f64,
+    /// The variance of the fresh release that this one repeats, or of the oldest known one that does: the part of the
+    /// error that they share. The rest is drift.
+    pub shared: f64,
     pub population: Option<u64>,
     pub freshness: Freshness,
 }
@@ -36,13 +39,13 @@ pub(super) struct Sample {
 impl Sample {
     /// Refuses, in a saved state, what no release has.
     pub(super) fn check(&self, unit: Unit) -> Result<(), QueryError> {
-        let Self { timestamp, frequency, variance, .. } = *self;
+        let Self { timestamp, frequency, variance, shared, .. } = *self;
         let refuse = |reason| Err(QueryError::BadRelease { timestamp, reason });
         if !frequency.is_finite() {
             return refuse(Unsound::Frequency { position: 0, given: frequency });
         }
-        if !(variance >= 0.0 && variance.is_finite()) {
-            return refuse(Unsound::Variance { position: 0, given: variance });
+        if let Some(given) = [variance, shared].into_iter().find(|given| !(*given >= 0.0 && given.is_finite())) {
+            return refuse(Unsound::Variance { position: 0, given });
         }
         self.scale(unit).map(|_| ())
     }
@@ -129,7 +132,7 @@ impl Periods {
             value += coefficient * sample.frequency;
             possible.low += coefficient.min(0.0);
             possible.high += coefficient.max(0.0);
-            run.add(coefficient, sample.frequency, sample.variance);
+            run.add(coefficient, &sample);
         }
         variance += run.variance();
         let spans_more_than_one_window = match window {
@@ -143,7 +146,7 @@ impl Periods {
 /// The error of a weighted sum over a run: a fresh release and those that repeat it.
 #[derive(Default)]
 struct Run {
-    /// The first release of the sum: its frequency and variance.
+    /// The frequency in the first release of the sum, and the standard deviation of the error that all share.
     first: Option<(f64, f64)>,
     /// Whether some release has another frequency than the first.
     changes: bool,
@@ -151,27 +154,27 @@ struct Run {
     weight: f64,
     /// The sum of the standard deviations, times the absolute weights.
     deviations: f64,
-    /// The same for what each variance exceeds the first.
+    /// The same for what each variance exceeds that of the shared error.
     drifts: f64,
 }
 
 impl Run {
-    fn add(&mut self, weight: f64, frequency: f64, variance: f64) {
-        let deviation = variance.sqrt();
-        let (first, first_variance) = *self.first.get_or_insert((frequency, variance));
+    fn add(&mut self, weight: f64, sample: &Sample) {
+        let Sample { frequency, variance, shared, .. } = *sample;
+        let (first, _) = *self.first.get_or_insert((frequency, shared.sqrt()));
         self.changes |= first.to_bits() != frequency.to_bits();
         self.weight += weight;
-        self.deviations += weight.abs() * deviation;
-        self.drifts += weight.abs() * (variance - first_variance).max(0.0).sqrt();
+        self.deviations += weight.abs() * variance.sqrt();
+        self.drifts += weight.abs() * (variance - shared).max(0.0).sqrt();
     }
 
     /// However errors are correlated, the standard deviation of a sum is at most the sum of the standard deviations.
     ///
-    /// Where the numbers are repeated, an error is that of the first release, which is multiplied by the sum of the
+    /// Where the numbers are repeated, an error is that of the fresh release, which is multiplied by the sum of the
     /// weights (zero for two periods of the same length), plus what the truth has drifted since.
     fn variance(&self) -> f64 {
         let bound = match self.first {
-            Some((_, first)) if !self.changes => self.deviations.min(self.weight.abs() * first.sqrt() + self.drifts),
+            Some((_, shared)) if !self.changes => self.deviations.min(self.weight.abs() * shared + self.drifts),
             _ => self.deviations,
         };
         bound * bound

@@ -126,6 +126,9 @@ fn errors_that_two_periods_share_cancel() {
     // Drift does not cancel, and different numbers are not taken for repeated ones.
     let drifted = [(0.3, 0.01, Fresh), (0.3, 0.02, Approximated)];
     assert_close(change(&drifted, 1, 1).variance, 0.01);
+    // Drift that was there and is gone counts as well, even if the fresh release lies before both periods.
+    let returned = [(0.3, 0.01, Fresh), (0.3, 0.03, Approximated), (0.3, 0.01, Approximated)];
+    assert_close(change(&returned, 1, 1).variance, 0.02);
     let renamed = [(0.3, 0.01, Fresh), (0.4, 0.01, Approximated)];
     assert_close(change(&renamed, 1, 1).variance, 0.04);
     // Periods that overlap have their common timestamps cancelled.
@@ -462,12 +465,26 @@ fn releases(steps: Vec<Step>, hierarchical: bool) -> Vec<(Release, Option<u64>)>
         if freshness != Fresh
             && let Some(last) = &last
         {
-            release.statistic = last.clone();
+            release.statistic = drifted(last, variance);
         }
         last = Some(release.statistic.clone());
         releases.push((release, population));
     }
     releases
+}
+
+/// The same numbers, less certain.
+fn drifted(statistic: &Statistic, by: f64) -> Statistic {
+    let grown = |variances: &[f64]| variances.iter().map(|variance| variance + by).collect();
+    match statistic {
+        Statistic::Histogram(Histogram { frequencies, variances }) => {
+            Statistic::Histogram(Histogram { frequencies: frequencies.clone(), variances: grown(variances) })
+        }
+        Statistic::Tree(tree) => {
+            let (frequencies, variances) = tree.nodes();
+            Statistic::Tree(Tree::new(*tree.shape(), frequencies.to_vec(), grown(variances)).unwrap())
+        }
+    }
 }
 
 /// A tree with these leaves, whose other nodes disagree with them a little.
