@@ -118,8 +118,12 @@ impl Periods {
         for position in start..self.later.end {
             let sample = sample(position);
             first = first.min(sample.timestamp);
-            if sample.freshness == Freshness::Fresh && correlation == Correlation::WithinRuns {
-                variance += std::mem::take(&mut run).variance();
+            if sample.freshness == Freshness::Fresh {
+                match correlation {
+                    Correlation::WithinRuns => variance += std::mem::take(&mut run).variance(),
+                    // Two fresh releases may have the same number by chance, as where both were clipped to zero.
+                    Correlation::Throughout => run.changes |= run.first.is_some(),
+                }
             }
             let subtracted = self.earlier.as_ref().is_some_and(|earlier| earlier.contains(&position));
             // Between the periods, and where they overlap, a timestamp does not matter.
@@ -148,7 +152,7 @@ impl Periods {
 struct Run {
     /// The frequency in the first release of the sum, and the standard deviation of the error that all share.
     first: Option<(f64, f64)>,
-    /// Whether some release has another frequency than the first.
+    /// Whether some release does not repeat the first: it has another frequency, or is fresh.
     changes: bool,
     /// The sum of the weights.
     weight: f64,

@@ -109,6 +109,8 @@ fn a_repeated_error_counts_as_often_as_it_is_repeated() {
 
     let smoothed = stream(&[(0.3, 0.01, Fresh); 4]).with_correlation(Correlation::Throughout);
     assert_close(smoothed.answer(&Query::counting(0, 4)).unwrap().variance, 0.16);
+    // Fresh releases that happen to agree do not repeat each other.
+    assert_close(smoothed.change(&Query::counting(0, 2), 2, 3).unwrap().variance, 0.16);
 }
 
 #[test]
