@@ -11,10 +11,14 @@
 //! | module | what lives there |
 //! | --- | --- |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
+//! | [`post_processing`] | repairs of published statistics, free of budget |
+//! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod local;
+pub mod post_processing;
+pub mod query;
 pub mod release;
 pub mod tree;
 

@@ -5,14 +5,35 @@ use serde::{Deserialize, Serialize};
 /// The shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two with leaves that
 /// nobody holds. Level 0 is the root, level [`Shape::height`] the leaves; the nodes of a level are numbered from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "u32", into = "u32")]
 pub struct Shape {
     domain: u32,
     height: u32,
 }
 
+impl From<u32> for Shape {
+    fn from(domain: u32) -> Self {
+        Self::new(domain)
+    }
+}
+
+impl From<Shape> for u32 {
+    fn from(shape: Shape) -> Self {
+        shape.domain
+    }
+}
+
+/// The largest domain that a hierarchy is built over.
+const MAX_TREE_DOMAIN: u32 = 1 << 31;
+
 impl Shape {
-    /// The shape for a domain of at least one value.
+    /// The shape for a domain; one of no values has one that nobody holds, one above 2^31 is cut to that.
     pub const fn new(domain: u32) -> Self {
+        let domain = match domain {
+            0 => 1,
+            1..=MAX_TREE_DOMAIN => domain,
+            _ => MAX_TREE_DOMAIN,
+        };
         Self { domain, height: domain.next_power_of_two().ilog2() }
     }
 
@@ -76,11 +97,29 @@ impl Shape {
 
 /// A frequency and a variance for each node of a hierarchy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedTree")]
 pub struct Tree {
     shape: Shape,
     /// Level after level, the nodes of each from left to right.
     frequencies: Vec<f64>,
     variances: Vec<f64>,
+}
+
+/// A tree as it is loaded, before its numbers are checked against its shape.
+#[derive(Deserialize)]
+struct SavedTree {
+    shape: Shape,
+    frequencies: Vec<f64>,
+    variances: Vec<f64>,
+}
+
+impl TryFrom<SavedTree> for Tree {
+    type Error = &'static str;
+
+    fn try_from(saved: SavedTree) -> Result<Self, Self::Error> {
+        let SavedTree { shape, frequencies, variances } = saved;
+        Self::new(shape, frequencies, variances).ok_or("a tree has a frequency and a variance for each of its nodes")
+    }
 }
 
 impl Tree {

@@ -4,3 +4,6 @@
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
 mod local;
+mod post_processing;
+mod query;
+mod support;

@@ -1,0 +1,115 @@
+//! Weighted least squares on a histogram or a tree whose total is known to be one.
+//!
+//! Hay et al. (2010) solve the case of equal variances in two passes over the tree; this is the same for any variances.
+//!
+//! Up: `z` and `s` are the best estimate of a node from its own subtree, and its variance. For a leaf they are what was
+//! published. The children of a node sum to `z1 + z2` with variance `s1 + s2`, independent of what was published for the
+//! node itself; the two are averaged, each weighted by the inverse of its variance.
+//!
+//! Down: once the value `x` of a node is settled, with variance `p`, the residual `x - z1 - z2` is shared among its
+//! children in proportion to their variances: a child gets the share `a = s1 / (s1 + s2)`. Its variance is
+//! `s1 s2 / (s1 + s2) + a² p`: what remains unknown once the parent is known, and the part of the parent's error.
+//!
+//! Two children have the covariance `-s1 s2 / (s1 + s2) + a (1 - a) p`, which is not positive because `p <= s1 + s2`; what
+//! lies below them inherits its sign. Hence the bound on sums over disjoint nodes.
+
+use crate::release::Histogram;
+use crate::tree::Tree;
+
+use super::{PostProcessingError, rebuild};
+
+/// How far apart two numbers that are both known exactly may lie, for rounding.
+const TOLERANCE: f64 = 1e-9;
+
+/// An estimate and its variance.
+#[derive(Clone, Copy)]
+struct Estimate {
+    value: f64,
+    variance: f64,
+}
+
+pub(super) fn consistent_histogram(histogram: &Histogram) -> Result<Histogram, PostProcessingError> {
+    let sum: f64 = histogram.frequencies.iter().sum();
+    let variance: f64 = histogram.variances.iter().sum();
+    if is_zero(variance) {
+        if (sum - 1.0).abs() > TOLERANCE {
+            return Err(PostProcessingError::Contradiction { level: 0, node: 0, known: 1.0, sum });
+        }
+        return Ok(histogram.clone());
+    }
+    let values = histogram.frequencies.iter().zip(&histogram.variances);
+    Ok(Histogram {
+        frequencies: values.map(|(frequency, own)| frequency + own / variance * (1.0 - sum)).collect(),
+        variances: histogram.variances.iter().map(|own| own * ((variance - own) / variance)).collect(),
+    })
+}
+
+pub(super) fn consistent_tree(tree: &Tree) -> Result<Tree, PostProcessingError> {
+    let shape = tree.shape();
+    let (frequencies, variances) = tree.nodes();
+    let nodes = frequencies.iter().zip(variances);
+    let mut estimates: Vec<Estimate> = nodes.map(|(&value, &variance)| Estimate { value, variance }).collect();
+    estimates[0] = Estimate { value: 1.0, variance: 0.0 };
+
+    // What lies right of the domain holds nobody, and that is certain.
+    let padding = Estimate { value: 0.0, variance: 0.0 };
+    let has_right = |level: u32, node: u32| 2 * node + 1 < shape.nodes(level + 1);
+    let position = |offset: usize, node: u32| offset + node as usize;
+
+    for level in (0..shape.height()).rev() {
+        let (parents, children) = (shape.offset(level), shape.offset(level + 1));
+        for node in 0..shape.nodes(level) {
+            let left_position = position(children, 2 * node);
+            let left = estimates[left_position];
+            let right = if has_right(level, node) { estimates[left_position + 1] } else { padding };
+            let below = Estimate { value: left.value + right.value, variance: left.variance + right.variance };
+            let own = &mut estimates[position(parents, node)];
+            let both = own.variance + below.variance;
+            if is_zero(both) {
+                if (own.value - below.value).abs() > TOLERANCE {
+                    let (known, sum) = (own.value, below.value);
+                    return Err(PostProcessingError::Contradiction { level, node, known, sum });
+                }
+            } else {
+                let weight = below.variance / both;
+                *own = Estimate {
+                    value: weight * own.value + (1.0 - weight) * below.value,
+                    variance: weight * own.variance,
+                };
+            }
+        }
+    }
+
+    for level in 0..shape.height() {
+        let (parents, children) = (shape.offset(level), shape.offset(level + 1));
+        for node in 0..shape.nodes(level) {
+            let parent = estimates[position(parents, node)];
+            let left_position = position(children, 2 * node);
+            let left = estimates[left_position];
+            if !has_right(level, node) {
+                estimates[left_position] = parent;
+                continue;
+            }
+            let right = estimates[left_position + 1];
+            let both = left.variance + right.variance;
+            if is_zero(both) {
+                continue;
+            }
+            let residual = parent.value - left.value - right.value;
+            let share = left.variance / both;
+            let apart = share * right.variance;
+            estimates[left_position] =
+                Estimate { value: left.value + share * residual, variance: apart + share * share * parent.variance };
+            let share = right.variance / both;
+            estimates[left_position + 1] =
+                Estimate { value: right.value + share * residual, variance: apart + share * share * parent.variance };
+        }
+    }
+    let (values, variances) = estimates.into_iter().map(|estimate| (estimate.value, estimate.variance)).unzip();
+    rebuild(tree, values, variances)
+}
+
+/// Whether a variance, which is never negative, is none.
+fn is_zero(variance: f64) -> bool {
+    variance <= 0.0
+}

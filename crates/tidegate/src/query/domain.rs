@@ -1,0 +1,101 @@
+//! What a stream publishes, and where in it the frequency of a range of values is found.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::post_processing;
+use crate::release::{Release, Statistic};
+use crate::tree::Shape;
+
+use super::error::QueryError;
+
+/// What a stream publishes: it is the same at all its timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Domain {
+    /// A histogram of so many values.
+    Histogram(u32),
+    /// A tree over so many values.
+    Tree(u32),
+}
+
+impl Domain {
+    /// What a release publishes. Refuses what no mechanism publishes.
+    pub(super) fn of(release: &Release) -> Result<Self, QueryError> {
+        let timestamp = release.timestamp;
+        post_processing::check(&release.statistic).map_err(|reason| QueryError::BadRelease { timestamp, reason })?;
+        let size = release.statistic.domain();
+        let size = u32::try_from(size).map_err(|_| QueryError::DomainTooLarge { given: size })?;
+        Ok(match release.statistic {
+            Statistic::Histogram(_) => Self::Histogram(size),
+            Statistic::Tree(_) => Self::Tree(size),
+        })
+    }
+
+    /// How many values there are.
+    pub const fn size(self) -> u32 {
+        match self {
+            Self::Histogram(size) | Self::Tree(size) => size,
+        }
+    }
+
+    /// Where the values `first..=last` are found.
+    pub(super) fn find(self, first: u32, last: u32) -> Result<Place, QueryError> {
+        if first > last {
+            return Err(QueryError::ReversedRange { first, last });
+        }
+        if last >= self.size() {
+            let value = if first >= self.size() { first } else { last };
+            return Err(QueryError::UnknownValue { value, domain: self.size() });
+        }
+        Ok(match self {
+            Self::Histogram(_) => Place::Values(first as usize..last as usize + 1),
+            Self::Tree(size) => {
+                let shape = Shape::new(size);
+                let nodes = shape.cover(first, last).into_iter();
+                Place::Nodes(nodes.map(|(level, node)| shape.offset(level) + node as usize).collect())
+            }
+        })
+    }
+}
+
+impl fmt::Display for Domain {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Histogram(size) => write!(formatter, "histogram of {size} values"),
+            Self::Tree(size) => write!(formatter, "tree over {size} values"),
+        }
+    }
+}
+
+/// The numbers that places refer to: the values of a histogram, or all nodes of a tree.
+fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
+    match statistic {
+        Statistic::Histogram(_) => statistic.leaves(),
+        Statistic::Tree(tree) => tree.nodes(),
+    }
+}
+
+/// Where the frequency of a range of values is found in every release of a stream.
+pub(super) enum Place {
+    /// The sum of these values of a histogram.
+    Values(Range<usize>),
+    /// The sum of the nodes of a tree at these positions.
+    Nodes(Vec<usize>),
+}
+
+impl Place {
+    /// The frequency and its variance, in a statistic of the domain that the place was found in.
+    ///
+    /// The errors of different values, and of disjoint nodes, are taken to be uncorrelated.
+    pub(super) fn read(&self, statistic: &Statistic) -> (f64, f64) {
+        let (frequencies, variances) = numbers(statistic);
+        let sum = |numbers: &[f64]| match self {
+            Self::Values(range) => numbers[range.clone()].iter().sum(),
+            Self::Nodes(positions) => positions.iter().map(|position| numbers[*position]).sum(),
+        };
+        (sum(frequencies), sum(variances))
+    }
+}
