@@ -91,6 +91,6 @@ fn bounds_beyond_the_range_cut_nothing_off() {
         bound_noise(&candidates, &(0..=6), Protects::Reading, epsilon("1")).unwrap().as_f64()
     };
     assert_eq!((noise(6), noise(i64::MAX), noise(i64::MIN), noise(-1), noise(1)), (1.0, 1.0, 6.0, 6.0, 5.0));
-    let backwards = bound_noise(&CANDIDATES, &(6..=0), Protects::Reading, epsilon("1"));
-    assert_eq!(backwards, Err(PrimitiveError::Range { low: 6, high: 0 }));
+    let one_point = bound_noise(&CANDIDATES, &(6..=6), Protects::Reading, epsilon("1"));
+    assert_eq!(one_point, Err(PrimitiveError::Range { low: 6, high: 6 }));
 }

@@ -77,8 +77,8 @@ fn a_group_must_have_readings_of_different_timestamps() {
     let twice = deviation(&[Sealed::at(8, 1), Sealed::at(5, 2), Sealed::at(8, 3)]);
     assert_eq!(twice, PrimitiveError::SameTimestamp { timestamp: 8 });
     assert_eq!(twice.to_string(), "two readings are of timestamp 8; a query takes one of each");
-    let range = Query::deviation(&group(&[1]), 9..=0, Protects::Reading);
-    assert_eq!(range.unwrap_err(), PrimitiveError::Range { low: 9, high: 0 });
+    let range = Query::deviation(&group(&[1]), 9..=9, Protects::Reading);
+    assert_eq!(range.unwrap_err(), PrimitiveError::Range { low: 9, high: 9 });
 }
 
 #[test]
