@@ -96,9 +96,9 @@ pub fn bucket_range(
 /// The range and how many points it has, which must be at least as many as the buckets.
 fn points(range: &RangeInclusive<i64>, buckets: u32) -> Result<(Clamp, u128), PrimitiveError> {
     let clamp = Clamp::new(range)?;
-    let points = u128::from(clamp.width()) + 1;
-    if u128::from(buckets) > points {
-        return Err(PrimitiveError::Buckets { buckets, points });
+    let width = clamp.width();
+    if u64::from(buckets) > width.saturating_add(1) {
+        return Err(PrimitiveError::Buckets { buckets, points: width + 1 });
     }
-    Ok((clamp, points))
+    Ok((clamp, u128::from(width) + 1))
 }

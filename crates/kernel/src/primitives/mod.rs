@@ -1,4 +1,4 @@
-//! The primitives: the only way from [`Sealed`](crate::Sealed) data to something that may be published.
+//! The primitives: the only way from [`Sealed`] data to something that may be published.
 //!
 //! Each takes a [`Permit`] by value (one for each timestamp that the data come from, where there are
 //! several), sealed data, public parameters and a source of randomness, and returns a [`Noised`] value. Its loss is
@@ -239,7 +239,7 @@ pub enum PrimitiveError {
         /// The number of buckets.
         buckets: u32,
         /// The number of points.
-        points: u128,
+        points: u64,
     },
     /// A public bucket index is none.
     #[error("bucket {bucket} is not one of 0..{buckets}")]

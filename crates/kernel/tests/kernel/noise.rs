@@ -95,6 +95,17 @@ fn geometric_noise_has_its_distribution() {
     }
 }
 
+/// Noise that was cut to 64 bits before it is added to a secret would betray the secret.
+#[test]
+fn noise_is_not_cut_to_64_bits() {
+    let scale = Scale::new(nonzero(u64::MAX), nonzero(1));
+    let mut random = SeededRandom::new(55);
+    let (one_sided, two_sided) = (Geometric::new(scale), DiscreteLaplace::new(scale));
+    let drawn: Vec<i128> = (0..100).map(|_| two_sided.sample(&mut random)).collect();
+    assert!(drawn.iter().any(|z| *z > i128::from(i64::MAX)) && drawn.iter().any(|z| *z < i128::from(i64::MIN)));
+    assert!((0..100).any(|_| one_sided.sample(&mut random) > i128::from(u64::MAX)));
+}
+
 #[test]
 fn discrete_laplace_agrees_with_opendp() {
     // opendp cannot be seeded: this is the one test that could fail by chance, with probability 1e-9.
