@@ -52,11 +52,11 @@ fn noise(criterion: &mut Criterion) {
     let mut random = SystemRandom::new().unwrap();
     let laplace = DiscreteLaplace::new(scale);
     group.bench_function("discrete_laplace", |bencher| {
-        bencher.iter(|| (0..USERS).map(|_| laplace.sample(&mut random)).fold(0, |sum: i64, z| sum.wrapping_add(z)));
+        bencher.iter(|| (0..USERS).map(|_| laplace.sample(&mut random)).sum::<i128>());
     });
     let geometric = Geometric::new(scale);
     group.bench_function("geometric", |bencher| {
-        bencher.iter(|| (0..USERS).map(|_| geometric.sample(&mut random)).fold(0, |sum: i64, z| sum.wrapping_add(z)));
+        bencher.iter(|| (0..USERS).map(|_| geometric.sample(&mut random)).sum::<i128>());
     });
     group.finish();
 }

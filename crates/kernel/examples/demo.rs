@@ -105,7 +105,8 @@ impl Device {
         report: &mut [u8],
     ) -> Result<(), Box<dyn Error>> {
         let permit = self.ledger.spend(timestamp as u64, oracle.epsilon())?;
-        Ok(oracle.perturb_into(permit, value, random, report)?)
+        oracle.perturb_into(permit, value, random, report)?;
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::epsilon::Epsilon;
-use crate::ledger::{Ledger, Refusal};
+use crate::ledger::{Ledger, Refusal, SpendError};
 use crate::permit::Permit;
 
 /// A [`Ledger`] for each requirement class: users of a class share a budget and a window length, and everything
@@ -53,9 +53,10 @@ impl ClassLedgers {
         self.get(class)?.remaining(timestamp)
     }
 
-    /// Spends from the ledger of one class, as [`Ledger::spend`].
+    /// Spends from the ledger of one class, as [`Ledger::spend`]. The permit is for that class's data only.
     pub fn spend(&mut self, class: u32, timestamp: u64, amount: Epsilon) -> Result<Permit, Refusal> {
-        self.0.get_mut(&class).ok_or(Refusal::UnknownClass { class })?.spend(timestamp, amount)
+        let ledger = self.0.get_mut(&class).ok_or(Refusal::UnknownClass { class })?;
+        Ok(ledger.spend(timestamp, amount)?.for_class(class))
     }
 
     /// Spends from several classes at one timestamp: all of the amounts or, if any is refused, none. A class may be
@@ -71,6 +72,19 @@ impl ClassLedgers {
             sums.insert(class, sum);
         }
         amounts.iter().map(|&(class, amount)| self.spend(class, timestamp, amount)).collect()
+    }
+
+    /// Spends from several classes, hands the ledgers to `save`, and gives out the permits only once that has
+    /// succeeded, as [`Ledger::spend_and_save`] does for one ledger. Where saving fails, all amounts stay spent.
+    pub fn spend_all_and_save<E>(
+        &mut self,
+        timestamp: u64,
+        amounts: &[(u32, Epsilon)],
+        save: impl FnOnce(&Self) -> Result<(), E>,
+    ) -> Result<Vec<Permit>, SpendError<E>> {
+        let permits = self.spend_all(timestamp, amounts)?;
+        save(self).map_err(SpendError::NotSaved)?;
+        Ok(permits)
     }
 }
 

@@ -1,5 +1,7 @@
 //! [`Grid`]: the public fixed-point grid on which readings are sealed.
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::sealed::Sealed;
@@ -15,10 +17,11 @@ use crate::sealed::Sealed;
 ///
 /// let grid = Grid::new(-10.0, 40.0, 0.1)?;
 /// assert_eq!(grid.width(), 500);
-/// let _reading = grid.seal(21.34)?; // as 21.3
+/// let _reading = grid.seal(0, 21.34)?; // as 21.3
+/// assert_eq!(grid.steps(21.34)?, 313);
 /// assert_eq!(grid.value_of(510), 41.0);
 /// assert_eq!(grid.value_within(510), 40.0);
-/// assert_eq!(grid.seal(40.01).unwrap_err().to_string(), "the reading is not a number within -10..=40");
+/// assert_eq!(grid.seal(1, 40.01).unwrap_err().to_string(), "the reading is not a number within -10..=40");
 /// # Ok::<(), tidegate_kernel::GridError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +64,12 @@ pub enum GridError {
         low: f64,
         /// The upper end of the domain.
         high: f64,
+    },
+    /// A distance by which nothing can move.
+    #[error("a reading moves by a finite distance that is not negative, but {given} was given")]
+    Distance {
+        /// The distance.
+        given: f64,
     },
 }
 
@@ -130,16 +139,70 @@ impl Grid {
         self.steps_to(self.high) as u64
     }
 
-    /// Seals a reading as the number of steps from [`low`](Self::low) to the grid point nearest to it: `0..=width`.
+    /// The whole domain in grid units, `0..=width`: the range to which a primitive that takes one clamps nothing.
+    #[allow(clippy::cast_possible_wrap)] // at most 2^32
+    pub fn range(&self) -> RangeInclusive<i64> {
+        0..=self.width() as i64
+    }
+
+    /// The number of steps from [`low`](Self::low) to the grid point nearest to a *public* value, such as a threshold
+    /// or the end of a range: `0..=width`, rounded as [`seal`](Self::seal) rounds.
+    ///
+    /// # Errors
+    /// [`GridError::Reading`] where the value is NaN, infinite or outside the domain.
+    pub fn steps(&self, value: f64) -> Result<u64, GridError> {
+        if !(self.low..=self.high).contains(&value) {
+            return Err(GridError::Reading { low: self.low, high: self.high });
+        }
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // in 0..=width
+        Ok(self.steps_to(value) as u64)
+    }
+
+    /// How far, in grid units, a sealed reading can move when the reading itself moves by at most `distance`:
+    /// `ceil(distance / step) + 1`, and no more than the [`width`](Self::width).
+    ///
+    /// The one more is for rounding: two readings a hair apart may lie on either side of the middle between two grid
+    /// points. It covers the rounding of floats as well ([proof](crate::proofs::noisy_scalar)).
+    ///
+    /// # Errors
+    /// [`GridError::Distance`] where the distance is negative or not finite.
+    ///
+    /// ```
+    /// # use tidegate_kernel::{Grid, GridError};
+    /// let grid = Grid::new(0.0, 50.0, 0.5)?;
+    /// assert_eq!(grid.sensitivity(2.0)?, 5);
+    /// assert_eq!(grid.sensitivity(1e9)?, grid.width());
+    /// # Ok::<(), GridError>(())
+    /// ```
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // not negative; large ones saturate
+    pub fn sensitivity(&self, distance: f64) -> Result<u64, GridError> {
+        if !(distance >= 0.0 && distance.is_finite()) {
+            return Err(GridError::Distance { given: distance });
+        }
+        Ok(((distance / self.step).ceil() as u64).saturating_add(1).min(self.width()))
+    }
+
+    /// Seals the reading of a timestamp as the number of steps from [`low`](Self::low) to the grid point nearest to
+    /// it: `0..=width`.
+    ///
+    /// The error depends on the reading. Whoever skips the timestamp because of it tells the world that the reading
+    /// was out of range, for free; use [`seal_clamped`](Self::seal_clamped) where that can happen.
     ///
     /// # Errors
     /// [`GridError::Reading`] where the reading is NaN, infinite or outside the domain.
-    pub fn seal(&self, reading: f64) -> Result<Sealed<i64>, GridError> {
-        if !(self.low..=self.high).contains(&reading) {
-            return Err(GridError::Reading { low: self.low, high: self.high });
-        }
-        #[allow(clippy::cast_possible_truncation)] // at most the width
-        Ok(Sealed::new(self.steps_to(reading) as i64))
+    pub fn seal(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
+        #[allow(clippy::cast_possible_wrap)] // at most 2^32
+        Ok(Sealed::at(timestamp, self.steps(reading)? as i64))
+    }
+
+    /// As [`seal`](Self::seal), with a reading outside the domain, infinite ones included, moved to the nearest end of
+    /// it: so that what is published, and when, does not depend on whether a reading was in the domain.
+    ///
+    /// # Errors
+    /// [`GridError::Reading`] where the reading is NaN: it has no nearest end. Decide on a public stand-in for a
+    /// missing reading, rather than being silent.
+    pub fn seal_clamped(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
+        self.seal(timestamp, reading.clamp(self.low, self.high))
     }
 
     /// The number that so many steps from [`low`](Self::low) stand for; after noise that may well lie outside the

@@ -76,7 +76,8 @@ fn or_nothing(remaining: Option<Epsilon>) -> String {
     remaining.map_or_else(|| "nothing".to_owned(), |amount| amount.to_string())
 }
 
-/// What [`Ledger::spend_and_save`] can fail on.
+/// What [`Ledger::spend_and_save`] and [`ClassLedgers::spend_all_and_save`](crate::ClassLedgers::spend_all_and_save)
+/// can fail on.
 #[derive(Debug, thiserror::Error)]
 pub enum SpendError<E> {
     /// The ledger did not grant the spend; nothing was saved.
@@ -137,6 +138,9 @@ impl Ledger {
     /// A ledger whose whole budget was spent at `timestamp`, for a holder whose true state is lost: restored from a
     /// backup, copied, or reinstalled. Nothing can be spent until the window has passed; with an unbounded window,
     /// nothing ever.
+    ///
+    /// `timestamp` must not lie before any at which the lost ledger may have spent: take the holder's present time, not
+    /// that of the backup. Otherwise a window that begins after it could hold both the lost spends and new ones.
     pub fn fully_spent(budget: Epsilon, window: Window, timestamp: u64) -> Self {
         let spends = VecDeque::from([(timestamp, budget)]);
         Self { budget, window, clock: Some(timestamp), closed: true, spends, spent: budget.units() }
@@ -209,6 +213,9 @@ impl Ledger {
     }
 
     /// Spends `amount` at `timestamp`, which becomes the latest timestamp seen even if the amount is refused.
+    ///
+    /// So the timestamp must come from the holder's own clock, never from a peer: one request for a timestamp in the
+    /// far future, granted or not, would close all those before it.
     ///
     /// Save the ledger before the permit is used, never after; [`Ledger::spend_and_save`] sees to that.
     #[inline]

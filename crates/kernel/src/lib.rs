@@ -1,8 +1,8 @@
 //! The trusted base of tidegate: the only code that sees raw data, spends budget and draws noise.
 //!
-//! A value leaves through one gate. A [`Ledger`] grants a [`Permit`] for an exact [`Epsilon`]; a primitive or a
-//! frequency oracle consumes the permit together with the value (in the trusted-curator modes a [`Sealed`] one), adds
-//! exact noise, and returns something that is safe to publish:
+//! A value leaves through one gate. A [`Ledger`] grants a [`Permit`] for an exact [`Epsilon`] at a timestamp; a
+//! primitive or a frequency oracle consumes the permit together with that timestamp's value (in the trusted-curator
+//! modes a [`Sealed`] one, which knows its timestamp), adds exact noise, and returns something that is safe to publish:
 //!
 //! ```text
 //! value ──▶ Sealed ──▶ primitive or oracle ──▶ safe to publish

@@ -2,7 +2,8 @@
 
 use crate::epsilon::Epsilon;
 
-/// The right to release something about one timestamp's data at a loss of exactly [`Permit::epsilon`].
+/// The right to release something about one timestamp's data, of everyone or of one [class](Self::class) of users, at
+/// a loss of exactly [`Permit::epsilon`].
 ///
 /// Only a [`Ledger`](crate::Ledger) grants one, having counted it as spent. It cannot be built, cloned, copied,
 /// stored or loaded, and every randomising primitive takes it by value: what was granted once is used once. A permit
@@ -20,11 +21,17 @@ use crate::epsilon::Epsilon;
 pub struct Permit {
     timestamp: u64,
     epsilon: Epsilon,
+    class: Option<u32>,
 }
 
 impl Permit {
     pub(crate) const fn new(timestamp: u64, epsilon: Epsilon) -> Self {
-        Self { timestamp, epsilon }
+        Self { timestamp, epsilon, class: None }
+    }
+
+    /// The same permit, for the data of one class only.
+    pub(crate) const fn for_class(self, class: u32) -> Self {
+        Self { class: Some(class), ..self }
     }
 
     /// The timestamp to which the spend was charged.
@@ -37,11 +44,17 @@ impl Permit {
         self.epsilon
     }
 
+    /// The class of users whose ledger was charged, where [`ClassLedgers`](crate::ClassLedgers) granted the permit. It
+    /// then pays for the data of that class and for nothing else.
+    pub const fn class(&self) -> Option<u32> {
+        self.class
+    }
+
     /// Splits off `first`: the two parts together are worth what this permit was.
     /// Gives the permit back unchanged where `first` would leave nothing for the second part.
     pub fn split(self, first: Epsilon) -> Result<(Self, Self), Self> {
         match self.epsilon.checked_sub(first) {
-            Some(second) => Ok((Self::new(self.timestamp, first), Self::new(self.timestamp, second))),
+            Some(second) => Ok((Self { epsilon: first, ..self }, Self { epsilon: second, ..self })),
             None => Err(self),
         }
     }

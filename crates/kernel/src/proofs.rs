@@ -3,11 +3,17 @@
 #[doc = include_str!("../proofs/above_threshold.md")]
 pub mod above_threshold {}
 
+#[doc = include_str!("../proofs/deviation.md")]
+pub mod deviation {}
+
 #[doc = include_str!("../proofs/ledger.md")]
 pub mod ledger {}
 
 #[doc = include_str!("../proofs/oracles.md")]
 pub mod oracles {}
+
+#[doc = include_str!("../proofs/noisy_bound.md")]
+pub mod noisy_bound {}
 
 #[doc = include_str!("../proofs/noisy_comparison.md")]
 pub mod noisy_comparison {}

@@ -4,41 +4,46 @@ use std::fmt;
 
 use zeroize::{Zeroize, Zeroizing};
 
-/// Raw data on its way to a randomising primitive.
+/// The raw data of one timestamp, on their way to a randomising primitive.
 ///
-/// Anyone may seal a value; only the kernel's primitives can read it, against a [`Permit`](crate::Permit). There is
-/// no getter, no `Deref`, no comparison, no serialisation, and `Debug` prints a placeholder. The memory is wiped when
-/// the seal is dropped (moves and reallocations before sealing are the caller's affair).
+/// Anyone may seal a value; only the kernel's primitives can read it, against a [`Permit`](crate::Permit) for the same
+/// timestamp. The timestamp is public, the value is not: there is no getter for it, no `Deref`, no comparison, no
+/// serialisation, and `Debug` prints a placeholder. Its memory is wiped when the seal is dropped (moves and
+/// reallocations before sealing are the caller's affair).
 ///
 /// ```
 /// use tidegate_kernel::Sealed;
 ///
-/// let secret = Sealed::new(vec![3_u64, 1, 4]);
+/// let secret = Sealed::at(7, vec![3_u64, 1, 4]);
+/// assert_eq!(secret.timestamp(), 7);
 /// assert_eq!(format!("{secret:?}"), "Sealed(..)");
 /// ```
 ///
 /// ```compile_fail
 /// # use tidegate_kernel::Sealed;
-/// let secret = Sealed::new(7_i64);
+/// let secret = Sealed::at(0, 7_i64);
 /// let leaked: i64 = *secret; // a sealed value cannot be dereferenced
 /// ```
-pub struct Sealed<T: Zeroize>(Zeroizing<T>);
+pub struct Sealed<T: Zeroize> {
+    timestamp: u64,
+    value: Zeroizing<T>,
+}
 
 impl<T: Zeroize> Sealed<T> {
-    /// Seals a value.
-    pub fn new(value: T) -> Self {
-        Self(Zeroizing::new(value))
+    /// Seals the value that the stream has at `timestamp`. A value computed from several timestamps has no place here:
+    /// the primitives that read several take them one by one, so that each is paid for.
+    pub fn at(timestamp: u64, value: T) -> Self {
+        Self { timestamp, value: Zeroizing::new(value) }
+    }
+
+    /// The timestamp of the data.
+    pub const fn timestamp(&self) -> u64 {
+        self.timestamp
     }
 
     /// The content, for the kernel's own primitives.
     pub(crate) fn content(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: Zeroize> From<T> for Sealed<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
+        &self.value
     }
 }
 

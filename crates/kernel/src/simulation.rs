@@ -36,6 +36,12 @@ pub enum SimulationError {
         /// How many users there are.
         reports: u64,
     },
+    /// More members than can be counted.
+    #[error("the counts sum to {population}, more than a population can have")]
+    TooMany {
+        /// What the counts sum to.
+        population: u128,
+    },
     /// Weights that are negative, not finite, or sum to zero.
     #[error("weights must be finite, not negative, and not all zero")]
     Weights,
@@ -72,13 +78,19 @@ pub fn multinomial(trials: u64, weights: &[f64], random: &mut SeededRandom) -> R
     Ok(counts)
 }
 
+/// How many members a population with the given cell counts has.
+fn population(counts: &[u64]) -> Result<u64, SimulationError> {
+    let population: u128 = counts.iter().map(|count| u128::from(*count)).sum();
+    u64::try_from(population).map_err(|_| SimulationError::TooMany { population })
+}
+
 /// How a sample drawn without replacement from a population of the given cell counts falls into the cells.
 pub fn sample_without_replacement(
     sample: u64,
     counts: &[u64],
     random: &mut SeededRandom,
 ) -> Result<Vec<u64>, SimulationError> {
-    let population: u64 = counts.iter().sum();
+    let population = population(counts)?;
     if sample > population {
         return Err(SimulationError::Sample { sample, population });
     }
@@ -157,7 +169,7 @@ fn ln_factorial(n: u64) -> f64 {
 /// hash function.
 pub fn estimate_of(oracle: &Oracle, counts: &[u64], random: &mut SeededRandom) -> Result<Estimate, SimulationError> {
     let expected = oracle.domain() as usize;
-    let reports: u64 = counts.iter().sum();
+    let reports = population(counts)?;
     if counts.len() != expected || reports == 0 {
         return Err(SimulationError::Population { cells: counts.len(), expected, reports });
     }

@@ -80,20 +80,14 @@ impl Geometric {
         Self { below_numerator: Below::new(scale.numerator), denominator: scale.denominator }
     }
 
-    /// Draws a value. Results beyond `i64::MAX` are returned as `i64::MAX`.
-    #[inline]
-    pub fn sample(&self, random: &mut impl Randomness) -> i64 {
-        i64::try_from(self.sample_wide(random)).unwrap_or(i64::MAX)
-    }
-
-    /// Draws a value without cutting it to 64 bits: what is to be added to a secret must be cut after the addition,
-    /// since a cut noise plus the secret would betray the secret.
+    /// Draws a value. It is not cut to 64 bits, and must not be before it is added to something: a secret plus the
+    /// largest noise that fits would betray the secret. Cut the sum instead.
     ///
     /// Canonne, Kamath and Steinke (2020), the first half of algorithm 2: with `scale = s/t`, a uniform `u < s` kept
     /// with probability `exp(-u/s)` and a geometric number `v` of ratio 1/e make `u + s·v`, of ratio `exp(-1/s)`;
     /// its quotient by `t` has ratio `exp(-t/s)`.
     #[inline]
-    pub(crate) fn sample_wide(&self, random: &mut impl Randomness) -> i128 {
+    pub fn sample(&self, random: &mut impl Randomness) -> i128 {
         let below = &self.below_numerator;
         let remainder = loop {
             let candidate = below.sample(random);
@@ -124,23 +118,11 @@ impl DiscreteLaplace {
         Self(Geometric::new(scale))
     }
 
-    /// Draws a value. Results beyond the range of `i64` are returned as its ends.
+    /// Draws a value, not cut to 64 bits, as [`Geometric::sample`].
     #[inline]
-    pub fn sample(&self, random: &mut impl Randomness) -> i64 {
-        saturated(self.sample_wide(random))
-    }
-
-    /// A secret plus noise. A result beyond the range of `i64` is returned as its end; since the exact sum is cut, and
-    /// not one of its parts, that is post-processing.
-    #[inline]
-    pub(crate) fn add_to(&self, secret: i128, random: &mut impl Randomness) -> i64 {
-        saturated(secret.saturating_add(self.sample_wide(random)))
-    }
-
-    #[inline]
-    fn sample_wide(&self, random: &mut impl Randomness) -> i128 {
+    pub fn sample(&self, random: &mut impl Randomness) -> i128 {
         loop {
-            let magnitude = self.0.sample_wide(random);
+            let magnitude = self.0.sample(random);
             let negative = random.next_word() & 1 == 1;
             // Zero would otherwise be drawn with both signs, twice too often.
             if !(negative && magnitude == 0) {
@@ -148,8 +130,12 @@ impl DiscreteLaplace {
             }
         }
     }
-}
 
-fn saturated(wide: i128) -> i64 {
-    i64::try_from(wide).unwrap_or(if wide < 0 { i64::MIN } else { i64::MAX })
+    /// A secret plus noise. A result beyond the range of `i64` is returned as its end; since the exact sum is cut, and
+    /// not one of its parts, that is post-processing.
+    #[inline]
+    pub(crate) fn add_to(&self, secret: i128, random: &mut impl Randomness) -> i64 {
+        let sum = secret.saturating_add(self.sample(random));
+        i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
+    }
 }

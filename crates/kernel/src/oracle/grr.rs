@@ -25,10 +25,10 @@ impl Grr {
         &self.codec
     }
 
-    /// The probability of a well-formed report.
-    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+    /// The logarithm of the probability of a well-formed report.
+    pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let Support { own, other } = self.support();
-        if self.codec.read(report) == Ok(value) { own } else { other }
+        if self.codec.read(report) == Ok(value) { own.ln() } else { other.ln() }
     }
 
     #[inline]

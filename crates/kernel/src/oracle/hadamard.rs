@@ -31,11 +31,11 @@ impl Hadamard {
         &self.codec
     }
 
-    /// The probability of a well-formed report.
-    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+    /// The logarithm of the probability of a well-formed report.
+    pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let agrees = self.codec.read(report).is_ok_and(|column| ((value + 1) & column).count_ones().is_multiple_of(2));
         let sign = if agrees { self.response.probability_of_truth() } else { self.response.probability_of_other() };
-        2.0 * sign / f64::from(self.codec.bound())
+        (2.0 * sign / f64::from(self.codec.bound())).ln()
     }
 
     #[inline]

@@ -49,12 +49,12 @@ impl LocalHash {
         SEED_LENGTH + self.codec.length()
     }
 
-    /// The probability of a well-formed report, given its hash function.
-    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
+    /// The logarithm of the probability of a well-formed report, given its hash function.
+    pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let mut supported = vec![0; value as usize + 1];
         self.add_support(report, &mut supported);
         let is_supported = supported.last() == Some(&1);
-        if is_supported { self.response.probability_of_truth() } else { self.response.probability_of_other() }
+        if is_supported { self.response.probability_of_truth().ln() } else { self.response.probability_of_other().ln() }
     }
 
     #[inline]

@@ -39,7 +39,7 @@ pub use estimate::{Estimate, Variance};
 
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use grr::Grr;
 use hadamard::Hadamard;
@@ -188,17 +188,25 @@ pub enum LikelihoodError {
 
 /// A perturbed value as it travels: fixed-width, little-endian bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Report(Box<[u8]>);
+pub struct Report {
+    bytes: Box<[u8]>,
+    provenance: Provenance,
+}
 
 impl Report {
     /// The bytes to send.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     /// The bytes to send.
     pub fn into_bytes(self) -> Vec<u8> {
-        self.0.into_vec()
+        self.bytes.into_vec()
+    }
+
+    /// Where the randomness came from. A seeded report is **not private**. The bytes do not tell.
+    pub const fn provenance(&self) -> Provenance {
+        self.provenance
     }
 }
 
@@ -327,12 +335,12 @@ impl Oracle {
     /// Perturbs a value, consuming a permit for exactly [`Oracle::epsilon`].
     pub fn perturb(&self, permit: Permit, value: u32, random: &mut impl Randomness) -> Result<Report, OracleError> {
         let mut bytes = vec![0; self.report_length()].into_boxed_slice();
-        self.perturb_into(permit, value, random, &mut bytes)?;
-        Ok(Report(bytes))
+        let provenance = self.perturb_into(permit, value, random, &mut bytes)?;
+        Ok(Report { bytes, provenance })
     }
 
-    /// As [`Oracle::perturb`], writing the report into a buffer of [`Oracle::report_length`] bytes. On an error the
-    /// buffer is unchanged, and the permit is gone.
+    /// As [`Oracle::perturb`], writing the report into a buffer of [`Oracle::report_length`] bytes, and telling where
+    /// the randomness came from. On an error the buffer is unchanged, and the permit is gone.
     #[inline]
     pub fn perturb_into(
         &self,
@@ -340,7 +348,7 @@ impl Oracle {
         value: u32,
         random: &mut impl Randomness,
         report: &mut [u8],
-    ) -> Result<(), OracleError> {
+    ) -> Result<Provenance, OracleError> {
         if permit.epsilon() != self.epsilon {
             return Err(OracleError::PermitMismatch { permit: permit.epsilon(), oracle: self.epsilon });
         }
@@ -358,7 +366,7 @@ impl Oracle {
             Method::Hadamard(hadamard) => hadamard.perturb(value, random, report),
             Method::Subset(subset) => subset.perturb(value, random, report),
         }
-        Ok(())
+        Ok(random.provenance())
     }
 
     /// Whether bytes are a report that a device can have sent.
@@ -376,20 +384,23 @@ impl Oracle {
         }
     }
 
-    /// The probability with which a device that holds `value` sends `report`, computed from the same integer weights that
-    /// [`Oracle::perturb`] draws with. For local hashing it is the probability given the hash function, which is chosen
-    /// independently of the value. For exact audits of the loss.
-    pub fn likelihood(&self, value: u32, report: &[u8]) -> Result<f64, LikelihoodError> {
+    /// The natural logarithm of the probability with which a device that holds `value` sends `report`, computed from the
+    /// same integer weights that [`Oracle::perturb`] draws with. For local hashing it is the probability given the hash
+    /// function, which is chosen independently of the value.
+    ///
+    /// For exact audits: the difference between two values' is the loss. It is a logarithm because the probability of
+    /// any one report over a large domain is below the least positive float.
+    pub fn log_likelihood(&self, value: u32, report: &[u8]) -> Result<f64, LikelihoodError> {
         if value >= self.domain {
             return Err(OracleError::Value { domain: self.domain }.into());
         }
         self.check(report)?;
         Ok(match &self.method {
-            Method::Grr(grr) => grr.likelihood(value, report),
-            Method::Unary(unary) => unary.likelihood(value, report),
-            Method::LocalHash(hash) => hash.likelihood(value, report),
-            Method::Hadamard(hadamard) => hadamard.likelihood(value, report),
-            Method::Subset(subset) => subset.likelihood(value, report),
+            Method::Grr(grr) => grr.log_likelihood(value, report),
+            Method::Unary(unary) => unary.log_likelihood(value, report),
+            Method::LocalHash(hash) => hash.log_likelihood(value, report),
+            Method::Hadamard(hadamard) => hadamard.log_likelihood(value, report),
+            Method::Subset(subset) => subset.log_likelihood(value, report),
         })
     }
 

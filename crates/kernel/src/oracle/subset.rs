@@ -54,14 +54,17 @@ impl Subset {
         &self.codec
     }
 
-    /// The probability of a well-formed report.
-    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
-        let own = self.support().own;
+    /// The logarithm of the probability of a well-formed report.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let holds_own = report[(value / 8) as usize] >> (value % 8) & 1 == 1;
-        let (probability, rest) = if holds_own { (own, self.size - 1) } else { (1.0 - own, self.size) };
+        let total = self.below_total.bound();
+        let (weight, rest) =
+            if holds_own { (self.own_weight, self.size - 1) } else { (total - self.own_weight, self.size) };
         // Divided by the number of sets of that size among the other values.
         let others = self.domain - 1;
-        (0..rest).fold(probability, |share, drawn| share * f64::from(drawn + 1) / f64::from(others - drawn))
+        let log_sets: f64 = (0..rest).map(|drawn| (f64::from(others - drawn) / f64::from(drawn + 1)).ln()).sum();
+        (weight as f64 / total as f64).ln() - log_sets
     }
 
     pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {

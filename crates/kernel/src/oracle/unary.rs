@@ -65,15 +65,20 @@ impl Unary {
         &self.codec
     }
 
-    /// The probability of a well-formed report.
-    pub(crate) fn likelihood(&self, value: u32, report: &[u8]) -> f64 {
-        let Support { own, other } = self.support();
-        let bit = |position: u32| report[(position / 8) as usize] >> (position % 8) & 1 == 1;
-        let factor = |position: u32| {
-            let one = if position == value { own } else { other };
-            if bit(position) { one } else { 1.0 - one }
+    /// The logarithm of the probability of a well-formed report.
+    pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
+        let other = self.support().other;
+        let (log_one, log_zero) = (other.ln(), (-other).ln_1p());
+        let holds_own = report[(value / 8) as usize] >> (value % 8) & 1 == 1;
+        let ones: u32 = report.iter().map(|byte| byte.count_ones()).sum();
+        let other_ones = ones - u32::from(holds_own);
+        let other_zeros = self.codec.domain - 1 - other_ones;
+        let log_own = match (self.own, holds_own) {
+            (OwnBit::Symmetric, true) => log_zero,
+            (OwnBit::Symmetric, false) => log_one,
+            (OwnBit::FairCoin, _) => 0.5_f64.ln(),
         };
-        (0..self.codec.domain).map(factor).product()
+        log_own + f64::from(other_ones) * log_one + f64::from(other_zeros) * log_zero
     }
 
     pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {

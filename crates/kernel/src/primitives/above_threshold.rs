@@ -1,6 +1,8 @@
 //! When a series of queries first crosses a threshold.
 
-use super::{Noised, PrimitiveError};
+use std::collections::BTreeSet;
+
+use super::{Noised, PrimitiveError, Query, plain};
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale};
 use crate::permit::Permit;
@@ -20,10 +22,12 @@ pub enum Side {
 /// closes the test.
 ///
 /// # Guarantee
-/// If a neighbour moves each query by at most `sensitivity`, all answers together lose at most the permit's epsilon
-/// ([proof](crate::proofs::above_threshold)), however many there are. Queries may be chosen in the light of earlier
-/// answers, and one record may take part in all of them. A data set that spans several timestamps must be charged to
-/// each of them: the first by the permit that opens the test, the others by [`admit`](Self::admit).
+/// All answers together lose at most the permit's epsilon for each timestamp that any query reads
+/// ([proof](crate::proofs::above_threshold)), however many answers there are. Queries may be chosen in the light of
+/// earlier answers, and one timestamp's data may take part in all of them. Each [`Query`] knows how far one
+/// timestamp's data can move it and which timestamps it reads: one that is too sensitive for the test is refused, and so
+/// is one that reads a timestamp nobody has paid for. The permit that opens the test pays for its own timestamp,
+/// newcomers are paid for with the [question](Self::ask) that first reads them.
 ///
 /// [`ThresholdNoise`] tells how strong the noise is. Both the threshold's and the queries' is one-sided, with a mean
 /// close to its scale; whoever wants a test that is centred adds the difference of the two to the public threshold.
@@ -32,16 +36,21 @@ pub enum Side {
 /// answer again what was paid for once. After a restart open a new one, with a new permit.
 ///
 /// ```
-/// use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Side};
-/// use tidegate_kernel::{Ledger, Sealed, SystemRandom, Window};
+/// use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side};
+/// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
 ///
-/// let mut ledger = Ledger::new("1".parse()?, Window::Unbounded);
+/// let one: Epsilon = "1".parse()?;
+/// let mut ledger = Ledger::new(one, Window::EVENT);
 /// let random = &mut SystemRandom::new()?;
-/// let permit = ledger.spend(0, "1".parse()?)?;
-/// let mut test = AboveThreshold::open(permit, 500, 1, random)?;
-/// assert_eq!(*test.ask(&Sealed::new(3), random)?.value(), Side::Below);
-/// assert_eq!(*test.ask(&Sealed::new(9_000), random)?.value(), Side::Above);
-/// assert_eq!(test.ask(&Sealed::new(3), random).err(), Some(PrimitiveError::Closed));
+/// let grid = Grid::new(0.0, 10.0, 1.0)?;
+/// let mut readings = vec![grid.seal(0, 3.0)?];
+/// // Does the group still scatter by less than 5,000? Its deviation has a sensitivity of at most twice the width.
+/// let mut test = AboveThreshold::open(ledger.spend(0, one)?, 5_000, 2 * grid.width(), random)?;
+/// readings.push(grid.seal(1, 4.0)?);
+/// let query = Query::deviation(&readings, grid.range(), Protects::Reading)?;
+/// assert_eq!(test.ask([], &query, random).err(), Some(PrimitiveError::Unpaid { timestamp: 1 }));
+/// let newcomer = ledger.spend(1, one)?;
+/// assert_eq!(*test.ask([newcomer], &query, random)?.value(), Side::Below); // but for a chance of 10^-33
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -49,7 +58,10 @@ pub struct AboveThreshold {
     /// Gone once the test is closed.
     noisy_threshold: Option<Sealed<i128>>,
     query_noise: Geometric,
+    sensitivity: u64,
     epsilon: Epsilon,
+    /// The timestamps that have been paid for.
+    admitted: BTreeSet<u64>,
     opened_with: Provenance,
 }
 
@@ -85,39 +97,28 @@ impl ThresholdNoise {
 }
 
 impl AboveThreshold {
-    /// Opens a test of queries that a neighbour can move by at most `sensitivity`.
+    /// Opens a test of queries whose [sensitivity](Query::sensitivity) is at most `sensitivity`. The permit's timestamp
+    /// is the first that they may read.
     ///
     /// # Errors
-    /// As [`ThresholdNoise::calibrated`].
+    /// As [`ThresholdNoise::calibrated`], and [`PrimitiveError::ClassPermit`].
     pub fn open(
         permit: Permit,
         threshold: i64,
         sensitivity: u64,
         random: &mut impl Randomness,
     ) -> Result<Self, PrimitiveError> {
-        let scales = ThresholdNoise::calibrated(sensitivity, permit.epsilon())?;
-        let noise = Geometric::new(scales.threshold).sample_wide(random);
+        let epsilon = plain(&permit)?;
+        let scales = ThresholdNoise::calibrated(sensitivity, epsilon)?;
+        let noise = Geometric::new(scales.threshold).sample(random);
         Ok(Self {
-            noisy_threshold: Some(Sealed::new(i128::from(threshold).saturating_add(noise))),
+            noisy_threshold: Some(Sealed::at(permit.timestamp(), i128::from(threshold).saturating_add(noise))),
             query_noise: Geometric::new(scales.query),
-            epsilon: permit.epsilon(),
+            sensitivity,
+            epsilon,
+            admitted: BTreeSet::from([permit.timestamp()]),
             opened_with: random.provenance(),
         })
-    }
-
-    /// Charges one more timestamp, whose data take part in the queries from now on.
-    ///
-    /// # Errors
-    /// [`PrimitiveError::UnequalPermits`] where the permit is not of the amount that opened the test, and
-    /// [`PrimitiveError::Closed`] after an "above".
-    pub fn admit(&mut self, permit: Permit) -> Result<(), PrimitiveError> {
-        if self.is_closed() {
-            return Err(PrimitiveError::Closed);
-        }
-        if permit.epsilon() != self.epsilon {
-            return Err(PrimitiveError::UnequalPermits { first: self.epsilon, other: permit.epsilon() });
-        }
-        Ok(())
     }
 
     /// On which side of the threshold the query lies, each having noise of its own. [`Side::Above`] closes the test
@@ -125,11 +126,28 @@ impl AboveThreshold {
     ///
     /// The answer's epsilon is that of the whole test, not one to be added up.
     ///
+    /// `newcomers` are the permits for those timestamps that the query reads and no earlier one did, one for each. From
+    /// now on they are paid for, whatever the answer.
+    ///
     /// # Errors
-    /// [`PrimitiveError::Closed`] after an "above".
-    pub fn ask(&mut self, query: &Sealed<i64>, random: &mut impl Randomness) -> Result<Noised<Side>, PrimitiveError> {
+    /// [`PrimitiveError::Closed`] after an "above", [`PrimitiveError::TooSensitive`] for a query that one timestamp's
+    /// data can move farther than the test was opened for. For the permits: [`PrimitiveError::UnequalPermits`] where
+    /// one is not of the amount that opened the test, [`PrimitiveError::ClassPermit`], [`PrimitiveError::PaidTwice`],
+    /// [`PrimitiveError::Unread`] for a timestamp that the query does not read, [`PrimitiveError::Unpaid`] where one
+    /// is missing. After an error nobody new has been admitted, and the permits are gone.
+    pub fn ask(
+        &mut self,
+        newcomers: impl IntoIterator<Item = Permit>,
+        query: &Query,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<Side>, PrimitiveError> {
         let noisy_threshold = self.noisy_threshold.as_ref().ok_or(PrimitiveError::Closed)?;
-        let noisy_query = i128::from(*query.content()).saturating_add(self.query_noise.sample_wide(random));
+        if query.sensitivity() > self.sensitivity {
+            return Err(PrimitiveError::TooSensitive { query: query.sensitivity(), test: self.sensitivity });
+        }
+        let paid = self.newly_paid(newcomers, query)?;
+        self.admitted.extend(paid);
+        let noisy_query = query.value().saturating_add(self.query_noise.sample(random));
         let side = if noisy_query < *noisy_threshold.content() { Side::Below } else { Side::Above };
         if side == Side::Above {
             self.noisy_threshold = None;
@@ -139,6 +157,32 @@ impl AboveThreshold {
             answer.provenance = Provenance::Seeded;
         }
         Ok(answer)
+    }
+
+    /// The timestamps that the newcomers' permits pay for, together with which all that the query reads are paid for.
+    fn newly_paid(
+        &self,
+        newcomers: impl IntoIterator<Item = Permit>,
+        query: &Query,
+    ) -> Result<BTreeSet<u64>, PrimitiveError> {
+        let mut paid = BTreeSet::new();
+        for permit in newcomers {
+            let (epsilon, timestamp) = (plain(&permit)?, permit.timestamp());
+            if epsilon != self.epsilon {
+                return Err(PrimitiveError::UnequalPermits { first: self.epsilon, other: epsilon });
+            }
+            if query.timestamps().binary_search(&timestamp).is_err() {
+                return Err(PrimitiveError::Unread { timestamp });
+            }
+            if self.admitted.contains(&timestamp) || !paid.insert(timestamp) {
+                return Err(PrimitiveError::PaidTwice { timestamp });
+            }
+        }
+        let is_unpaid = |timestamp: &&u64| !self.admitted.contains(timestamp) && !paid.contains(timestamp);
+        match query.timestamps().iter().find(is_unpaid) {
+            Some(&timestamp) => Err(PrimitiveError::Unpaid { timestamp }),
+            None => Ok(paid),
+        }
     }
 
     /// Whether the test has answered "above".

@@ -1,6 +1,9 @@
 //! In which of a few buckets a reading lies.
 
-use super::{Noised, PrimitiveError};
+use std::ops::RangeInclusive;
+
+use super::reading::Clamp;
+use super::{Noised, PrimitiveError, paid};
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
 use crate::random::Randomness;
@@ -26,41 +29,76 @@ pub fn bucket_probabilities(buckets: u32, epsilon: Epsilon) -> Result<BucketProb
     Ok(BucketProbabilities { truth: response.probability_of_truth(), other: response.probability_of_other() })
 }
 
-/// A bucket out of `0..buckets`: the true one with probability `e^epsilon / (e^epsilon + buckets - 1)`, otherwise one
-/// of the *others*, each with equal probability.
+/// In which of `buckets` equal parts of a public range a reading lies, after it was clamped to the range: the true one
+/// with probability `e^epsilon / (e^epsilon + buckets - 1)`, otherwise one of the *others*, each with equal probability.
+/// [`bucket_range`] tells what a bucket stands for.
 ///
 /// # Guarantee
-/// Any change of the bucket is protected at a loss of at most the permit's epsilon, and almost all of it
+/// Any change of the reading is protected at a loss of at most the permit's epsilon, and almost all of it
 /// ([proof](crate::proofs::randomised_bucket)). [`bucket_probabilities`] tells what to expect.
 ///
 /// # Errors
-/// [`PrimitiveError::Response`] for a number of buckets or an epsilon that [`bucket_probabilities`] refuses, and
-/// [`PrimitiveError::NoSuchBucket`] where the sealed bucket is not below `buckets`. That last error depends on the
-/// data: it tells that the caller sealed something else than a bucket, and is for the caller's log, not for
-/// publication.
+/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the reading's,
+/// [`PrimitiveError::Response`] for a number of buckets or an epsilon that [`bucket_probabilities`] refuses,
+/// [`PrimitiveError::Range`] for a range of fewer than two points and [`PrimitiveError::Buckets`] for more buckets than
+/// points.
 ///
 /// ```
-/// use tidegate_kernel::primitives::{bucket_probabilities, randomised_bucket};
-/// use tidegate_kernel::{Ledger, Sealed, SystemRandom, Window};
+/// use tidegate_kernel::primitives::{bucket_probabilities, bucket_range, randomised_bucket};
+/// use tidegate_kernel::{Grid, Ledger, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("2".parse()?, Window::EVENT);
+/// let grid = Grid::new(0.0, 59.0, 1.0)?;
 /// let permit = ledger.spend(0, "2".parse()?)?;
-/// let noisy = randomised_bucket(permit, &Sealed::new(3), 6, &mut SystemRandom::new()?)?;
+/// let noisy = randomised_bucket(permit, &grid.seal(0, 33.0)?, grid.range(), 6, &mut SystemRandom::new()?)?;
 /// assert!(*noisy.value() < 6);
+/// assert_eq!(bucket_range(&grid.range(), 6, 3)?, 30..=39);
 /// let probabilities = bucket_probabilities(6, noisy.epsilon())?;
 /// assert!((probabilities.truth - 0.5964).abs() < 1e-4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn randomised_bucket(
     permit: Permit,
-    bucket: &Sealed<u32>,
+    reading: &Sealed<i64>,
+    range: RangeInclusive<i64>,
     buckets: u32,
     random: &mut impl Randomness,
 ) -> Result<Noised<u32>, PrimitiveError> {
-    let response = RandomisedResponse::new(buckets, permit.epsilon())?;
-    let bucket = *bucket.content();
+    let epsilon = paid(&permit, reading)?;
+    let response = RandomisedResponse::new(buckets, epsilon)?;
+    let (clamp, points) = points(&range, buckets)?;
+    #[allow(clippy::cast_possible_truncation)] // a reading lies below the number of points, hence below `buckets`
+    let bucket = (u128::from(clamp.above_low(reading)) * u128::from(buckets) / points) as u32;
+    Ok(Noised::new(response.sample(bucket, random), epsilon, random))
+}
+
+/// The part of the range that a [randomised bucket](randomised_bucket) stands for. The parts differ in length by one
+/// point at most.
+///
+/// # Errors
+/// [`PrimitiveError::Range`] and [`PrimitiveError::Buckets`] as for [`randomised_bucket`], and for a `bucket` that is
+/// not below `buckets`.
+pub fn bucket_range(
+    range: &RangeInclusive<i64>,
+    buckets: u32,
+    bucket: u32,
+) -> Result<RangeInclusive<i64>, PrimitiveError> {
+    let (clamp, points) = points(range, buckets)?;
     if bucket >= buckets {
-        return Err(PrimitiveError::NoSuchBucket { buckets });
+        return Err(PrimitiveError::NoSuchBucket { bucket, buckets });
     }
-    Ok(Noised::new(response.sample(bucket, random), permit.epsilon(), random))
+    let first = |bucket: u128| (bucket * points).div_ceil(u128::from(buckets));
+    #[allow(clippy::cast_possible_truncation)] // within the range, whose width is a u64
+    let index = |offset: u128| clamp.low().wrapping_add_unsigned(offset as u64);
+    Ok(index(first(bucket.into()))..=index(first(u128::from(bucket) + 1) - 1))
+}
+
+/// The range and how many points it has, which must be at least as many as the buckets.
+fn points(range: &RangeInclusive<i64>, buckets: u32) -> Result<(Clamp, u128), PrimitiveError> {
+    let clamp = Clamp::new(range)?;
+    let width = clamp.width();
+    if u64::from(buckets) > width.saturating_add(1) {
+        return Err(PrimitiveError::Buckets { buckets, points: width + 1 });
+    }
+    Ok((clamp, u128::from(width) + 1))
 }

@@ -1,6 +1,6 @@
 //! Which of two readings is smaller.
 
-use super::{Noised, PrimitiveError, common_epsilon};
+use super::{Noised, PrimitiveError, paid_members};
 use crate::permit::Permit;
 use crate::random::Randomness;
 use crate::randomised_response::RandomisedResponse;
@@ -16,6 +16,7 @@ use crate::sealed::Sealed;
 /// probability `1 / (1 + e^-epsilon)`, however close or far apart the readings are. Equal readings are "not less".
 ///
 /// # Errors
+/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not its reading's,
 /// [`PrimitiveError::UnequalPermits`] where the permits are not of one amount, [`PrimitiveError::Response`] for an
 /// epsilon above [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
 ///
@@ -25,8 +26,8 @@ use crate::sealed::Sealed;
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let grid = Grid::new(0.0, 50.0, 0.5)?;
-/// let yesterday = (ledger.spend(0, "1".parse()?)?, &grid.seal(21.0)?);
-/// let today = (ledger.spend(1, "1".parse()?)?, &grid.seal(21.5)?);
+/// let yesterday = (ledger.spend(0, "1".parse()?)?, &grid.seal(0, 21.0)?);
+/// let today = (ledger.spend(1, "1".parse()?)?, &grid.seal(1, 21.5)?);
 /// let warmer = noisy_comparison(yesterday, today, &mut SystemRandom::new()?)?;
 /// println!("true with probability 0.73: {}", warmer.value());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -36,8 +37,8 @@ pub fn noisy_comparison(
     right: (Permit, &Sealed<i64>),
     random: &mut impl Randomness,
 ) -> Result<Noised<bool>, PrimitiveError> {
-    let epsilon = common_epsilon([left.0, right.0])?;
-    let response = RandomisedResponse::new(2, epsilon)?;
     let is_less = left.1.content() < right.1.content();
+    let (epsilon, _) = paid_members([left, right])?;
+    let response = RandomisedResponse::new(2, epsilon)?;
     Ok(Noised::new(response.sample(u32::from(is_less), random) == 1, epsilon, random))
 }

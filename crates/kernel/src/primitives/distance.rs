@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use super::{Neighbours, Noised, PrimitiveError, histogram_noise};
+use super::{Neighbours, Noised, PrimitiveError, histogram_noise, paid};
 use crate::noise::DiscreteLaplace;
 use crate::permit::Permit;
 use crate::random::Randomness;
@@ -18,6 +18,7 @@ use crate::sealed::Sealed;
 /// It can be negative.
 ///
 /// # Errors
+/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the counts',
 /// [`PrimitiveError::Length`] where the two histograms have not equally many cells, [`PrimitiveError::Scale`] where
 /// noise cannot be scaled to the contribution.
 ///
@@ -27,7 +28,7 @@ use crate::sealed::Sealed;
 /// use tidegate_kernel::{Ledger, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
-/// let counts = seal_histogram([2, 0, 2, 2, 1], 4)?;
+/// let counts = seal_histogram(0, [2, 0, 2, 2, 1], 4)?;
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// let last_release = [1, 3, 1, 0];
 /// let random = &mut SystemRandom::new()?;
@@ -43,16 +44,22 @@ pub fn noisy_distance(
     contribution: NonZeroU64,
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
+    let epsilon = paid(&permit, counts)?;
     let counts = counts.content();
-    if counts.len() != reference.len() {
-        let (given, expected) = (reference.len(), counts.len());
-        return Err(PrimitiveError::Length { what: "reference counts", given, expected });
+    check_length(reference, counts.len())?;
+    let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, epsilon)?);
+    let distance = distance(counts.iter().map(|count| i128::from(*count)), reference);
+    Ok(Noised::new(noise.add_to(distance, random), epsilon, random))
+}
+
+pub(super) fn check_length(reference: &[i64], expected: usize) -> Result<(), PrimitiveError> {
+    if reference.len() != expected {
+        return Err(PrimitiveError::Length { what: "reference counts", given: reference.len(), expected });
     }
-    let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, permit.epsilon())?);
-    let distance: i128 = counts
-        .iter()
-        .zip(reference)
-        .map(|(count, reference)| (i128::from(*count) - i128::from(*reference)).abs())
-        .sum();
-    Ok(Noised::new(noise.add_to(distance, random), permit.epsilon(), random))
+    Ok(())
+}
+
+/// The sum of the absolute differences.
+pub(super) fn distance(counts: impl Iterator<Item = i128>, reference: &[i64]) -> i128 {
+    counts.zip(reference).map(|(count, reference)| (count - i128::from(*reference)).abs()).sum()
 }

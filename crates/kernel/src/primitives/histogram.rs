@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use zeroize::Zeroizing;
 
-use super::{HistogramError, Neighbours, Noised, PrimitiveError};
+use super::{HistogramError, Neighbours, Noised, PrimitiveError, paid};
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
@@ -12,12 +12,16 @@ use crate::random::Randomness;
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
 
-/// Seals the histogram of users' values over the domain `0..domain`.
+/// Seals the histogram of users' values at a timestamp, over the domain `0..domain`.
 ///
 /// # Errors
 /// [`HistogramError::Value`] names the position of a value outside the domain, not the value;
 /// [`HistogramError::Cells`] a domain outside `1..=`[`MAX_DOMAIN`].
-pub fn seal_histogram(values: impl IntoIterator<Item = u32>, domain: u32) -> Result<Sealed<Vec<u64>>, HistogramError> {
+pub fn seal_histogram(
+    timestamp: u64,
+    values: impl IntoIterator<Item = u32>,
+    domain: u32,
+) -> Result<Sealed<Vec<u64>>, HistogramError> {
     if !(1..=MAX_DOMAIN).contains(&domain) {
         return Err(HistogramError::Cells { cells: u64::from(domain) });
     }
@@ -26,7 +30,7 @@ pub fn seal_histogram(values: impl IntoIterator<Item = u32>, domain: u32) -> Res
         let count = counts.get_mut(value as usize).ok_or(HistogramError::Value { position, domain })?;
         *count += 1;
     }
-    Ok(Sealed::new(std::mem::take(&mut *counts)))
+    Ok(Sealed::at(timestamp, std::mem::take(&mut *counts)))
 }
 
 /// The scale of the noise that [`noisy_histogram`] and [`noisy_distance`](super::noisy_distance) add; its
@@ -48,6 +52,7 @@ pub fn histogram_noise(
 /// which is post-processing.
 ///
 /// # Errors
+/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the counts',
 /// [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
 ///
 /// ```
@@ -56,7 +61,7 @@ pub fn histogram_noise(
 /// use tidegate_kernel::{Ledger, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
-/// let counts = seal_histogram([2, 0, 2, 2, 1], 4)?;
+/// let counts = seal_histogram(0, [2, 0, 2, 2, 1], 4)?;
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// let (neighbours, once) = (Neighbours::AddRemove, NonZeroU64::MIN);
 /// let noisy = noisy_histogram(permit, &counts, neighbours, once, &mut SystemRandom::new()?)?;
@@ -73,7 +78,8 @@ pub fn noisy_histogram(
     contribution: NonZeroU64,
     random: &mut impl Randomness,
 ) -> Result<Noised<Vec<i64>>, PrimitiveError> {
-    let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, permit.epsilon())?);
+    let epsilon = paid(&permit, counts)?;
+    let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, epsilon)?);
     let noised = counts.content().iter().map(|count| noise.add_to(i128::from(*count), random)).collect();
-    Ok(Noised::new(noised, permit.epsilon(), random))
+    Ok(Noised::new(noised, epsilon, random))
 }

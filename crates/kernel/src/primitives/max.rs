@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Noised, PrimitiveError};
+use super::{Noised, PrimitiveError, paid};
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale, ScaleError};
 use crate::permit::Permit;
@@ -14,6 +14,10 @@ use crate::sealed::Sealed;
 #[serde(rename_all = "snake_case")]
 pub enum Scores {
     /// From a data set to any neighbour, all scores that change move in the same direction: needs half the noise.
+    ///
+    /// Counts of users are of this kind under [`Neighbours::AddRemove`](super::Neighbours::AddRemove) only. Under
+    /// [`Replace`](super::Neighbours::Replace) one count goes down while another goes up:
+    /// [`AnyDirection`](Self::AnyDirection).
     OneDirectional,
     /// Each score moves as it likes.
     AnyDirection,
@@ -44,7 +48,8 @@ impl Scores {
 /// exponential mechanism; that one is therefore not offered.
 ///
 /// # Errors
-/// [`PrimitiveError::Nothing`] for no scores; [`PrimitiveError::Scale`] where noise cannot be scaled to the
+/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the scores',
+/// [`PrimitiveError::Nothing`] for no scores, [`PrimitiveError::Scale`] where noise cannot be scaled to the
 /// sensitivity.
 ///
 /// ```
@@ -52,7 +57,7 @@ impl Scores {
 /// use tidegate_kernel::{Ledger, Sealed, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
-/// let votes = Sealed::new(vec![40, 310, 25]);
+/// let votes = Sealed::at(0, vec![40, 310, 25]);
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// // A voter who joins adds a vote: no score goes down.
 /// let winner = noisy_max(permit, &votes, 1, Scores::OneDirectional, &mut SystemRandom::new()?)?;
@@ -66,14 +71,24 @@ pub fn noisy_max(
     scores: Scores,
     random: &mut impl Randomness,
 ) -> Result<Noised<usize>, PrimitiveError> {
-    let noise = Geometric::new(scores.noise(sensitivity, permit.epsilon())?);
+    let epsilon = paid(&permit, values)?;
+    let noise = Geometric::new(scores.noise(sensitivity, epsilon)?);
+    let index = index_of_largest(values.content().iter().map(|value| i128::from(*value)), &noise, random);
+    Ok(Noised::new(index.ok_or(PrimitiveError::Nothing { expected: "score" })?, epsilon, random))
+}
+
+/// The index of the largest score after noise; the lowest such index. `None` for no scores.
+pub(super) fn index_of_largest(
+    scores: impl Iterator<Item = i128>,
+    noise: &Geometric,
+    random: &mut impl Randomness,
+) -> Option<usize> {
     let mut best: Option<(usize, i128)> = None;
-    for (index, value) in values.content().iter().enumerate() {
-        let noised = i128::from(*value).saturating_add(noise.sample_wide(random));
+    for (index, score) in scores.enumerate() {
+        let noised = score.saturating_add(noise.sample(random));
         if best.is_none_or(|(_, largest)| noised > largest) {
             best = Some((index, noised));
         }
     }
-    let (index, _) = best.ok_or(PrimitiveError::Nothing { expected: "score" })?;
-    Ok(Noised::new(index, permit.epsilon(), random))
+    best.map(|(index, _)| index)
 }

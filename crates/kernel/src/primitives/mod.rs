@@ -1,56 +1,68 @@
-//! The primitives: the only way from [`Sealed`](crate::Sealed) data to something that may be published.
+//! The primitives: the only way from [`Sealed`] data to something that may be published.
 //!
 //! Each takes a [`Permit`] by value (one for each timestamp that the data come from, where there are
 //! several), sealed data, public parameters and a source of randomness, and returns a [`Noised`] value. Its loss is
-//! the permit's epsilon. The arithmetic is on integers throughout: what the [proof](crate::proofs) of a primitive says
-//! is what its code does.
+//! the permit's epsilon. A permit pays for data of its own timestamp only, and one for a class of users only for the
+//! data of that class; any other is refused. The arithmetic is on integers throughout: what the
+//! [proof](crate::proofs) of a primitive says is what its code does.
 //!
 //! | primitive | publishes | loss |
 //! | --- | --- | --- |
 //! | [`noisy_histogram`] | how many users hold each value | ε |
-//! | [`sampled_histogram`] | the same, where classes of users spend different amounts | each class its own ε |
 //! | [`noisy_distance`] | how far a histogram is from a public one | ε |
+//! | [`sampled_histogram`], [`sampled_distance`] | the same, where classes of users spend different amounts | each class its own ε |
 //! | [`noisy_scalar`], [`noisy_sum`] | a reading, a sum of readings | ε for each reading |
 //! | [`noisy_comparison`] | which of two readings is smaller | ε for each reading |
 //! | [`randomised_bucket`] | in which of a few buckets a reading lies | ε |
 //! | [`noisy_max`] | which score is the largest | ε |
-//! | [`AboveThreshold`] | when a series of queries first crosses a threshold | ε for the whole series |
+//! | [`noisy_bound`] | where to cut readings off | ε for each reading |
+//! | [`AboveThreshold`] | when a series of [queries](Query) first crosses a threshold | ε for each timestamp, for the whole series |
 //!
 //! Three things hold for all of them:
 //!
-//! - *What is public.* Every argument that is not sealed, and the length of a sealed vector. The noise scale, and with
-//!   one exception the errors, depend on nothing else. (The exception: [`randomised_bucket`] refuses a bucket that is
-//!   none.)
+//! - *What is public.* Every argument that is not sealed, and the timestamp, the classes and the length of what is
+//!   sealed. The noise scale and the errors depend on nothing else.
 //! - *What the caller vouches for.* The kernel cannot see where sealed data come from. It relies on the caller for the
-//!   stated sensitivity (how far one neighbour can move a sealed number) and for a permit of the right timestamp.
+//!   timestamp they are sealed with and for how much one user contributes to them (where the reading itself is
+//!   [protected](Protects::Reading), not even for that), and for scores whose sensitivity the caller states.
 //! - *What an error costs.* A permit handed to a primitive that fails is gone: the budget stays spent.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
 
 use crate::epsilon::Epsilon;
 use crate::noise::ScaleError;
 use crate::permit::Permit;
 use crate::random::{Provenance, Randomness};
 use crate::randomised_response::ResponseError;
+use crate::sealed::Sealed;
 
 mod above_threshold;
+mod bound;
 mod bucket;
 mod comparison;
 mod distance;
 mod histogram;
 mod max;
+mod query;
+mod reading;
 mod sampled_histogram;
 mod scalar;
 
 pub use above_threshold::{AboveThreshold, Side, ThresholdNoise};
-pub use bucket::{BucketProbabilities, bucket_probabilities, randomised_bucket};
+pub use bound::{Bound, bound_noise, noisy_bound};
+pub use bucket::{BucketProbabilities, bucket_probabilities, bucket_range, randomised_bucket};
 pub use comparison::noisy_comparison;
 pub use distance::noisy_distance;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};
-pub use sampled_histogram::{ClassHistograms, sampled_histogram, sampling_probability, seal_class_histograms};
+pub use query::Query;
+pub use reading::Protects;
+pub use sampled_histogram::{
+    ClassHistograms, sampled_distance, sampled_histogram, sampling_probability, seal_class_histograms,
+};
 pub use scalar::{noisy_scalar, noisy_sum};
 
 /// Which two data sets must be hard to tell apart.
@@ -128,6 +140,75 @@ pub enum PrimitiveError {
     /// No randomised response exists for the epsilon or the number of values.
     #[error(transparent)]
     Response(#[from] ResponseError),
+    /// A permit is for another timestamp than the data that it should pay for.
+    #[error("the permit is for timestamp {permit}, but the data are of timestamp {data}")]
+    Timestamp {
+        /// The permit's timestamp.
+        permit: u64,
+        /// The timestamp of the data.
+        data: u64,
+    },
+    /// A permit for a class of users pays for data of everyone.
+    #[error("the permit is for the users of class {class} only, but the data are not")]
+    ClassPermit {
+        /// The permit's class.
+        class: u32,
+    },
+    /// A permit for data of classes is for none of them.
+    #[error("the permit is not for a class of users, but the data are")]
+    WithoutClass,
+    /// A permit is for a class that has no data.
+    #[error("the permit is for class {class}, of which there is no histogram")]
+    NoSuchClass {
+        /// The permit's class.
+        class: u32,
+    },
+    /// Two permits are for one class.
+    #[error("two permits were given for class {class}; spend the sum at once")]
+    ClassPaidTwice {
+        /// The class.
+        class: u32,
+    },
+    /// A query reads a timestamp that was not paid for.
+    #[error("the query reads timestamp {timestamp}, for which there is no permit")]
+    Unpaid {
+        /// The timestamp.
+        timestamp: u64,
+    },
+    /// A permit is for a timestamp that the query does not read.
+    #[error("a permit was given for timestamp {timestamp}, which the query does not read")]
+    Unread {
+        /// The timestamp.
+        timestamp: u64,
+    },
+    /// A permit is for a timestamp that was paid for already.
+    #[error("timestamp {timestamp} has been paid for already")]
+    PaidTwice {
+        /// The timestamp.
+        timestamp: u64,
+    },
+    /// Two readings of one query are of the same timestamp.
+    #[error("two readings are of timestamp {timestamp}; a query takes one of each")]
+    SameTimestamp {
+        /// The timestamp.
+        timestamp: u64,
+    },
+    /// A query can be moved farther than the noise of its test allows for.
+    #[error("one timestamp can move the query by {query}, but the test was opened for at most {test}")]
+    TooSensitive {
+        /// The sensitivity of the query.
+        query: u64,
+        /// The sensitivity of the test.
+        test: u64,
+    },
+    /// A range to which readings cannot be clamped.
+    #[error("a range needs two points or more, in ascending order, but {low}..={high} was given")]
+    Range {
+        /// The lower end.
+        low: i64,
+        /// The upper end.
+        high: i64,
+    },
     /// Permits that pay for one value are not of the same amount.
     #[error("all permits for one value must be of the same amount, but they are of {first} and {other}")]
     UnequalPermits {
@@ -152,9 +233,19 @@ pub enum PrimitiveError {
         /// How many there should be.
         expected: usize,
     },
-    /// A sealed bucket is not one of the buckets.
-    #[error("the sealed bucket is not one of 0..{buckets}")]
+    /// A range is to be cut into more buckets than it has points.
+    #[error("a range of {points} points cannot be cut into {buckets} buckets")]
+    Buckets {
+        /// The number of buckets.
+        buckets: u32,
+        /// The number of points.
+        points: u64,
+    },
+    /// A public bucket index is none.
+    #[error("bucket {bucket} is not one of 0..{buckets}")]
     NoSuchBucket {
+        /// The bucket that was asked for.
+        bucket: u32,
         /// The number of buckets.
         buckets: u32,
     },
@@ -198,12 +289,24 @@ pub enum HistogramError {
         domain: u32,
     },
     /// A class is not one of the classes.
-    #[error("the class at position {position} is outside 0..{classes}")]
+    #[error("the class at position {position} is none of the {classes} classes")]
     Class {
         /// The position of the class among those given.
         position: usize,
         /// The number of classes.
-        classes: u32,
+        classes: usize,
+    },
+    /// A class is named twice.
+    #[error("class {class} is named twice")]
+    RepeatedClass {
+        /// The class.
+        class: u32,
+    },
+    /// A count is too large to draw a sample from.
+    #[error("the count at position {position} is above {}, the most that is sampled from", ClassHistograms::MAX_COUNT)]
+    Count {
+        /// The position of the count, over all classes.
+        position: usize,
     },
     /// No cells, or too many.
     #[error("a histogram of {cells} cells is outside 1..={}", crate::MAX_DOMAIN)]
@@ -221,12 +324,38 @@ pub enum HistogramError {
     },
 }
 
-/// The one epsilon of permits that together pay for a value computed from several timestamps.
-fn common_epsilon(permits: impl IntoIterator<Item = Permit>) -> Result<Epsilon, PrimitiveError> {
-    let mut amounts = permits.into_iter().map(|permit| permit.epsilon());
-    let first = amounts.next().ok_or(PrimitiveError::Nothing { expected: "permit" })?;
-    match amounts.find(|amount| *amount != first) {
-        None => Ok(first),
-        Some(other) => Err(PrimitiveError::UnequalPermits { first, other }),
+/// What a permit pays for data of everyone.
+fn plain(permit: &Permit) -> Result<Epsilon, PrimitiveError> {
+    match permit.class() {
+        None => Ok(permit.epsilon()),
+        Some(class) => Err(PrimitiveError::ClassPermit { class }),
     }
+}
+
+fn check_timestamp<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<(), PrimitiveError> {
+    let (permit, data) = (permit.timestamp(), data.timestamp());
+    if permit == data { Ok(()) } else { Err(PrimitiveError::Timestamp { permit, data }) }
+}
+
+/// What a permit pays for the data, if it is theirs.
+fn paid<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<Epsilon, PrimitiveError> {
+    check_timestamp(permit, data)?;
+    plain(permit)
+}
+
+/// Readings that are published together, each paid for by a permit of its own, and the one epsilon of those permits.
+fn paid_members<'a>(
+    members: impl IntoIterator<Item = (Permit, &'a Sealed<i64>)>,
+) -> Result<(Epsilon, Vec<&'a Sealed<i64>>), PrimitiveError> {
+    let mut first = None;
+    let mut readings = Vec::new();
+    for (permit, reading) in members {
+        let other = paid(&permit, reading)?;
+        let first = *first.get_or_insert(other);
+        if other != first {
+            return Err(PrimitiveError::UnequalPermits { first, other });
+        }
+        readings.push(reading);
+    }
+    Ok((first.ok_or(PrimitiveError::Nothing { expected: "reading" })?, readings))
 }

@@ -1,11 +1,13 @@
-//! One histogram of users who spend different amounts.
+//! Users who spend different amounts: one histogram of them all, and how far it is from a public one.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU64;
 
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{HistogramError, Neighbours, Noised, PrimitiveError, histogram_noise};
+use super::distance::{check_length, distance};
+use super::{HistogramError, Neighbours, Noised, PrimitiveError, check_timestamp, histogram_noise};
 use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::interval::Interval;
 use crate::noise::{BiasedBits, DiscreteLaplace};
@@ -16,6 +18,8 @@ use crate::sealed::Sealed;
 
 /// A histogram for each class of users, all over the same domain. It exists only sealed.
 pub struct ClassHistograms {
+    /// Where the cells of each class begin.
+    first_cells: BTreeMap<u32, usize>,
     /// The size of the domain, at least 1.
     domain: usize,
     /// One class after the other.
@@ -23,26 +27,51 @@ pub struct ClassHistograms {
 }
 
 impl ClassHistograms {
-    /// Seals counts: those of the first class, then those of the second, and so on.
+    /// The largest count of a cell: the time that sampling takes grows with the counts.
+    pub const MAX_COUNT: u64 = 1 << 40;
+
+    /// Seals the counts of a timestamp: those of the first of the `classes`, then those of the second, and so on.
     ///
     /// # Errors
     /// [`HistogramError::Cells`] for no counts or more than [`MAX_DOMAIN`]; [`HistogramError::Uneven`] where the
-    /// counts cannot be shared out evenly among the classes.
-    pub fn seal(classes: usize, counts: Vec<u64>) -> Result<Sealed<Self>, HistogramError> {
+    /// counts cannot be shared out evenly among the classes; [`HistogramError::RepeatedClass`] for a class that is
+    /// named twice; [`HistogramError::Count`] for a count above [`MAX_COUNT`](Self::MAX_COUNT).
+    pub fn seal(timestamp: u64, classes: &[u32], counts: Vec<u64>) -> Result<Sealed<Self>, HistogramError> {
         let counts = Zeroizing::new(counts);
         let cells = counts.len();
         if cells == 0 || cells > MAX_DOMAIN as usize {
             return Err(HistogramError::Cells { cells: cells as u64 });
         }
-        match cells.checked_div(classes) {
-            Some(domain) if domain * classes == cells => Ok(Self::sealed(domain, counts)),
-            _ => Err(HistogramError::Uneven { counts: cells, classes }),
+        match cells.checked_div(classes.len()) {
+            Some(domain) if domain * classes.len() == cells => {
+                Self::sealed(timestamp, first_cells(classes, domain)?, domain, counts)
+            }
+            _ => Err(HistogramError::Uneven { counts: cells, classes: classes.len() }),
         }
     }
 
-    fn sealed(domain: usize, mut counts: Zeroizing<Vec<u64>>) -> Sealed<Self> {
-        Sealed::new(Self { domain, counts: std::mem::take(&mut *counts) })
+    fn sealed(
+        timestamp: u64,
+        first_cells: BTreeMap<u32, usize>,
+        domain: usize,
+        mut counts: Zeroizing<Vec<u64>>,
+    ) -> Result<Sealed<Self>, HistogramError> {
+        if let Some(position) = counts.iter().position(|count| *count > Self::MAX_COUNT) {
+            return Err(HistogramError::Count { position });
+        }
+        Ok(Sealed::at(timestamp, Self { first_cells, domain, counts: std::mem::take(&mut *counts) }))
     }
+}
+
+/// Where the cells of each class begin, for classes that follow each other.
+fn first_cells(classes: &[u32], domain: usize) -> Result<BTreeMap<u32, usize>, HistogramError> {
+    let mut first_cells = BTreeMap::new();
+    for (index, &class) in classes.iter().enumerate() {
+        if first_cells.insert(class, index * domain).is_some() {
+            return Err(HistogramError::RepeatedClass { class });
+        }
+    }
+    Ok(first_cells)
 }
 
 impl Zeroize for ClassHistograms {
@@ -57,32 +86,33 @@ impl fmt::Debug for ClassHistograms {
     }
 }
 
-/// Seals the histograms of users given as pairs of class and value, for classes `0..classes` and the domain
-/// `0..domain`.
+/// Seals the histograms of a timestamp's users, given as pairs of class and value, for the named classes and the domain
+/// `0..domain`. Name every registered class, not only those that are present.
 ///
 /// # Errors
 /// [`HistogramError::Class`] and [`HistogramError::Value`] name the position of what is out of range, not the thing
-/// itself; [`HistogramError::Cells`] for no cells or more than [`MAX_DOMAIN`] over all classes.
+/// itself; [`HistogramError::Cells`] for no cells or more than [`MAX_DOMAIN`] over all classes;
+/// [`HistogramError::RepeatedClass`] and [`HistogramError::Count`] as for [`ClassHistograms::seal`].
 pub fn seal_class_histograms(
+    timestamp: u64,
     users: impl IntoIterator<Item = (u32, u32)>,
-    classes: u32,
+    classes: &[u32],
     domain: u32,
 ) -> Result<Sealed<ClassHistograms>, HistogramError> {
-    let cells = u64::from(classes) * u64::from(domain);
+    let cells = classes.len() as u64 * u64::from(domain);
     if !(1..=u64::from(MAX_DOMAIN)).contains(&cells) {
         return Err(HistogramError::Cells { cells });
     }
-    let mut counts = Zeroizing::new(vec![0; classes as usize * domain as usize]);
+    let first_cells = first_cells(classes, domain as usize)?;
+    let mut counts = Zeroizing::new(vec![0; classes.len() * domain as usize]);
     for (position, (class, value)) in users.into_iter().enumerate() {
-        if class >= classes {
-            return Err(HistogramError::Class { position, classes });
-        }
+        let first_cell = first_cells.get(&class).ok_or(HistogramError::Class { position, classes: classes.len() })?;
         if value >= domain {
             return Err(HistogramError::Value { position, domain });
         }
-        counts[class as usize * domain as usize + value as usize] += 1;
+        counts[first_cell + value as usize] += 1;
     }
-    Ok(ClassHistograms::sealed(domain as usize, counts))
+    ClassHistograms::sealed(timestamp, first_cells, domain as usize, counts)
 }
 
 /// How many of a class are kept.
@@ -115,7 +145,7 @@ impl Kept {
     }
 }
 
-/// The probability with which [`sampled_histogram`] keeps a user who spends `epsilon`: 1 where that is the threshold,
+/// The probability with which [`sampled_histogram`] and [`sampled_distance`] keep a user who spends `epsilon`: 1 where that is the threshold,
 /// otherwise `(e^epsilon - 1) / (e^threshold - 1)` for [`Neighbours::AddRemove`] and `(e^epsilon - 1) /
 /// ((e^(threshold/2) - 1) + e^epsilon·(1 - e^(-threshold/2)))` for [`Neighbours::Replace`].
 ///
@@ -144,8 +174,8 @@ pub fn sampling_probability(
 /// The histogram of a sample of the users, with [discrete Laplace](DiscreteLaplace) noise on each count. Each user is
 /// kept with the [probability](sampling_probability) that makes the loss what the user's class spends.
 ///
-/// `permits` has an entry for each class. A class whose permit equals the threshold is taken whole; one without a
-/// permit is left out, and the output says nothing about its members.
+/// Each permit is for the class whose ledger granted it, in any order. A class whose permit equals the threshold is
+/// taken whole; one without a permit is left out, and the output says nothing about its members.
 ///
 /// # Guarantee
 /// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a
@@ -164,9 +194,11 @@ pub fn sampling_probability(
 /// The cost is O(classes · domain + users/64), and a table for each class that is sampled.
 ///
 /// # Errors
-/// [`PrimitiveError::Length`] where there are not as many entries as classes, [`PrimitiveError::Nothing`] where no
-/// class has a permit, [`PrimitiveError::AboveSamplingThreshold`] for a permit above the threshold (spend the smaller
-/// of the two instead), [`PrimitiveError::NobodySampled`] for one so small that it would buy nothing.
+/// [`PrimitiveError::Timestamp`] for a permit of another timestamp than the data's, [`PrimitiveError::WithoutClass`],
+/// [`PrimitiveError::NoSuchClass`] and [`PrimitiveError::ClassPaidTwice`] for one that is not of a class, of one that
+/// has no histogram, or of one that has a permit already; [`PrimitiveError::Nothing`] where there is no permit,
+/// [`PrimitiveError::AboveSamplingThreshold`] for a permit above the threshold (spend the smaller of the two instead),
+/// [`PrimitiveError::NobodySampled`] for one so small that it would buy nothing.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Neighbours, sampled_histogram, seal_class_histograms};
@@ -174,44 +206,90 @@ pub fn sampling_probability(
 ///
 /// let (careful, relaxed): (Epsilon, Epsilon) = ("0.5".parse()?, "1".parse()?);
 /// let mut ledgers = ClassLedgers::default();
-/// ledgers.register(0, Ledger::new(careful, Window::EVENT));
-/// ledgers.register(1, Ledger::new(relaxed, Window::EVENT));
-/// let users = [(0, 2), (0, 2), (0, 1), (1, 2), (1, 0)]; // class, value
-/// let histograms = seal_class_histograms(users, 2, 3)?;
-/// let permits = [Some(ledgers.spend(0, 0, careful)?), Some(ledgers.spend(1, 0, relaxed)?)];
+/// ledgers.register(7, Ledger::new(careful, Window::EVENT));
+/// ledgers.register(9, Ledger::new(relaxed, Window::EVENT));
+/// let users = [(7, 2), (7, 2), (7, 1), (9, 2), (9, 0)]; // class, value
+/// let histograms = seal_class_histograms(0, users, &[7, 9], 3)?;
+/// let permits = ledgers.spend_all(0, &[(7, careful), (9, relaxed)])?;
 /// let random = &mut SystemRandom::new()?;
 /// let noisy = sampled_histogram(permits, &histograms, relaxed, Neighbours::AddRemove, random)?;
 /// assert_eq!(noisy.value().len(), 3);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn sampled_histogram(
-    permits: impl IntoIterator<Item = Option<Permit>>,
+    permits: impl IntoIterator<Item = Permit>,
     histograms: &Sealed<ClassHistograms>,
     threshold: Epsilon,
     neighbours: Neighbours,
     random: &mut impl Randomness,
 ) -> Result<Noised<Vec<i64>>, PrimitiveError> {
-    let permits: Vec<Option<Permit>> = permits.into_iter().collect();
-    let ClassHistograms { domain, counts } = histograms.content();
-    let classes = counts.len() / domain;
-    if permits.len() != classes {
-        return Err(PrimitiveError::Length { what: "class permits", given: permits.len(), expected: classes });
-    }
-    let spent = permits.iter().flatten().map(Permit::epsilon).max();
-    let spent = spent.ok_or(PrimitiveError::Nothing { expected: "class permit" })?;
+    let (sample, spent) = sample(permits, histograms, threshold, neighbours, random)?;
     let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
+    let noised = sample.iter().map(|kept| noise.add_to(*kept, random)).collect();
+    Ok(Noised::new(noised, spent, random))
+}
+
+/// The sum over the cells of `|count - reference|`, where the counts are those of a sample of the users, with
+/// [discrete Laplace](DiscreteLaplace) noise: [`noisy_distance`](super::noisy_distance) for classes of users who spend
+/// different amounts.
+///
+/// The sample is drawn as for [`sampled_histogram`], by the same rules for permits, and is another one at each call. So
+/// the reference should be something that sampled counts can be compared with, such as an earlier sampled histogram at
+/// the same amounts.
+///
+/// # Guarantee
+/// As for [`sampled_histogram`]: a user of class `i`, who counts once, loses at most the class's epsilon
+/// ([proof](crate::proofs::sampled_histogram)). Given the sample the result is unbiased, with the
+/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`] at the threshold and a
+/// contribution of one, however many cells there are. It can be negative.
+///
+/// # Errors
+/// Those of [`sampled_histogram`], and [`PrimitiveError::Length`] where the reference has not as many cells as the
+/// domain.
+pub fn sampled_distance(
+    permits: impl IntoIterator<Item = Permit>,
+    histograms: &Sealed<ClassHistograms>,
+    reference: &[i64],
+    threshold: Epsilon,
+    neighbours: Neighbours,
+    random: &mut impl Randomness,
+) -> Result<Noised<i64>, PrimitiveError> {
+    check_length(reference, histograms.content().domain)?;
+    let (sample, spent) = sample(permits, histograms, threshold, neighbours, random)?;
+    let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
+    let distance = distance(sample.iter().copied(), reference);
+    Ok(Noised::new(noise.add_to(distance, random), spent, random))
+}
+
+/// The counts of those users who are kept, and the most that any class spends.
+fn sample(
+    permits: impl IntoIterator<Item = Permit>,
+    histograms: &Sealed<ClassHistograms>,
+    threshold: Epsilon,
+    neighbours: Neighbours,
+    random: &mut impl Randomness,
+) -> Result<(Zeroizing<Vec<i128>>, Epsilon), PrimitiveError> {
+    let ClassHistograms { first_cells, domain, counts } = histograms.content();
+    let mut amounts = BTreeMap::new();
+    for permit in permits {
+        check_timestamp(&permit, histograms)?;
+        let class = permit.class().ok_or(PrimitiveError::WithoutClass)?;
+        let first_cell = *first_cells.get(&class).ok_or(PrimitiveError::NoSuchClass { class })?;
+        if amounts.insert(first_cell, permit.epsilon()).is_some() {
+            return Err(PrimitiveError::ClassPaidTwice { class });
+        }
+    }
+    let spent = amounts.values().copied().max().ok_or(PrimitiveError::Nothing { expected: "class permit" })?;
 
     let mut sample = Zeroizing::new(vec![0_i128; *domain]);
-    for (permit, class) in permits.into_iter().zip(counts.chunks(*domain)) {
-        let Some(permit) = permit else { continue };
-        let coins = match Kept::new(neighbours, permit.epsilon(), threshold)? {
+    for (first_cell, amount) in amounts {
+        let coins = match Kept::new(neighbours, amount, threshold)? {
             Kept::All => None,
             Kept::Share(share) => Some(BiasedBits::new(share)),
         };
-        for (kept, count) in sample.iter_mut().zip(class) {
+        for (kept, count) in sample.iter_mut().zip(&counts[first_cell..]) {
             *kept += i128::from(coins.as_ref().map_or(*count, |coins| coins.count_ones(*count, random)));
         }
     }
-    let noised = sample.iter().map(|kept| noise.add_to(*kept, random)).collect();
-    Ok(Noised::new(noised, spent, random))
+    Ok((sample, spent))
 }

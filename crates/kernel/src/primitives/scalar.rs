@@ -1,33 +1,39 @@
 //! Readings and sums of readings on a public grid.
 
-use super::{Noised, PrimitiveError, common_epsilon};
+use std::ops::RangeInclusive;
+
+use super::reading::Clamp;
+use super::{Noised, PrimitiveError, Protects, paid, paid_members};
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale};
 use crate::permit::Permit;
 use crate::random::Randomness;
 use crate::sealed::Sealed;
 
-/// A reading, in grid units, with [discrete Laplace](DiscreteLaplace) noise.
+/// A reading, in grid units, clamped to a public range, with [discrete Laplace](DiscreteLaplace) noise.
 ///
 /// # Guarantee
-/// A change of the reading by at most `sensitivity` grid units is protected at a loss of exactly the permit's epsilon
-/// ([proof](crate::proofs::noisy_scalar)). Where the reading itself is the secret, the sensitivity is
-/// [`Grid::width`](crate::Grid::width). The result is unbiased, with the [`laplace_variance`](Scale::laplace_variance)
-/// of [`Scale::calibrated`]`(sensitivity, epsilon)` in squared grid units. Sums beyond `i64` are returned as its ends,
-/// which is post-processing.
+/// What `protects` says is protected at a loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_scalar)):
+/// any change of the reading, or a change by one contributor. The sensitivity follows from that and from the width of
+/// the range ([`Protects::sensitivity`]); for a reading on a grid whose whole domain matters the range is
+/// [`Grid::range`](crate::Grid::range). The result is an unbiased estimate of the clamped reading, with the
+/// [`laplace_variance`](Scale::laplace_variance) of [`Scale::calibrated`]`(sensitivity, epsilon)` in squared grid
+/// units. Sums beyond `i64` are returned as its ends, which is post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::Scale`] for a sensitivity of zero or above [`Scale::MAX_SENSITIVITY`].
+/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the reading's,
+/// [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] for a sensitivity above
+/// [`Scale::MAX_SENSITIVITY`].
 ///
 /// ```
-/// use tidegate_kernel::primitives::noisy_scalar;
+/// use tidegate_kernel::primitives::{Protects, noisy_scalar};
 /// use tidegate_kernel::{Grid, Ledger, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let grid = Grid::new(0.0, 50.0, 0.5)?;
-/// let reading = grid.seal(21.3)?;
+/// let reading = grid.seal(0, 21.3)?;
 /// let permit = ledger.spend(0, "1".parse()?)?;
-/// let noisy = noisy_scalar(permit, &reading, grid.width(), &mut SystemRandom::new()?)?;
+/// let noisy = noisy_scalar(permit, &reading, grid.range(), Protects::Reading, &mut SystemRandom::new()?)?;
 /// println!("about 21.5, give or take 50: {}", grid.value_of(*noisy.value()));
 /// assert!((0.0..=50.0).contains(&grid.value_within(*noisy.value())));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,60 +41,64 @@ use crate::sealed::Sealed;
 pub fn noisy_scalar(
     permit: Permit,
     reading: &Sealed<i64>,
-    sensitivity: u64,
+    range: RangeInclusive<i64>,
+    protects: Protects,
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
-    publish(i128::from(*reading.content()), sensitivity, permit.epsilon(), random)
+    let epsilon = paid(&permit, reading)?;
+    publish(&[reading], &range, protects, epsilon, random)
 }
 
-/// The sum of several readings, in grid units, with one [discrete Laplace](DiscreteLaplace) noise.
+/// The sum of several readings, in grid units, each clamped to a public range, with one
+/// [discrete Laplace](DiscreteLaplace) noise.
 ///
 /// Each reading comes with the permit that pays for it, granted for the reading's own timestamp: a sum over a group of
 /// timestamps tells something about each of them, so each of them is charged.
 ///
 /// # Guarantee
-/// If some of the readings change, each by at most `sensitivity` grid units, the loss is at most the sum of the
-/// permits of those that changed ([proof](crate::proofs::noisy_scalar)). So one reading's loss is its own permit's
-/// epsilon, however many others are in the sum (parallel composition), and whatever window the ledger guards, its
-/// account is right. Which readings are in the sum must be public. The result is unbiased, with the variance of
-/// [`noisy_scalar`]. Sums beyond `i64` are returned as its ends, which is post-processing.
+/// If some of the readings change as `protects` says, the loss is at most the sum of the permits of those that changed
+/// ([proof](crate::proofs::noisy_scalar)). So one reading's loss is its own permit's epsilon, however many others are
+/// in the sum (parallel composition), and whatever window the ledger guards, its account is right. Which readings are
+/// in the sum must be public. The result is an unbiased estimate of the sum of the clamped readings, with the variance
+/// of [`noisy_scalar`]. Sums beyond `i64` are returned as its ends, which is post-processing.
 ///
 /// # Errors
 /// [`PrimitiveError::UnequalPermits`] where the permits are not of one amount, [`PrimitiveError::Nothing`] for no
-/// readings, [`PrimitiveError::Scale`] as for [`noisy_scalar`].
+/// readings, and the errors of [`noisy_scalar`].
 ///
 /// ```
-/// use tidegate_kernel::primitives::noisy_sum;
+/// use tidegate_kernel::primitives::{Protects, noisy_sum};
 /// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
 ///
 /// let epsilon: Epsilon = "1".parse()?;
 /// let mut ledger = Ledger::new(epsilon, Window::EVENT);
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
-/// let readings = [grid.seal(4.0)?, grid.seal(5.0)?, grid.seal(4.0)?];
+/// let readings = [grid.seal(0, 4.0)?, grid.seal(1, 5.0)?, grid.seal(2, 4.0)?];
 /// let permits = [ledger.spend(0, epsilon)?, ledger.spend(1, epsilon)?, ledger.spend(2, epsilon)?];
-/// let noisy = noisy_sum(permits.into_iter().zip(&readings), grid.width(), &mut SystemRandom::new()?)?;
+/// let members = permits.into_iter().zip(&readings);
+/// let noisy = noisy_sum(members, grid.range(), Protects::Reading, &mut SystemRandom::new()?)?;
 /// println!("about 13, namely {}", noisy.value());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn noisy_sum<'a>(
     members: impl IntoIterator<Item = (Permit, &'a Sealed<i64>)>,
-    sensitivity: u64,
+    range: RangeInclusive<i64>,
+    protects: Protects,
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
-    let (permits, readings): (Vec<Permit>, Vec<&Sealed<i64>>) = members.into_iter().unzip();
-    if readings.is_empty() {
-        return Err(PrimitiveError::Nothing { expected: "reading" });
-    }
-    let epsilon = common_epsilon(permits)?;
-    publish(readings.iter().map(|reading| i128::from(*reading.content())).sum(), sensitivity, epsilon, random)
+    let (epsilon, readings) = paid_members(members)?;
+    publish(&readings, &range, protects, epsilon, random)
 }
 
 fn publish(
-    value: i128,
-    sensitivity: u64,
+    readings: &[&Sealed<i64>],
+    range: &RangeInclusive<i64>,
+    protects: Protects,
     epsilon: Epsilon,
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
-    let noise = DiscreteLaplace::new(Scale::calibrated(sensitivity, epsilon)?);
-    Ok(Noised::new(noise.add_to(value, random), epsilon, random))
+    let clamp = Clamp::new(range)?;
+    let noise = DiscreteLaplace::new(Scale::calibrated(protects.within(&clamp), epsilon)?);
+    let sum = readings.iter().map(|reading| i128::from(clamp.apply(reading))).sum();
+    Ok(Noised::new(noise.add_to(sum, random), epsilon, random))
 }

@@ -1,5 +1,5 @@
 use tidegate_kernel::{Epsilon, Permit};
 
 fn main() {
-    let _ = Permit { timestamp: 0, epsilon: Epsilon::MAX };
+    let _ = Permit { timestamp: 0, epsilon: Epsilon::MAX, class: None };
 }

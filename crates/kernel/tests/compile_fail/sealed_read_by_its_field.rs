@@ -1,7 +1,7 @@
 use tidegate_kernel::Sealed;
 
 fn leak(secret: &Sealed<u64>) -> u64 {
-    *secret.0
+    *secret.value
 }
 
 fn main() {}

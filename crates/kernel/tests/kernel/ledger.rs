@@ -463,6 +463,35 @@ fn registering_a_class_again_gives_nothing_back() {
 }
 
 #[test]
+fn a_permit_knows_the_class_whose_ledger_granted_it() {
+    let mut ledgers = two_classes();
+    let classes = |permits: Vec<Permit>| permits.iter().map(Permit::class).collect::<Vec<_>>();
+    let tenth = epsilon("0.1");
+    assert_eq!(classes(vec![ledgers.spend(2, 0, tenth).unwrap()]), [Some(2)]);
+    assert_eq!(classes(ledgers.spend_all(1, &[(2, tenth), (1, tenth)]).unwrap()), [Some(2), Some(1)]);
+    let (first, second) = ledgers.spend(2, 1, tenth).unwrap().split(epsilon("0.04")).unwrap();
+    assert_eq!((first.timestamp(), first.epsilon()), (1, epsilon("0.04")));
+    assert_eq!((second.timestamp(), second.epsilon()), (1, epsilon("0.06")));
+    assert_eq!(classes(vec![first, second]), [Some(2), Some(2)]);
+    assert_eq!(Ledger::new(tenth, Window::EVENT).spend(0, tenth).unwrap().class(), None);
+}
+
+#[test]
+fn permits_of_several_classes_are_given_out_once_the_ledgers_are_saved() {
+    let mut ledgers = two_classes();
+    let amounts = [(1, epsilon("0.1")), (2, epsilon("0.7"))];
+    let mut saved = String::new();
+    let save = |ledgers: &ClassLedgers| serde_json::to_string(ledgers).map(|json| saved = json);
+    assert_eq!(ledgers.spend_all_and_save(4, &amounts, save).unwrap().len(), 2);
+    assert_eq!(serde_json::from_str::<ClassLedgers>(&saved).unwrap(), ledgers);
+    let lost = ledgers.spend_all_and_save(4, &[(1, epsilon("0.1"))], |_| Err("disk full"));
+    assert!(matches!(lost, Err(SpendError::NotSaved("disk full"))));
+    assert_eq!(ledgers.remaining(1, 4), None);
+    let refused = ledgers.spend_all_and_save(4, &amounts, |_| -> Result<(), ()> { panic!("nothing to save") });
+    assert!(matches!(refused, Err(SpendError::Refused(Refusal::Overspend { .. }))));
+}
+
+#[test]
 fn class_ledgers_survive_saving() {
     let mut ledgers = two_classes();
     let _ = ledgers.spend_all(4, &[(1, epsilon("0.1")), (2, epsilon("0.7"))]).unwrap();

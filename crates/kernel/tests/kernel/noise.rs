@@ -70,7 +70,7 @@ fn discrete_laplace_has_its_distribution() {
         let noise = DiscreteLaplace::new(scale);
         let mut random = SeededRandom::new(30 + index as u64);
         let reach = 2 + (12.0 * scale.as_f64()) as i64;
-        let counts = tally(DRAWS, 2 * reach as usize + 1, || fold(noise.sample(&mut random), reach));
+        let counts = tally(DRAWS, 2 * reach as usize + 1, || fold(noise.sample(&mut random) as i64, reach));
         assert_fits(&counts, &laplace_weights(scale.as_f64(), reach));
         assert_rejects(&counts, &laplace_weights(1.1 * scale.as_f64(), reach));
         assert_rejects(&counts, &laplace_weights(0.9 * scale.as_f64(), reach));
@@ -95,6 +95,17 @@ fn geometric_noise_has_its_distribution() {
     }
 }
 
+/// Noise that was cut to 64 bits before it is added to a secret would betray the secret.
+#[test]
+fn noise_is_not_cut_to_64_bits() {
+    let scale = Scale::new(nonzero(u64::MAX), nonzero(1));
+    let mut random = SeededRandom::new(55);
+    let (one_sided, two_sided) = (Geometric::new(scale), DiscreteLaplace::new(scale));
+    let drawn: Vec<i128> = (0..100).map(|_| two_sided.sample(&mut random)).collect();
+    assert!(drawn.iter().any(|z| *z > i128::from(i64::MAX)) && drawn.iter().any(|z| *z < i128::from(i64::MIN)));
+    assert!((0..100).any(|_| one_sided.sample(&mut random) > i128::from(u64::MAX)));
+}
+
 #[test]
 fn discrete_laplace_agrees_with_opendp() {
     // opendp cannot be seeded: this is the one test that could fail by chance, with probability 1e-9.
@@ -110,7 +121,7 @@ fn discrete_laplace_agrees_with_opendp() {
     };
     let noise = DiscreteLaplace::new(Scale::new(nonzero(5), nonzero(2)));
     let mut random = SeededRandom::new(50);
-    let ours = tally(draws, 2 * reach as usize + 1, || fold(noise.sample(&mut random), reach));
+    let ours = tally(draws, 2 * reach as usize + 1, || fold(noise.sample(&mut random) as i64, reach));
     assert!(two_sample_p(&ours, &theirs_at(5, 2)) > OPENDP_ALPHA);
     assert!(two_sample_p(&ours, &theirs_at(55, 20)) < ALPHA, "a scale 10 % larger must be told apart");
 }
@@ -312,6 +323,8 @@ mod simulation {
         assert_rejects(&counts, &joint([2, 4, 5]));
         let error = sample_without_replacement(10, &population, &mut random);
         assert_eq!(error, Err(SimulationError::Sample { sample: 10, population: 9 }));
+        let too_many = sample_without_replacement(1, &[u64::MAX, 3], &mut random);
+        assert_eq!(too_many, Err(SimulationError::TooMany { population: u128::from(u64::MAX) + 3 }));
         assert_eq!(sample_without_replacement(0, &population, &mut random), Ok(vec![0; 4]));
     }
 

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 
 use proptest::test_runner::{Config, RngSeed};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
-use tidegate_kernel::{Epsilon, Ledger, Permit, Window};
+use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, Window};
 
 /// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
 pub fn repeatable(cases: u32) -> Config {
@@ -101,9 +101,21 @@ pub fn epsilon(text: &str) -> Epsilon {
     text.parse().unwrap()
 }
 
-/// A permit for an amount, from a ledger of its own.
+/// A permit for an amount at timestamp 0, from a ledger of its own.
 pub fn permit(amount: Epsilon) -> Permit {
-    Ledger::new(Epsilon::MAX, Window::EVENT).spend(0, amount).unwrap()
+    permit_at(0, amount)
+}
+
+/// A permit for an amount, from a ledger of its own.
+pub fn permit_at(timestamp: u64, amount: Epsilon) -> Permit {
+    Ledger::new(Epsilon::MAX, Window::EVENT).spend(timestamp, amount).unwrap()
+}
+
+/// A permit for the data of a class at timestamp 0.
+pub fn class_permit(class: u32, amount: Epsilon) -> Permit {
+    let mut ledgers = ClassLedgers::default();
+    ledgers.register(class, Ledger::new(Epsilon::MAX, Window::EVENT));
+    ledgers.spend(class, 0, amount).unwrap()
 }
 
 /// An integer that is not zero.

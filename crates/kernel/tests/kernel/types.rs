@@ -26,9 +26,9 @@ fn what_must_not_compile_does_not() {
 
 #[test]
 fn a_sealed_value_shows_nothing_of_itself() {
-    assert_eq!(format!("{:?}", Sealed::new(42_u64)), "Sealed(..)");
-    assert_eq!(format!("{:#?}", Sealed::new(vec![4_u64, 2])), "Sealed(..)");
-    assert_eq!(format!("{:?}", Some(Sealed::from("42".to_owned()))), "Some(Sealed(..))");
+    assert_eq!(format!("{:?}", Sealed::at(0, 42_u64)), "Sealed(..)");
+    assert_eq!(format!("{:#?}", Sealed::at(0, vec![4_u64, 2])), "Sealed(..)");
+    assert_eq!(format!("{:?}", Some(Sealed::at(0, "42".to_owned()))), "Some(Sealed(..))");
 }
 
 /// Writes down what it held before and after it was wiped.
@@ -48,7 +48,7 @@ impl Zeroize for Witness {
 #[test]
 fn a_sealed_value_is_wiped_once_when_it_is_dropped() {
     let wiped = Rc::new(RefCell::new(Vec::new()));
-    let sealed = Sealed::new(Witness { value: 42, wiped: Rc::clone(&wiped) });
+    let sealed = Sealed::at(0, Witness { value: 42, wiped: Rc::clone(&wiped) });
     let moved = Box::new(sealed);
     assert!(wiped.borrow().is_empty());
     drop(moved);
@@ -58,7 +58,7 @@ fn a_sealed_value_is_wiped_once_when_it_is_dropped() {
 #[test]
 fn a_sealed_value_is_wiped_when_a_panic_unwinds_past_it() {
     let wiped = Rc::new(RefCell::new(Vec::new()));
-    let sealed = Sealed::new(Witness { value: 7, wiped: Rc::clone(&wiped) });
+    let sealed = Sealed::at(0, Witness { value: 7, wiped: Rc::clone(&wiped) });
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         let _kept = sealed;
         std::panic::resume_unwind(Box::new("as planned"));

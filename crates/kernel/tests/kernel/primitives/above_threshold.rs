@@ -1,9 +1,18 @@
 use tidegate_kernel::noise::ScaleError;
-use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Side, ThresholdNoise};
-use tidegate_kernel::{Epsilon, Provenance, Sealed, SeededRandom, SystemRandom};
+use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side, ThresholdNoise};
+use tidegate_kernel::{Epsilon, Permit, Provenance, Sealed, SeededRandom, SystemRandom};
 
 use super::{DRAWS, ROUNDING};
-use crate::support::{all_vectors, assert_fits, assert_rejects, epsilon, geometric_tail, loss, permit, tally};
+use crate::support::{
+    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, geometric_tail, loss, nonzero, permit, permit_at,
+    tally,
+};
+
+/// A query for a number, of timestamp 0, that a contributor can move by `sensitivity`.
+fn query(value: i64, sensitivity: u64) -> Query {
+    let protects = Protects::Contribution(nonzero(sensitivity));
+    Query::reading(&Sealed::at(0, value), -10_000..=10_000, protects).unwrap()
+}
 
 /// The probability of every transcript: "above" at the first query, at the second, ..., and never. Summed over what
 /// the threshold's noise can be.
@@ -32,11 +41,11 @@ fn every_transcript_has_its_probability() {
     let cases = [(1, "1", 8, vec![0, 2, 5, 1]), (3, "2", 4, vec![-2, 4, 0]), (1, "0.5", -3, vec![-9, -9, -9, -4, -4])];
     for (index, (sensitivity, text, threshold, queries)) in cases.into_iter().enumerate() {
         let amount = epsilon(text);
-        let sealed: Vec<Sealed<i64>> = queries.iter().map(|query| Sealed::new(*query)).collect();
+        let sealed: Vec<Query> = queries.iter().map(|value| query(*value, sensitivity)).collect();
         let mut random = SeededRandom::new(160 + index as u64);
         let drawn = tally(DRAWS, queries.len() + 1, || {
             let mut test = AboveThreshold::open(permit(amount), threshold, sensitivity, &mut random).unwrap();
-            let is_above = |query| *test.ask(query, &mut random).unwrap().value() == Side::Above;
+            let is_above = |query| *test.ask([], query, &mut random).unwrap().value() == Side::Above;
             sealed.iter().position(is_above).unwrap_or(queries.len())
         });
         let (first, second) = scales(sensitivity, amount.as_f64());
@@ -79,35 +88,90 @@ fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
 fn above_closes_the_test_for_good() {
     let random = &mut SeededRandom::new(1);
     let mut test = AboveThreshold::open(permit(epsilon("1")), 0, 1, random).unwrap();
-    assert_eq!(*test.ask(&Sealed::new(-1_000), random).unwrap().value(), Side::Below);
+    assert_eq!(*test.ask([], &query(-1_000, 1), random).unwrap().value(), Side::Below);
     assert!(!test.is_closed());
-    test.admit(permit(epsilon("1"))).unwrap();
-    assert_eq!(*test.ask(&Sealed::new(1_000), random).unwrap().value(), Side::Above);
+    assert_eq!(*test.ask([], &query(1_000, 1), random).unwrap().value(), Side::Above);
     assert!(test.is_closed());
-    assert_eq!(test.ask(&Sealed::new(-1_000), random), Err(PrimitiveError::Closed));
-    assert_eq!(test.admit(permit(epsilon("1"))), Err(PrimitiveError::Closed));
+    assert_eq!(test.ask([], &query(-1_000, 1), random), Err(PrimitiveError::Closed));
     let message = "the above-threshold test is closed: it answered \"above\", which ends it";
     assert_eq!(PrimitiveError::Closed.to_string(), message);
 }
 
+/// A test over 0..=9 that timestamp 3 has opened, and readings of the timestamps 3, 4, 5 and 6.
+fn a_group() -> (AboveThreshold, Vec<Sealed<i64>>) {
+    let opened_by = permit_at(3, epsilon("1"));
+    let test = AboveThreshold::open(opened_by, 10_000, 18, &mut SeededRandom::new(1)).unwrap();
+    (test, (3..=6).map(|timestamp| Sealed::at(timestamp, timestamp as i64)).collect())
+}
+
+fn deviation(readings: &[Sealed<i64>]) -> Query {
+    Query::deviation(readings, 0..=9, Protects::Reading).unwrap()
+}
+
 #[test]
-fn each_timestamp_that_takes_part_pays_the_same() {
+fn a_timestamp_that_takes_part_is_paid_for_once_with_the_question_that_first_reads_it() {
     let random = &mut SeededRandom::new(1);
-    let mut test = AboveThreshold::open(permit(epsilon("1")), 0, 1, random).unwrap();
-    let refused = test.admit(permit(epsilon("0.9")));
-    assert_eq!(refused, Err(PrimitiveError::UnequalPermits { first: epsilon("1"), other: epsilon("0.9") }));
+    let (mut test, readings) = a_group();
+    let one = epsilon("1");
+    let side = |answer: Result<tidegate_kernel::primitives::Noised<Side>, PrimitiveError>| answer.unwrap().into_value();
+    assert_eq!(side(test.ask([], &deviation(&readings[..1]), random)), Side::Below);
+    assert_eq!(side(test.ask([permit_at(4, one)], &deviation(&readings[..2]), random)), Side::Below);
+    // Asking again, or about some of those who have paid, costs no permit.
+    assert_eq!(side(test.ask([], &deviation(&readings[..2]), random)), Side::Below);
+    assert_eq!(side(test.ask([], &deviation(&readings[1..2]), random)), Side::Below);
+    let newcomers = [permit_at(6, one), permit_at(5, one)];
+    assert_eq!(side(test.ask(newcomers, &deviation(&readings), random)), Side::Below);
+}
+
+#[test]
+fn a_query_that_reads_what_nobody_paid_for_is_refused() {
+    let random = &mut SeededRandom::new(1);
+    let (one, none) = (epsilon("1"), Vec::<Permit>::new);
+    let (mut test, readings) = a_group();
+    let mut refusal = |permits: Vec<Permit>, query: &Query| test.ask(permits, query, random).unwrap_err();
+    let unpaid = refusal(none(), &deviation(&readings[..2]));
+    assert_eq!(unpaid, PrimitiveError::Unpaid { timestamp: 4 });
+    assert_eq!(unpaid.to_string(), "the query reads timestamp 4, for which there is no permit");
+    let half_paid = refusal(vec![permit_at(5, one)], &deviation(&readings[..3]));
+    assert_eq!(half_paid, PrimitiveError::Unpaid { timestamp: 4 });
+    // What a refused question brought along was not admitted.
+    assert_eq!(refusal(none(), &deviation(&readings[2..3])), PrimitiveError::Unpaid { timestamp: 5 });
+    let other = refusal(vec![permit_at(9, one)], &deviation(&readings[..2]));
+    assert_eq!(other, PrimitiveError::Unread { timestamp: 9 });
+    assert_eq!(other.to_string(), "a permit was given for timestamp 9, which the query does not read");
+    let again = refusal(vec![permit_at(3, one), permit_at(4, one)], &deviation(&readings[..2]));
+    assert_eq!(again, PrimitiveError::PaidTwice { timestamp: 3 });
+    let twice = refusal(vec![permit_at(4, one), permit_at(4, one)], &deviation(&readings[..2]));
+    assert_eq!(twice, PrimitiveError::PaidTwice { timestamp: 4 });
+    assert_eq!(twice.to_string(), "timestamp 4 has been paid for already");
+    let less = refusal(vec![permit_at(4, epsilon("0.9"))], &deviation(&readings[..2]));
+    assert_eq!(less, PrimitiveError::UnequalPermits { first: one, other: epsilon("0.9") });
+    let class = refusal(vec![class_permit(7, one)], &deviation(&readings[..2]));
+    assert_eq!(class, PrimitiveError::ClassPermit { class: 7 });
+    let opened = AboveThreshold::open(class_permit(7, one), 0, 1, random);
+    assert_eq!(opened.unwrap_err(), PrimitiveError::ClassPermit { class: 7 });
+}
+
+#[test]
+fn a_query_that_moves_farther_than_the_noise_allows_for_is_refused() {
+    let random = &mut SeededRandom::new(1);
+    let mut test = AboveThreshold::open(permit(epsilon("1")), 0, 2, random).unwrap();
+    assert!(test.ask([], &query(-1_000, 2), random).is_ok());
+    let refused = test.ask([], &query(-1_000, 3), random).unwrap_err();
+    assert_eq!(refused, PrimitiveError::TooSensitive { query: 3, test: 2 });
+    assert_eq!(refused.to_string(), "one timestamp can move the query by 3, but the test was opened for at most 2");
 }
 
 #[test]
 fn a_test_that_was_opened_with_a_seed_is_not_private() {
     let seeded = &mut SeededRandom::new(1);
     let system = &mut SystemRandom::new().unwrap();
-    let query = Sealed::new(-1_000);
+    let query = query(-1_000, 1);
     let mut opened_with_seed = AboveThreshold::open(permit(epsilon("1")), 0, 1, seeded).unwrap();
-    assert_eq!(opened_with_seed.ask(&query, system).unwrap().provenance(), Provenance::Seeded);
+    assert_eq!(opened_with_seed.ask([], &query, system).unwrap().provenance(), Provenance::Seeded);
     let mut private = AboveThreshold::open(permit(epsilon("1")), 0, 1, system).unwrap();
-    assert_eq!(private.ask(&query, system).unwrap().provenance(), Provenance::System);
-    assert_eq!(private.ask(&query, seeded).unwrap().provenance(), Provenance::Seeded);
+    assert_eq!(private.ask([], &query, system).unwrap().provenance(), Provenance::System);
+    assert_eq!(private.ask([], &query, seeded).unwrap().provenance(), Provenance::Seeded);
 }
 
 #[test]

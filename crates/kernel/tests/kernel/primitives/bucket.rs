@@ -1,4 +1,4 @@
-use tidegate_kernel::primitives::{PrimitiveError, bucket_probabilities, randomised_bucket};
+use tidegate_kernel::primitives::{PrimitiveError, bucket_probabilities, bucket_range, randomised_bucket};
 use tidegate_kernel::{Epsilon, ResponseError, Sealed, SeededRandom};
 
 use super::DRAWS;
@@ -8,10 +8,13 @@ use crate::support::{assert_fits, assert_rejects, epsilon, permit, tally};
 fn the_truth_and_each_other_bucket_have_their_probability() {
     for (index, (buckets, bucket)) in [(2, 0), (5, 0), (5, 2), (5, 4), (40, 17)].into_iter().enumerate() {
         let amount = epsilon("1.5");
-        let sealed = Sealed::new(bucket);
+        let (low, points) = (-1_000, 10 * i64::from(buckets));
+        let range = low..=low + points - 1;
+        let sealed = Sealed::at(0, low + 10 * i64::from(bucket) + 7);
         let mut random = SeededRandom::new(140 + index as u64);
         let drawn = tally(DRAWS / 2, buckets as usize, || {
-            randomised_bucket(permit(amount), &sealed, buckets, &mut random).unwrap().into_value() as usize
+            let noisy = randomised_bucket(permit(amount), &sealed, range.clone(), buckets, &mut random);
+            noisy.unwrap().into_value() as usize
         });
         let weights = |epsilon: f64| -> Vec<f64> {
             (0..buckets).map(|answer| if answer == bucket { epsilon.exp() } else { 1.0 }).collect()
@@ -39,12 +42,42 @@ fn the_loss_is_epsilon_to_within_a_billionth_and_never_above() {
 }
 
 #[test]
-fn a_bucket_that_is_none_is_refused_without_being_named() {
+fn every_point_of_the_range_lies_in_the_bucket_whose_range_holds_it() {
+    let random = &mut SeededRandom::new(141);
+    // At an epsilon of 20 the answer is true, but for a chance of 10^-7.
+    let mut bucket_of = |reading: i64, range: &std::ops::RangeInclusive<i64>, buckets: u32| {
+        let noisy = randomised_bucket(permit(epsilon("20")), &Sealed::at(0, reading), range.clone(), buckets, random);
+        noisy.unwrap().into_value()
+    };
+    for (range, buckets) in [(0..=9, 2), (-5..=6, 5), (100..=107, 8), (3..=100, 7), (0..=1, 2)] {
+        let mut next = *range.start();
+        for bucket in 0..buckets {
+            let part = bucket_range(&range, buckets, bucket).unwrap();
+            assert_eq!(*part.start(), next);
+            assert!(part.clone().all(|reading| bucket_of(reading, &range, buckets) == bucket));
+            next = part.end() + 1;
+        }
+        assert_eq!(next, range.end() + 1);
+        assert_eq!(bucket_of(i64::MIN, &range, buckets), 0);
+        assert_eq!(bucket_of(i64::MAX, &range, buckets), buckets - 1);
+    }
+    let everything = i64::MIN..=i64::MAX;
+    assert_eq!(bucket_range(&everything, 2, 0).unwrap(), i64::MIN..=-1);
+    assert_eq!(bucket_range(&everything, 2, 1).unwrap(), 0..=i64::MAX);
+    assert_eq!(bucket_of(-1, &everything, 2), 0);
+}
+
+#[test]
+fn buckets_that_cannot_be_are_refused() {
     let random = &mut SeededRandom::new(1);
-    let error = randomised_bucket(permit(epsilon("1")), &Sealed::new(77_777), 6, random).unwrap_err();
-    assert_eq!(error.to_string(), "the sealed bucket is not one of 0..6");
-    assert_eq!(randomised_bucket(permit(epsilon("1")), &Sealed::new(6), 6, random), Err(error));
-    let one = randomised_bucket(permit(epsilon("1")), &Sealed::new(0), 1, random);
-    assert_eq!(one, Err(PrimitiveError::Response(ResponseError::Domain { given: 1 })));
+    let reading = Sealed::at(0, 3);
+    let mut refusal = |range: std::ops::RangeInclusive<i64>, buckets: u32| {
+        randomised_bucket(permit(epsilon("1")), &reading, range, buckets, random).unwrap_err()
+    };
+    assert_eq!(refusal(0..=4, 6).to_string(), "a range of 5 points cannot be cut into 6 buckets");
+    assert_eq!(refusal(4..=4, 2), PrimitiveError::Range { low: 4, high: 4 });
+    assert_eq!(refusal(0..=9, 1), PrimitiveError::Response(ResponseError::Domain { given: 1 }));
+    assert_eq!(bucket_range(&(0..=9), 5, 5).unwrap_err().to_string(), "bucket 5 is not one of 0..5");
+    assert_eq!(bucket_range(&(0..=9), 0, 0), Err(PrimitiveError::NoSuchBucket { bucket: 0, buckets: 0 }));
     assert!(bucket_probabilities(6, Epsilon::MAX).is_err());
 }

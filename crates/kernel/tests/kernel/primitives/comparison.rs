@@ -11,7 +11,7 @@ fn the_answer_is_right_with_the_same_probability_for_every_gap() {
     for (index, (left, other, truth)) in
         [(0, 1, true), (1, 0, false), (5, 5, false), (i64::MIN, i64::MAX, true)].into_iter().enumerate()
     {
-        let (left, other) = (Sealed::new(left), Sealed::new(other));
+        let (left, other) = (Sealed::at(0, left), Sealed::at(0, other));
         let mut random = SeededRandom::new(130 + index as u64);
         let drawn = tally(DRAWS / 2, 2, || {
             let answer = noisy_comparison((permit(amount), &left), (permit(amount), &other), &mut random).unwrap();
@@ -26,7 +26,7 @@ fn the_answer_is_right_with_the_same_probability_for_every_gap() {
 #[test]
 fn both_readings_pay_the_same() {
     let random = &mut SeededRandom::new(1);
-    let reading = Sealed::new(1);
+    let reading = Sealed::at(0, 1);
     let result = noisy_comparison((permit(epsilon("1")), &reading), (permit(epsilon("2")), &reading), random);
     assert_eq!(result, Err(PrimitiveError::UnequalPermits { first: epsilon("1"), other: epsilon("2") }));
     let result = noisy_comparison((permit(Epsilon::MAX), &reading), (permit(Epsilon::MAX), &reading), random);

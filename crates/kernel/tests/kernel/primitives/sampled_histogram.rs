@@ -1,12 +1,12 @@
 use tidegate_kernel::primitives::{
-    ClassHistograms, HistogramError, Neighbours, PrimitiveError, sampled_histogram, sampling_probability,
-    seal_class_histograms,
+    ClassHistograms, HistogramError, Neighbours, PrimitiveError, sampled_distance, sampled_histogram,
+    sampling_probability, seal_class_histograms,
 };
-use tidegate_kernel::{Epsilon, SeededRandom};
+use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, SeededRandom, Window};
 
 use super::{DRAWS, ROUNDING};
 use crate::support::{
-    assert_fits, assert_rejects, binomial_weights, epsilon, laplace_probability, loss, permit, tally,
+    assert_fits, assert_rejects, binomial_weights, class_permit, epsilon, laplace_probability, loss, permit, tally,
 };
 
 const KINDS: [Neighbours; 2] = [Neighbours::AddRemove, Neighbours::Replace];
@@ -51,13 +51,13 @@ fn the_counts_are_a_sample_of_each_class_plus_noise() {
     let (careful, threshold) = (epsilon("0.5"), epsilon("1.5"));
     // Two cells; 12 and 5 careful users, 3 and 0 who are taken whole, and a class that takes no part.
     for (seed, kind) in [(170, Neighbours::AddRemove), (171, Neighbours::Replace)] {
-        let sealed = ClassHistograms::seal(3, vec![12, 5, 3, 0, 1_000, 1_000]).unwrap();
+        let sealed = ClassHistograms::seal(0, &[30, 10, 20], vec![12, 5, 3, 0, 1_000, 1_000]).unwrap();
         let mut random = SeededRandom::new(seed);
         let (low, high) = (-8, 18);
         let side = (high - low + 1) as usize;
         let cell = |output: i64| (output.clamp(low, high) - low) as usize;
         let drawn = tally(DRAWS / 5, side * side, || {
-            let permits = [Some(permit(careful)), Some(permit(threshold)), None];
+            let permits = [class_permit(10, threshold), class_permit(30, careful)];
             let noisy = sampled_histogram(permits, &sealed, threshold, kind, &mut random).unwrap().into_value();
             cell(noisy[0]) * side + cell(noisy[1])
         });
@@ -129,10 +129,10 @@ fn the_constants_for_adding_and_removing_do_not_protect_a_replacement() {
 #[test]
 fn every_call_draws_a_sample_of_its_own() {
     let random = &mut SeededRandom::new(172);
-    let sealed = ClassHistograms::seal(1, vec![1_000_000]).unwrap();
+    let sealed = ClassHistograms::seal(0, &[0], vec![1_000_000]).unwrap();
     // At a threshold of 40 the noise is zero, but for a chance of e^-40; what differs is the sample.
     let mut draw = || {
-        let permits = [Some(permit(epsilon("39")))];
+        let permits = [class_permit(0, epsilon("39"))];
         sampled_histogram(permits, &sealed, epsilon("40"), Neighbours::AddRemove, random).unwrap().into_value()
     };
     assert_ne!(draw(), draw());
@@ -140,46 +140,159 @@ fn every_call_draws_a_sample_of_its_own() {
 
 #[test]
 fn users_are_sealed_by_class_and_value() {
-    let sealed = seal_class_histograms([(0, 2), (1, 0), (1, 2), (0, 2)], 2, 3).unwrap();
+    let sealed = seal_class_histograms(0, [(8, 2), (5, 0), (5, 2), (8, 2)], &[8, 5], 3).unwrap();
     let random = &mut SeededRandom::new(1);
-    let mut of_classes = |permits: [bool; 2]| {
-        let permits = permits.map(|takes_part| takes_part.then(|| permit(Epsilon::MAX)));
+    let mut of_classes = |classes: &[u32]| {
+        let permits = classes.iter().map(|class| class_permit(*class, Epsilon::MAX));
         sampled_histogram(permits, &sealed, Epsilon::MAX, Neighbours::Replace, random).unwrap().into_value()
     };
-    assert_eq!(of_classes([true, false]), [0, 0, 2]);
-    assert_eq!(of_classes([false, true]), [1, 0, 1]);
-    assert_eq!(of_classes([true, true]), [1, 0, 3]);
+    assert_eq!(of_classes(&[8]), [0, 0, 2]);
+    assert_eq!(of_classes(&[5]), [1, 0, 1]);
+    assert_eq!(of_classes(&[5, 8]), [1, 0, 3]);
 }
 
 #[test]
 fn what_cannot_be_sealed_is_named_by_its_position_only() {
-    let error = |users: [(u32, u32); 2]| seal_class_histograms(users, 2, 3).unwrap_err();
+    let error = |users: [(u32, u32); 2]| seal_class_histograms(0, users, &[0, 1], 3).unwrap_err();
     assert_eq!(error([(0, 0), (0, 3)]), HistogramError::Value { position: 1, domain: 3 });
     assert_eq!(error([(2, 0), (0, 0)]), HistogramError::Class { position: 0, classes: 2 });
-    assert_eq!(error([(2, 0), (0, 0)]).to_string(), "the class at position 0 is outside 0..2");
-    assert!(matches!(seal_class_histograms([], u32::MAX, u32::MAX), Err(HistogramError::Cells { .. })));
-    assert!(matches!(seal_class_histograms([], 0, 5), Err(HistogramError::Cells { cells: 0 })));
-    let uneven = |classes: usize| ClassHistograms::seal(classes, vec![1, 2, 3]).unwrap_err();
-    assert_eq!(uneven(2), HistogramError::Uneven { counts: 3, classes: 2 });
-    assert_eq!(uneven(0).to_string(), "3 counts cannot be shared out evenly among 0 classes");
-    assert_eq!(ClassHistograms::seal(1, Vec::new()).unwrap_err(), HistogramError::Cells { cells: 0 });
+    assert_eq!(error([(2, 0), (0, 0)]).to_string(), "the class at position 0 is none of the 2 classes");
+    assert!(matches!(seal_class_histograms(0, [], &[1, 2], u32::MAX), Err(HistogramError::Cells { .. })));
+    assert!(matches!(seal_class_histograms(0, [], &[], 5), Err(HistogramError::Cells { cells: 0 })));
+    let twice = seal_class_histograms(0, [], &[1, 2, 1], 5).unwrap_err();
+    assert_eq!(twice.to_string(), "class 1 is named twice");
+    let error = |classes: &[u32], counts: Vec<u64>| ClassHistograms::seal(0, classes, counts).unwrap_err();
+    assert_eq!(error(&[0, 1], vec![1, 2, 3]), HistogramError::Uneven { counts: 3, classes: 2 });
+    let message = "3 counts cannot be shared out evenly among 0 classes";
+    assert_eq!(error(&[], vec![1, 2, 3]).to_string(), message);
+    assert_eq!(error(&[1], Vec::new()), HistogramError::Cells { cells: 0 });
+    assert_eq!(error(&[4, 4], vec![1, 2]), HistogramError::RepeatedClass { class: 4 });
+}
+
+/// The time that sampling takes grows with the counts, so nobody may seal one that would take for ever.
+#[test]
+fn a_count_that_is_too_large_to_sample_from_is_refused() {
+    let most = ClassHistograms::MAX_COUNT;
+    assert!(ClassHistograms::seal(0, &[1], vec![0, most]).is_ok());
+    let error = ClassHistograms::seal(0, &[1], vec![0, most + 1]).unwrap_err();
+    assert_eq!(error, HistogramError::Count { position: 1 });
+    assert_eq!(error.to_string(), "the count at position 1 is above 1099511627776, the most that is sampled from");
+}
+
+/// What both primitives say to permits for classes 1 and 2 of timestamp 0.
+fn refusal(permits: impl Fn() -> Vec<Permit>, threshold: Epsilon) -> PrimitiveError {
+    let random = &mut SeededRandom::new(1);
+    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
+    let kind = Neighbours::AddRemove;
+    let of_histogram = sampled_histogram(permits(), &sealed, threshold, kind, random).unwrap_err();
+    let of_distance = sampled_distance(permits(), &sealed, &[0], threshold, kind, random).unwrap_err();
+    assert_eq!(of_histogram, of_distance);
+    of_histogram
 }
 
 #[test]
 fn a_spend_that_buys_nothing_is_refused() {
-    let random = &mut SeededRandom::new(1);
-    let sealed = ClassHistograms::seal(2, vec![1, 2]).unwrap();
     let (one, two) = (epsilon("1"), epsilon("2"));
-    let mut error = |permits: Vec<Option<Epsilon>>, threshold: Epsilon| {
-        let permits = permits.into_iter().map(|amount| amount.map(permit));
-        sampled_histogram(permits, &sealed, threshold, Neighbours::AddRemove, random).unwrap_err()
-    };
-    let above = error(vec![Some(one), Some(two)], one);
+    let above = refusal(|| vec![class_permit(1, one), class_permit(2, two)], one);
     assert_eq!(above, PrimitiveError::AboveSamplingThreshold { epsilon: two, threshold: one });
     assert_eq!(above.to_string(), "a class spends 2, more than the threshold of 1; spend no more than that");
-    let tiny = error(vec![Some(one), None], Epsilon::MAX);
+    let tiny = refusal(|| vec![class_permit(1, one)], Epsilon::MAX);
     assert_eq!(tiny, PrimitiveError::NobodySampled { epsilon: one, threshold: Epsilon::MAX });
-    assert_eq!(error(vec![None, None], one), PrimitiveError::Nothing { expected: "class permit" });
-    let missing = error(vec![Some(one)], one);
-    assert_eq!(missing, PrimitiveError::Length { what: "class permits", given: 1, expected: 2 });
+    assert_eq!(refusal(Vec::new, one), PrimitiveError::Nothing { expected: "class permit" });
+}
+
+#[test]
+fn a_permit_that_is_not_of_a_class_at_hand_is_refused() {
+    let one = epsilon("1");
+    let without = refusal(|| vec![class_permit(1, one), permit(one)], one);
+    assert_eq!(without, PrimitiveError::WithoutClass);
+    assert_eq!(without.to_string(), "the permit is not for a class of users, but the data are");
+    let absent = refusal(|| vec![class_permit(3, one)], one);
+    assert_eq!(absent.to_string(), "the permit is for class 3, of which there is no histogram");
+    let twice = refusal(|| vec![class_permit(1, one), class_permit(1, one)], one);
+    assert_eq!(twice.to_string(), "two permits were given for class 1; spend the sum at once");
+    let later = || {
+        let mut ledgers = ClassLedgers::default();
+        ledgers.register(1, Ledger::new(one, Window::EVENT));
+        vec![ledgers.spend(1, 6, one).unwrap()]
+    };
+    assert_eq!(refusal(later, one), PrimitiveError::Timestamp { permit: 6, data: 0 });
+    let random = &mut SeededRandom::new(1);
+    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
+    let short = sampled_distance([class_permit(1, one)], &sealed, &[1, 2], one, Neighbours::Replace, random);
+    assert_eq!(short, Err(PrimitiveError::Length { what: "reference counts", given: 2, expected: 1 }));
+}
+
+/// With permits matched by position, those of a careful and a relaxed class could be swapped, and the careful members
+/// would lose what the relaxed ones had agreed to.
+#[test]
+fn the_order_of_the_permits_makes_no_difference() {
+    let (careful, relaxed) = (epsilon("0.001"), epsilon("30"));
+    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1_000_000, 7]).unwrap();
+    for swapped in [false, true] {
+        let mut permits = vec![class_permit(1, careful), class_permit(2, relaxed)];
+        if swapped {
+            permits.reverse();
+        }
+        let random = &mut SeededRandom::new(173);
+        // At this threshold nobody careful is kept, but for a chance of 10^-9, and there is no noise.
+        let noisy = sampled_histogram(permits, &sealed, relaxed, Neighbours::AddRemove, random).unwrap();
+        assert_eq!(noisy.into_value(), [7]);
+    }
+}
+
+/// The probability of each distance of the sample from the reference, noise included: users of one class in two cells.
+fn distances(users: [u64; 2], reference: [i64; 2], p: f64, scale: f64) -> Vec<f64> {
+    let kept = users.map(|users| binomial_weights(users, p));
+    let mut outputs = vec![0.0; 61];
+    for (first, of_first) in (0_i64..).zip(&kept[0]) {
+        for (second, of_second) in (0_i64..).zip(&kept[1]) {
+            let distance = (first - reference[0]).abs() + (second - reference[1]).abs();
+            for (output, probability) in (-30..=30).zip(&mut outputs) {
+                *probability += of_first * of_second * laplace_probability(scale, output - distance);
+            }
+        }
+    }
+    outputs
+}
+
+#[test]
+fn the_distance_of_a_sample_has_noise_of_the_scale_of_the_threshold() {
+    let (careful, threshold) = (epsilon("0.5"), epsilon("1.5"));
+    for (seed, kind) in [(174, Neighbours::AddRemove), (175, Neighbours::Replace)] {
+        let sealed = ClassHistograms::seal(0, &[1, 2], vec![12, 5, 1_000, 1_000]).unwrap();
+        let mut random = SeededRandom::new(seed);
+        let drawn = tally(DRAWS, 61, || {
+            let permits = [class_permit(1, careful)];
+            let noisy = sampled_distance(permits, &sealed, &[9, 0], threshold, kind, &mut random).unwrap();
+            (noisy.into_value().clamp(-30, 30) + 30) as usize
+        });
+        let (p, scale) = (formula(kind, 0.5, 1.5), noise_scale(kind, 1.5));
+        let weights = |p: f64, scale: f64| distances([12, 5], [9, 0], p, scale);
+        assert_fits(&drawn, &weights(p, scale));
+        assert_rejects(&drawn, &weights(p, 1.1 * scale));
+        assert_rejects(&drawn, &weights(p, 0.9 * scale));
+        assert_rejects(&drawn, &weights(1.1 * p, scale));
+        assert_rejects(&drawn, &weights(0.9 * p, scale));
+    }
+}
+
+#[test]
+fn a_user_loses_exactly_what_the_users_class_spends_on_a_distance() {
+    for (small, threshold) in [("0.3", "1.1"), ("1", "2"), ("0.05", "4"), ("0.8", "0.8")] {
+        let budget: f64 = small.parse().unwrap();
+        for kind in KINDS {
+            let p = sampling_probability(kind, epsilon(small), epsilon(threshold)).unwrap();
+            let scale = noise_scale(kind, threshold.parse().unwrap());
+            let mut worst = 0.0_f64;
+            for reference in [[-1, -1], [-1, 9], [9, -1], [9, 9], [1, 2]] {
+                let of = |users| distances(users, reference, p, scale);
+                worst = worst.max(match kind {
+                    Neighbours::AddRemove => loss(&of([3, 2]), &of([2, 2])).max(loss(&of([3, 2]), &of([3, 1]))),
+                    Neighbours::Replace => loss(&of([3, 2]), &of([2, 3])),
+                });
+            }
+            assert!((worst - budget).abs() < ROUNDING, "{kind:?} {small} {threshold}: {worst}");
+        }
+    }
 }

@@ -1,0 +1,115 @@
+//! Numbers that the kernel computes from the readings of several timestamps.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use zeroize::Zeroizing;
+
+use super::reading::Clamp;
+use super::{PrimitiveError, Protects};
+use crate::sealed::Sealed;
+
+/// A secret number computed from sealed readings, to be asked about in an
+/// [above-threshold test](super::AboveThreshold).
+///
+/// It knows which timestamps it was computed from and how far the data of one of them can move it, because only the
+/// kernel computes one. Both are public, the number is not.
+///
+/// ```
+/// use tidegate_kernel::Grid;
+/// use tidegate_kernel::primitives::{Protects, Query};
+///
+/// let grid = Grid::new(0.0, 10.0, 1.0)?;
+/// let group = [grid.seal(5, 4.0)?, grid.seal(3, 5.0)?, grid.seal(4, 9.0)?];
+/// let query = Query::deviation(&group, grid.range(), Protects::Reading)?; // 2 + 1 + 3
+/// assert_eq!(query.timestamps(), [3, 4, 5]);
+/// assert_eq!(query.sensitivity(), 14); // 2·10·(3-1)/3, rounded up
+/// assert_eq!(format!("{query:?}"), "Query(..)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Query {
+    /// In ascending order, each once.
+    timestamps: Vec<u64>,
+    sensitivity: u64,
+    value: Zeroizing<i128>,
+}
+
+impl Query {
+    /// One reading, clamped to a public range. Its sensitivity is [`Protects::sensitivity`].
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Range`] for a range of fewer than two points.
+    pub fn reading(
+        reading: &Sealed<i64>,
+        range: RangeInclusive<i64>,
+        protects: Protects,
+    ) -> Result<Self, PrimitiveError> {
+        let clamp = Clamp::new(&range)?;
+        Ok(Self {
+            timestamps: vec![reading.timestamp()],
+            sensitivity: protects.within(&clamp),
+            value: Zeroizing::new(i128::from(clamp.apply(reading))),
+        })
+    }
+
+    /// How much a group of readings scatters: the sum of their distances from their mean, rounded down to a whole grid
+    /// unit, after each was clamped to a public range.
+    ///
+    /// With `s` for [`Protects::sensitivity`] and `n` readings its sensitivity is `2·s·(n-1)/n`, rounded up
+    /// ([proof](crate::proofs::deviation)): below `2·s` for a group of any size, rounding included.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Nothing`] for no readings, [`PrimitiveError::SameTimestamp`] for two readings of one
+    /// timestamp, whose data could then move the deviation twice as far, and [`PrimitiveError::Range`] for a range of
+    /// fewer than two points.
+    pub fn deviation<'a>(
+        readings: impl IntoIterator<Item = &'a Sealed<i64>>,
+        range: RangeInclusive<i64>,
+        protects: Protects,
+    ) -> Result<Self, PrimitiveError> {
+        let clamp = Clamp::new(&range)?;
+        let mut timestamps = Vec::new();
+        let mut values = Zeroizing::new(Vec::new());
+        for reading in readings {
+            timestamps.push(reading.timestamp());
+            values.push(i128::from(clamp.above_low(reading)));
+        }
+        timestamps.sort_unstable();
+        if let Some(pair) = timestamps.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(PrimitiveError::SameTimestamp { timestamp: pair[0] });
+        }
+        let count = timestamps.len() as u128;
+        let moves = u128::from(protects.within(&clamp)) * 2 * count.saturating_sub(1);
+        let rounded_up = moves.checked_add(count.saturating_sub(1)).and_then(|moves| moves.checked_div(count));
+        let sensitivity = rounded_up.ok_or(PrimitiveError::Nothing { expected: "reading" })?;
+        let count = timestamps.len() as i128;
+        let sum: i128 = values.iter().sum();
+        let distances: i128 = values.iter().map(|value| (count * value - sum).abs()).sum();
+        Ok(Self {
+            timestamps,
+            sensitivity: u64::try_from(sensitivity).unwrap_or(u64::MAX),
+            value: Zeroizing::new(distances / count),
+        })
+    }
+
+    /// The timestamps whose data it was computed from, in ascending order.
+    pub fn timestamps(&self) -> &[u64] {
+        &self.timestamps
+    }
+
+    /// How far the data of one timestamp can move it.
+    pub const fn sensitivity(&self) -> u64 {
+        self.sensitivity
+    }
+
+    /// The number, for the kernel's own primitives.
+    pub(super) fn value(&self) -> i128 {
+        *self.value
+    }
+}
+
+impl fmt::Debug for Query {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Query(..)")
+    }
+}
