@@ -438,3 +438,50 @@ fn mean_over_nodes(errors: &[f64], prospects: &[Prospect]) -> f64 {
 fn count(answers: &[Option<Answer<'_>>]) -> u64 {
     answers.iter().flatten().map(|answer| answer.reports).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU64;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn the_cost_of_publications_is_convex_in_their_number() {
+        // On which the early end of the search for their best number rests, for either form and any oracle.
+        let oracles: Vec<_> = OracleKind::ALL.into_iter().map(Some).chain([None]).collect();
+        for (domain, epsilon) in [2, 3, 5, 7, 16, 200].into_iter().flat_map(|d| ["0.1", "1", "8"].map(|e| (d, e))) {
+            for &oracle in &oracles {
+                let settings = Settings {
+                    epsilon: epsilon.parse().unwrap(),
+                    window: NonZeroU64::new(60).unwrap(),
+                    domain,
+                    population: NonZeroU64::new(1_000).unwrap(),
+                    oracle,
+                    reuse: false,
+                    smoother: Smoother::Mean,
+                };
+                for mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
+                    let silent: Vec<Option<Answer<'_>>> = (0..Shape::new(domain).height()).map(|_| None).collect();
+                    let prospects = mechanism.prospects(&silent);
+                    let oracles = mechanism.allocation_oracles(&prospects, &settings);
+                    let cost = |k| if k == 0 { 0.0 } else { mechanism.cost(k, &prospects, &oracles, &settings) };
+                    for k in 1..60 {
+                        let (before, here, after) = (cost(k - 1), cost(k), cost(k + 1));
+                        // But for the rounding of epsilon to whole units.
+                        assert!(
+                            before + after - 2.0 * here >= -1e-5 * here,
+                            "{oracle:?} d={domain} epsilon={epsilon} k={k}: {before} {here} {after}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_uniform_tree_counts_values_and_not_padding() {
+        let tree = uniform(Shape::new(3));
+        assert_eq!(tree.nodes().0, [1.0, 2.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
+        assert_eq!(tree.node(0, 0), (1.0, 0.0));
+    }
+}
