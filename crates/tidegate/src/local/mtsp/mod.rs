@@ -181,7 +181,7 @@ impl Mtsp {
         if !choice.newest {
             return unchanged(self, drift, Freshness::Approximated);
         }
-        let amount = self.pool.remaining(timestamp).min(self.pool.total() / choice.publications);
+        let amount = self.amount(timestamp, choice.publications);
         if amount == 0 {
             return unchanged(self, drift, Freshness::Nullified);
         }
@@ -199,6 +199,11 @@ impl Mtsp {
         let asked = Asked { timestamp, cohorts, spent };
         self.phase = Phase::Publishing { asked, reports, pruned, drift, first_look };
         Ok(Step::Ask(questions))
+    }
+
+    /// What one of so many publications may spend: its part of the pool, or what the window has left of it.
+    fn amount(&mut self, timestamp: u64, publications: u64) -> u64 {
+        self.pool.remaining(timestamp).min(self.pool.total() / publications.max(1))
     }
 
     /// Pays for a round of questions, one for each view, to as many disjoint parts of those paid for.
@@ -444,6 +449,19 @@ mod tests {
     use super::*;
     use std::num::NonZeroU64;
 
+    #[allow(clippy::unwrap_used)]
+    fn settings(domain: u32, epsilon: &str, window: u64, oracle: Option<OracleKind>) -> Settings {
+        Settings {
+            epsilon: epsilon.parse().unwrap(),
+            window: NonZeroU64::new(window).unwrap(),
+            domain,
+            population: NonZeroU64::new(1_000).unwrap(),
+            oracle,
+            reuse: false,
+            smoother: Smoother::Mean,
+        }
+    }
+
     #[test]
     #[allow(clippy::unwrap_used)]
     fn the_cost_of_publications_is_convex_in_their_number() {
@@ -451,15 +469,7 @@ mod tests {
         let oracles: Vec<_> = OracleKind::ALL.into_iter().map(Some).chain([None]).collect();
         for (domain, epsilon) in [2, 3, 5, 7, 16, 200].into_iter().flat_map(|d| ["0.1", "1", "8"].map(|e| (d, e))) {
             for &oracle in &oracles {
-                let settings = Settings {
-                    epsilon: epsilon.parse().unwrap(),
-                    window: NonZeroU64::new(60).unwrap(),
-                    domain,
-                    population: NonZeroU64::new(1_000).unwrap(),
-                    oracle,
-                    reuse: false,
-                    smoother: Smoother::Mean,
-                };
+                let settings = settings(domain, epsilon, 60, oracle);
                 for mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
                     let silent: Vec<Option<Answer<'_>>> = (0..Shape::new(domain).height()).map(|_| None).collect();
                     let prospects = mechanism.prospects(&silent);
@@ -473,6 +483,36 @@ mod tests {
                             "{oracle:?} d={domain} epsilon={epsilon} k={k}: {before} {here} {after}"
                         );
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn the_account_grants_every_sequence_of_allocations_and_no_window_exceeds_it() {
+        for window in 1..=4_u64 {
+            let settings = settings(2, "1", window, None);
+            let (length, choices) = (7, window + 1);
+            for sequence in 0..choices.pow(length) {
+                for mut mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
+                    let mut spends = Vec::new();
+                    for timestamp in 0..u64::from(length) {
+                        // Any number of publications, or none at this timestamp.
+                        let publications = sequence / choices.pow(u32::try_from(timestamp).unwrap()) % choices;
+                        let mut spent = mechanism.share;
+                        mechanism.division.pay(timestamp, mechanism.share, &settings).unwrap();
+                        let amount = if publications == 0 { 0 } else { mechanism.amount(timestamp, publications) };
+                        if amount > 0 {
+                            mechanism.division.pay(timestamp, amount, &settings).unwrap();
+                            mechanism.pool.note_spend(timestamp, amount);
+                            spent += amount;
+                        }
+                        spends.push(spent);
+                    }
+                    let length = usize::try_from(window).unwrap();
+                    let largest = spends.windows(length).map(|window| window.iter().sum::<u64>()).max();
+                    assert!(largest <= Some(mechanism.division.total()), "{sequence} {spends:?}");
                 }
             }
         }
