@@ -11,7 +11,7 @@ use tidegate::local::{Local, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::tree::Tree;
 
-use crate::support::Asked;
+use crate::support::{Asked, repeatable};
 
 const KINDS: [LocalKind; 2] = [LocalKind::Mtsp, LocalKind::MtspPopulation];
 
@@ -114,7 +114,7 @@ fn no_window_is_exceeded_under_any_sequence_of_streams() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(repeatable(200))]
 
     #[test]
     fn whatever_is_answered_it_goes_on_within_its_account_with_one_release_each(
