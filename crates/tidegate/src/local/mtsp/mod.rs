@@ -1,10 +1,10 @@
 //! `mtsp` and `mtsp_population`: trees over an ordered domain, published where a whole window says that it is worth it.
 //!
 //! At each timestamp a first round of questions, one for each level of a binary tree, put to as many disjoint parts of
-//! those asked, estimates the [dissimilarity](dissimilarity::dissimilarity) to the last release. From the dissimilarities of the
-//! last `w` timestamps follows how many of them [should have been published](allocation), and whether this one is among
-//! them. If so, a second round publishes a tree in which [cold parts stay whole](pruning), and each node is
-//! [averaged](grouping) with its earlier publications as long as it does not seem to have moved.
+//! those asked, estimates the dissimilarity to the last release. From the dissimilarities of the last `w` timestamps
+//! follows how many of them should have been published, and whether this one is among them (`allocation`). If so, a second
+//! round publishes a tree in which cold parts stay whole (`pruning`), and each node is averaged with its earlier
+//! publications as long as it does not seem to have moved (`grouping`).
 //!
 //! `mtsp` divides the budget: everyone answers, each user one level. `mtsp_population` divides the population, at the whole
 //! budget.
