@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use tidegate::local::mtsp::Smoother;
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
 use tidegate::release::Release;
 use tidegate_device::{Device, Policy, slot_of};
@@ -227,6 +228,7 @@ pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSetting
         population: users.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
         oracle: settings.oracle,
         reuse: false,
+        smoother: Smoother::Mean,
     }
 }
 
@@ -248,6 +250,8 @@ impl Subject for LocalSubject {
             LocalKind::Lpu => "local: the population evenly over the window",
             LocalKind::Lpd => "local: half of the users that are left, where the stream changes",
             LocalKind::Lpa => "local: users saved up while the stream stands still",
+            LocalKind::Mtsp => "local: trees; the budget on those timestamps of a window that change most",
+            LocalKind::MtspPopulation => "local: trees; the users on those timestamps of a window that change most",
         }
     }
 

@@ -29,7 +29,7 @@ impl Subject for Constant {
 }
 
 /// All subjects, in the order in which they are listed.
-pub const ALL: [&dyn Subject; 8] = [
+pub const ALL: [&dyn Subject; 10] = [
     &Constant,
     &LocalSubject(LocalKind::Lbu),
     &LocalSubject(LocalKind::Lsp),
@@ -38,6 +38,8 @@ pub const ALL: [&dyn Subject; 8] = [
     &LocalSubject(LocalKind::Lpu),
     &LocalSubject(LocalKind::Lpd),
     &LocalSubject(LocalKind::Lpa),
+    &LocalSubject(LocalKind::Mtsp),
+    &LocalSubject(LocalKind::MtspPopulation),
 ];
 
 /// The subject of a name.

@@ -42,6 +42,18 @@ pub enum Statistic {
     Tree(Tree),
 }
 
+impl From<Histogram> for Statistic {
+    fn from(histogram: Histogram) -> Self {
+        Self::Histogram(histogram)
+    }
+}
+
+impl From<Tree> for Statistic {
+    fn from(tree: Tree) -> Self {
+        Self::Tree(tree)
+    }
+}
+
 impl Statistic {
     /// The number of values of the domain.
     pub fn domain(&self) -> usize {

@@ -57,6 +57,12 @@ impl Shape {
         self.domain.div_ceil(self.width(level))
     }
 
+    /// How many values of the domain a node of a level stands for.
+    pub fn leaves(&self, level: u32, node: u32) -> u32 {
+        let width = self.width(level);
+        self.domain.saturating_sub(node.saturating_mul(width)).min(width)
+    }
+
     /// The first position of a level in a vector of all nodes, level after level.
     pub fn offset(&self, level: u32) -> usize {
         (0..level).map(|above| self.nodes(above) as usize).sum()
@@ -128,6 +134,12 @@ impl Tree {
     pub fn new(shape: Shape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
         let nodes = shape.offset(shape.height() + 1);
         (frequencies.len() == nodes && variances.len() == nodes).then_some(Self { shape, frequencies, variances })
+    }
+
+    /// A tree from what each position in the vector of all nodes has: a frequency and a variance.
+    pub(crate) fn from_positions(shape: Shape, node: impl FnMut(usize) -> (f64, f64)) -> Self {
+        let (frequencies, variances) = (0..shape.offset(shape.height() + 1)).map(node).unzip();
+        Self { shape, frequencies, variances }
     }
 
     /// The shape.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
-use crate::local::division::{Answer, Division};
+use crate::local::division::{Answer, Division, Prospect};
 use crate::local::policy::{Policy, Proposal};
 use crate::local::{LocalError, Settings, Step};
 use crate::release::{Freshness, Histogram, Release, Statistic};
@@ -88,17 +88,14 @@ impl Adaptive {
             return Ok(done(timestamp, self.drifted(drift), freshness, spent, reports));
         };
         self.users = answer.users;
-        let error = self.division.expected_error(amount, self.users, answer.scatter(), settings);
+        let prospect = Prospect { cells: settings.domain, part: 1.0, users: self.users, scatter: answer.scatter() };
+        let error = self.division.expected_error(amount, &prospect, settings);
         if amount == 0 || dissimilarity <= error {
             return Ok(done(timestamp, self.drifted(drift), Freshness::Approximated, spent, reports));
         }
         let question = self.division.ask(timestamp, 1, amount, settings)?;
         self.policy.note_spend(timestamp, amount);
-        // In budget division both questions go to everyone; in population division, to different users.
-        let spent = match self.division {
-            Division::Budget(_) => spent.checked_add(question.epsilon).unwrap_or(settings.epsilon),
-            Division::Population(_) => settings.epsilon,
-        };
+        let spent = self.division.spent_on_both(spent, question.epsilon, settings);
         let first_look = published(&answer, None);
         self.phase = Phase::Publishing { timestamp, cohort: question.cohort, spent, reports, first_look, drift };
         Ok(Step::Ask(vec![question]))
@@ -130,7 +127,13 @@ pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histo
 }
 
 /// The end of a timestamp at which something was asked.
-pub(super) fn done(timestamp: u64, histogram: Histogram, freshness: Freshness, spent: Epsilon, reports: u64) -> Step {
-    let statistic = Statistic::Histogram(histogram);
+pub(super) fn done(
+    timestamp: u64,
+    statistic: impl Into<Statistic>,
+    freshness: Freshness,
+    spent: Epsilon,
+    reports: u64,
+) -> Step {
+    let statistic = statistic.into();
     Step::Done(Release { timestamp, statistic, freshness, spent: Some(spent), reports })
 }

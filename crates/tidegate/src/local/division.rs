@@ -1,7 +1,7 @@
 //! What is divided among the timestamps of a window: the budget of everyone, or the population at full budget.
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::oracle::{Estimate, Variance};
+use tidegate_kernel::oracle::{Estimate, OracleKind, Variance};
 use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, View, Window};
 
 use crate::local::slots::Slots;
@@ -43,6 +43,27 @@ impl Division {
         if share == 0 { Err(error) } else { Ok(share) }
     }
 
+    /// Pays `amount`, which is positive. Returns whom that entitles to ask, and what each of them spends.
+    pub(super) fn pay(
+        &mut self,
+        timestamp: u64,
+        amount: u64,
+        settings: &Settings,
+    ) -> Result<(Cohort, Epsilon), LocalError> {
+        let beyond = || LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() };
+        match self {
+            Self::Budget(ledger) => {
+                let epsilon = Epsilon::from_units(amount).map_err(|_| beyond())?;
+                let _asked = ledger.spend(timestamp, epsilon)?;
+                Ok((Cohort::Everyone, epsilon))
+            }
+            Self::Population(slots) => {
+                let count = u32::try_from(amount).map_err(|_| beyond())?;
+                Ok((slots.hand_out(timestamp, count).ok_or_else(beyond)?, settings.epsilon))
+            }
+        }
+    }
+
     /// A question about the values, paid with `amount`, which is positive.
     pub(super) fn ask(
         &mut self,
@@ -51,37 +72,63 @@ impl Division {
         amount: u64,
         settings: &Settings,
     ) -> Result<Question, LocalError> {
-        let beyond = || LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() };
-        let (cohort, epsilon) = match self {
-            Self::Budget(ledger) => {
-                let epsilon = Epsilon::from_units(amount).map_err(|_| beyond())?;
-                let _asked = ledger.spend(timestamp, epsilon)?;
-                (Cohort::Everyone, epsilon)
-            }
-            Self::Population(slots) => {
-                let count = u32::try_from(amount).map_err(|_| beyond())?;
-                (slots.hand_out(timestamp, count).ok_or_else(beyond)?, settings.epsilon)
-            }
-        };
+        let (cohort, epsilon) = self.pay(timestamp, amount, settings)?;
         let oracle = settings.oracle_for(settings.domain, epsilon);
         Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: View::Values })
     }
 
-    /// The mean variance over the values that a question paid with `amount` would have in a population of `users`: that of
-    /// the oracle, and that of sampling a cohort, which needs `scatter`, the mean of `f (1 - f)`.
-    pub(super) fn expected_error(&self, amount: u64, users: f64, scatter: f64, settings: &Settings) -> f64 {
-        let whole = u64::from(SLOTS);
-        let (epsilon, slots) = match self {
-            Self::Budget(_) => (Epsilon::from_units(amount).ok(), whole),
-            Self::Population(_) => (Some(settings.epsilon), amount),
+    /// What the most burdened user has spent after a first and a second question: in budget division both go to everyone,
+    /// in population division to different users.
+    pub(super) fn spent_on_both(&self, first: Epsilon, second: Epsilon, settings: &Settings) -> Epsilon {
+        match self {
+            Self::Budget(_) => first.checked_add(second).unwrap_or(settings.epsilon),
+            Self::Population(_) => settings.epsilon,
+        }
+    }
+
+    /// The mean variance over the cells that a question paid with `amount` would have: that of the oracle, and that of
+    /// sampling a cohort.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn expected_error(&self, amount: u64, prospect: &Prospect, settings: &Settings) -> f64 {
+        let epsilon = match self {
+            Self::Budget(_) => Epsilon::from_units(amount).ok(),
+            Self::Population(_) => Some(settings.epsilon),
         };
         let Some(epsilon) = epsilon else { return f64::INFINITY };
-        #[allow(clippy::cast_precision_loss)]
-        let reports = users * slots as f64 / whole as f64;
-        let oracle = settings.oracle_for(settings.domain, epsilon);
-        let one = oracle.variance(settings.domain, epsilon, 1).at(1.0 / f64::from(settings.domain));
+        self.expected_error_with(settings.oracle_for(prospect.cells, epsilon), amount as f64, prospect, settings)
+    }
+
+    /// As [`Division::expected_error`], with a given oracle and, for the population, also fractions of slots.
+    pub(super) fn expected_error_with(
+        &self,
+        oracle: OracleKind,
+        amount: f64,
+        prospect: &Prospect,
+        settings: &Settings,
+    ) -> f64 {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the units of an epsilon
+        let (epsilon, share) = match self {
+            Self::Budget(_) => (Epsilon::from_units(amount as u64).ok(), 1.0),
+            Self::Population(_) => (Some(settings.epsilon), amount / f64::from(SLOTS)),
+        };
+        let Some(epsilon) = epsilon else { return f64::INFINITY };
+        let Prospect { cells, part, users, scatter } = *prospect;
+        let reports = users * share * part;
+        let one = oracle.variance(cells, epsilon, 1).at(1.0 / f64::from(cells));
         one / reports + scatter * sampling_factor(reports, users)
     }
+}
+
+/// A question whose error is to be foreseen.
+pub(super) struct Prospect {
+    /// How many cells it distinguishes.
+    pub(super) cells: u32,
+    /// The part of those who are paid for that is asked it.
+    pub(super) part: f64,
+    /// How many users there are.
+    pub(super) users: f64,
+    /// The mean of `f (1 - f)` over the cells.
+    pub(super) scatter: f64,
 }
 
 /// By what the variance `f (1 - f)` of one user is multiplied when `reports` are drawn from `users` without replacement.

@@ -14,6 +14,7 @@
 //! | [`lpu`] | population | evenly over the window |
 //! | [`lpd`] | population | as `lbd` |
 //! | [`lpa`] | population | as `lba` |
+//! | [`mtsp`] | budget or population | on the timestamps of a window that changed most; publishes trees |
 //!
 //! **Who guards the guarantee?** Each device, with its own ledger, whatever the collector asks. The mechanisms keep to it on
 //! their own side too: budget division through a [`Ledger`](tidegate_kernel::Ledger), population division
@@ -28,6 +29,7 @@ pub mod lpa;
 pub mod lpd;
 pub mod lpu;
 pub mod lsp;
+pub mod mtsp;
 mod policy;
 pub mod slots;
 mod uniform;
@@ -60,11 +62,16 @@ pub enum LocalKind {
     Lpd,
     /// Population absorption.
     Lpa,
+    /// Trees, with optimal allocation of the budget.
+    Mtsp,
+    /// Trees, with optimal allocation of the population.
+    MtspPopulation,
 }
 
 impl LocalKind {
     /// All mechanisms.
-    pub const ALL: [Self; 7] = [Self::Lbu, Self::Lsp, Self::Lbd, Self::Lba, Self::Lpu, Self::Lpd, Self::Lpa];
+    pub const ALL: [Self; 9] =
+        [Self::Lbu, Self::Lsp, Self::Lbd, Self::Lba, Self::Lpu, Self::Lpd, Self::Lpa, Self::Mtsp, Self::MtspPopulation];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -76,6 +83,8 @@ impl LocalKind {
             Self::Lpu => "lpu",
             Self::Lpd => "lpd",
             Self::Lpa => "lpa",
+            Self::Mtsp => "mtsp",
+            Self::MtspPopulation => "mtsp_population",
         }
     }
 }
@@ -88,7 +97,7 @@ impl fmt::Display for LocalKind {
 
 /// A name that is no local mechanism's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no local mechanism {given:?}; there are lbu, lsp, lbd, lba, lpu, lpd and lpa")]
+#[error("there is no local mechanism {given:?}; there are lbu, lsp, lbd, lba, lpu, lpd, lpa, mtsp and mtsp_population")]
 pub struct UnknownLocal {
     given: String,
 }
@@ -121,6 +130,9 @@ pub struct Settings {
     /// lowers the error; the papers do not do it.
     #[serde(default)]
     pub reuse: bool,
+    /// How `mtsp` and `mtsp_population` average the publications of a node that belong together; nothing to the others.
+    #[serde(default)]
+    pub smoother: mtsp::Smoother,
 }
 
 impl Settings {
@@ -197,7 +209,7 @@ pub enum LocalError {
     Account(#[from] Refusal),
 }
 
-/// A local mechanism: one of the seven of LDP-IDS.
+/// A local mechanism: one of the seven of LDP-IDS, or MTSP-LDP in one of its two forms.
 ///
 /// # Guarantee
 /// w-event epsilon-local differential privacy for each user: two streams of one user that differ only within `window`
@@ -206,6 +218,7 @@ pub enum LocalError {
 ///
 /// ```
 /// use std::num::NonZeroU64;
+/// use tidegate::local::mtsp::Smoother;
 /// use tidegate::local::{Local, LocalKind, Settings, Step};
 ///
 /// let settings = Settings {
@@ -215,6 +228,7 @@ pub enum LocalError {
 ///     population: NonZeroU64::new(10_000).ok_or("there are users")?,
 ///     oracle: None,
 ///     reuse: false,
+///     smoother: Smoother::Mean,
 /// };
 /// let mut mechanism = Local::new(LocalKind::Lpa, settings)?;
 /// let Step::Ask(questions) = mechanism.open(0)? else { panic!("it begins with a question") };
@@ -247,6 +261,8 @@ enum Machine {
     Lpu(lpu::Lpu),
     Lpd(lpd::Lpd),
     Lpa(lpa::Lpa),
+    Mtsp(mtsp::Mtsp),
+    MtspPopulation(mtsp::Mtsp),
 }
 
 /// Calls the same method on whichever mechanism it is.
@@ -260,6 +276,7 @@ macro_rules! on_machine {
             Machine::Lpu($mechanism) => $call,
             Machine::Lpd($mechanism) => $call,
             Machine::Lpa($mechanism) => $call,
+            Machine::Mtsp($mechanism) | Machine::MtspPopulation($mechanism) => $call,
         }
     };
 }
@@ -281,6 +298,8 @@ impl Local {
             LocalKind::Lpu => Machine::Lpu(lpu::Lpu::new(&settings)?),
             LocalKind::Lpd => Machine::Lpd(lpd::Lpd::new(&settings)?),
             LocalKind::Lpa => Machine::Lpa(lpa::Lpa::new(&settings)?),
+            LocalKind::Mtsp => Machine::Mtsp(mtsp::Mtsp::of_budget(&settings)?),
+            LocalKind::MtspPopulation => Machine::MtspPopulation(mtsp::Mtsp::of_population(&settings)?),
         };
         Ok(Self { version: VERSION, settings, last_opened: None, waiting: Vec::new(), machine })
     }
@@ -300,6 +319,8 @@ impl Local {
             Machine::Lpu(_) => LocalKind::Lpu,
             Machine::Lpd(_) => LocalKind::Lpd,
             Machine::Lpa(_) => LocalKind::Lpa,
+            Machine::Mtsp(_) => LocalKind::Mtsp,
+            Machine::MtspPopulation(_) => LocalKind::MtspPopulation,
         }
     }
 
@@ -370,6 +391,11 @@ impl TryFrom<Saved> for Local {
             return Err(format!(
                 "mechanism state version {version} is not known; this program reads version {VERSION}"
             ));
+        }
+        if let Machine::Mtsp(mechanism) | Machine::MtspPopulation(mechanism) = &machine
+            && !((2..=MAX_DOMAIN).contains(&settings.domain) && mechanism.fits(&settings))
+        {
+            return Err("the mechanism's state does not fit its settings".to_owned());
         }
         Ok(Self { version, settings, last_opened, waiting, machine })
     }

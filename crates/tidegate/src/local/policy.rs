@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Proposes what to spend. Whether it may be spent is the account's business.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Policy {
-    Distribution(Distribution),
+    Distribution(Pool),
     Absorption(Absorption),
 }
 
@@ -23,7 +23,7 @@ pub(super) enum Proposal {
 impl Policy {
     /// Spends half of what the window has left of `pool`.
     pub(super) const fn distribution(pool: u64, window: u64) -> Self {
-        Self::Distribution(Distribution { pool, window, spends: VecDeque::new() })
+        Self::Distribution(Pool::new(pool, window))
     }
 
     /// Spends the shares saved since the last publication, and skips as many timestamps afterwards.
@@ -33,14 +33,14 @@ impl Policy {
 
     pub(super) fn propose(&mut self, timestamp: u64) -> Proposal {
         match self {
-            Self::Distribution(distribution) => distribution.propose(timestamp),
+            Self::Distribution(pool) => Proposal::Spend(pool.remaining(timestamp) / 2),
             Self::Absorption(absorption) => absorption.propose(timestamp),
         }
     }
 
     pub(super) fn note_spend(&mut self, timestamp: u64, amount: u64) {
         match self {
-            Self::Distribution(distribution) => distribution.spends.push_back((timestamp, amount)),
+            Self::Distribution(pool) => pool.note_spend(timestamp, amount),
             Self::Absorption(absorption) => {
                 absorption.last = Some(Last { timestamp, shares: amount / absorption.share });
             }
@@ -48,23 +48,38 @@ impl Policy {
     }
 }
 
+/// What may be spent on publishing in any window, and what has been.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Distribution {
+pub(super) struct Pool {
     pool: u64,
     window: u64,
     /// The spends of the current window.
     spends: VecDeque<(u64, u64)>,
 }
 
-impl Distribution {
-    fn propose(&mut self, timestamp: u64) -> Proposal {
+impl Pool {
+    pub(super) const fn new(pool: u64, window: u64) -> Self {
+        Self { pool, window, spends: VecDeque::new() }
+    }
+
+    /// All that a window has.
+    pub(super) const fn total(&self) -> u64 {
+        self.pool
+    }
+
+    /// What the window that ends at a timestamp, which is not before an earlier one, has left.
+    pub(super) fn remaining(&mut self, timestamp: u64) -> u64 {
         while let Some(&(earliest, _)) = self.spends.front()
             && timestamp - earliest >= self.window
         {
             self.spends.pop_front();
         }
         let spent: u64 = self.spends.iter().map(|(_, amount)| amount).sum();
-        Proposal::Spend(self.pool.saturating_sub(spent) / 2)
+        self.pool.saturating_sub(spent)
+    }
+
+    pub(super) fn note_spend(&mut self, timestamp: u64, amount: u64) {
+        self.spends.push_back((timestamp, amount));
     }
 }
 

@@ -4,9 +4,12 @@ use std::num::NonZeroU64;
 
 use tidegate::kernel::oracle::{Estimate, OracleKind};
 use tidegate::kernel::simulation::estimate_of;
-use tidegate::kernel::{Cohort, Epsilon, Question, SLOTS, SeededRandom};
+use tidegate::kernel::{Epsilon, Question, SLOTS, SeededRandom};
+use tidegate::local::mtsp::Smoother;
 use tidegate::local::{Local, LocalError, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release};
+
+use crate::support::Asked;
 
 const ADAPTIVE: [LocalKind; 4] = [LocalKind::Lbd, LocalKind::Lba, LocalKind::Lpd, LocalKind::Lpa];
 
@@ -18,6 +21,7 @@ fn settings(window: u64, domain: u32) -> Settings {
         population: NonZeroU64::new(1_000_000).unwrap(),
         oracle: None,
         reuse: false,
+        smoother: Smoother::Mean,
     }
 }
 
@@ -33,57 +37,10 @@ fn load(bytes: &[u8]) -> Local {
 fn estimate(question: &Question, share_of_ones: f64, random: &mut SeededRandom) -> Option<Estimate> {
     let users = 1e6 * question.cohort.share();
     let ones = (users * share_of_ones).round() as u64;
-    let mut counts = vec![0; question.domain as usize];
-    counts[1] = ones;
-    counts[0] = users.round() as u64 - ones;
+    let mut counts = vec![0; question.cells() as usize];
+    counts[question.cell_of(1) as usize] += ones;
+    counts[question.cell_of(0) as usize] += users.round() as u64 - ones;
     estimate_of(&question.oracle().unwrap(), &counts, random).ok()
-}
-
-/// What one user is asked, or one slot, over time.
-#[derive(Clone, Default)]
-struct Asked {
-    budget: Vec<(u64, Epsilon)>,
-    slots: Vec<(u64, Cohort)>,
-}
-
-impl Asked {
-    fn note(&mut self, question: &Question, settings: &Settings) {
-        match question.cohort {
-            Cohort::Everyone => self.budget.push((question.timestamp, question.epsilon)),
-            cohort @ Cohort::Slots { .. } => {
-                assert_eq!(question.epsilon, settings.epsilon);
-                self.slots.push((question.timestamp, cohort));
-            }
-        }
-    }
-
-    /// The largest sum over any window, in units; and that no slot is asked twice within one.
-    fn check(&self, settings: &Settings) -> u64 {
-        let window = settings.window.get();
-        let in_window = |start: u64, timestamp: u64| (start..start + window).contains(&timestamp);
-        let mut largest = 0;
-        for (start, _) in &self.budget {
-            let window = self.budget.iter().filter(|(timestamp, _)| in_window(*start, *timestamp));
-            largest = largest.max(window.map(|(_, epsilon)| epsilon.units()).sum());
-        }
-        assert!(largest <= settings.epsilon.units(), "{largest}");
-        for (index, (start, cohort)) in self.slots.iter().enumerate() {
-            for (timestamp, other) in &self.slots[index + 1..] {
-                if in_window(*start, *timestamp) {
-                    assert!(disjoint(*cohort, *other), "{cohort:?} at {start}, {other:?} at {timestamp}");
-                }
-            }
-        }
-        largest
-    }
-}
-
-fn disjoint(a: Cohort, b: Cohort) -> bool {
-    let (Cohort::Slots { first: a_first, count: a }, Cohort::Slots { first: b_first, count: b }) = (a, b) else {
-        return false;
-    };
-    // Going up around the ring from one, the other begins after its end; and the same the other way round.
-    u32::from(b_first.wrapping_sub(a_first)) >= a && u32::from(a_first.wrapping_sub(b_first)) >= b
 }
 
 /// Runs one timestamp; answers with a share of ones. Returns the release and whether a second question was put.
@@ -94,7 +51,6 @@ fn run(
     asked: &mut Asked,
     random: &mut SeededRandom,
 ) -> (Release, bool) {
-    let settings = *mechanism.settings();
     let mut step = mechanism.open(timestamp).unwrap();
     let mut rounds = 0;
     loop {
@@ -102,7 +58,7 @@ fn run(
             Step::Done(release) => return (release, rounds > 1),
             Step::Ask(questions) => {
                 rounds += 1;
-                questions.iter().for_each(|question| asked.note(question, &settings));
+                questions.iter().for_each(|question| asked.note(question));
                 let answers: Vec<_> =
                     questions.iter().map(|question| estimate(question, share_of_ones, random)).collect();
                 step = mechanism.answer(&answers).unwrap();

@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
 mod local;
+mod mtsp;
 mod post_processing;
 mod query;
 mod support;

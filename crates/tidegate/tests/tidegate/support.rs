@@ -1,7 +1,8 @@
 //! What several subjects need.
 
 use proptest::test_runner::{Config, RngSeed};
-use tidegate::kernel::{Randomness, SeededRandom};
+use tidegate::kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom};
+use tidegate::local::Settings;
 
 /// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
 pub fn repeatable(cases: u32) -> Config {
@@ -16,4 +17,42 @@ pub fn unit(random: &mut SeededRandom) -> f64 {
 /// A number of mean zero and of the given variance, uniformly distributed.
 pub fn error(random: &mut SeededRandom, variance: f64) -> f64 {
     (unit(random) - 0.5) * (12.0 * variance).sqrt()
+}
+
+/// What was asked of which slots, over time.
+#[derive(Clone, Default)]
+pub struct Asked {
+    questions: Vec<(u64, Cohort, u64)>,
+}
+
+impl Asked {
+    pub fn note(&mut self, question: &Question) {
+        self.questions.push((question.timestamp, question.cohort, question.epsilon.units()));
+    }
+
+    /// The most that the users of any slot were asked to spend in any window, in units; that it is within the budget. At the
+    /// whole budget, this says that no slot is asked twice within a window.
+    pub fn check(&self, settings: &Settings) -> u64 {
+        // Users of two slots are asked differently only if a cohort begins between them.
+        let mut slots: Vec<u16> = vec![0];
+        for (_, cohort, _) in &self.questions {
+            if let Cohort::Slots { first, count } = *cohort {
+                assert!(count <= SLOTS);
+                slots.extend([first, first.wrapping_add(count as u16)]);
+            }
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        let mut largest = 0;
+        for slot in slots {
+            let of_slot: Vec<_> = self.questions.iter().filter(|(_, cohort, _)| cohort.contains(slot)).collect();
+            for (start, _, _) in &of_slot {
+                let window = *start..*start + settings.window.get();
+                let spent = of_slot.iter().filter(|(timestamp, _, _)| window.contains(timestamp)).map(|(_, _, e)| e);
+                largest = largest.max(spent.sum());
+            }
+        }
+        assert!(largest <= settings.epsilon.units(), "{largest} units in one window: {:?}", self.questions);
+        largest
+    }
 }

@@ -1,0 +1,527 @@
+//! `mtsp` and `mtsp_population`: trees over an ordered domain, published where a whole window says that it is worth it.
+//!
+//! At each timestamp a first round of questions, one for each level of a binary tree, put to as many disjoint parts of
+//! those asked, estimates the dissimilarity to the last release. From the dissimilarities of the last `w` timestamps
+//! follows how many of them should have been published, and whether this one is among them (`allocation`). If so, a second
+//! round publishes a tree in which cold parts stay whole (`pruning`), and each node is averaged with its earlier
+//! publications as long as it does not seem to have moved (`grouping`).
+//!
+//! `mtsp` divides the budget: everyone answers, each user one level. `mtsp_population` divides the population, at the whole
+//! budget.
+//!
+//! **A level without reports** is left out of the dissimilarity. In a publication, nodes of which no report tells keep the
+//! numbers that they had, and their groups are left alone.
+
+mod allocation;
+mod dissimilarity;
+mod grouping;
+mod pruning;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::{Estimate, OracleKind};
+use tidegate_kernel::{Cohort, Epsilon, Question, View};
+
+use crate::local::adaptive::done;
+use crate::local::division::{Answer, Division, Prospect};
+use crate::local::policy::Pool;
+use crate::local::{LocalError, Settings, Step};
+use crate::release::Freshness;
+use crate::tree::{Shape, Tree};
+use allocation::Allocation;
+use dissimilarity::dissimilarity;
+use grouping::{Groups, Mean};
+pub use grouping::{MEDIAN_OF, Smoother};
+use pruning::{Node, Pruned};
+
+/// MTSP-LDP.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Mtsp {
+    division: Division,
+    /// What the first round of a timestamp spends.
+    share: u64,
+    /// What the second rounds of a window may spend.
+    pool: Pool,
+    allocation: Allocation,
+    /// About how many users there are.
+    users: f64,
+    /// The last publication, without the drift since.
+    last: Tree,
+    groups: Groups,
+    phase: Phase,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Phase {
+    Idle,
+    Comparing(Asked),
+    Publishing {
+        asked: Asked,
+        /// How many reports the first round brought.
+        reports: u64,
+        pruned: Pruned,
+        drift: f64,
+        /// What the first round says of each node, where it is to be used again; otherwise empty.
+        first_look: Vec<Mean>,
+    },
+}
+
+/// A round of questions, one for each level.
+#[derive(Debug, Serialize, Deserialize)]
+struct Asked {
+    timestamp: u64,
+    cohorts: Vec<Cohort>,
+    /// What the most burdened user spends on this timestamp so far.
+    spent: Epsilon,
+}
+
+impl Asked {
+    fn read<'a>(&self, answers: &'a [Option<Estimate>]) -> Vec<Option<Answer<'a>>> {
+        let read = |(answer, cohort): (&'a Option<Estimate>, &Cohort)| {
+            answer.as_ref().map(|estimate| Answer::new(estimate, cohort.share()))
+        };
+        answers.iter().zip(&self.cohorts).map(read).collect()
+    }
+}
+
+impl Mtsp {
+    /// Budget division.
+    pub(super) fn of_budget(settings: &Settings) -> Result<Self, LocalError> {
+        Self::new(Division::of_budget(settings), settings)
+    }
+
+    /// Population division. The share of a timestamp must have a slot for each level.
+    pub(super) fn of_population(settings: &Settings) -> Result<Self, LocalError> {
+        let levels = u64::from(Shape::new(settings.domain).height());
+        Self::new(Division::of_population(settings, 2 * levels)?, settings)
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn new(division: Division, settings: &Settings) -> Result<Self, LocalError> {
+        let shape = Shape::new(settings.domain);
+        let nodes = shape.offset(shape.height() + 1);
+        Ok(Self {
+            share: division.share(settings, 2)?,
+            pool: Pool::new(division.total() / 2, settings.window.get()),
+            division,
+            allocation: Allocation::new(settings.window.get()),
+            users: settings.population.get() as f64,
+            last: uniform(shape),
+            groups: Groups::new(nodes, settings.smoother),
+            phase: Phase::Idle,
+        })
+    }
+
+    /// Whether a state that was loaded is one of these settings.
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        let shape = Shape::new(settings.domain);
+        let nodes = shape.offset(shape.height() + 1);
+        let phase_fits = match &self.phase {
+            Phase::Idle => true,
+            Phase::Comparing(asked) => asked.cohorts.len() == shape.height() as usize,
+            Phase::Publishing { asked, pruned, first_look, .. } => {
+                pruned.fits(shape)
+                    && asked.cohorts.len() == pruned.levels(shape).len()
+                    && [0, nodes].contains(&first_look.len())
+            }
+        };
+        let (frequencies, variances) = self.last.nodes();
+        *self.last.shape() == shape
+            && frequencies.len() == nodes
+            && variances.len() == nodes
+            && self.groups.fits(nodes, settings.smoother)
+            && phase_fits
+    }
+
+    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+        let shape = *self.last.shape();
+        let views = (1..=shape.height()).map(|level| pruning::view(shape, pruning::nodes_of(shape, level))).collect();
+        let (questions, cohorts, spent) = self.ask(timestamp, Round::First, self.share, views, settings)?;
+        self.phase = Phase::Comparing(Asked { timestamp, cohorts, spent });
+        Ok(Step::Ask(questions))
+    }
+
+    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => Err(LocalError::Unasked),
+            Phase::Comparing(asked) => self.compare(&asked, &asked.read(answers), settings),
+            Phase::Publishing { asked, reports, pruned, drift, first_look } => {
+                let answers = asked.read(answers);
+                let reports = reports + count(&answers);
+                let (tree, freshness) = if answers.iter().all(Option::is_none) {
+                    (drifted(&self.last, drift, |_| true), Freshness::Approximated)
+                } else {
+                    (self.publish(&answers, &pruned, &first_look, drift), Freshness::Fresh)
+                };
+                Ok(done(asked.timestamp, tree, freshness, asked.spent, reports))
+            }
+        }
+    }
+
+    /// Decides what to do, given how much seems to have changed.
+    fn compare(
+        &mut self,
+        asked: &Asked,
+        answers: &[Option<Answer<'_>>],
+        settings: &Settings,
+    ) -> Result<Step, LocalError> {
+        let timestamp = asked.timestamp;
+        let reports = count(answers);
+        let unchanged = |mechanism: &Self, drift: f64, freshness: Freshness| {
+            Ok(done(timestamp, drifted(&mechanism.last, drift, |_| true), freshness, asked.spent, reports))
+        };
+        let Some(dissimilarity) = dissimilarity(answers, &self.last) else {
+            return unchanged(self, 0.0, Freshness::Approximated);
+        };
+        let drift = dissimilarity.max(0.0);
+        self.note_users(asked, answers);
+        self.allocation.note(timestamp, dissimilarity);
+        let prospects = self.prospects(answers);
+        let oracles = self.allocation_oracles(&prospects, settings);
+        let choice = self.allocation.best(|publications| self.cost(publications, &prospects, &oracles, settings));
+        if !choice.newest {
+            return unchanged(self, drift, Freshness::Approximated);
+        }
+        let amount = self.amount(timestamp, choice.publications);
+        if amount == 0 {
+            return unchanged(self, drift, Freshness::Nullified);
+        }
+        let errors = self.expected_errors(amount, &prospects, settings);
+        if mean_over_nodes(&errors, &prospects) >= dissimilarity {
+            return unchanged(self, drift, Freshness::Approximated);
+        }
+        let pruned = self.prune(answers, &errors, drift);
+        let shape = *self.last.shape();
+        let views = pruned.levels(shape).into_iter().map(|level| pruning::view(shape, level)).collect();
+        let (questions, cohorts, second) = self.ask(timestamp, Round::Second, amount, views, settings)?;
+        self.pool.note_spend(timestamp, amount);
+        let spent = self.division.spent_on_both(asked.spent, second, settings);
+        let first_look = if settings.reuse { self.read_nodes(answers) } else { Vec::new() };
+        let asked = Asked { timestamp, cohorts, spent };
+        self.phase = Phase::Publishing { asked, reports, pruned, drift, first_look };
+        Ok(Step::Ask(questions))
+    }
+
+    /// What one of so many publications may spend: its part of the pool, or what the window has left of it.
+    fn amount(&mut self, timestamp: u64, publications: u64) -> u64 {
+        self.pool.remaining(timestamp).min(self.pool.total() / publications.max(1))
+    }
+
+    /// Pays for a round of questions, one for each view, to as many disjoint parts of those paid for.
+    fn ask(
+        &mut self,
+        timestamp: u64,
+        round: Round,
+        amount: u64,
+        views: Vec<View>,
+        settings: &Settings,
+    ) -> Result<(Vec<Question>, Vec<Cohort>, Epsilon), LocalError> {
+        let (paid, epsilon) = self.division.pay(timestamp, amount, settings)?;
+        #[allow(clippy::cast_possible_truncation)] // a tree over at most 2^24 values has at most 24 levels
+        let (parts, first_phase) = match round {
+            Round::First => (views.len() as u32, 0),
+            Round::Second => (views.len() as u32, self.last.shape().height() as u16),
+        };
+        let cohorts = paid.split(parts, round.first_slot(timestamp));
+        let question = |((phase, cohort), view): ((u16, &Cohort), View)| {
+            let mut question = Question {
+                timestamp,
+                phase,
+                cohort: *cohort,
+                epsilon,
+                oracle: OracleKind::Grr,
+                domain: settings.domain,
+                view,
+            };
+            question.oracle = settings.oracle_for(question.cells(), epsilon);
+            question
+        };
+        let questions = (first_phase..).zip(&cohorts).zip(views).map(question).collect();
+        Ok((questions, cohorts, epsilon))
+    }
+
+    /// Corrects the number of users by the reports of a first round.
+    #[allow(clippy::cast_precision_loss)]
+    fn note_users(&mut self, asked: &Asked, answers: &[Option<Answer<'_>>]) {
+        let answered = answers.iter().zip(&asked.cohorts).filter(|(answer, _)| answer.is_some());
+        let share: f64 = answered.map(|(_, cohort)| cohort.share()).sum();
+        if share > 0.0 {
+            self.users = count(answers) as f64 / share;
+        }
+    }
+
+    /// What a question about each level would be like.
+    fn prospects(&self, answers: &[Option<Answer<'_>>]) -> Vec<Prospect> {
+        let shape = self.last.shape();
+        let prospect = |(level, answer): (u32, &Option<Answer<'_>>)| {
+            let cells = shape.nodes(level);
+            // Where nothing is known, the largest that is possible.
+            let mean = 1.0 / f64::from(cells);
+            let scatter = answer.as_ref().map_or(mean * (1.0 - mean), Answer::scatter);
+            Prospect { cells, part: 1.0 / f64::from(shape.height()), users: self.users, scatter }
+        };
+        (1..).zip(answers).map(prospect).collect()
+    }
+
+    /// The mean variance of each level's nodes in a publication paid with `amount`, if nothing is pruned.
+    fn expected_errors(&self, amount: u64, prospects: &[Prospect], settings: &Settings) -> Vec<f64> {
+        let too_few_slots =
+            matches!(self.division, Division::Population(_)) && amount < u64::from(self.last.shape().height());
+        let error = |prospect: &Prospect| match too_few_slots {
+            true => f64::INFINITY,
+            false => self.division.expected_error(amount, prospect, settings),
+        };
+        prospects.iter().map(error).collect()
+    }
+
+    /// By which oracle's variance budget is allocated to each level.
+    ///
+    /// The cost of publications must be convex in their number. That is so for each oracle whose variance is convex in
+    /// epsilon, but not for the best of several, nor for those that choose an integer by epsilon: for these, optimised
+    /// unary encoding stands in, whose variance they have but for that rounding.
+    fn allocation_oracles(&self, prospects: &[Prospect], settings: &Settings) -> Vec<OracleKind> {
+        let whole = match self.division {
+            Division::Budget(_) => Epsilon::from_units(self.pool.total()).unwrap_or(settings.epsilon),
+            // Everyone who is asked spends the same, so the variance is that of one oracle over their number.
+            Division::Population(_) => {
+                return prospects
+                    .iter()
+                    .map(|prospect| settings.oracle_for(prospect.cells, settings.epsilon))
+                    .collect();
+            }
+        };
+        let oracle = |prospect: &Prospect| match settings.oracle {
+            Some(OracleKind::Olh | OracleKind::Subset) => OracleKind::Oue,
+            Some(oracle) => oracle,
+            None => {
+                let error =
+                    |kind: OracleKind| kind.variance(prospect.cells, whole, 1).at(1.0 / f64::from(prospect.cells));
+                if error(OracleKind::Grr) <= error(OracleKind::Oue) { OracleKind::Grr } else { OracleKind::Oue }
+            }
+        };
+        prospects.iter().map(oracle).collect()
+    }
+
+    /// The sum of the errors of so many publications that share the pool evenly.
+    #[allow(clippy::cast_precision_loss)]
+    fn cost(&self, publications: u64, prospects: &[Prospect], oracles: &[OracleKind], settings: &Settings) -> f64 {
+        let amount = self.pool.total() as f64 / publications as f64;
+        let error = |(prospect, oracle): (&Prospect, &OracleKind)| {
+            self.division.expected_error_with(*oracle, amount, prospect, settings)
+        };
+        let errors: Vec<f64> = prospects.iter().zip(oracles).map(error).collect();
+        publications as f64 * mean_over_nodes(&errors, prospects)
+    }
+
+    /// Which nodes are too cold to be divided further: those whose frequency, as far as the first round and the last release
+    /// can tell together, is below the standard error that their children would have.
+    fn prune(&self, answers: &[Option<Answer<'_>>], errors: &[f64], drift: f64) -> Pruned {
+        let shape = *self.last.shape();
+        Pruned::new(shape, |node| {
+            let level = node.level as usize;
+            // `errors` and `answers` begin at level 1.
+            let Some(error_below) = errors.get(level) else { return false };
+            let (frequency, variance) = self.last.node(node.level, node.number);
+            let mut known = Mean::default();
+            known.add(frequency, variance + drift, 1.0 / (variance + drift));
+            let answer = level.checked_sub(1).and_then(|index| answers.get(index)?.as_ref());
+            if let Some(answer) = answer
+                && let Some(&frequency) = answer.frequencies.get(node.number as usize)
+            {
+                let variance = answer.variance_at(frequency);
+                known.add(frequency, variance, 1.0 / variance);
+            }
+            known.read().is_some_and(|(frequency, _)| frequency < error_below.sqrt())
+        })
+    }
+
+    /// What the answers of a first round say of each node.
+    fn read_nodes(&self, answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
+        let shape = *self.last.shape();
+        let levels: Vec<Vec<Node>> =
+            (1..=shape.height()).map(|level| pruning::nodes_of(shape, level).collect()).collect();
+        measure(shape, &levels, answers)
+    }
+
+    /// Takes in a publication, and returns the tree to release.
+    fn publish(&mut self, answers: &[Option<Answer<'_>>], pruned: &Pruned, first_look: &[Mean], drift: f64) -> Tree {
+        let shape = *self.last.shape();
+        let levels = pruned.levels(shape);
+        let mut measured = measure(shape, &levels, answers);
+        for (level, nodes) in (1..).zip(&levels) {
+            for node in nodes.iter().filter(|node| node.level == level) {
+                if let Some(first) = first_look.get(node.position) {
+                    measured[node.position].merge(first);
+                }
+            }
+        }
+        infer_below(shape, levels.last().map_or(&[], Vec::as_slice), &mut measured);
+        let (frequencies, variances) = self.last.nodes();
+        let published = Tree::from_positions(shape, |position| {
+            let before = (frequencies[position], variances[position]);
+            self.groups.publish(position, &measured[position]).unwrap_or(before)
+        });
+        self.last = published;
+        drifted(&self.last, drift, |position| measured[position].read().is_none())
+    }
+}
+
+/// Which of a timestamp's two rounds.
+#[derive(Clone, Copy)]
+enum Round {
+    First,
+    Second,
+}
+
+impl Round {
+    /// Where the division of everyone into levels begins. It moves on by about the golden section of the ring with each round, so
+    /// that over time each user answers about every level equally often.
+    fn first_slot(self, timestamp: u64) -> u16 {
+        let round = match self {
+            Self::First => timestamp.wrapping_mul(2),
+            Self::Second => timestamp.wrapping_mul(2).wrapping_add(1),
+        };
+        #[allow(clippy::cast_possible_truncation)] // slots are counted modulo 2^16
+        let slot = round.wrapping_mul(40_503) as u16;
+        slot
+    }
+}
+
+/// The tree before anything is known: uniform, with the largest error everywhere but at the root.
+fn uniform(shape: Shape) -> Tree {
+    let nodes: Vec<Node> = (0..=shape.height()).flat_map(|level| pruning::nodes_of(shape, level)).collect();
+    Tree::from_positions(shape, |position| {
+        let Node { level, number, .. } = nodes[position];
+        let frequency = f64::from(shape.leaves(level, number)) / f64::from(shape.domain());
+        (frequency, if level == 0 { 0.0 } else { 1.0 })
+    })
+}
+
+/// A tree whose error has grown, at the nodes that kept their numbers, by how much has changed since.
+fn drifted(tree: &Tree, drift: f64, kept: impl Fn(usize) -> bool) -> Tree {
+    let (frequencies, variances) = tree.nodes();
+    Tree::from_positions(*tree.shape(), |position| {
+        let drift = if position > 0 && kept(position) { drift } else { 0.0 };
+        (frequencies[position], variances[position] + drift)
+    })
+}
+
+/// What answers about divisions of the domain into nodes say of each node of a tree. A node that is in several of them is
+/// estimated by all of them together.
+fn measure(shape: Shape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
+    let mut measured = vec![Mean::default(); shape.offset(shape.height() + 1)];
+    for (nodes, answer) in levels.iter().zip(answers) {
+        let Some(answer) = answer else { continue };
+        #[allow(clippy::cast_precision_loss)]
+        let weight = 1.0 / answer.variance_at(1.0 / nodes.len() as f64);
+        for (node, &frequency) in nodes.iter().zip(answer.frequencies) {
+            measured[node.position].add(frequency, answer.variance_at(frequency), weight);
+        }
+    }
+    measured
+}
+
+/// Gives the descendants of nodes their shares, in proportion to how many values they hold.
+fn infer_below(shape: Shape, nodes: &[Node], measured: &mut [Mean]) {
+    for &node in nodes {
+        let whole = measured[node.position];
+        let values = f64::from(shape.leaves(node.level, node.number));
+        for level in node.level + 1..=shape.height() {
+            for child in pruning::below(shape, node, level) {
+                let share = f64::from(shape.leaves(child.level, child.number)) / values;
+                measured[child.position] = whole.part(share);
+            }
+        }
+    }
+}
+
+/// The mean over all nodes but the root of what is the same at all nodes of a level.
+fn mean_over_nodes(errors: &[f64], prospects: &[Prospect]) -> f64 {
+    let sum: f64 = errors.iter().zip(prospects).map(|(error, prospect)| error * f64::from(prospect.cells)).sum();
+    sum / prospects.iter().map(|prospect| f64::from(prospect.cells)).sum::<f64>()
+}
+
+fn count(answers: &[Option<Answer<'_>>]) -> u64 {
+    answers.iter().flatten().map(|answer| answer.reports).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::num::NonZeroU64;
+
+    #[allow(clippy::unwrap_used)]
+    fn settings(domain: u32, epsilon: &str, window: u64, oracle: Option<OracleKind>) -> Settings {
+        Settings {
+            epsilon: epsilon.parse().unwrap(),
+            window: NonZeroU64::new(window).unwrap(),
+            domain,
+            population: NonZeroU64::new(1_000).unwrap(),
+            oracle,
+            reuse: false,
+            smoother: Smoother::Mean,
+        }
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn the_cost_of_publications_is_convex_in_their_number() {
+        // On which the early end of the search for their best number rests, for either form and any oracle.
+        let oracles: Vec<_> = OracleKind::ALL.into_iter().map(Some).chain([None]).collect();
+        for (domain, epsilon) in [2, 3, 5, 7, 16, 200].into_iter().flat_map(|d| ["0.1", "1", "8"].map(|e| (d, e))) {
+            for &oracle in &oracles {
+                let settings = settings(domain, epsilon, 60, oracle);
+                for mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
+                    let silent: Vec<Option<Answer<'_>>> = (0..Shape::new(domain).height()).map(|_| None).collect();
+                    let prospects = mechanism.prospects(&silent);
+                    let oracles = mechanism.allocation_oracles(&prospects, &settings);
+                    let cost = |k| if k == 0 { 0.0 } else { mechanism.cost(k, &prospects, &oracles, &settings) };
+                    for k in 1..60 {
+                        let (before, here, after) = (cost(k - 1), cost(k), cost(k + 1));
+                        // But for the rounding of epsilon to whole units.
+                        assert!(
+                            before + after - 2.0 * here >= -1e-5 * here,
+                            "{oracle:?} d={domain} epsilon={epsilon} k={k}: {before} {here} {after}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn the_account_grants_every_sequence_of_allocations_and_no_window_exceeds_it() {
+        for window in 1..=4_u64 {
+            let settings = settings(2, "1", window, None);
+            let (length, choices) = (7, window + 1);
+            for sequence in 0..choices.pow(length) {
+                for mut mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
+                    let mut spends = Vec::new();
+                    for timestamp in 0..u64::from(length) {
+                        // Any number of publications, or none at this timestamp.
+                        let publications = sequence / choices.pow(u32::try_from(timestamp).unwrap()) % choices;
+                        let mut spent = mechanism.share;
+                        mechanism.division.pay(timestamp, mechanism.share, &settings).unwrap();
+                        let amount = if publications == 0 { 0 } else { mechanism.amount(timestamp, publications) };
+                        if amount > 0 {
+                            mechanism.division.pay(timestamp, amount, &settings).unwrap();
+                            mechanism.pool.note_spend(timestamp, amount);
+                            spent += amount;
+                        }
+                        spends.push(spent);
+                    }
+                    let length = usize::try_from(window).unwrap();
+                    let largest = spends.windows(length).map(|window| window.iter().sum::<u64>()).max();
+                    assert!(largest <= Some(mechanism.division.total()), "{sequence} {spends:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_uniform_tree_counts_values_and_not_padding() {
+        let tree = uniform(Shape::new(3));
+        assert_eq!(tree.nodes().0, [1.0, 2.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
+        assert_eq!(tree.node(0, 0), (1.0, 0.0));
+    }
+}
