@@ -41,8 +41,9 @@ mod tests {
             for (first, second) in (0..5).flat_map(|first| (0..first).map(move |second| (first, second))) {
                 for &a in &all_reports {
                     for &b in &all_reports {
-                        let likelihood = oracle.likelihood(values[first], &[a]).unwrap()
-                            * oracle.likelihood(values[second], &[b]).unwrap();
+                        let logarithm = oracle.log_likelihood(values[first], &[a]).unwrap()
+                            + oracle.log_likelihood(values[second], &[b]).unwrap();
+                        let likelihood = logarithm.exp();
                         let mut aggregate = oracle.aggregate();
                         aggregate.add(&[a]).unwrap();
                         aggregate.add(&[b]).unwrap();
