@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::local::mtsp::Smoother;
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
 use tidegate::release::Release;
 use tidegate_device::{Device, Policy, slot_of};
@@ -221,15 +220,9 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
 /// What a local mechanism needs to know of a stream and the settings of an experiment.
 pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSettings {
     let users = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max();
-    LocalSettings {
-        epsilon: settings.epsilon,
-        window: settings.window,
-        domain: u32::try_from(stream.domain()).unwrap_or(u32::MAX),
-        population: users.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN),
-        oracle: settings.oracle,
-        reuse: false,
-        smoother: Smoother::Mean,
-    }
+    let domain = u32::try_from(stream.domain()).unwrap_or(u32::MAX);
+    let users = users.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
+    LocalSettings { oracle: settings.oracle, ..LocalSettings::new(settings.epsilon, settings.window, domain, users) }
 }
 
 /// A local mechanism, answered by a [`Crowd`].

@@ -17,14 +17,9 @@ fn mechanisms(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("release_at_d_1000");
     for kind in LocalKind::ALL {
         group.bench_function(kind.name(), |bencher| {
-            let settings = Settings {
-                epsilon: "1".parse().unwrap(),
-                window: NonZeroU64::new(20).unwrap(),
-                domain: DOMAIN,
-                population: NonZeroU64::new(1_000_000).unwrap(),
-                oracle: Some(OracleKind::Oue),
-                reuse: false,
-            };
+            let (window, users) = (NonZeroU64::new(20).unwrap(), NonZeroU64::new(1_000_000).unwrap());
+            let settings = Settings::new("1".parse().unwrap(), window, DOMAIN, users);
+            let settings = Settings { oracle: Some(OracleKind::Oue), ..settings };
             let mut mechanism = Local::new(kind, settings).unwrap();
             let mut random = SeededRandom::new(1);
             let mut timestamp = 0;

@@ -136,6 +136,11 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The given, and otherwise what the papers do: the best oracle, nothing reused, the mean as smoother.
+    pub fn new(epsilon: Epsilon, window: NonZeroU64, domain: u32, population: NonZeroU64) -> Self {
+        Self { epsilon, window, domain, population, oracle: None, reuse: false, smoother: mtsp::Smoother::default() }
+    }
+
     fn oracle_for(&self, cells: u32, epsilon: Epsilon) -> OracleKind {
         self.oracle.unwrap_or_else(|| OracleKind::best(cells, epsilon))
     }
@@ -150,7 +155,7 @@ pub enum Step {
     Done(Release),
 }
 
-/// Why a mechanism could not go on. Its state is as before.
+/// Why a mechanism could not go on. Its state is as before, but for [`LocalError::Account`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
@@ -218,18 +223,11 @@ pub enum LocalError {
 ///
 /// ```
 /// use std::num::NonZeroU64;
-/// use tidegate::local::mtsp::Smoother;
 /// use tidegate::local::{Local, LocalKind, Settings, Step};
 ///
-/// let settings = Settings {
-///     epsilon: "1".parse()?,
-///     window: NonZeroU64::new(20).ok_or("a window has a length")?,
-///     domain: 5,
-///     population: NonZeroU64::new(10_000).ok_or("there are users")?,
-///     oracle: None,
-///     reuse: false,
-///     smoother: Smoother::Mean,
-/// };
+/// let window = NonZeroU64::new(20).ok_or("a window has a length")?;
+/// let population = NonZeroU64::new(10_000).ok_or("there are users")?;
+/// let settings = Settings::new("1".parse()?, window, 5, population);
 /// let mut mechanism = Local::new(LocalKind::Lpa, settings)?;
 /// let Step::Ask(questions) = mechanism.open(0)? else { panic!("it begins with a question") };
 /// assert_eq!(questions[0].epsilon, settings.epsilon); // the whole budget, of a part of the population

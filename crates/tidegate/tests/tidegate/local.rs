@@ -1,29 +1,14 @@
 //! The mechanisms of LDP-IDS: their accounts under every sequence of decisions, their state, their errors.
 
-use std::num::NonZeroU64;
-
 use tidegate::kernel::oracle::{Estimate, OracleKind};
 use tidegate::kernel::simulation::estimate_of;
 use tidegate::kernel::{Epsilon, Question, SLOTS, SeededRandom};
-use tidegate::local::mtsp::Smoother;
 use tidegate::local::{Local, LocalError, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release};
 
-use crate::support::Asked;
+use crate::support::{Asked, settings};
 
 const ADAPTIVE: [LocalKind; 4] = [LocalKind::Lbd, LocalKind::Lba, LocalKind::Lpd, LocalKind::Lpa];
-
-fn settings(window: u64, domain: u32) -> Settings {
-    Settings {
-        epsilon: "1".parse().unwrap(),
-        window: NonZeroU64::new(window).unwrap(),
-        domain,
-        population: NonZeroU64::new(1_000_000).unwrap(),
-        oracle: None,
-        reuse: false,
-        smoother: Smoother::Mean,
-    }
-}
 
 fn save(mechanism: &Local) -> Vec<u8> {
     postcard::to_allocvec(mechanism).unwrap()
@@ -40,7 +25,7 @@ fn estimate(question: &Question, share_of_ones: f64, random: &mut SeededRandom) 
     let mut counts = vec![0; question.cells() as usize];
     counts[question.cell_of(1) as usize] += ones;
     counts[question.cell_of(0) as usize] += users.round() as u64 - ones;
-    estimate_of(&question.oracle().unwrap(), &counts, random).ok()
+    Some(estimate_of(&question.oracle().unwrap(), &counts, random).unwrap())
 }
 
 /// Runs one timestamp; answers with a share of ones. Returns the release and whether a second question was put.

@@ -11,21 +11,9 @@ use tidegate::local::{Local, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::tree::Tree;
 
-use crate::support::{Asked, repeatable};
+use crate::support::{Asked, repeatable, settings};
 
 const KINDS: [LocalKind; 2] = [LocalKind::Mtsp, LocalKind::MtspPopulation];
-
-fn settings(window: u64, domain: u32) -> Settings {
-    Settings {
-        epsilon: "1".parse().unwrap(),
-        window: NonZeroU64::new(window).unwrap(),
-        domain,
-        population: NonZeroU64::new(1_000_000).unwrap(),
-        oracle: None,
-        reuse: false,
-        smoother: Smoother::Mean,
-    }
-}
 
 fn save(mechanism: &Local) -> Vec<u8> {
     postcard::to_allocvec(mechanism).unwrap()

@@ -1,5 +1,7 @@
 //! What several subjects need.
 
+use std::num::NonZeroU64;
+
 use proptest::test_runner::{Config, RngSeed};
 use tidegate::kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom};
 use tidegate::local::Settings;
@@ -55,4 +57,10 @@ impl Asked {
         assert!(largest <= settings.epsilon.units(), "{largest} units in one window: {:?}", self.questions);
         largest
     }
+}
+
+/// Settings with epsilon 1 and a million users.
+pub fn settings(window: u64, domain: u32) -> Settings {
+    let (window, users) = (NonZeroU64::new(window).unwrap(), NonZeroU64::new(1_000_000).unwrap());
+    Settings::new("1".parse().unwrap(), window, domain, users)
 }

@@ -451,15 +451,8 @@ mod tests {
 
     #[allow(clippy::unwrap_used)]
     fn settings(domain: u32, epsilon: &str, window: u64, oracle: Option<OracleKind>) -> Settings {
-        Settings {
-            epsilon: epsilon.parse().unwrap(),
-            window: NonZeroU64::new(window).unwrap(),
-            domain,
-            population: NonZeroU64::new(1_000).unwrap(),
-            oracle,
-            reuse: false,
-            smoother: Smoother::Mean,
-        }
+        let (window, users) = (NonZeroU64::new(window).unwrap(), NonZeroU64::new(1_000).unwrap());
+        Settings { oracle, ..Settings::new(epsilon.parse().unwrap(), window, domain, users) }
     }
 
     #[test]
