@@ -1,8 +1,11 @@
 //! Where randomness comes from: the operating system for real runs, a seed for tests and simulations.
 
+use std::fmt;
+
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 /// Where the randomness of a release came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -48,25 +51,62 @@ pub trait Randomness: closed::Closed {
     fn provenance(&self) -> Provenance;
 }
 
+const WORDS: usize = 64;
+
+/// Words drawn ahead from a generator, in its own order: one at a time, each would cost a call.
+struct Words {
+    generator: ChaCha20Rng,
+    drawn: Zeroizing<[u8; 8 * WORDS]>,
+    used: usize,
+}
+
+impl Words {
+    fn new(generator: ChaCha20Rng) -> Self {
+        Self { generator, drawn: Zeroizing::new([0; 8 * WORDS]), used: WORDS }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        if self.used >= WORDS {
+            self.refill();
+        }
+        let word = u64::from_le_bytes(self.drawn.as_chunks().0[self.used]);
+        self.used += 1;
+        word
+    }
+
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.generator.fill_bytes(self.drawn.as_mut_slice());
+        self.used = 0;
+    }
+}
+
+impl fmt::Debug for Words {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ChaCha20 {..}")
+    }
+}
+
 /// ChaCha20 keyed by the operating system: the generator for everything that is published.
 ///
 /// Its state is wiped when it is dropped. It must not be carried across `fork`.
 #[derive(Debug)]
-pub struct SystemRandom(ChaCha20Rng);
+pub struct SystemRandom(Words);
 
 impl SystemRandom {
     /// A generator with a fresh key from the operating system.
     pub fn new() -> Result<Self, NoEntropy> {
-        let mut key = zeroize::Zeroizing::new([0; 32]);
+        let mut key = Zeroizing::new([0; 32]);
         getrandom::fill(key.as_mut_slice())?;
-        Ok(Self(ChaCha20Rng::from_seed(*key)))
+        Ok(Self(Words::new(ChaCha20Rng::from_seed(*key))))
     }
 }
 
 /// ChaCha20 with a known seed, for tests and simulations. What it randomises is **not private**, and says so by its
 /// [`Provenance`].
 #[derive(Debug)]
-pub struct SeededRandom(ChaCha20Rng);
+pub struct SeededRandom(Words);
 
 impl SeededRandom {
     /// A generator that repeats itself for the same seed.
@@ -81,13 +121,13 @@ impl SeededRandom {
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut generator = ChaCha20Rng::from_seed(key);
         generator.set_stream(stream);
-        Self(generator)
+        Self(Words::new(generator))
     }
 
     /// The generator underneath, for samplers that only simulations may use.
     #[cfg(feature = "simulation")]
     pub(crate) fn generator(&mut self) -> &mut ChaCha20Rng {
-        &mut self.0
+        &mut self.0.generator
     }
 }
 
@@ -95,8 +135,9 @@ impl closed::Closed for SystemRandom {}
 impl closed::Closed for SeededRandom {}
 
 impl Randomness for SystemRandom {
+    #[inline]
     fn next_word(&mut self) -> u64 {
-        self.0.next_u64()
+        self.0.next()
     }
 
     fn provenance(&self) -> Provenance {
@@ -105,8 +146,9 @@ impl Randomness for SystemRandom {
 }
 
 impl Randomness for SeededRandom {
+    #[inline]
     fn next_word(&mut self) -> u64 {
-        self.0.next_u64()
+        self.0.next()
     }
 
     fn provenance(&self) -> Provenance {

@@ -130,10 +130,13 @@ impl Draft {
     #[inline]
     fn coins(&self, values_left: u32, random: &mut impl Randomness) -> u64 {
         // From the last binary digit to the first: "or" adds one half, "and" halves.
-        let word = (0..self.bits).fold(0, |coins, digit| {
-            let fair = random.next_word();
-            if self.numerator >> digit & 1 == 1 { coins | fair } else { coins & fair }
-        });
+        let word = match (self.numerator, self.bits) {
+            (1, 2) => random.next_word() & random.next_word(), // what small budgets want, without the loop
+            _ => (0..self.bits).fold(0, |coins, digit| {
+                let fair = random.next_word();
+                if self.numerator >> digit & 1 == 1 { coins | fair } else { coins & fair }
+            }),
+        };
         word & u64::MAX >> 64_u32.saturating_sub(values_left)
     }
 
@@ -141,18 +144,19 @@ impl Draft {
     /// are in at first, `except` may be one; whether it is in afterwards is unspecified.
     fn correct(&self, report: &mut [u8], except: u32, size: u32, wanted: u32, random: &mut impl Randomness) {
         let size = size - u32::from(report[(except / 8) as usize] >> (except % 8) & 1);
-        let mut pieces = Pieces::default();
         let adding = size < wanted;
         // Already in, `except` can't be added; already out, it can't be removed.
         set_bit(report, except, adding);
         let mut left = size.abs_diff(wanted);
         while left > 0 {
-            let position = self.positions.sample(&mut pieces, random);
-            let byte = &mut report[(position / 8) as usize];
-            // Without a branch: a wrong guess of whether the value is in would cost more than the draw.
-            let is_in = *byte >> (position % 8) & 1;
-            left -= u32::from(is_in ^ u8::from(adding));
-            *byte = *byte & !(1 << (position % 8)) | u8::from(adding) << (position % 8);
+            // Nothing here branches on what was drawn: a wrong guess would cost more than the draw.
+            self.positions.draw(random, |position, is_fair| {
+                let byte = &mut report[(position / 8) as usize];
+                let is_in = *byte >> (position % 8) & 1;
+                let change = (is_in ^ u8::from(adding)) & u8::from(is_fair) & u8::from(left > 0);
+                *byte ^= change << (position % 8);
+                left -= u32::from(change);
+            });
         }
     }
 }
@@ -166,13 +170,6 @@ struct Positions {
     reject_below: u32,
 }
 
-/// What is left of a random word.
-#[derive(Default)]
-struct Pieces {
-    word: u64,
-    left: u32,
-}
-
 impl Positions {
     const SMALL: u32 = 1 << 14;
 
@@ -181,22 +178,17 @@ impl Positions {
         Self { bound, below, reject_below: (1 << 16) % bound }
     }
 
+    /// Hands out a few values. Those that come as fair are uniform and independent; the others must not be used.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // below the bound, a u32
-    fn sample(&self, pieces: &mut Pieces, random: &mut impl Randomness) -> u32 {
+    fn draw(&self, random: &mut impl Randomness, mut hand_out: impl FnMut(u32, bool)) {
         if self.bound > Self::SMALL {
-            return self.below.sample(random) as u32;
+            return hand_out(self.below.sample(random) as u32, true);
         }
-        loop {
-            if pieces.left == 0 {
-                *pieces = Pieces { word: random.next_word(), left: 4 };
-            }
-            let product = (pieces.word & 0xffff) as u32 * self.bound;
-            pieces.word >>= 16;
-            pieces.left -= 1;
-            if product & 0xffff >= self.reject_below {
-                return product >> 16;
-            }
+        let word = random.next_word();
+        for piece in 0..4 {
+            let product = (word >> (16 * piece) & 0xffff) as u32 * self.bound;
+            hand_out(product >> 16, product & 0xffff >= self.reject_below);
         }
     }
 }
