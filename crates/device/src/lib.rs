@@ -20,7 +20,7 @@ pub struct Policy {
     pub domain: u32,
 }
 
-/// Why a device does not answer. None of the reasons depends on its value.
+/// Why a device does not answer. No reason depends on which value of the domain it holds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -57,7 +57,7 @@ pub enum Refused {
     /// The window's budget does not allow it.
     #[error(transparent)]
     Budget(#[from] Refusal),
-    /// The device holds no value of the domain.
+    /// The device holds no value of the domain: a fault of the program around it, which must not be told to the collector.
     #[error(transparent)]
     Value(#[from] OracleError),
 }

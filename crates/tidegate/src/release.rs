@@ -81,3 +81,10 @@ pub struct Histogram {
     /// the estimated drift on top for an approximated one.
     pub variances: Vec<f64>,
 }
+
+impl Histogram {
+    /// Whether it is over a domain of so many values.
+    pub(crate) fn fits(&self, domain: u32) -> bool {
+        self.frequencies.len() == domain as usize && self.variances.len() == domain as usize
+    }
+}

@@ -39,6 +39,15 @@ impl Adaptive {
         Self { division, share, policy, users: settings.population.get() as f64, last, phase: Phase::Idle }
     }
 
+    /// Whether a state that was loaded is one of these settings.
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        let first_look_fits = match &self.phase {
+            Phase::Idle | Phase::Comparing { .. } => true,
+            Phase::Publishing { first_look, .. } => first_look.fits(settings.domain),
+        };
+        self.last.fits(settings.domain) && first_look_fits && self.division.fits(settings)
+    }
+
     pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
         let question = self.division.ask(timestamp, 0, self.share, settings)?;
         self.phase = Phase::Comparing { timestamp, cohort: question.cohort, spent: question.epsilon };

@@ -28,6 +28,16 @@ impl Division {
         Ok(Self::Population(Slots::new(settings.window)))
     }
 
+    /// Whether the account is kept for the budget and the window of these settings.
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        match self {
+            Self::Budget(ledger) => {
+                ledger.budget() == settings.epsilon && ledger.window() == Window::Timestamps(settings.window)
+            }
+            Self::Population(slots) => slots.window() == settings.window,
+        }
+    }
+
     /// All that a window has.
     pub(super) fn total(&self) -> u64 {
         match self {

@@ -23,6 +23,10 @@ impl Lbd {
         Ok(Self(Adaptive::new(division, share, policy, settings)))
     }
 
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        self.0.fits(settings)
+    }
+
     pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
         self.0.open(timestamp, settings)
     }

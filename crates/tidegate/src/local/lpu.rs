@@ -20,6 +20,10 @@ impl Lpu {
         Ok(Self(Uniform::new(division, share, settings)))
     }
 
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        self.0.fits(settings)
+    }
+
     pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
         self.0.open(timestamp, settings)
     }

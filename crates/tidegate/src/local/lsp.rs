@@ -23,8 +23,12 @@ impl Lsp {
         Self { uniform: Uniform::new(division, whole, settings), last_sampled: None }
     }
 
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        self.uniform.fits(settings)
+    }
+
     pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
-        if self.last_sampled.is_some_and(|last| timestamp - last < settings.window.get()) {
+        if self.last_sampled.is_some_and(|last| timestamp.saturating_sub(last) < settings.window.get()) {
             return Ok(self.uniform.repeat(timestamp));
         }
         let step = self.uniform.open(timestamp, settings)?;

@@ -370,8 +370,9 @@ impl Local {
     }
 }
 
-/// The saved form, whose version is checked before it is believed.
+/// The saved form, which is believed only if its version is known and its parts fit together.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
     settings: Settings,
@@ -390,9 +391,9 @@ impl TryFrom<Saved> for Local {
                 "mechanism state version {version} is not known; this program reads version {VERSION}"
             ));
         }
-        if let Machine::Mtsp(mechanism) | Machine::MtspPopulation(mechanism) = &machine
-            && !((2..=MAX_DOMAIN).contains(&settings.domain) && mechanism.fits(&settings))
-        {
+        let fits = on_machine!(&machine, mechanism => mechanism.fits(&settings));
+        let answerable = last_opened.is_some() || waiting.is_empty();
+        if !(2..=MAX_DOMAIN).contains(&settings.domain) || !fits || !answerable {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
         Ok(Self { version, settings, last_opened, waiting, machine })

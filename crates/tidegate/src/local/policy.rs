@@ -70,7 +70,7 @@ impl Pool {
     /// What the window that ends at a timestamp, which is not before an earlier one, has left.
     pub(super) fn remaining(&mut self, timestamp: u64) -> u64 {
         while let Some(&(earliest, _)) = self.spends.front()
-            && timestamp - earliest >= self.window
+            && timestamp.saturating_sub(earliest) >= self.window
         {
             self.spends.pop_front();
         }
@@ -106,7 +106,7 @@ impl Absorption {
             return Proposal::Spend(self.share * 2.min(self.window));
         };
         // `passed - (shares - 1)` timestamps have gone by that the last publication did not use up.
-        match (timestamp - last.timestamp + 1).checked_sub(last.shares) {
+        match (timestamp.saturating_sub(last.timestamp).saturating_add(1)).checked_sub(last.shares) {
             None | Some(0) => Proposal::Nullify,
             Some(absorbable) => Proposal::Spend(self.share * absorbable.min(self.window)),
         }

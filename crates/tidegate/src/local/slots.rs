@@ -12,6 +12,7 @@ use tidegate_kernel::{Cohort, SLOTS};
 /// is checked, then no two cohorts of one window overlap. Which users share a slot depends on a keyed hash only, so
 /// the order says nothing about their values.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Saved")]
 pub struct Slots {
     window: NonZeroU64,
     /// The next slot to hand out.
@@ -24,6 +25,11 @@ impl Slots {
     /// None handed out yet.
     pub const fn new(window: NonZeroU64) -> Self {
         Self { window, next: 0, handed_out: VecDeque::new() }
+    }
+
+    /// The window within which no slot is handed out twice.
+    pub const fn window(&self) -> NonZeroU64 {
+        self.window
     }
 
     /// The next `count` slots, for a timestamp that is not before the last one; `None` where the window does not have
@@ -45,5 +51,27 @@ impl Slots {
         self.next = self.next.wrapping_add(step);
         self.handed_out.push_back((timestamp, count));
         Some(cohort)
+    }
+}
+
+/// The saved form, which is believed only if no slot of it was handed out twice within a window.
+#[derive(Deserialize)]
+struct Saved {
+    window: NonZeroU64,
+    next: u16,
+    handed_out: VecDeque<(u64, u32)>,
+}
+
+impl TryFrom<Saved> for Slots {
+    type Error = &'static str;
+
+    fn try_from(saved: Saved) -> Result<Self, Self::Error> {
+        let Saved { window, next, handed_out } = saved;
+        let in_order = handed_out.iter().zip(handed_out.iter().skip(1)).all(|(earlier, later)| earlier.0 <= later.0);
+        let used: u64 = handed_out.iter().map(|(_, count)| u64::from(*count)).sum();
+        if !in_order || used > u64::from(SLOTS) {
+            return Err("more slots were handed out than there are, or out of order");
+        }
+        Ok(Self { window, next, handed_out })
     }
 }

@@ -33,6 +33,11 @@ impl Uniform {
         Self { division, share, last, asked: None }
     }
 
+    /// Whether a state that was loaded is one of these settings.
+    pub(super) fn fits(&self, settings: &Settings) -> bool {
+        self.last.fits(settings.domain) && self.division.fits(settings)
+    }
+
     pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
         let question = self.division.ask(timestamp, 0, self.share, settings)?;
         self.asked = Some(Asked { timestamp, cohort: question.cohort, spent: question.epsilon });

@@ -242,3 +242,54 @@ fn the_dissimilarity_decides_as_the_stream_does() {
         assert!(fresh < 60, "{kind}: {fresh} of 99 were published");
     }
 }
+
+/// A state in mid-window, for each mechanism.
+fn used(kind: LocalKind) -> Local {
+    let mut mechanism = Local::new(kind, settings(3, 3)).unwrap();
+    let (mut asked, mut random) = (Asked::default(), SeededRandom::new(8));
+    for timestamp in 0..5 {
+        let share = if timestamp % 2 == 0 { 0.1 } else { 0.9 };
+        run(&mut mechanism, timestamp, share, &mut asked, &mut random);
+    }
+    mechanism
+}
+
+#[test]
+fn saved_mechanisms_of_version_1_still_load() {
+    let golden: Vec<String> = serde_json::from_str(include_str!("../golden/local_v1.json")).unwrap();
+    let bytes = |hex: &String| -> Vec<u8> {
+        (0..hex.len() / 2).map(|index| u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).unwrap()).collect()
+    };
+    let loaded: Vec<LocalKind> = golden.iter().map(|hex| load(&bytes(hex)).kind()).collect();
+    let now: Vec<String> = LocalKind::ALL
+        .into_iter()
+        .map(|kind| save(&used(kind)).iter().map(|byte| format!("{byte:02x}")).collect())
+        .collect();
+    assert_eq!(loaded, LocalKind::ALL, "{}", serde_json::to_string_pretty(&now).unwrap());
+    for (hex, kind) in golden.iter().zip(LocalKind::ALL) {
+        // What was loaded goes on: it knows its last timestamp, and opens the next.
+        let mut mechanism = load(&bytes(hex));
+        assert_eq!(mechanism.open(4).unwrap_err(), LocalError::Time { given: 4, last: 4 }, "{kind}");
+        assert!(mechanism.open(5).is_ok(), "{kind}");
+    }
+}
+
+#[test]
+fn states_that_do_not_fit_together_are_not_loaded() {
+    for kind in LocalKind::ALL {
+        let json = serde_json::to_value(used(kind)).unwrap();
+        let refused = |change: &dyn Fn(&mut serde_json::Value)| {
+            let mut changed = json.clone();
+            change(&mut changed);
+            assert_ne!(changed, json);
+            serde_json::from_value::<Local>(changed).map(drop).unwrap_err().to_string()
+        };
+        assert!(serde_json::from_value::<Local>(json.clone()).is_ok());
+        assert!(refused(&|state| state["version"] = 9.into()).contains("version 9"));
+        assert!(refused(&|state| state["settings"]["domain"] = 4.into()).contains("does not fit"), "{kind}");
+        assert!(refused(&|state| state["settings"]["window"] = 7.into()).contains("does not fit"), "{kind}");
+        assert!(refused(&|state| state["more"] = 1.into()).contains("more"));
+    }
+    let greedy = r#"{"window":3,"next":0,"handed_out":[[1,60000],[2,60000]]}"#;
+    assert!(serde_json::from_str::<tidegate::local::slots::Slots>(greedy).is_err());
+}

@@ -129,6 +129,7 @@ impl Mtsp {
             && frequencies.len() == nodes
             && variances.len() == nodes
             && self.groups.fits(nodes, settings.smoother)
+            && self.division.fits(settings)
             && phase_fits
     }
 
