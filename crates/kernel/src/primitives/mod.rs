@@ -93,8 +93,9 @@ impl Neighbours {
 ///
 /// ```compile_fail
 /// use tidegate_kernel::primitives::Noised;
+/// use tidegate_kernel::{Epsilon, Provenance};
 ///
-/// let forged = Noised { value: 7, provenance: todo!(), epsilon: todo!() }; // the fields are private
+/// let forged = Noised { value: 7, provenance: Provenance::System, epsilon: Epsilon::MIN }; // the fields are private
 /// ```
 #[must_use = "a noised value has been paid for"]
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,33 +2,13 @@
 //!
 //! At every timestamp another part of the population, `1/w` of it, reports with the whole budget.
 
-use serde::{Deserialize, Serialize};
-use tidegate_kernel::oracle::Estimate;
-
 use crate::local::division::Division;
 use crate::local::uniform::Uniform;
-use crate::local::{LocalError, Settings, Step};
+use crate::local::{LocalError, Settings};
 
-/// LDP population-uniform.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Lpu(Uniform);
-
-impl Lpu {
-    pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
-        let division = Division::of_population(settings, 1)?;
-        let share = division.share(settings, 1)?;
-        Ok(Self(Uniform::new(division, share, settings)))
-    }
-
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
-        self.0.fits(settings)
-    }
-
-    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
-        self.0.open(timestamp, settings)
-    }
-
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], _settings: &Settings) -> Result<Step, LocalError> {
-        self.0.answer(answers)
-    }
+/// The mechanism, before its first timestamp.
+pub(super) fn new(settings: &Settings) -> Result<Uniform, LocalError> {
+    let division = Division::of_population(settings, 1)?;
+    let share = division.share(settings, 1)?;
+    Ok(Uniform::new(division, share, settings))
 }

@@ -36,7 +36,7 @@ impl Lsp {
         Ok(step)
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], _settings: &Settings) -> Result<Step, LocalError> {
-        self.uniform.answer(answers)
+    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+        self.uniform.answer(answers, settings)
     }
 }

@@ -43,6 +43,8 @@ use tidegate_kernel::oracle::{Estimate, OracleKind};
 use tidegate_kernel::{Epsilon, MAX_DOMAIN, MAX_RESPONSE_EPSILON, Question, Refusal};
 
 use crate::release::Release;
+use adaptive::Adaptive;
+use uniform::Uniform;
 
 /// Which mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -252,13 +254,13 @@ const VERSION: u16 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Machine {
-    Lbu(lbu::Lbu),
+    Lbu(Uniform),
     Lsp(lsp::Lsp),
-    Lbd(lbd::Lbd),
-    Lba(lba::Lba),
-    Lpu(lpu::Lpu),
-    Lpd(lpd::Lpd),
-    Lpa(lpa::Lpa),
+    Lbd(Adaptive),
+    Lba(Adaptive),
+    Lpu(Uniform),
+    Lpd(Adaptive),
+    Lpa(Adaptive),
     Mtsp(mtsp::Mtsp),
     MtspPopulation(mtsp::Mtsp),
 }
@@ -289,13 +291,13 @@ impl Local {
             return Err(LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() });
         }
         let machine = match kind {
-            LocalKind::Lbu => Machine::Lbu(lbu::Lbu::new(&settings)?),
+            LocalKind::Lbu => Machine::Lbu(lbu::new(&settings)?),
             LocalKind::Lsp => Machine::Lsp(lsp::Lsp::new(&settings)),
-            LocalKind::Lbd => Machine::Lbd(lbd::Lbd::new(&settings)?),
-            LocalKind::Lba => Machine::Lba(lba::Lba::new(&settings)?),
-            LocalKind::Lpu => Machine::Lpu(lpu::Lpu::new(&settings)?),
-            LocalKind::Lpd => Machine::Lpd(lpd::Lpd::new(&settings)?),
-            LocalKind::Lpa => Machine::Lpa(lpa::Lpa::new(&settings)?),
+            LocalKind::Lbd => Machine::Lbd(lbd::new(&settings)?),
+            LocalKind::Lba => Machine::Lba(lba::new(&settings)?),
+            LocalKind::Lpu => Machine::Lpu(lpu::new(&settings)?),
+            LocalKind::Lpd => Machine::Lpd(lpd::new(&settings)?),
+            LocalKind::Lpa => Machine::Lpa(lpa::new(&settings)?),
             LocalKind::Mtsp => Machine::Mtsp(mtsp::Mtsp::of_budget(&settings)?),
             LocalKind::MtspPopulation => Machine::MtspPopulation(mtsp::Mtsp::of_population(&settings)?),
         };

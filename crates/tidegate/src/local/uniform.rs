@@ -44,7 +44,7 @@ impl Uniform {
         Ok(Step::Ask(vec![question]))
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>]) -> Result<Step, LocalError> {
+    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], _settings: &Settings) -> Result<Step, LocalError> {
         let Asked { timestamp, cohort, spent } = self.asked.take().ok_or(LocalError::Unasked)?;
         let Some(estimate) = answers.first().and_then(Option::as_ref) else {
             return Ok(done(timestamp, self.last.clone(), Freshness::Approximated, spent, 0));
