@@ -34,12 +34,22 @@ use crate::table::layout;
 ///   auc   area under the ROC curve of detecting when the mean value is in the top
 ///         quarter of its range
 ///
+/// With --queries also how well queries over several timestamps are answered from what is
+/// released, 50 of each kind, drawn from the seed and the same for all mechanisms. A query asks
+/// for the share of users with a value of a range, over a period of 1 to w timestamps:
+///
+///   counting_mse, counting_mre  squared and relative error, one value
+///   range_mse, range_mre        the same, a range of random width
+///   monitor_auc                 area under the ROC curve of detecting when the share of a range
+///                               rises, from one period to the next, by more than the median rise
+///
 /// These are computed from the true data: use them to choose a mechanism, do not publish them.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
-    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant --epsilon 0.5,1 --window 20 --seed 1\n\n\
+    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant --epsilon 0.5,1 --window 20 --seed 1\n  \
+                        tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n\n\
                         `tidegate data` lists the data sets and the mechanisms."
 )]
 pub(crate) struct Evaluate {
@@ -92,6 +102,10 @@ pub(crate) struct Evaluate {
     /// How many threads to use; all cores unless given. Results do not depend on it
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
+
+    /// Answer counting queries, range queries and monitors too, and measure their errors
+    #[arg(long)]
+    queries: bool,
 
     /// Print JSON instead of a table
     #[arg(long)]
@@ -146,7 +160,7 @@ impl Evaluate {
         }
         let trials = self.trials();
         let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-        let plan = Plan { repeats: self.repeats, seed, threads };
+        let plan = Plan { repeats: self.repeats, seed, threads, queries: self.queries };
         let bar = progress_bar((trials.len() as u64).saturating_mul(self.repeats.get()));
         let findings = run(&stream, &trials, &plan, &|| bar.inc(1));
         bar.finish_and_clear();

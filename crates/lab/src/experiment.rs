@@ -1,5 +1,6 @@
 //! Repeated, seeded runs of mechanisms on a stream, on all cores, with results that do not depend on how many there are.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Mutex;
@@ -7,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, SeededRandom};
 
 use crate::metrics::{Metric, Metrics, NotComparable, Summary, Truth, cfpu};
+use crate::queries::{Incomparable, QuerySet, QueryTruth};
 use crate::stream::CountStream;
 
 /// What a mechanism is given besides the stream.
@@ -31,6 +34,8 @@ pub struct Settings {
 pub struct Outcome {
     /// The released frequencies: a row for each timestamp, with a column for each value.
     pub frequencies: Vec<Vec<f64>>,
+    /// The trees whose leaves those frequencies are, one for each timestamp; empty where histograms were released.
+    pub trees: Vec<Tree>,
     /// How many reports users sent, over all timestamps and questions.
     pub reports: u64,
 }
@@ -48,6 +53,15 @@ pub enum RunError {
     /// What it released does not fit the stream.
     #[error("its releases do not fit the stream: {0}")]
     Outcome(#[from] NotComparable),
+}
+
+impl From<Incomparable> for RunError {
+    fn from(error: Incomparable) -> Self {
+        match error {
+            Incomparable::Outcome(error) => Self::Outcome(error),
+            Incomparable::Query(error) => Self::Failed(Box::new(error)),
+        }
+    }
 }
 
 /// Something to try on a stream: a mechanism with the simulated users that answer it, or a baseline.
@@ -105,6 +119,9 @@ pub struct Plan {
     pub seed: u64,
     /// How many threads run at a time.
     pub threads: NonZeroUsize,
+    /// Whether to answer queries from the releases too: [`QueryTruth::compare`]. They are drawn from the seed, and are the
+    /// same for all trials of the same window.
+    pub queries: bool,
 }
 
 /// A trial that did not succeed.
@@ -121,9 +138,13 @@ pub struct TrialError {
     pub source: RunError,
 }
 
-/// The generators of a seed: number 0 is for making the data set, the others for the repeats.
+/// The generators of a seed: number 0 is for making the data set, the last for drawing queries, the others for the repeats.
 pub fn dataset_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, 0)
+}
+
+fn query_random(seed: u64) -> SeededRandom {
+    SeededRandom::with_stream(seed, u64::MAX)
 }
 
 fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
@@ -141,17 +162,23 @@ pub fn run(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Finding>, TrialError> {
     let truth = Truth::of(stream);
+    let mut queries = BTreeMap::new();
+    for trial in trials.iter().filter(|_| plan.queries) {
+        let window = trial.settings.window;
+        let query_truth = || QueryTruth::of(stream, &QuerySet::draw(stream, window, &mut query_random(plan.seed)));
+        queries.entry(window).or_insert_with(query_truth);
+    }
     let repeats = usize::try_from(plan.repeats.get()).unwrap_or(usize::MAX);
     let jobs = trials.len().saturating_mul(repeats);
     let one_run = |job: usize| -> Result<Run, TrialError> {
         let trial = &trials[job / repeats];
         let repeat = (job % repeats) as u64;
-        run_once(stream, &truth, trial, &mut repeat_random(plan.seed, repeat)).map_err(|source| TrialError {
-            mechanism: trial.subject.name(),
-            settings: trial.settings,
-            repeat,
-            source,
-        })
+        let queries = queries.get(&trial.settings.window).map(Result::as_ref).transpose();
+        let run = queries
+            .map_err(|error| RunError::Failed(Box::new(*error)))
+            .and_then(|queries| run_once(stream, &truth, queries, trial, &mut repeat_random(plan.seed, repeat)));
+        let settings = trial.settings;
+        run.map_err(|source| TrialError { mechanism: trial.subject.name(), settings, repeat, source })
     };
     let runs = in_parallel(jobs, plan.threads, |job| {
         let run = one_run(job);
@@ -170,6 +197,7 @@ struct Run {
 fn run_once(
     stream: &CountStream,
     truth: &Truth,
+    queries: Option<&QueryTruth>,
     trial: &Trial<'_>,
     random: &mut SeededRandom,
 ) -> Result<Run, RunError> {
@@ -178,6 +206,9 @@ fn run_once(
     let time = start.elapsed();
     let mut metrics = truth.compare(&outcome.frequencies)?.metrics();
     metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+    if let Some(queries) = queries {
+        metrics.extend(queries.compare(outcome)?);
+    }
     Ok(Run { metrics, time })
 }
 

@@ -10,6 +10,7 @@
 //! | [`generate`] | synthetic streams |
 //! | [`datasets`] | data sets by name, and tables of one's own |
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
+//! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`subjects`] | what there is to try, by name |
@@ -22,6 +23,7 @@ pub mod generate;
 pub mod local;
 pub mod metrics;
 mod names;
+pub mod queries;
 pub mod stream;
 pub mod subjects;
 

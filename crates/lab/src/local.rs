@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
-use tidegate::release::Release;
+use tidegate::release::{Release, Statistic};
 use tidegate_device::{Device, Policy, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
@@ -253,10 +253,16 @@ impl Subject for LocalSubject {
         let unsupported = |error| RunError::Unsupported(Box::new(error));
         let mut mechanism = Local::new(self.0, local).map_err(unsupported)?;
         let mut users = Crowd::new(local.population.get(), random)?;
-        let mut outcome = Outcome { frequencies: Vec::with_capacity(stream.length()), reports: 0 };
+        let mut outcome = Outcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
         run_stream(&mut mechanism, stream, &mut users, random, |release| {
             outcome.reports += release.reports;
-            outcome.frequencies.push(release.statistic.leaves().0.to_vec());
+            match release.statistic {
+                Statistic::Histogram(histogram) => outcome.frequencies.push(histogram.frequencies),
+                Statistic::Tree(tree) => {
+                    outcome.frequencies.push(tree.leaves().0.to_vec());
+                    outcome.trees.push(tree);
+                }
+            }
         })?;
         Ok(outcome)
     }

@@ -23,11 +23,34 @@ pub enum Metric {
     Cfpu,
     /// Area under the curve of detected events: [`Comparison::auc`].
     Auc,
+    /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those that follow.
+    CountingMse,
+    /// Mean relative error of counting queries.
+    CountingMre,
+    /// Mean squared error of range queries.
+    RangeMse,
+    /// Mean relative error of range queries.
+    RangeMre,
+    /// Area under the curve of detected rises of range queries.
+    MonitorAuc,
 }
 
 impl Metric {
     /// All metrics, in the order in which they are shown.
-    pub const ALL: [Self; 7] = [Self::Mse, Self::Mae, Self::Mre, Self::Amre, Self::Ajsd, Self::Cfpu, Self::Auc];
+    pub const ALL: [Self; 12] = [
+        Self::Mse,
+        Self::Mae,
+        Self::Mre,
+        Self::Amre,
+        Self::Ajsd,
+        Self::Cfpu,
+        Self::Auc,
+        Self::CountingMse,
+        Self::CountingMre,
+        Self::RangeMse,
+        Self::RangeMre,
+        Self::MonitorAuc,
+    ];
 
     /// The name that tables and JSON use.
     pub const fn name(self) -> &'static str {
@@ -39,6 +62,11 @@ impl Metric {
             Self::Ajsd => "ajsd",
             Self::Cfpu => "cfpu",
             Self::Auc => "auc",
+            Self::CountingMse => "counting_mse",
+            Self::CountingMre => "counting_mre",
+            Self::RangeMse => "range_mse",
+            Self::RangeMre => "range_mre",
+            Self::MonitorAuc => "monitor_auc",
         }
     }
 }
@@ -225,7 +253,7 @@ fn as_distribution(frequencies: &[f64]) -> Vec<f64> {
     }
 }
 
-fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {
+pub(crate) fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = as_float(numbers.len() as u64);
     numbers.sum::<f64>() / count
 }

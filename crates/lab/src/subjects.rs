@@ -24,7 +24,7 @@ impl Subject for Constant {
 
     fn run(&self, stream: &CountStream, _: &Settings, _: &mut SeededRandom) -> Result<Outcome, RunError> {
         let uniform = vec![1.0 / as_float(stream.domain() as u64); stream.domain()];
-        Ok(Outcome { frequencies: vec![uniform; stream.length()], reports: 0 })
+        Ok(Outcome { frequencies: vec![uniform; stream.length()], trees: Vec::new(), reports: 0 })
     }
 }
 

@@ -123,6 +123,24 @@ fn json_has_an_object_for_each_choice_of_settings() {
 }
 
 #[test]
+fn queries_are_measured_where_asked_for() {
+    let output = run(&format!("evaluate --dataset sin {SMALL} --seed 1 --json --queries"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+    for entry in entries.as_array().unwrap() {
+        for metric in ["counting_mse", "counting_mre", "range_mse", "range_mre", "monitor_auc"] {
+            assert!(entry[metric].is_f64(), "{metric}: {entry}");
+            assert_eq!(entry[format!("{metric}_se")].as_f64(), Some(0.0), "{metric}: {entry}");
+        }
+        assert_eq!(entry["monitor_auc"].as_f64(), Some(0.5), "a constant detects nothing");
+        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 12 + 1);
+    }
+    let table = run(&format!("evaluate --dataset sin {SMALL} --seed 1 --queries"));
+    let header: Vec<&str> = stdout(&table).lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(header[header.len() - 3..], ["range_mre", "monitor_auc", "seconds"]);
+}
+
+#[test]
 fn a_single_run_has_no_standard_error() {
     let output = run("evaluate --dataset sin --mechanism constant --epsilon 1 --length 5 --repeats 1 --json");
     let entries: Value = serde_json::from_str(stdout(&output)).unwrap();

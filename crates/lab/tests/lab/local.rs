@@ -102,7 +102,7 @@ fn evaluate(process: Process, kinds: &[LocalKind], metric: Metric) -> (CountStre
     let trials: Vec<Trial<'_>> =
         subjects.iter().map(|subject| Trial { subject, settings: settings("1", 20) }).collect();
     let (repeats, threads) = (NonZeroU64::new(20).unwrap(), NonZeroUsize::new(2).unwrap());
-    let findings = run(&stream, &trials, &Plan { repeats, seed: 303, threads }, &|| {}).unwrap();
+    let findings = run(&stream, &trials, &Plan { repeats, seed: 303, threads, queries: false }, &|| {}).unwrap();
     let value = |metrics: &[(Metric, tidegate_lab::metrics::Summary)]| {
         metrics.iter().find(|(found, _)| *found == metric).unwrap().1.mean
     };

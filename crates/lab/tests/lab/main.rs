@@ -10,6 +10,7 @@ mod experiment;
 mod generate;
 mod local;
 mod metrics;
+mod queries;
 mod real_data;
 mod stream;
 mod support;
