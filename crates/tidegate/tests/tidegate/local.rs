@@ -293,3 +293,23 @@ fn states_that_do_not_fit_together_are_not_loaded() {
     let greedy = r#"{"window":3,"next":0,"handed_out":[[1,60000],[2,60000]]}"#;
     assert!(serde_json::from_str::<tidegate::local::slots::Slots>(greedy).is_err());
 }
+
+#[test]
+fn memory_does_not_grow_with_time() {
+    // All of the state is saved, so its size is what a mechanism holds. Windows are full after 3 timestamps.
+    for kind in LocalKind::ALL {
+        let mut mechanism = Local::new(kind, settings(3, 5)).unwrap();
+        let (mut random, mut largest_early) = (SeededRandom::new(9), 0);
+        for timestamp in 0..3_000 {
+            let share = if timestamp % 7 == 0 { 0.8 } else { 0.2 };
+            run(&mut mechanism, timestamp, share, &mut Asked::default(), &mut random);
+            let size = save(&mechanism).len();
+            if timestamp < 500 {
+                largest_early = largest_early.max(size);
+            } else {
+                // Numbers of timestamps take a byte or two more to write as they grow.
+                assert!(size <= largest_early + 64, "{kind}: {size} bytes at {timestamp}, {largest_early} before");
+            }
+        }
+    }
+}
