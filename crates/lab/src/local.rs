@@ -79,13 +79,13 @@ impl Crowd {
             self.asked.clear();
             self.unasked.clone_from(&self.present);
         }
-        let present: u64 = self.present.iter().sum();
+        // Of the users in slots not asked so far, those present are any.
+        let unasked_users = self.users() - self.asked.iter().map(|earlier| self.members(*earlier)).sum::<u64>();
+        let unasked_present = self.unasked.iter().sum::<u64>().min(unasked_users);
         let members = self.members(cohort);
-        let members_present = match self.users() {
-            users if users == present => members,
-            users => sample_without_replacement(present.min(users), &[members, users - members], random)?[0],
-        };
-        let drawn = sample_without_replacement(members_present.min(self.unasked.iter().sum()), &self.unasked, random)?;
+        let members_present =
+            sample_without_replacement(unasked_present, &[members, unasked_users - members], random)?[0];
+        let drawn = sample_without_replacement(members_present, &self.unasked, random)?;
         self.unasked.iter_mut().zip(&drawn).for_each(|(unasked, drawn)| *unasked -= drawn);
         self.asked.push(cohort);
         Ok(drawn)

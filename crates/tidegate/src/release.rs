@@ -83,6 +83,14 @@ pub struct Histogram {
 }
 
 impl Histogram {
+    /// By how much the frequencies seem to have moved since, given an estimate of the mean squared difference between them
+    /// and these, of which part is the error that these have had from the start.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn drift(&self, dissimilarity: f64) -> f64 {
+        let own = self.variances.iter().sum::<f64>() / self.variances.len() as f64;
+        (dissimilarity - own).max(0.0)
+    }
+
     /// Whether it is over a domain of so many values.
     pub(crate) fn fits(&self, domain: u32) -> bool {
         self.frequencies.len() == domain as usize && self.variances.len() == domain as usize

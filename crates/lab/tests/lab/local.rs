@@ -4,7 +4,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use tidegate::local::{Local, LocalKind};
 use tidegate_kernel::oracle::OracleKind;
-use tidegate_kernel::{Epsilon, SeededRandom};
+use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View};
 use tidegate_lab::CountStream;
 use tidegate_lab::experiment::{Plan, Settings, Trial, run};
 use tidegate_lab::generate::Process;
@@ -92,6 +92,22 @@ fn a_crowd_whose_size_changes_is_sampled_in_proportion() {
     // A tenth each time; five standard deviations of a binomial number and of the slots' sizes.
     for (reports, expected) in reports.iter().zip([10_000.0, 1_000.0, 5_000.0]) {
         assert!((*reports as f64 - expected).abs() < 7.0 * f64::sqrt(expected), "{reports} {expected}");
+    }
+}
+
+#[test]
+fn whoever_is_present_is_in_one_of_the_cohorts_that_everyone_is_split_into() {
+    let mut random = SeededRandom::new(304);
+    let mut users = Crowd::new(900, &mut random).unwrap();
+    for timestamp in 0..200 {
+        users.arrive(timestamp, &[300, 150], &mut random).unwrap();
+        let mut reports = 0;
+        for (phase, cohort) in (0..).zip(Cohort::Everyone.split(3, 7)) {
+            let (epsilon, oracle) = ("1".parse().unwrap(), OracleKind::Grr);
+            let question = Question { timestamp, phase, cohort, epsilon, oracle, domain: 2, view: View::Values };
+            reports += users.ask(&question, &mut random).unwrap().map_or(0, |estimate| estimate.reports());
+        }
+        assert_eq!(reports, 450);
     }
 }
 

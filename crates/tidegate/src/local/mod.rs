@@ -129,7 +129,8 @@ pub struct Settings {
     #[serde(default)]
     pub oracle: Option<OracleKind>,
     /// Whether a fresh release is averaged with the dissimilarity estimate of the same timestamp. That costs no budget and
-    /// lowers the error; the papers do not do it.
+    /// lowers the error; the papers do not do it. The stated variance is then a little too low, because the estimate that led to
+    /// publishing is part of what is published.
     #[serde(default)]
     pub reuse: bool,
     /// How `mtsp` and `mtsp_population` average the publications of a node that belong together; nothing to the others.

@@ -28,7 +28,7 @@ impl Policy {
 
     /// Spends the shares saved since the last publication, and skips as many timestamps afterwards.
     pub(super) const fn absorption(share: u64, window: u64) -> Self {
-        Self::Absorption(Absorption { share, window, last: None })
+        Self::Absorption(Absorption { share, window, since: Since::Never })
     }
 
     pub(super) fn propose(&mut self, timestamp: u64) -> Proposal {
@@ -42,7 +42,7 @@ impl Policy {
         match self {
             Self::Distribution(pool) => pool.note_spend(timestamp, amount),
             Self::Absorption(absorption) => {
-                absorption.last = Some(Last { timestamp, shares: amount / absorption.share });
+                absorption.since = Since::Published { timestamp, shares: amount / absorption.share };
             }
         }
     }
@@ -87,28 +87,37 @@ impl Pool {
 pub(super) struct Absorption {
     share: u64,
     window: u64,
-    last: Option<Last>,
+    since: Since,
 }
 
-/// The last publication; before the first, the timestamp at which one would have spent nothing.
+/// Since when shares have been saved up.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Last {
-    timestamp: u64,
-    shares: u64,
+enum Since {
+    /// Nothing has been proposed yet.
+    Never,
+    /// The first timestamp; nothing has been published.
+    First(u64),
+    /// The last publication, which took so many shares.
+    Published { timestamp: u64, shares: u64 },
 }
 
 impl Absorption {
     fn propose(&mut self, timestamp: u64) -> Proposal {
-        // At the very first timestamp, as in the paper, a publication of no shares lies just before, so that two
-        // shares can be taken: its own, and that of the one it nullifies.
-        let Some(last) = self.last else {
-            self.last = Some(Last { timestamp: timestamp.saturating_sub(1), shares: 0 });
-            return Proposal::Spend(self.share * 2.min(self.window));
+        if let Since::Never = self.since {
+            self.since = Since::First(timestamp);
+        }
+        let saved = match self.since {
+            // As in the paper, one more than have gone by: a publication pays it back by the timestamps that it nullifies.
+            Since::Never => 2,
+            Since::First(first) => timestamp.saturating_sub(first).saturating_add(2),
+            // All since then, less those that the last publication took in advance.
+            Since::Published { timestamp: last, shares } => {
+                timestamp.saturating_sub(last).saturating_add(1).saturating_sub(shares)
+            }
         };
-        // `passed - (shares - 1)` timestamps have gone by that the last publication did not use up.
-        match (timestamp.saturating_sub(last.timestamp).saturating_add(1)).checked_sub(last.shares) {
-            None | Some(0) => Proposal::Nullify,
-            Some(absorbable) => Proposal::Spend(self.share * absorbable.min(self.window)),
+        match saved.min(self.window) {
+            0 => Proposal::Nullify,
+            shares => Proposal::Spend(self.share.saturating_mul(shares)),
         }
     }
 }
@@ -135,6 +144,15 @@ mod tests {
         // epsilon = 1, w = 4: the share is 1/8; published are 1/4, 0, 1/8, 1/8, ...
         assert_eq!(always_publish(Policy::absorption(125, 4), 6), [250, 0, 125, 125, 125, 125]);
         assert_eq!(always_publish(Policy::absorption(500, 1), 4), [500, 500, 500, 500]);
+    }
+
+    #[test]
+    fn shares_are_saved_up_from_the_first_timestamp_on_whichever_that_is() {
+        for first in [0, 1, 77] {
+            let mut policy = Policy::absorption(10, 5);
+            let offered: Vec<Proposal> = (first..first + 6).map(|timestamp| policy.propose(timestamp)).collect();
+            assert_eq!(offered, [20, 30, 40, 50, 50, 50].map(Proposal::Spend));
+        }
     }
 
     #[test]

@@ -135,6 +135,7 @@ fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
                 while let Step::Ask(questions) = step {
                     if interrupted {
                         mechanism = load(&save(&mechanism));
+                        mechanism = serde_json::from_str(&serde_json::to_string(&mechanism).unwrap()).unwrap();
                     }
                     let share = if timestamp % 5 == 0 { 0.8 } else { 0.2 };
                     let answers: Vec<_> =

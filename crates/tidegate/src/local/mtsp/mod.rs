@@ -173,7 +173,11 @@ impl Mtsp {
         let Some(dissimilarity) = dissimilarity(answers, &self.last) else {
             return unchanged(self, 0.0, Freshness::Approximated);
         };
-        let drift = dissimilarity.max(0.0);
+        // Part of the dissimilarity is the error that the last publication has had from the start. The root has none.
+        let own_variances = &self.last.nodes().1[1..];
+        #[allow(clippy::cast_precision_loss)]
+        let own = own_variances.iter().sum::<f64>() / own_variances.len() as f64;
+        let drift = (dissimilarity - own).max(0.0);
         self.note_users(asked, answers);
         self.allocation.note(timestamp, dissimilarity);
         let prospects = self.prospects(answers);

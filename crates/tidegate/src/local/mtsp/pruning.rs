@@ -42,7 +42,10 @@ impl Pruned {
 
     /// Whether it is of a tree of this shape.
     pub(super) fn fits(&self, shape: Shape) -> bool {
+        let single = |node: Node| shape.leaves(node.level, node.number) == 1;
+        let mut nodes = (0..=shape.height()).flat_map(|level| nodes_of(shape, level));
         self.closed.len() == shape.offset(shape.height() + 1)
+            && nodes.all(|node| self.closed[node.position] || !single(node))
     }
 
     /// The divisions of the domain that are asked about, from level 1 down to the last that tells more than the one
