@@ -192,7 +192,7 @@ pub fn run_timestamp(
             Step::Done(release) => return Ok(release),
             Step::Ask(questions) => {
                 let answers: Result<Vec<_>, _> = questions.iter().map(|question| users.ask(question, random)).collect();
-                step = mechanism.answer(&answers?).map_err(failed)?;
+                step = mechanism.answer(&questions, &answers?).map_err(failed)?;
             }
         }
     }

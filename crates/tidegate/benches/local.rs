@@ -42,7 +42,7 @@ fn mechanisms(criterion: &mut Criterion) {
                             })
                             .collect();
                         let begin = Instant::now();
-                        step = mechanism.answer(&answers).unwrap();
+                        step = mechanism.answer(&questions, &answers).unwrap();
                         spent += begin.elapsed();
                     }
                     timestamp += 1;

@@ -235,7 +235,7 @@ pub enum LocalError {
 /// let Step::Ask(questions) = mechanism.open(0)? else { panic!("it begins with a question") };
 /// assert_eq!(questions[0].epsilon, settings.epsilon); // the whole budget, of a part of the population
 /// // ... gather reports; here, none came in time:
-/// let Step::Done(release) = mechanism.answer(&[None])? else { panic!("there is nothing to decide on") };
+/// let Step::Done(release) = mechanism.answer(&questions, &[None])? else { panic!("nothing to decide on") };
 /// assert_eq!(release.timestamp, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -245,8 +245,8 @@ pub struct Local {
     version: u16,
     settings: Settings,
     last_opened: Option<u64>,
-    /// How many answers are waited for, and over how many values each.
-    waiting: Vec<u32>,
+    /// The questions that wait for answers.
+    open: Vec<Question>,
     machine: Machine,
 }
 
@@ -302,7 +302,7 @@ impl Local {
             LocalKind::Mtsp => Machine::Mtsp(mtsp::Mtsp::of_budget(&settings)?),
             LocalKind::MtspPopulation => Machine::MtspPopulation(mtsp::Mtsp::of_population(&settings)?),
         };
-        Ok(Self { version: VERSION, settings, last_opened: None, waiting: Vec::new(), machine })
+        Ok(Self { version: VERSION, settings, last_opened: None, open: Vec::new(), machine })
     }
 
     /// What it is set to.
@@ -327,7 +327,8 @@ impl Local {
 
     /// Begins a timestamp, which must lie after the last one. Timestamps may be left out; they count as time passed.
     pub fn open(&mut self, timestamp: u64) -> Result<Step, LocalError> {
-        if let (false, Some(open)) = (self.waiting.is_empty(), self.last_opened) {
+        if let Some(Question { timestamp: open, .. }) = self.open.first() {
+            let open = *open;
             return Err(LocalError::Unanswered { open });
         }
         if let Some(last) = self.last_opened
@@ -340,23 +341,37 @@ impl Local {
         Ok(self.note(step))
     }
 
+    /// The questions that wait for answers: after a restart, to be put again.
+    pub fn open_questions(&self) -> &[Question] {
+        &self.open
+    }
+
     /// Goes on with what came back for the open questions, in their order: an estimate from the reports, or `None` where no
-    /// report came.
-    pub fn answer(&mut self, answers: &[Option<Estimate>]) -> Result<Step, LocalError> {
-        if self.waiting.is_empty() {
+    /// report came. The questions are given too, so that an answer that comes twice, or late, is not taken for another's.
+    pub fn answer(&mut self, questions: &[Question], answers: &[Option<Estimate>]) -> Result<Step, LocalError> {
+        if self.open.is_empty() {
             return Err(LocalError::Unasked);
         }
-        if answers.len() != self.waiting.len() {
-            let (given, expected) = (answers.len(), self.waiting.len());
+        if questions != self.open {
+            let name = |questions: &[Question]| match questions.first() {
+                Some(first) => format!("phase {} of timestamp {}", first.phase, first.timestamp),
+                None => "no question".to_owned(),
+            };
+            let expected = format!("{} is open", name(&self.open));
+            return Err(LocalError::Answer { given: name(questions), expected });
+        }
+        if answers.len() != questions.len() {
+            let (given, expected) = (answers.len(), questions.len());
             let (given, expected) = (format!("{given} answers"), format!("{expected} questions are open"));
             return Err(LocalError::Answer { given, expected });
         }
-        for (answer, cells) in answers.iter().zip(&self.waiting) {
+        for (answer, question) in answers.iter().zip(questions) {
             if let Some(estimate) = answer
-                && estimate.frequencies().len() != *cells as usize
+                && estimate.frequencies().len() != question.cells() as usize
             {
                 let given = format!("an estimate of {} values", estimate.frequencies().len());
-                return Err(LocalError::Answer { given, expected: format!("the question was about {cells}") });
+                let expected = format!("the question was about {}", question.cells());
+                return Err(LocalError::Answer { given, expected });
             }
         }
         let step = on_machine!(&mut self.machine, mechanism => mechanism.answer(answers, &self.settings))?;
@@ -365,8 +380,8 @@ impl Local {
 
     /// Takes note of what is waited for.
     fn note(&mut self, step: Step) -> Step {
-        self.waiting = match &step {
-            Step::Ask(questions) => questions.iter().map(Question::cells).collect(),
+        self.open = match &step {
+            Step::Ask(questions) => questions.clone(),
             Step::Done(_) => Vec::new(),
         };
         step
@@ -380,7 +395,7 @@ struct Saved {
     version: u16,
     settings: Settings,
     last_opened: Option<u64>,
-    waiting: Vec<u32>,
+    open: Vec<Question>,
     machine: Machine,
 }
 
@@ -388,17 +403,17 @@ impl TryFrom<Saved> for Local {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, last_opened, waiting, machine } = saved;
+        let Saved { version, settings, last_opened, open, machine } = saved;
         if version != VERSION {
             return Err(format!(
                 "mechanism state version {version} is not known; this program reads version {VERSION}"
             ));
         }
         let fits = on_machine!(&machine, mechanism => mechanism.fits(&settings));
-        let answerable = last_opened.is_some() || waiting.is_empty();
+        let answerable = open.iter().all(|question| Some(question.timestamp) == last_opened);
         if !(2..=MAX_DOMAIN).contains(&settings.domain) || !fits || !answerable {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
-        Ok(Self { version, settings, last_opened, waiting, machine })
+        Ok(Self { version, settings, last_opened, open, machine })
     }
 }

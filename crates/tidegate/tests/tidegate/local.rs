@@ -46,7 +46,7 @@ fn run(
                 questions.iter().for_each(|question| asked.note(question));
                 let answers: Vec<_> =
                     questions.iter().map(|question| estimate(question, share_of_ones, random)).collect();
-                step = mechanism.answer(&answers).unwrap();
+                step = mechanism.answer(&questions, &answers).unwrap();
             }
         }
     }
@@ -140,7 +140,7 @@ fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
                     let share = if timestamp % 5 == 0 { 0.8 } else { 0.2 };
                     let answers: Vec<_> =
                         questions.iter().map(|question| estimate(question, share, &mut random)).collect();
-                    step = mechanism.answer(&answers).unwrap();
+                    step = mechanism.answer(&questions, &answers).unwrap();
                 }
                 let Step::Done(release) = step else { unreachable!() };
                 releases.push(postcard::to_allocvec(&release).unwrap());
@@ -163,7 +163,7 @@ fn where_nobody_answers_the_last_release_stands() {
         for timestamp in 1..6 {
             let mut step = mechanism.open(timestamp).unwrap();
             while let Step::Ask(questions) = step {
-                step = mechanism.answer(&vec![None; questions.len()]).unwrap();
+                step = mechanism.answer(&questions, &vec![None; questions.len()]).unwrap();
             }
             let Step::Done(release) = step else { unreachable!() };
             assert_eq!(release.statistic.leaves().0, before.statistic.leaves().0, "{kind}");
@@ -181,7 +181,7 @@ fn a_population_that_shrinks_is_noticed() {
     let mut variance = |mechanism: &mut Local, timestamp: u64, counts: [u64; 2]| {
         let Step::Ask(questions) = mechanism.open(timestamp).unwrap() else { unreachable!() };
         let answer = estimate_of(&questions[0].oracle().unwrap(), &counts, &mut random).unwrap();
-        let Step::Done(release) = mechanism.answer(&[Some(answer)]).unwrap() else { unreachable!() };
+        let Step::Done(release) = mechanism.answer(&questions, &[Some(answer)]).unwrap() else { unreachable!() };
         release.statistic.leaves().1[0]
     };
     let (many, few) = (variance(&mut mechanism, 0, [100_000, 50_000]), variance(&mut mechanism, 1, [10_000, 5_000]));
@@ -202,14 +202,18 @@ fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
     assert!("lbx".parse::<LocalKind>().unwrap_err().to_string().contains("lpa"));
 
     let mut mechanism = Local::new(LocalKind::Lba, settings(5, 2)).unwrap();
-    assert_eq!(mechanism.answer(&[None]).unwrap_err(), LocalError::Unasked);
+    assert_eq!(mechanism.answer(&[], &[None]).unwrap_err(), LocalError::Unasked);
     let Step::Ask(questions) = mechanism.open(7).unwrap() else { unreachable!() };
     assert_eq!(mechanism.open(8).unwrap_err(), LocalError::Unanswered { open: 7 });
-    assert!(matches!(mechanism.answer(&[None, None]).unwrap_err(), LocalError::Answer { .. }));
+    assert!(matches!(mechanism.answer(&questions, &[None, None]).unwrap_err(), LocalError::Answer { .. }));
     let wider = Question { domain: 3, ..questions[0].clone() };
     let wrong = estimate(&wider, 0.5, &mut SeededRandom::new(6));
-    assert!(matches!(mechanism.answer(&[wrong]).unwrap_err(), LocalError::Answer { .. }));
-    assert!(mechanism.answer(&[None]).is_ok());
+    assert!(matches!(mechanism.answer(&questions, &[wrong]).unwrap_err(), LocalError::Answer { .. }));
+    assert_eq!(mechanism.open_questions(), questions);
+    let earlier = Question { timestamp: 6, ..questions[0].clone() };
+    let error = mechanism.answer(&[earlier], &[None]).unwrap_err().to_string();
+    assert_eq!(error, "phase 0 of timestamp 6 does not answer what was asked: phase 0 of timestamp 7 is open");
+    assert!(mechanism.answer(&questions, &[None]).is_ok());
     assert_eq!(mechanism.open(7).unwrap_err(), LocalError::Time { given: 7, last: 7 });
 }
 

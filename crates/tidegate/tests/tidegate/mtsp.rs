@@ -58,8 +58,8 @@ fn run_with(
             Step::Done(release) => return (release, rounds),
             Step::Ask(questions) => {
                 let answers: Vec<_> = questions.iter().map(&mut respond).collect();
+                step = mechanism.answer(&questions, &answers).unwrap();
                 rounds.push(questions);
-                step = mechanism.answer(&answers).unwrap();
             }
         }
     }
@@ -144,7 +144,7 @@ proptest! {
                 prop_assert!(slots <= SLOTS);
                 let answers: Vec<_> = questions.iter().map(&mut answer).collect();
                 reports += answers.iter().flatten().map(Estimate::reports).sum::<u64>();
-                step = mechanism.answer(&answers).unwrap();
+                step = mechanism.answer(&questions, &answers).unwrap();
             }
             let Step::Done(release) = step else { unreachable!() };
             prop_assert!(phases.windows(2).all(|pair| pair[0] < pair[1]));
@@ -190,7 +190,7 @@ fn over_time_every_user_answers_every_level_about_equally_often() {
             let level = questions.iter().position(|question| question.cohort.contains(slot as u16 * 1_024)).unwrap();
             times[level] += 1;
         }
-        mechanism.answer(&[None, None, None, None]).unwrap();
+        mechanism.answer(&questions, &[None, None, None, None]).unwrap();
     }
     assert!(times.iter().flatten().all(|times| (90..=110).contains(times)), "{times:?}");
 }
@@ -263,10 +263,10 @@ fn a_level_that_is_silent_in_a_publication_keeps_its_numbers() {
     let counts = [100_000, 600_000, 100_000, 200_000];
     let Step::Ask(first) = mechanism.open(1).unwrap() else { unreachable!() };
     let answers: Vec<_> = first.iter().map(|question| respond(question, &counts, &mut random)).collect();
-    let Step::Ask(second) = mechanism.answer(&answers).unwrap() else { panic!("a jump is published") };
+    let Step::Ask(second) = mechanism.answer(&first, &answers).unwrap() else { panic!("a jump is published") };
     assert_eq!(second.iter().map(Question::cells).collect::<Vec<_>>(), [2, 4]);
     let answers = [None, respond(&second[1], &counts, &mut random)];
-    let Step::Done(release) = mechanism.answer(&answers).unwrap() else { unreachable!() };
+    let Step::Done(release) = mechanism.answer(&second, &answers).unwrap() else { unreachable!() };
     assert_eq!(release.freshness, Freshness::Fresh);
     let tree = tree(&release);
     for node in 0..2 {
@@ -286,7 +286,7 @@ fn a_level_that_is_silent_in_the_first_round_does_not_stop_a_publication() {
             let Step::Ask(first) = mechanism.open(0).unwrap() else { unreachable!() };
             let mut answers: Vec<_> = first.iter().map(|question| respond(question, &counts, &mut random)).collect();
             answers[silent] = None;
-            assert!(matches!(mechanism.answer(&answers), Ok(Step::Ask(_))), "{kind} {silent}");
+            assert!(matches!(mechanism.answer(&first, &answers), Ok(Step::Ask(_))), "{kind} {silent}");
         }
     }
 }
@@ -346,7 +346,7 @@ fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
                     if timestamp % 3 == 1 {
                         answers[0] = None;
                     }
-                    step = mechanism.answer(&answers).unwrap();
+                    step = mechanism.answer(&questions, &answers).unwrap();
                 }
                 if interrupted {
                     mechanism = load(&save(&mechanism));
