@@ -30,8 +30,15 @@ impl Provenance {
 pub struct NoEntropy(#[from] getrandom::Error);
 
 mod closed {
-    pub trait Closed {}
+    pub trait Closed {
+        /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be left out before them, so
+        /// that they lie side by side.
+        fn next_few(&mut self, count: usize) -> &[[u8; 8]];
+    }
 }
+
+/// What [`next_few`](closed::Closed::next_few) can give at once.
+pub(crate) const FEW: usize = 16;
 
 /// A source of uniform random words: [`SystemRandom`] or [`SeededRandom`], and nothing else.
 ///
@@ -73,6 +80,16 @@ impl Words {
         let word = u64::from_le_bytes(self.drawn.as_chunks().0[self.used]);
         self.used += 1;
         word
+    }
+
+    #[inline]
+    fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
+        if WORDS - self.used < count {
+            self.refill();
+        }
+        let start = self.used;
+        self.used += count;
+        &self.drawn.as_chunks().0[start..start + count]
     }
 
     #[inline(never)]
@@ -131,8 +148,18 @@ impl SeededRandom {
     }
 }
 
-impl closed::Closed for SystemRandom {}
-impl closed::Closed for SeededRandom {}
+impl closed::Closed for SystemRandom {
+    #[inline]
+    fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
+        self.0.next_few(count)
+    }
+}
+impl closed::Closed for SeededRandom {
+    #[inline]
+    fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
+        self.0.next_few(count)
+    }
+}
 
 impl Randomness for SystemRandom {
     #[inline]

@@ -159,9 +159,19 @@ fn perturbed_values_follow_the_stated_distribution() {
 
 #[test]
 fn subsets_of_large_domains_are_uniform_too() {
-    // Large domains draw subsets by a draft and corrections, in one of two directions. The number of members among the
-    // first values is hypergeometric, and so must it be for each way the domain fills its last word.
-    for (stream, domain, text) in [(0, 100, "1"), (1, 128, "1"), (2, 300, "0.1"), (3, 200, "3"), (4, 20_000, "4")] {
+    // Large domains draw subsets by a draft, of darts or of coins, and corrections, in one of two directions. The number of
+    // members among the first values is hypergeometric, and so must it be for each way the domain fills its last word.
+    let cases = [
+        (0, 100, "1"),
+        (1, 128, "1"),
+        (2, 300, "0.1"),
+        (3, 200, "3"),
+        (4, 20_000, "4"),
+        (5, 65, "0.2"),
+        (6, 127, "2"),
+        (7, 64, "1"),
+    ];
+    for (stream, domain, text) in cases {
         let oracle = oracle(OracleKind::Subset, domain, text);
         let mut random = SeededRandom::with_stream(201, stream);
         let value = domain - 1;

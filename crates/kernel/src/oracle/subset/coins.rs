@@ -1,94 +1,23 @@
-//! Subset selection.
+//! Drafts by coins, for domains of any size.
 
 use std::num::NonZeroU64;
 
-use crate::epsilon::Epsilon;
 use crate::noise::Below;
-use crate::oracle::Support;
-use crate::oracle::choice::best_subset_size;
-use crate::oracle::unary::{BitsCodec, set_bit};
+use crate::oracle::unary::set_bit;
 use crate::random::Randomness;
-use crate::randomised_response::{ResponseError, odds};
 
-/// A report is a set of `size` values. It holds the own value with probability
-/// `size·truth / (size·truth + (domain-size)·other)`, where `truth/other` is just below e^eps; the rest of it is drawn
-/// uniformly from the other values. The probability of any one set with the own value is `truth/other` times that of any
-/// one set without it.
-#[derive(Clone, Debug)]
-pub(crate) struct Subset {
-    domain: u32,
-    size: u32,
-    own_weight: u64,
-    below_total: Below,
-    codec: BitsCodec,
-    draft: Draft,
-}
-
-impl Subset {
-    /// With the set size of the lowest variance.
-    pub(crate) fn new(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
-        let codec = BitsCodec::new(domain)?;
-        let size = best_subset_size(domain, epsilon.as_f64().exp());
-        let (inside, outside) = (u64::from(size), u64::from(domain - size));
-        let (truth, other) = odds(inside, outside, epsilon)?;
-        let own_weight = inside * truth;
-        let total = NonZeroU64::MIN.saturating_add(own_weight + outside * other.get() - 1);
-        let draft = Draft::new(domain, size);
-        Ok(Self { domain, size, own_weight, below_total: Below::new(total), codec: codec.with_ones(size), draft })
-    }
-
-    /// How many values every report names.
-    #[cfg(feature = "simulation")]
-    pub(crate) const fn size(&self) -> u32 {
-        self.size
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn support(&self) -> Support {
-        let own = self.own_weight as f64 / self.below_total.bound() as f64;
-        let other = (f64::from(self.size) - own) / f64::from(self.domain - 1);
-        Support { own, other }
-    }
-
-    pub(crate) const fn codec(&self) -> &BitsCodec {
-        &self.codec
-    }
-
-    /// The logarithm of the probability of a well-formed report.
-    #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
-        let holds_own = report[(value / 8) as usize] >> (value % 8) & 1 == 1;
-        let total = self.below_total.bound();
-        let (weight, rest) =
-            if holds_own { (self.own_weight, self.size - 1) } else { (total - self.own_weight, self.size) };
-        // Divided by the number of sets of that size among the other values.
-        let others = self.domain - 1;
-        let log_sets: f64 = (0..rest).map(|drawn| (f64::from(others - drawn) / f64::from(drawn + 1)).ln()).sum();
-        (weight as f64 / total as f64).ln() - log_sets
-    }
-
-    pub(crate) fn perturb(&self, value: u32, random: &mut impl Randomness, report: &mut [u8]) {
-        let own = self.below_total.sample(random) < self.own_weight;
-        let size = self.draft.write(report, random);
-        self.draft.correct(report, value, size, self.size - u32::from(own), random);
-        set_bit(report, value, own);
-    }
-}
-
-/// How a uniform subset of a given size is drawn quickly: first independent coins of a probability near the wanted
-/// density, then elements added or removed at random until the size is right. Given their number, independent coins
-/// show each set of that size equally often, and adding a uniform element from outside (or removing one from inside)
-/// keeps it so. The coins' probability therefore matters for speed only, and a coarse one, of few random words, will do.
+/// The draft holds each value with the same probability, independently. A coarse probability near the wanted density,
+/// of few random words, will do.
 #[derive(Clone, Copy, Debug)]
-struct Draft {
+pub(super) struct Coins {
     positions: Positions,
     /// The coins' probability is `numerator / 2^bits`.
     numerator: u32,
     bits: u32,
 }
 
-impl Draft {
-    fn new(domain: u32, size: u32) -> Self {
+impl Coins {
+    pub(super) fn new(domain: u32, size: u32) -> Self {
         let cost = |(numerator, bits): &(u32, u32)| {
             let density = f64::from(*numerator) / f64::from(1_u32 << bits);
             let elements = f64::from(domain);
@@ -103,6 +32,13 @@ impl Draft {
         let best = candidates.chain([(0, 0)]).min_by(|a, b| cost(a).total_cmp(&cost(b)));
         let (numerator, bits) = best.unwrap_or((0, 0));
         Self { positions: Positions::new(domain), numerator, bits }
+    }
+
+    /// Writes a set of `size` values that holds `value` as `own` says, the rest of it uniform among the others.
+    pub(super) fn draw(&self, value: u32, size: u32, own: bool, random: &mut impl Randomness, report: &mut [u8]) {
+        let drafted = self.write(report, random);
+        self.correct(report, value, drafted, size - u32::from(own), random);
+        set_bit(report, value, own);
     }
 
     /// Writes coins for all values, and returns how many show 1.
