@@ -80,6 +80,13 @@ fn wrong_usage_is_refused() {
         ("--population", "9007199254740993", "the population must be between 1 and 9007199254740992"),
         ("--length", "1e3", "expected a whole number, at least 1"),
         ("--oracle", "magic", "there is no frequency oracle \"magic\""),
+        ("--domain", "0..1", "sin has a domain of its own"),
+        ("--classes", "1:20", "expected EPSILON:WINDOW:WEIGHT"),
+        ("--classes", "0:20:1", "epsilon must be at least 0.000000001"),
+        ("--classes", "1:0:1", "expected a whole number, at least 1"),
+        ("--contribution", "0", "expected a whole number, at least 1"),
+        ("--batch", "0", "expected a whole number, at least 1"),
+        ("--order", "3", "3 is not in 1..=2"),
     ] {
         let epsilon = if flag == "--epsilon" { "" } else { "--epsilon 1" };
         let output = evaluate(&format!("--dataset sin --mechanism constant {epsilon} {flag} {value}"));
@@ -120,6 +127,34 @@ fn json_has_an_object_for_each_choice_of_settings() {
         assert!(entry["seconds"].is_f64());
         assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 7 + 1);
     }
+}
+
+#[test]
+fn a_stream_of_numbers_is_measured_within_its_domain() {
+    let input = b"t,value\n0,10\n1,20\n2,0\n";
+    let evaluate = |arguments: &str| {
+        run_with_input(&format!("evaluate --dataset - --mechanism constant --epsilon 1 --seed 1 {arguments}"), input)
+    };
+    let table = evaluate("--domain 0..20");
+    let header = "standard input: 3 timestamps, a number within 0..20 in steps of 1; mean ± standard error of 10 runs";
+    assert_eq!(stdout(&table).lines().next(), Some(header), "{}", stderr(&table));
+    let entries: Value = serde_json::from_str(stdout(&evaluate("--domain -20..20 --resolution 0.5 --json"))).unwrap();
+    let entry = entries[0].as_object().unwrap();
+    assert_eq!(entry["mae"].as_f64(), Some(10.0));
+    assert_eq!(entry["mae_se"].as_f64(), Some(0.0));
+    assert_eq!(entry.len(), 6 + 2 * 3 + 1, "{entry:?}");
+
+    assert_refused(&evaluate(""), "it is never taken from the data; give it with --domain LO..HI");
+    assert_refused(&evaluate("--domain 0..15"), "line 3, field \"value\": expected a number within the domain, 0..15");
+    assert_refused(&evaluate("--domain 20"), "expected two numbers: LO..HI");
+    assert_refused(&evaluate("--domain 20..0"), "two finite numbers in ascending order, but 20..=0 was given");
+    assert_refused(&evaluate("--domain 0..20 --population 5"), "which has no users");
+    assert_refused(&evaluate("--domain 0..20 --queries"), "--queries needs counts of users");
+    assert_refused(&evaluate("--resolution 1"), "--domain");
+    let local = "evaluate --dataset - --mechanism constant,lpa --epsilon 1 --domain 0..20";
+    let why =
+        "lpa takes streams of counts, but standard input is a stream of numbers; mechanisms that take it: constant";
+    assert_refused(&run_with_input(local, input), why);
 }
 
 #[test]

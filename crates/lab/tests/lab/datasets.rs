@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
-use tidegate_lab::CountStream;
+use tidegate_lab::datasets::scalar::Domain;
 use tidegate_lab::datasets::{self, DataError, Options, load, wide};
+use tidegate_lab::{CountStream, Stream};
 
-use crate::support::{directory, gzip, write};
+use crate::support::{counts, directory, gzip, numbers, write};
+
+fn load_any(data_dir: &Path, name: &str) -> Result<Stream, DataError> {
+    load(name, &Options { data_dir: Some(data_dir.to_owned()), ..Options::default() })
+}
 
 fn load_from(data_dir: &Path, name: &str) -> Result<CountStream, DataError> {
-    load(name, &Options { data_dir: Some(data_dir.to_owned()), ..Options::default() })
+    load_any(data_dir, name).map(counts)
 }
 
 fn wide_error(content: impl AsRef<[u8]>) -> String {
@@ -25,13 +30,13 @@ mod tables {
         for (name, bytes) in [("a.csv", content.as_bytes().to_vec()), ("b.csv.gz", gzip(content))] {
             let path = folder.join(name);
             write(&path, bytes);
-            let stream = load(path.to_str().unwrap(), &Options::default()).unwrap();
+            let stream = counts(load(path.to_str().unwrap(), &Options::default()).unwrap());
             assert_eq!(stream.counts(), [[1, 2], [3, 4], [0, 1]]);
             assert_eq!(stream.labels(), ["red", "green"]);
             assert_eq!(stream.name(), path.to_str().unwrap());
         }
         let cut = Options { length: Some(1), population: Some(300), ..Options::default() };
-        assert_eq!(load(folder.join("a.csv").to_str().unwrap(), &cut).unwrap().counts(), [[100, 200]]);
+        assert_eq!(counts(load(folder.join("a.csv").to_str().unwrap(), &cut).unwrap()).counts(), [[100, 200]]);
     }
 
     #[test]
@@ -83,13 +88,114 @@ mod tables {
 
     fn load_bytes(path: &Path, bytes: &[u8]) -> Result<CountStream, DataError> {
         write(path, bytes);
-        load(path.to_str().unwrap(), &Options::default())
+        load(path.to_str().unwrap(), &Options::default()).map(counts)
+    }
+}
+
+mod scalars {
+    use std::io::{Read, Write};
+
+    use tidegate_lab::datasets::scalar::{Reading, Readings};
+
+    use super::*;
+
+    fn load_scalar(content: &str, low: f64, high: f64, resolution: Option<f64>) -> Result<Stream, DataError> {
+        let domain = Some(Domain { low, high, resolution });
+        datasets::load_from("s.csv", content.as_bytes(), &Options { domain, ..Options::default() })
+    }
+
+    fn scalar_error(content: &str) -> String {
+        load_scalar(content, 0.0, 10.0, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_scalar_table_has_the_domain_that_is_given() {
+        let stream = numbers(load_scalar("t,value\n3,1\n4,10\n9,0\n", 0.0, 10.0, None).unwrap());
+        assert_eq!(stream.values(), [1.0, 10.0, 0.0]);
+        assert_eq!((stream.grid().high(), stream.grid().step()), (10.0, 1.0));
+        let stream = numbers(load_scalar("t,value\r\n0,-1.25\r\n", -2.0, 2.0, Some(0.1)).unwrap());
+        assert_eq!((stream.values(), stream.grid().width()), (&[-1.25][..], 40));
+        // As spreadsheets save them: a byte order mark, quotes.
+        assert!(load_scalar("\u{feff}\"t\",\"value\"\n\"0\",\"1\"\n", 0.0, 1.0, None).is_ok());
+        let without = datasets::load_from("s.csv", "t,value\n0,1\n".as_bytes(), &Options::default());
+        assert!(matches!(without, Err(DataError::NoDomain { .. })));
+        let wide = load_scalar("t,a,b\n0,1,1\n", 0.0, 1.0, None).unwrap_err();
+        assert!(matches!(wide, DataError::OwnDomain { .. }));
+        let domain = Some(Domain { low: 0.0, high: 1.0, resolution: None });
+        assert!(matches!(load("sin", &Options { domain, ..Options::default() }), Err(DataError::OwnDomain { .. })));
+        assert!(matches!(load_scalar("t,value\n0,1\n", 1.0, 1.0, None), Err(DataError::Domain(_))));
+        assert!(matches!(load_scalar("t,value\n0,1\n", 0.0, 1.0, Some(0.0)), Err(DataError::Domain(_))));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_scalar_table_is_named() {
+        let value = "s.csv, line 3, field \"value\": expected ";
+        for (bad, expected) in [
+            ("NaN", "a number"),
+            ("inf", "a number"),
+            ("", "a number"),
+            ("1 2", "a number"),
+            ("11", "a number within the domain, 0..10"),
+            ("-0.5", "a number within the domain, 0..10"),
+            ("0.5", "a whole number, for the resolution is 1 unless another is given"),
+        ] {
+            assert_eq!(scalar_error(&format!("t,value\n0,1\n1,{bad}\n")), format!("{value}{expected}"));
+        }
+        for (bad, expected) in [
+            ("0", "a timestamp that is later than the last"),
+            ("-1", "a timestamp: a whole number, zero or more"),
+            ("1.0", "a timestamp: a whole number, zero or more"),
+        ] {
+            let message = scalar_error(&format!("t,value\n0,1\n{bad},1\n"));
+            assert_eq!(message, format!("s.csv, line 3, field \"t\": expected {expected}"));
+        }
+        assert_eq!(scalar_error("t,value\n0,1\n1\n"), "s.csv, line 3: it has 1 fields, but 2 are expected");
+        assert_eq!(scalar_error("t,value\n"), "s.csv: the stream has no timestamps");
+        let readings = Readings::new("s.csv", "t,number\n".as_bytes()).unwrap_err().to_string();
+        assert_eq!(readings, "s.csv, line 1: the fields must be t,value");
+    }
+
+    #[test]
+    fn a_reading_is_there_as_soon_as_its_line_is() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"t,value\n5,1.5\n").unwrap();
+        // The pipe stays open, so whoever waited for more would wait for ever.
+        let mut readings = Readings::new("pipe", reader).unwrap();
+        assert_eq!(readings.next().unwrap().unwrap(), Reading { timestamp: 5, value: 1.5 });
+        writer.write_all(b"6,-2\n7").unwrap();
+        assert_eq!(readings.next().unwrap().unwrap(), Reading { timestamp: 6, value: -2.0 });
+        drop(writer);
+        assert!(matches!(readings.next(), Some(Err(DataError::Width { line: 4, .. }))));
+        assert!(readings.next().is_none());
+    }
+
+    /// A line without an end.
+    struct Endless(u64);
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.0 += buffer.len() as u64;
+            buffer.fill(b'7');
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_an_error_before_it_fills_the_memory() {
+        let mut source = Endless(0);
+        for (beginning, last_line) in [("t,value\n0,", 1), ("t,value\n0,\"\n", 2)] {
+            let mut readings = Readings::new("pipe", beginning.as_bytes().chain(&mut source)).unwrap();
+            let error = readings.next().unwrap().unwrap_err().to_string();
+            let expected = "it cannot be read on: the line is longer than 16777216 bytes";
+            assert_eq!(error, format!("pipe, after line {last_line}: {expected}"));
+        }
+        assert!(source.0 <= 2 * (16 << 20), "{}", source.0);
     }
 }
 
 #[test]
 fn synthetic_streams_have_the_papers_size_unless_told() {
-    let stream = load("sin", &Options::default()).unwrap();
+    let stream = counts(load("sin", &Options::default()).unwrap());
     assert_eq!((stream.length(), stream.population(0), stream.stand_in()), (800, 200_000, None));
     let lns = |seed| load("lns", &Options { seed, length: Some(5), ..Options::default() }).unwrap();
     assert_eq!(lns(1), lns(1));

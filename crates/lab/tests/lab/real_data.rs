@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use tidegate_lab::CountStream;
 use tidegate_lab::datasets::{Options, load};
 
+use crate::support::counts;
+
 /// The stream, or `None` (and a word about it) where the data is not there.
 fn real(name: &str) -> Option<CountStream> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -13,7 +15,7 @@ fn real(name: &str) -> Option<CountStream> {
         println!("skipped: the data set {name} is not here; TIDEGATE_DATA says where it is");
         return None;
     }
-    Some(load(name, &Options { data_dir: Some(data_dir), ..Options::default() }).unwrap())
+    Some(counts(load(name, &Options { data_dir: Some(data_dir), ..Options::default() }).unwrap()))
 }
 
 fn populations(stream: &CountStream) -> Vec<u64> {
