@@ -239,6 +239,25 @@ fn the_data_sets_and_mechanisms_are_listed() {
 }
 
 #[test]
+fn every_synthetic_data_set_can_be_evaluated() {
+    let listed: Value = serde_json::from_str(stdout(&run("data --json"))).unwrap();
+    let mut kinds = Vec::new();
+    for set in listed["datasets"].as_array().unwrap().iter().filter(|set| set["real"] == false) {
+        let name = set["name"].as_str().unwrap();
+        let output = run(&format!("evaluate --dataset {name} --mechanism constant --epsilon 1 --length 30 --json"));
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+        assert!(entries[0]["mse"].as_f64() > Some(0.0), "{name}: {entries}");
+        kinds.push(set["kind"].as_str().unwrap().to_owned());
+    }
+    kinds.dedup();
+    assert_eq!(kinds, ["counts", "numbers", "symbols"]);
+    let output = run("evaluate --dataset markov_90 --mechanism constant --epsilon 1 --population 3 --length 30");
+    let header = "markov_90: 3 users with 30 timestamps, 2 symbols; mean ± standard error of 10 runs";
+    assert_eq!(stdout(&output).lines().next(), Some(header));
+}
+
+#[test]
 fn a_reader_that_went_away_is_no_failure() {
     let mut child = command("data").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

@@ -21,6 +21,13 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     Ok(Box::new(reader))
 }
 
+/// Whether `now` comes after the last one, which it then is. Nothing comes after NaN.
+pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool {
+    let later = last.is_none_or(|last| now > last);
+    *last = Some(now);
+    later
+}
+
 /// The longest line that is read: whatever a source sends, so much of it is held in memory and no more.
 const LONGEST_LINE: usize = 16 << 20;
 
@@ -178,6 +185,14 @@ impl<'a> Line<'a> {
     pub(super) fn between(&self, field: usize, low: u32, high: u32, expected: &'static str) -> Result<u32, DataError> {
         let number = self.number(field, expected)?;
         if (low..=high).contains(&number) { Ok(number) } else { Err(self.bad_field(field, expected)) }
+    }
+
+    /// Fields that must be a year and a week of it.
+    pub(super) fn week(&self, year: usize, week: usize) -> Result<(u32, u32), DataError> {
+        Ok((
+            self.between(year, 1900, 2999, "a year: 1900 to 2999")?,
+            self.between(week, 1, 53, "a week of the year: 1 to 53")?,
+        ))
     }
 
     /// A field that must be a number of users.

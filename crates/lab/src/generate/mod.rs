@@ -1,8 +1,13 @@
 //! Synthetic streams of each kind.
 
 mod counts;
+mod numbers;
+mod symbols;
 
 pub use counts::Process;
+pub use numbers::NumberProcess;
+pub use symbols::Chain;
+use tidegate_kernel::GridError;
 
 use crate::stream::{MAX_POPULATION, StreamError};
 
@@ -45,7 +50,25 @@ pub enum GenerateError {
         /// What was given.
         given: usize,
     },
-    /// The counts are not a stream.
+    /// A stream of numbers whose settings are not finite, or where a share is not between zero and one, or where a deviation
+    /// or a period is negative.
+    #[error(
+        "the settings of {name} must be finite, deviations and the period not negative, rate and decay within 0..1"
+    )]
+    Numbers {
+        /// The name of the process.
+        name: &'static str,
+    },
+    /// Probabilities that do not sum to one.
+    #[error("the probabilities of {name} must not be negative, and sum to 1 in each row")]
+    Chain {
+        /// The name of the chain.
+        name: &'static str,
+    },
+    /// A domain that is none.
+    #[error(transparent)]
+    Domain(#[from] GridError),
+    /// What came out is not a stream.
     #[error(transparent)]
     Stream(#[from] StreamError),
 }
