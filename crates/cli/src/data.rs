@@ -6,7 +6,8 @@ use tidegate_lab::experiment::Subject;
 use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{datasets, subjects};
 
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
+use crate::output::Output;
 use crate::table::layout;
 
 /// List the data sets and the mechanisms that `tidegate evaluate` knows.
@@ -20,7 +21,9 @@ pub(crate) struct Data {
 
 impl Data {
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        print(&if self.json { as_json() } else { as_text() })
+        let mut output = Output::create("-")?;
+        output.write(&if self.json { as_json() } else { as_text() })?;
+        output.finish()
     }
 }
 

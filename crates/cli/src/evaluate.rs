@@ -19,7 +19,9 @@ use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{Stream, UnknownName, subjects};
 
-use crate::failure::{Failure, complain, print};
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::Output;
 use crate::table::layout;
 
 /// Measure the error of mechanisms on a data set, side by side.
@@ -156,6 +158,10 @@ pub(crate) struct Evaluate {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+
+    /// Where to write the result; a file is replaced only once all of it is there
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    output: String,
 }
 
 fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
@@ -226,17 +232,27 @@ impl Evaluate {
         if let Some(what) = stream.stand_in() {
             complain("note", format_args!("{} stands in for {what}", stream.name()));
         }
+        if let Some(note) = datasets::by_name(&self.dataset).and_then(|dataset| dataset.note) {
+            complain("note", format_args!("{}: {note}", stream.name()));
+        }
         let trials = self.trials();
         let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
         let plan = Plan { repeats: self.repeats, seed, threads, queries: self.queries };
         let bar = progress_bar((trials.len() as u64).saturating_mul(self.repeats.get()));
+        // Opened before anything is run: a place that cannot be written to is found out at once.
+        let mut output = Output::create(&self.output)?;
         let findings = run(&stream, &trials, &plan, &|| bar.inc(1));
         bar.finish_and_clear();
         let findings = findings.map_err(|error| match error.source {
             RunError::Unsupported(_) | RunError::Misfit(_) => Failure::input(error),
             _ => Failure::run(error),
         })?;
-        print(&if self.json { as_json(&stream, &plan, &findings)? } else { as_text(&stream, &plan, &findings) })
+        output.write(&if self.json {
+            as_json(&stream, &plan, &findings)?
+        } else {
+            as_text(&stream, &plan, &findings)
+        })?;
+        output.finish()
     }
 
     fn load(&self, seed: u64) -> Result<Stream, Failure> {
@@ -249,7 +265,10 @@ impl Evaluate {
             seed,
         };
         let stream = match self.dataset.as_str() {
-            "-" => datasets::load_from("standard input", io::stdin().lock(), &options),
+            "-" => {
+                let Input { name, source } = Input::open("-")?;
+                datasets::load_from(&name, source, &options)
+            }
             name => datasets::load(name, &options),
         };
         stream.map_err(|error| match error {

@@ -117,7 +117,7 @@ pub enum RunError {
     Failed(Box<dyn Error + Send + Sync>),
     /// It takes streams of another kind.
     #[error(transparent)]
-    Misfit(#[from] Misfit),
+    Misfit(#[from] Box<Misfit>),
     /// What it released does not fit the stream.
     #[error("its releases do not fit the stream: {0}")]
     Outcome(#[from] NotComparable),
@@ -295,7 +295,7 @@ pub struct TrialError {
     /// The mechanism.
     pub mechanism: &'static str,
     /// Its settings.
-    pub settings: Settings,
+    pub settings: Box<Settings>,
     /// Which repeat, from zero.
     pub repeat: u64,
     /// What went wrong.
@@ -332,8 +332,10 @@ pub fn run(
         let trial = &trials[job / repeats];
         let repeat = (job % repeats) as u64;
         let run = bench.run_once(trial, &mut repeat_random(plan.seed, repeat));
-        let (mechanism, settings) = (trial.subject.name(), || trial.settings.clone());
-        run.map_err(|source| TrialError { mechanism, settings: settings(), repeat, source })
+        run.map_err(|source| {
+            let settings = Box::new(trial.settings.clone());
+            TrialError { mechanism: trial.subject.name(), settings, repeat, source }
+        })
     };
     let runs = in_parallel(jobs, plan.threads, |job| {
         let run = one_run(job);
@@ -380,7 +382,7 @@ impl<'a> Bench<'a> {
             Self::Counts { stream, truth, queries } => {
                 let queries = queries.get(&settings.window).map(Result::as_ref).transpose();
                 let queries = queries.map_err(|error| RunError::failed(*error))?;
-                let misfit = || Misfit::new(*subject, StreamKind::Counts, stream.name());
+                let misfit = || Misfit::boxed(*subject, StreamKind::Counts, stream.name());
                 let subject = subject.on_counts().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
                 let mut metrics = truth.compare(&outcome.frequencies)?.metrics();
@@ -391,13 +393,13 @@ impl<'a> Bench<'a> {
                 Ok(Run { metrics, time })
             }
             Self::Numbers(stream) => {
-                let misfit = || Misfit::new(*subject, StreamKind::Numbers, stream.name());
+                let misfit = || Misfit::boxed(*subject, StreamKind::Numbers, stream.name());
                 let subject = subject.on_numbers().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
                 Ok(Run { metrics: compare_numbers(stream, &outcome.values)?, time })
             }
             Self::Symbols(stream) => {
-                let misfit = || Misfit::new(*subject, StreamKind::Symbols, stream.name());
+                let misfit = || Misfit::boxed(*subject, StreamKind::Symbols, stream.name());
                 let subject = subject.on_symbols().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
                 Ok(Run { metrics: compare_symbols(stream, &outcome.sequences)?, time })

@@ -107,14 +107,14 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    pub(crate) fn new(subject: &dyn Subject, given: StreamKind, stream: &str) -> Self {
-        Self {
+    pub(crate) fn boxed(subject: &dyn Subject, given: StreamKind, stream: &str) -> Box<Self> {
+        Box::new(Self {
             mechanism: subject.name(),
             takes: StreamKind::ALL.into_iter().filter(|kind| subject.takes(*kind)).collect(),
             stream: stream.to_owned(),
             given,
             fitting: that_take(given).map(Subject::name).collect(),
-        }
+        })
     }
 }
 
@@ -124,9 +124,9 @@ fn kinds(takes: &[StreamKind]) -> String {
 }
 
 /// Whether a subject takes a stream; the error says which do.
-pub fn check_fit(subject: &dyn Subject, stream: &Stream) -> Result<(), Misfit> {
+pub fn check_fit(subject: &dyn Subject, stream: &Stream) -> Result<(), Box<Misfit>> {
     if subject.takes(stream.kind()) {
         return Ok(());
     }
-    Err(Misfit::new(subject, stream.kind(), stream.name()))
+    Err(Misfit::boxed(subject, stream.kind(), stream.name()))
 }

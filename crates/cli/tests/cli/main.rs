@@ -258,6 +258,27 @@ fn every_synthetic_data_set_can_be_evaluated() {
 }
 
 #[test]
+fn a_result_file_is_written_whole_or_not_at_all() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("output");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("result.json");
+    let evaluate = |dataset: &str| {
+        run(&format!("evaluate --dataset {dataset} {SMALL} --seed 1 --json --output {}", file.display()))
+    };
+    assert_refused(&evaluate("no/such/file.csv"), "cannot be opened");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    let output = evaluate("sin");
+    assert!(output.status.success() && stdout(&output).is_empty(), "{}", stderr(&output));
+    let entries: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(entries.as_array().unwrap().len(), 2);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    let nowhere = run(&format!("evaluate --dataset sin {SMALL} --output {}", folder.join("no/such").display()));
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(stderr(&nowhere).contains("such cannot be written: "), "{}", stderr(&nowhere));
+}
+
+#[test]
 fn a_reader_that_went_away_is_no_failure() {
     let mut child = command("data").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());

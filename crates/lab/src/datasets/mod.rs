@@ -27,6 +27,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use error::DataError;
+pub use table::open;
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, NumberProcess, Process};
@@ -93,7 +94,7 @@ const fn dataset(name: &'static str, source: Source, summary: &'static str) -> D
 }
 
 /// All data sets that have a name.
-pub const ALL: [Dataset; 22] = [
+pub static ALL: [Dataset; 22] = [
     dataset("lns", Source::Process(Process::LNS), "synthetic: the share of ones is a random walk"),
     dataset("sin", Source::Process(Process::SIN), "synthetic: the share of ones is a sine curve"),
     dataset("log", Source::Process(Process::LOG), "synthetic: the share of ones is a logistic curve"),
@@ -277,15 +278,20 @@ impl Dataset {
 /// # Ok::<(), tidegate_lab::datasets::DataError>(())
 /// ```
 pub fn load(name: &str, options: &Options) -> Result<Stream, DataError> {
-    if let Some(dataset) = ALL.iter().find(|dataset| dataset.name == name || dataset.alias == Some(name)) {
+    if let Some(dataset) = by_name(name) {
         return dataset.load(options);
     }
     let lower = name.to_ascii_lowercase();
     if lower.ends_with(".csv") || lower.ends_with(".csv.gz") || name.contains('/') {
-        return load_from(name, table::open(Path::new(name))?, options);
+        return load_from(name, open(Path::new(name))?, options);
     }
     let valid = ALL.iter().flat_map(|dataset| std::iter::once(dataset.name).chain(dataset.alias));
     Err(UnknownName::new("data set", name, valid).into())
+}
+
+/// The data set of a name or an alias.
+pub fn by_name(name: &str) -> Option<&'static Dataset> {
+    ALL.iter().find(|dataset| dataset.name == name || dataset.alias == Some(name))
 }
 
 /// A table from a source that is not a file, such as standard input: in the form that its first line tells.

@@ -10,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::DataError;
 
 /// Opens a file, and decompresses it if it begins as gzip does.
-pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
+pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     let file = || path.display().to_string();
     let opened = File::open(path).map_err(|source| DataError::Open { file: file(), source })?;
     let mut reader = BufReader::new(opened);
