@@ -37,9 +37,8 @@ fn as_json() -> String {
         json!({ "name": set.name, "alias": set.alias, "kind": kind, "real": set.is_real(), "summary": set.summary,
                 "note": set.note })
     });
-    let mechanisms = subjects::ALL
-        .iter()
-        .map(|subject| json!({ "name": subject.name(), "takes": kinds(*subject), "summary": subject.summary() }));
+    let mechanisms = subjects::all()
+        .map(|subject| json!({ "name": subject.name(), "takes": kinds(subject), "summary": subject.summary() }));
     let (datasets, mechanisms): (Vec<_>, Vec<_>) = (datasets.collect(), mechanisms.collect());
     format!("{:#}\n", json!({ "datasets": datasets, "mechanisms": mechanisms }))
 }
@@ -47,7 +46,7 @@ fn as_json() -> String {
 fn as_text() -> String {
     let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
     let mut rows = vec![row(["DATA SET", "OF", ""])];
-    for set in &datasets::ALL {
+    for set in datasets::ALL {
         let name = set.alias.map_or_else(|| set.name.to_owned(), |alias| format!("{}, {alias}", set.name));
         let place = if set.is_real() { " (in the data directory)" } else { "" };
         rows.push(vec![name, set.kind().to_string(), format!("{}{place}", set.summary)]);
@@ -57,9 +56,8 @@ fn as_text() -> String {
     rows.push(row(["<path>.csv, -", "numbers", "a table t,value, with --domain"]));
     rows.extend([row(["", "", ""]), row(["MECHANISM", "FOR", ""])]);
     rows.extend(
-        subjects::ALL
-            .iter()
-            .map(|subject| vec![subject.name().to_owned(), kinds(*subject).join(", "), subject.summary().to_owned()]),
+        subjects::all()
+            .map(|subject| vec![subject.name().to_owned(), kinds(subject).join(", "), subject.summary().to_owned()]),
     );
     layout(&rows)
 }

@@ -53,9 +53,9 @@ use crate::table::layout;
 ///   error_rate          how often the two differ
 ///   histogram_distance  total variation distance of how often each symbol occurs, of all users
 ///
-/// With --queries (counts of users only) also how well queries over several timestamps are answered from what is
-/// released, 50 of each kind, drawn from the seed and the same for all mechanisms. A query asks
-/// for the share of users with a value of a range, over a period of 1 to w timestamps:
+/// With --queries (of counts only) also how well queries over several timestamps are answered
+/// from what is released, 50 of each kind, drawn from the seed and the same for all mechanisms. A
+/// query asks for the share of users with a value of a range, over a period of 1 to w timestamps:
 ///
 ///   counting_mse, counting_mre  squared and relative error, one value
 ///   range_mse, range_mre        the same, a range of random width

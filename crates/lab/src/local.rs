@@ -225,6 +225,19 @@ pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSetting
 #[derive(Clone, Copy, Debug)]
 pub struct LocalSubject(pub LocalKind);
 
+/// All local mechanisms.
+pub const SUBJECTS: &[&dyn Subject] = &[
+    &LocalSubject(LocalKind::Lbu),
+    &LocalSubject(LocalKind::Lsp),
+    &LocalSubject(LocalKind::Lbd),
+    &LocalSubject(LocalKind::Lba),
+    &LocalSubject(LocalKind::Lpu),
+    &LocalSubject(LocalKind::Lpd),
+    &LocalSubject(LocalKind::Lpa),
+    &LocalSubject(LocalKind::Mtsp),
+    &LocalSubject(LocalKind::MtspPopulation),
+];
+
 impl Subject for LocalSubject {
     fn name(&self) -> &'static str {
         self.0.name()

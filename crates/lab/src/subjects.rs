@@ -1,12 +1,15 @@
 //! What there is to try on a stream, by name.
+//!
+//! To add a mechanism, implement [`Subject`] for it in the module of its family, say how it runs on the kind of stream that it
+//! takes ([`OnCounts`], [`OnNumbers`] or [`OnSymbols`]), and list it in the family's `SUBJECTS`. To add a family, list those in
+//! [`FAMILIES`].
 
-use tidegate::local::LocalKind;
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{
     CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Settings, Subject, SymbolOutcome,
 };
-use crate::local::LocalSubject;
+use crate::local;
 use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
 
@@ -62,29 +65,23 @@ impl OnSymbols for Constant {
     }
 }
 
-/// All subjects, in the order in which they are listed.
-pub const ALL: [&dyn Subject; 10] = [
-    &Constant,
-    &LocalSubject(LocalKind::Lbu),
-    &LocalSubject(LocalKind::Lsp),
-    &LocalSubject(LocalKind::Lbd),
-    &LocalSubject(LocalKind::Lba),
-    &LocalSubject(LocalKind::Lpu),
-    &LocalSubject(LocalKind::Lpd),
-    &LocalSubject(LocalKind::Lpa),
-    &LocalSubject(LocalKind::Mtsp),
-    &LocalSubject(LocalKind::MtspPopulation),
-];
+/// All subjects, a list for each family, in the order in which they are listed.
+pub const FAMILIES: &[&[&dyn Subject]] = &[&[&Constant], local::SUBJECTS];
+
+/// All subjects.
+pub fn all() -> impl Iterator<Item = &'static dyn Subject> {
+    FAMILIES.iter().copied().flatten().copied()
+}
 
 /// The subject of a name.
 pub fn by_name(name: &str) -> Result<&'static dyn Subject, UnknownName> {
-    let found = ALL.into_iter().find(|subject| subject.name() == name);
-    found.ok_or_else(|| UnknownName::new("mechanism", name, ALL.into_iter().map(Subject::name)))
+    let found = all().find(|subject| subject.name() == name);
+    found.ok_or_else(|| UnknownName::new("mechanism", name, all().map(Subject::name)))
 }
 
 /// Those that take streams of a kind.
 pub fn that_take(kind: StreamKind) -> impl Iterator<Item = &'static dyn Subject> {
-    ALL.into_iter().filter(move |subject| subject.takes(kind))
+    all().filter(move |subject| subject.takes(kind))
 }
 
 /// A mechanism was given a stream of a kind that it does not take.

@@ -94,7 +94,7 @@ const fn dataset(name: &'static str, source: Source, summary: &'static str) -> D
 }
 
 /// All data sets that have a name.
-pub static ALL: [Dataset; 22] = [
+pub static ALL: &[Dataset] = &[
     dataset("lns", Source::Process(Process::LNS), "synthetic: the share of ones is a random walk"),
     dataset("sin", Source::Process(Process::SIN), "synthetic: the share of ones is a sine curve"),
     dataset("log", Source::Process(Process::LOG), "synthetic: the share of ones is a logistic curve"),

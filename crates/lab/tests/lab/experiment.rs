@@ -242,9 +242,12 @@ fn a_mechanism_refuses_streams_of_another_kind_and_says_what_takes_them() {
 
 #[test]
 fn every_subject_takes_a_kind_and_every_kind_has_a_baseline() {
-    for subject in subjects::ALL {
+    for subject in subjects::all() {
         assert!(StreamKind::ALL.into_iter().any(|kind| subject.takes(kind)), "{}", subject.name());
     }
+    let mut names: Vec<_> = subjects::all().map(Subject::name).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "two of the same name: {names:?}");
     for kind in StreamKind::ALL {
         assert!(subjects::that_take(kind).any(|subject| subject.name() == "constant"));
     }
