@@ -10,20 +10,26 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
+use tidegate_lab::datasets::scalar::Domain;
 use tidegate_lab::datasets::{self, DataError};
-use tidegate_lab::experiment::{Finding, Plan, RunError, Settings, Subject, Trial, run};
+use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Settings, Subject, Trial, run};
 use tidegate_lab::metrics::{Metric, Summary};
-use tidegate_lab::{CountStream, UnknownName, subjects};
+use tidegate_lab::stream::StreamKind;
+use tidegate_lab::{Stream, UnknownName, subjects};
 
-use crate::failure::{Failure, complain, print};
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::Output;
 use crate::table::layout;
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
 /// Every mechanism is run with every epsilon, window and delay, as often as --repeats says,
 /// by simulated users. What is measured, each as its mean over the repeats and (_se in JSON,
-/// after ± in the table) the standard error of that mean:
+/// after ± in the table) the standard error of that mean, depends on the kind of data set.
+/// Of counts of users:
 ///
 ///   mse   squared error of a frequency
 ///   mae   absolute error of a frequency
@@ -34,9 +40,22 @@ use crate::table::layout;
 ///   auc   area under the ROC curve of detecting when the mean value is in the top
 ///         quarter of its range
 ///
-/// With --queries also how well queries over several timestamps are answered from what is
-/// released, 50 of each kind, drawn from the seed and the same for all mechanisms. A query asks
-/// for the share of users with a value of a range, over a period of 1 to w timestamps:
+/// Of numbers:
+///
+///   mse, mae   squared and absolute error of a number
+///   mre        error relative to the true number, or to a thousandth of the domain's width
+///              where that is larger
+///
+/// Of sequences of symbols, as the mean over a user's timestamps and then over the users:
+///
+///   mse                 squared distance of the released symbol from the true one
+///   mae, euclidean      distance, on a line and on a grid (in cells)
+///   error_rate          how often the two differ
+///   histogram_distance  total variation distance of how often each symbol occurs, of all users
+///
+/// With --queries (of counts only) also how well queries over several timestamps are answered
+/// from what is released, 50 of each kind, drawn from the seed and the same for all mechanisms. A
+/// query asks for the share of users with a value of a range, over a period of 1 to w timestamps:
 ///
 ///   counting_mse, counting_mre  squared and relative error, one value
 ///   range_mse, range_mre        the same, a range of random width
@@ -49,12 +68,13 @@ use crate::table::layout;
     verbatim_doc_comment,
     allow_negative_numbers = true,
     after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant --epsilon 0.5,1 --window 20 --seed 1\n  \
-                        tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n\n\
+                        tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n  \
+                        tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism constant --epsilon 1\n\n\
                         `tidegate data` lists the data sets and the mechanisms."
 )]
 pub(crate) struct Evaluate {
-    /// A data set's name, the path of a .csv file with the fields t and one for each value,
-    /// or - for such a table on standard input
+    /// A data set's name, the path of a .csv file, or - for such a table on standard input. Its fields
+    /// are t and one for each value, with counts, or t,value for a stream of numbers
     #[arg(long, value_name = "NAME|FILE|-")]
     dataset: String,
 
@@ -74,14 +94,24 @@ pub(crate) struct Evaluate {
     #[arg(long, value_delimiter = ',', default_value = "0")]
     delay: Vec<u64>,
 
-    /// The number of users at each timestamp: 200000 unless given for synthetic data; real data
-    /// has its own, and keeps its frequencies among as many users as are given
+    /// The number of users. Of counts: at each timestamp, 200000 unless given for synthetic data; real
+    /// data has its own, and keeps its frequencies among as many users as are given. Of symbols: so
+    /// many users, chosen at random
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
     population: Option<NonZeroU64>,
 
-    /// The number of timestamps: 800 unless given for synthetic data, all of them for real data
+    /// The number of timestamps: 800 unless given for synthetic data (10000 symbols), all of them for
+    /// real data
     #[arg(long, value_name = "T", value_parser = at_least_one::<NonZeroUsize>)]
     length: Option<NonZeroUsize>,
+
+    /// The domain of a stream of numbers that is read from a table; named data sets have their own
+    #[arg(long, value_name = "LO..HI", value_parser = domain, allow_hyphen_values = true)]
+    domain: Option<(f64, f64)>,
+
+    /// The distance of two numbers that are told apart, with --domain; 1 unless given
+    #[arg(long, value_name = "STEP", requires = "domain")]
+    resolution: Option<f64>,
 
     /// How often to run each mechanism
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one::<NonZeroU64>)]
@@ -94,6 +124,24 @@ pub(crate) struct Evaluate {
     /// The frequency oracle of local mechanisms: auto, grr, sue, oue, blh, olh, hadamard or subset
     #[arg(long, default_value = "auto", value_parser = oracle)]
     oracle: OracleChoice,
+
+    /// What users require of personalised central mechanisms: classes, separated by commas, with their
+    /// epsilon, window and number in proportion
+    #[arg(long, value_delimiter = ',', value_name = "EPSILON:WINDOW:WEIGHT", value_parser = class)]
+    classes: Vec<RequirementClass>,
+
+    /// Protect one contributor to a number, who can change it by so many steps of the resolution at
+    /// most; the number itself is protected unless given
+    #[arg(long, value_name = "STEPS", value_parser = at_least_one::<NonZeroU64>)]
+    contribution: Option<NonZeroU64>,
+
+    /// How many symbols are released together by mechanisms that release batches
+    #[arg(long, value_name = "N", default_value_t = Settings::DEFAULT_BATCH, value_parser = at_least_one::<NonZeroUsize>)]
+    batch: NonZeroUsize,
+
+    /// How many symbols of the past the model of a sequence looks back on
+    #[arg(long, value_name = "1|2", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
+    order: u8,
 
     /// The directory with the folders of the real data sets
     #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
@@ -110,10 +158,27 @@ pub(crate) struct Evaluate {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+
+    /// Where to write the result; a file is replaced only once all of it is there
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    output: String,
 }
 
 fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "expected a whole number, at least 1")
+}
+
+fn domain(text: &str) -> Result<(f64, f64), &'static str> {
+    let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
+    ends.ok_or("expected two numbers: LO..HI")
+}
+
+fn class(text: &str) -> Result<RequirementClass, String> {
+    let [epsilon, window, weight] = text.split(':').collect::<Vec<_>>()[..] else {
+        return Err("expected EPSILON:WINDOW:WEIGHT".to_owned());
+    };
+    let epsilon = epsilon.parse().map_err(|error: tidegate_kernel::EpsilonError| error.to_string())?;
+    Ok(RequirementClass { epsilon, window: at_least_one(window)?, weight: at_least_one(weight)? })
 }
 
 /// A mechanism that exists.
@@ -149,6 +214,15 @@ impl Evaluate {
             None => SystemRandom::new().map_err(Failure::run)?.next_word(),
         };
         let stream = self.load(seed)?;
+        for Named(subject) in &self.mechanism {
+            subjects::check_fit(*subject, &stream).map_err(Failure::input)?;
+        }
+        if self.queries && stream.kind() != StreamKind::Counts {
+            let (name, kind) = (stream.name(), stream.kind());
+            return Err(Failure::input(format_args!(
+                "--queries needs counts of users, but {name} is a stream of {kind}"
+            )));
+        }
         if self.seed.is_some() {
             let why = "whoever knows that can repeat it, so its output is not private";
             complain("warning", format_args!("this run is seeded with {seed}: {why}"));
@@ -158,34 +232,50 @@ impl Evaluate {
         if let Some(what) = stream.stand_in() {
             complain("note", format_args!("{} stands in for {what}", stream.name()));
         }
+        if let Some(note) = datasets::by_name(&self.dataset).and_then(|dataset| dataset.note) {
+            complain("note", format_args!("{}: {note}", stream.name()));
+        }
         let trials = self.trials();
         let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
         let plan = Plan { repeats: self.repeats, seed, threads, queries: self.queries };
         let bar = progress_bar((trials.len() as u64).saturating_mul(self.repeats.get()));
+        // Opened before anything is run: a place that cannot be written to is found out at once.
+        let mut output = Output::create(&self.output)?;
         let findings = run(&stream, &trials, &plan, &|| bar.inc(1));
         bar.finish_and_clear();
         let findings = findings.map_err(|error| match error.source {
-            RunError::Unsupported(_) => Failure::input(error),
+            RunError::Unsupported(_) | RunError::Misfit(_) => Failure::input(error),
             _ => Failure::run(error),
         })?;
-        print(&if self.json { as_json(&stream, &plan, &findings)? } else { as_text(&stream, &plan, &findings) })
+        output.write(&if self.json {
+            as_json(&stream, &plan, &findings)?
+        } else {
+            as_text(&stream, &plan, &findings)
+        })?;
+        output.finish()
     }
 
-    fn load(&self, seed: u64) -> Result<CountStream, Failure> {
+    fn load(&self, seed: u64) -> Result<Stream, Failure> {
+        let domain = |(low, high)| Domain { low, high, resolution: self.resolution };
         let options = datasets::Options {
             data_dir: self.data_dir.clone(),
             population: self.population.map(NonZeroU64::get),
             length: self.length.map(NonZeroUsize::get),
+            domain: self.domain.map(domain),
             seed,
         };
         let stream = match self.dataset.as_str() {
-            "-" => datasets::load_from("standard input", io::stdin().lock(), &options),
+            "-" => {
+                let Input { name, source } = Input::open("-")?;
+                datasets::load_from(&name, source, &options)
+            }
             name => datasets::load(name, &options),
         };
         stream.map_err(|error| match error {
             DataError::NoDirectory { .. } => {
                 Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
             }
+            DataError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
             _ => Failure::input(error),
         })
     }
@@ -196,7 +286,15 @@ impl Evaluate {
             for &epsilon in &self.epsilon {
                 for &window in &self.window {
                     for &delay in &self.delay {
-                        let settings = Settings { epsilon, window, delay, oracle: self.oracle.0 };
+                        let settings = Settings {
+                            delay,
+                            oracle: self.oracle.0,
+                            classes: self.classes.clone(),
+                            protects: self.contribution.map_or(Protects::Reading, Protects::Contribution),
+                            batch: self.batch,
+                            order: self.order,
+                            ..Settings::new(epsilon, window)
+                        };
                         trials.push(Trial { subject: *subject, settings });
                     }
                 }
@@ -216,20 +314,20 @@ fn progress_bar(runs: u64) -> ProgressBar {
 
 /// A finding as the object that `--json` prints.
 struct Entry<'a> {
-    stream: &'a CountStream,
+    stream: &'a Stream,
     plan: &'a Plan,
     finding: &'a Finding,
 }
 
 impl Serialize for Entry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Settings { epsilon, window, delay, .. } = self.finding.settings;
+        let Settings { epsilon, window, delay, .. } = &self.finding.settings;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("dataset", self.stream.name())?;
         map.serialize_entry("mechanism", self.finding.mechanism)?;
         map.serialize_entry("epsilon", &epsilon.as_f64())?;
-        map.serialize_entry("window", &window)?;
-        map.serialize_entry("delay", &delay)?;
+        map.serialize_entry("window", window)?;
+        map.serialize_entry("delay", delay)?;
         map.serialize_entry("repeats", &self.plan.repeats)?;
         for (metric, summary) in &self.finding.metrics {
             map.serialize_entry(metric.name(), &summary.mean)?;
@@ -240,17 +338,13 @@ impl Serialize for Entry<'_> {
     }
 }
 
-fn as_json(stream: &CountStream, plan: &Plan, findings: &[Finding]) -> Result<String, Failure> {
+fn as_json(stream: &Stream, plan: &Plan, findings: &[Finding]) -> Result<String, Failure> {
     let entries: Vec<_> = findings.iter().map(|finding| Entry { stream, plan, finding }).collect();
     let text = serde_json::to_string_pretty(&entries).map_err(Failure::run)?;
     Ok(text + "\n")
 }
 
-fn as_text(stream: &CountStream, plan: &Plan, findings: &[Finding]) -> String {
-    let populations = (0..stream.length()).map(|timestamp| stream.population(timestamp));
-    let (fewest, most) = populations.fold((u64::MAX, 0), |(low, high), users| (low.min(users), high.max(users)));
-    let users = if fewest == most { fewest.to_string() } else { format!("{fewest} to {most}") };
-    let (name, length, domain) = (stream.name(), stream.length(), stream.domain());
+fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding]) -> String {
     let repeats = match plan.repeats.get() {
         1 => "1 run".to_owned(),
         repeats => format!("mean ± standard error of {repeats} runs"),
@@ -264,7 +358,7 @@ fn as_text(stream: &CountStream, plan: &Plan, findings: &[Finding]) -> String {
     header.push("seconds".to_owned());
     let mut rows = vec![header];
     for finding in findings {
-        let Settings { epsilon, window, delay, .. } = finding.settings;
+        let Settings { epsilon, window, delay, .. } = &finding.settings;
         let mut row = vec![finding.mechanism.to_owned(), epsilon.to_string(), window.to_string(), delay.to_string()];
         row.extend(shown.iter().map(|metric| {
             let found = finding.metrics.iter().find(|(other, _)| other == metric);
@@ -273,7 +367,7 @@ fn as_text(stream: &CountStream, plan: &Plan, findings: &[Finding]) -> String {
         row.push(format!("{:.2}", finding.time.as_secs_f64()));
         rows.push(row);
     }
-    format!("{name}: {length} timestamps, {domain} values, {users} users; {repeats}\n\n{}", layout(&rows))
+    format!("{stream}; {repeats}\n\n{}", layout(&rows))
 }
 
 fn in_short(summary: &Summary) -> String {

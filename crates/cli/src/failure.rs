@@ -1,4 +1,4 @@
-//! How the command fails, and how it writes results that nobody may be reading any more.
+//! How the command fails, and what it tells people.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -32,15 +32,4 @@ impl Failure {
 /// Writes a paragraph to standard error; if that is closed, there is nobody to tell.
 pub(crate) fn complain(kind: &str, message: impl Display) {
     let _ = writeln!(io::stderr(), "{kind}: {message}");
-}
-
-/// Writes a result to standard output. A reader that has had enough and went away (`| head`) is no failure.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    let mut output = io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::run(format!("standard output cannot be written: {error}")))
-        }
-        _ => Ok(()),
-    }
 }

@@ -6,6 +6,8 @@
 mod data;
 mod evaluate;
 mod failure;
+mod input;
+mod output;
 mod table;
 
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Sub {
-    Evaluate(evaluate::Evaluate),
+    Evaluate(Box<evaluate::Evaluate>),
     Data(data::Data),
 }
 

@@ -8,16 +8,29 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate::query::QueryError;
 use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, SeededRandom};
 
-use crate::metrics::{Metric, Metrics, NotComparable, Summary, Truth, cfpu};
+use crate::metrics::{Metric, Metrics, NotComparable, Summary, Truth, cfpu, compare_numbers, compare_symbols};
 use crate::queries::{Incomparable, QuerySet, QueryTruth};
-use crate::stream::CountStream;
+use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
+use crate::subjects::Misfit;
 
-/// What a mechanism is given besides the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a mechanism is given besides the stream. A family reads what concerns it and ignores the rest.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate_lab::experiment::Settings;
+///
+/// let window = NonZeroU64::new(20).unwrap();
+/// let settings = Settings { delay: 10, ..Settings::new("0.5".parse()?, window) };
+/// assert_eq!((settings.delay, settings.order), (10, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The budget of any window.
     pub epsilon: Epsilon,
@@ -25,19 +38,71 @@ pub struct Settings {
     pub window: NonZeroU64,
     /// How many timestamps a release may be held back.
     pub delay: u64,
-    /// The frequency oracle; `None` leaves the choice to the mechanism.
+    /// Local: the frequency oracle; `None` leaves the choice to the mechanism.
     pub oracle: Option<OracleKind>,
+    /// Central: what users require, where not all require the same. Empty where they do: `epsilon` and `window`.
+    pub classes: Vec<RequirementClass>,
+    /// Event: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
+    pub protects: Protects,
+    /// Sequence: how many timestamps are released together, where a mechanism releases batches.
+    pub batch: NonZeroUsize,
+    /// Sequence: how many symbols of the past the model looks back on.
+    pub order: u8,
 }
 
-/// What a mechanism made of a stream.
+/// Users who require the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequirementClass {
+    /// The budget of any of their windows.
+    pub epsilon: Epsilon,
+    /// Their window, in timestamps.
+    pub window: NonZeroU64,
+    /// How many of them there are, in proportion to the other classes.
+    pub weight: NonZeroU64,
+}
+
+impl Settings {
+    /// A batch, unless told.
+    pub const DEFAULT_BATCH: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
+    /// What has no default; the rest is changed by struct update.
+    pub const fn new(epsilon: Epsilon, window: NonZeroU64) -> Self {
+        Self {
+            epsilon,
+            window,
+            delay: 0,
+            oracle: None,
+            classes: Vec::new(),
+            protects: Protects::Reading,
+            batch: Self::DEFAULT_BATCH,
+            order: 1,
+        }
+    }
+}
+
+/// What a mechanism made of a stream of counts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct CountOutcome {
     /// The released frequencies: a row for each timestamp, with a column for each value.
     pub frequencies: Vec<Vec<f64>>,
     /// The trees whose leaves those frequencies are, one for each timestamp; empty where histograms were released.
     pub trees: Vec<Tree>,
-    /// How many reports users sent, over all timestamps and questions.
+    /// How many reports users sent, over all timestamps and questions; 0 where a curator sees the data.
     pub reports: u64,
+}
+
+/// What a mechanism made of a stream of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NumberOutcome {
+    /// The released numbers, one for each timestamp: when they were released does not matter here.
+    pub values: Vec<f64>,
+}
+
+/// What a mechanism made of a stream of symbols.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolOutcome {
+    /// The released sequences, one for each user, as long as the true ones.
+    pub sequences: Vec<Vec<u32>>,
 }
 
 /// Why a run did not succeed.
@@ -50,9 +115,24 @@ pub enum RunError {
     /// It failed along the way.
     #[error("it failed: {0}")]
     Failed(Box<dyn Error + Send + Sync>),
+    /// It takes streams of another kind.
+    #[error(transparent)]
+    Misfit(#[from] Box<Misfit>),
     /// What it released does not fit the stream.
     #[error("its releases do not fit the stream: {0}")]
     Outcome(#[from] NotComparable),
+}
+
+impl RunError {
+    /// The mechanism cannot work with these settings or this stream, for this reason.
+    pub fn unsupported(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unsupported(error.into())
+    }
+
+    /// It failed along the way, for this reason.
+    pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Failed(error.into())
+    }
 }
 
 impl From<Incomparable> for RunError {
@@ -65,6 +145,36 @@ impl From<Incomparable> for RunError {
 }
 
 /// Something to try on a stream: a mechanism with the simulated users that answer it, or a baseline.
+///
+/// It takes streams of the kinds for which it says how it runs, mostly one:
+///
+/// ```
+/// use tidegate_kernel::{Grid, SeededRandom};
+/// use tidegate_lab::NumberStream;
+/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Settings, Subject};
+///
+/// struct Zero;
+///
+/// impl Subject for Zero {
+///     fn name(&self) -> &'static str {
+///         "zero"
+///     }
+///
+///     fn summary(&self) -> &'static str {
+///         "baseline: zero, always"
+///     }
+///
+///     fn on_numbers(&self) -> Option<&dyn OnNumbers> {
+///         Some(self)
+///     }
+/// }
+///
+/// impl OnNumbers for Zero {
+///     fn run(&self, stream: &NumberStream, _: &Settings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
+///         Ok(NumberOutcome { values: vec![0.0; stream.values().len()] })
+///     }
+/// }
+/// ```
 pub trait Subject: Send + Sync {
     /// The name that users write.
     fn name(&self) -> &'static str;
@@ -72,13 +182,67 @@ pub trait Subject: Send + Sync {
     /// What it is, in one line.
     fn summary(&self) -> &'static str;
 
+    /// How it runs on streams of counts; `None` where it takes none.
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        None
+    }
+
+    /// How it runs on streams of numbers; `None` where it takes none.
+    fn on_numbers(&self) -> Option<&dyn OnNumbers> {
+        None
+    }
+
+    /// How it runs on streams of symbols; `None` where it takes none.
+    fn on_symbols(&self) -> Option<&dyn OnSymbols> {
+        None
+    }
+
+    /// Whether it takes streams of a kind.
+    fn takes(&self, kind: StreamKind) -> bool {
+        match kind {
+            StreamKind::Counts => self.on_counts().is_some(),
+            StreamKind::Numbers => self.on_numbers().is_some(),
+            StreamKind::Symbols => self.on_symbols().is_some(),
+        }
+    }
+}
+
+/// Runs on streams of counts.
+pub trait OnCounts {
     /// Runs from the stream's first timestamp to its last. The outcome is a function of the arguments alone: all randomness
     /// comes from `random`.
-    fn run(&self, stream: &CountStream, settings: &Settings, random: &mut SeededRandom) -> Result<Outcome, RunError>;
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError>;
+}
+
+/// Runs on streams of numbers.
+pub trait OnNumbers {
+    /// As [`OnCounts::run`].
+    fn run(
+        &self,
+        stream: &NumberStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<NumberOutcome, RunError>;
+}
+
+/// Runs on streams of symbols.
+pub trait OnSymbols {
+    /// As [`OnCounts::run`], for each user anew.
+    fn run(
+        &self,
+        stream: &SymbolStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<SymbolOutcome, RunError>;
 }
 
 /// One mechanism with one choice of settings.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Trial<'a> {
     /// The mechanism.
     pub subject: &'a dyn Subject,
@@ -120,7 +284,7 @@ pub struct Plan {
     /// How many threads run at a time.
     pub threads: NonZeroUsize,
     /// Whether to answer queries from the releases too: [`QueryTruth::compare`]. They are drawn from the seed, and are the
-    /// same for all trials of the same window.
+    /// same for all trials of the same window. Only streams of counts have queries.
     pub queries: bool,
 }
 
@@ -131,7 +295,7 @@ pub struct TrialError {
     /// The mechanism.
     pub mechanism: &'static str,
     /// Its settings.
-    pub settings: Settings,
+    pub settings: Box<Settings>,
     /// Which repeat, from zero.
     pub repeat: u64,
     /// What went wrong.
@@ -156,29 +320,22 @@ fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
 /// Findings come in the order of the trials and, their times aside, are the same whatever the number of threads. So is the
 /// error where there is one: the first, by trial and then by repeat.
 pub fn run(
-    stream: &CountStream,
+    stream: &Stream,
     trials: &[Trial<'_>],
     plan: &Plan,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Finding>, TrialError> {
-    let truth = Truth::of(stream);
-    let mut queries = BTreeMap::new();
-    for trial in trials.iter().filter(|_| plan.queries) {
-        let window = trial.settings.window;
-        let query_truth = || QueryTruth::of(stream, &QuerySet::draw(stream, window, &mut query_random(plan.seed)));
-        queries.entry(window).or_insert_with(query_truth);
-    }
+    let bench = Bench::new(stream, trials, plan);
     let repeats = usize::try_from(plan.repeats.get()).unwrap_or(usize::MAX);
     let jobs = trials.len().saturating_mul(repeats);
     let one_run = |job: usize| -> Result<Run, TrialError> {
         let trial = &trials[job / repeats];
         let repeat = (job % repeats) as u64;
-        let queries = queries.get(&trial.settings.window).map(Result::as_ref).transpose();
-        let run = queries
-            .map_err(|error| RunError::Failed(Box::new(*error)))
-            .and_then(|queries| run_once(stream, &truth, queries, trial, &mut repeat_random(plan.seed, repeat)));
-        let settings = trial.settings;
-        run.map_err(|source| TrialError { mechanism: trial.subject.name(), settings, repeat, source })
+        let run = bench.run_once(trial, &mut repeat_random(plan.seed, repeat));
+        run.map_err(|source| {
+            let settings = Box::new(trial.settings.clone());
+            TrialError { mechanism: trial.subject.name(), settings, repeat, source }
+        })
     };
     let runs = in_parallel(jobs, plan.threads, |job| {
         let run = one_run(job);
@@ -194,22 +351,66 @@ struct Run {
     time: Duration,
 }
 
-fn run_once(
-    stream: &CountStream,
-    truth: &Truth,
-    queries: Option<&QueryTruth>,
-    trial: &Trial<'_>,
-    random: &mut SeededRandom,
-) -> Result<Run, RunError> {
-    let start = Instant::now();
-    let outcome = trial.subject.run(stream, &trial.settings, random)?;
-    let time = start.elapsed();
-    let mut metrics = truth.compare(&outcome.frequencies)?.metrics();
-    metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
-    if let Some(queries) = queries {
-        metrics.extend(queries.compare(outcome)?);
+/// A stream with what is needed to judge releases of it.
+enum Bench<'a> {
+    Counts { stream: &'a CountStream, truth: Truth, queries: BTreeMap<NonZeroU64, Result<QueryTruth, QueryError>> },
+    Numbers(&'a NumberStream),
+    Symbols(&'a SymbolStream),
+}
+
+impl<'a> Bench<'a> {
+    fn new(stream: &'a Stream, trials: &[Trial<'_>], plan: &Plan) -> Self {
+        match stream {
+            Stream::Counts(stream) => {
+                let mut queries = BTreeMap::new();
+                for trial in trials.iter().filter(|_| plan.queries) {
+                    let window = trial.settings.window;
+                    let query_truth =
+                        || QueryTruth::of(stream, &QuerySet::draw(stream, window, &mut query_random(plan.seed)));
+                    queries.entry(window).or_insert_with(query_truth);
+                }
+                Self::Counts { stream, truth: Truth::of(stream), queries }
+            }
+            Stream::Numbers(stream) => Self::Numbers(stream),
+            Stream::Symbols(stream) => Self::Symbols(stream),
+        }
     }
-    Ok(Run { metrics, time })
+
+    fn run_once(&self, trial: &Trial<'_>, random: &mut SeededRandom) -> Result<Run, RunError> {
+        let Trial { subject, settings } = trial;
+        match self {
+            Self::Counts { stream, truth, queries } => {
+                let queries = queries.get(&settings.window).map(Result::as_ref).transpose();
+                let queries = queries.map_err(|error| RunError::failed(*error))?;
+                let misfit = || Misfit::boxed(*subject, StreamKind::Counts, stream.name());
+                let subject = subject.on_counts().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
+                let mut metrics = truth.compare(&outcome.frequencies)?.metrics();
+                metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+                if let Some(queries) = queries {
+                    metrics.extend(queries.compare(outcome)?);
+                }
+                Ok(Run { metrics, time })
+            }
+            Self::Numbers(stream) => {
+                let misfit = || Misfit::boxed(*subject, StreamKind::Numbers, stream.name());
+                let subject = subject.on_numbers().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
+                Ok(Run { metrics: compare_numbers(stream, &outcome.values)?, time })
+            }
+            Self::Symbols(stream) => {
+                let misfit = || Misfit::boxed(*subject, StreamKind::Symbols, stream.name());
+                let subject = subject.on_symbols().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
+                Ok(Run { metrics: compare_symbols(stream, &outcome.sequences)?, time })
+            }
+        }
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T, RunError>) -> Result<(T, Duration), RunError> {
+    let start = Instant::now();
+    work().map(|outcome| (outcome, start.elapsed()))
 }
 
 fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
@@ -219,7 +420,7 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
     };
     Finding {
         mechanism: trial.subject.name(),
-        settings: trial.settings,
+        settings: trial.settings.clone(),
         metrics: Metric::ALL.into_iter().filter_map(summary).collect(),
         time: runs.iter().map(|run| run.time).sum(),
     }

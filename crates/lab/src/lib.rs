@@ -1,12 +1,12 @@
 //! The laboratory: streams to try mechanisms on, measures of how wrong their releases are, and repeated runs of both.
 //!
 //! ```text
-//! datasets, generate ──▶ CountStream ──▶ Subject (a mechanism) ──▶ Outcome ──▶ metrics ──▶ experiment's summary
+//! datasets, generate ──▶ Stream ──▶ Subject (a mechanism) ──▶ outcome ──▶ metrics ──▶ experiment's summary
 //! ```
 //!
 //! | module | what lives there |
 //! | --- | --- |
-//! | [`stream`] | a data set: how many users hold each value at each timestamp |
+//! | [`stream`] | data sets of three kinds: counts of users, numbers, sequences of symbols |
 //! | [`generate`] | synthetic streams |
 //! | [`datasets`] | data sets by name, and tables of one's own |
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
@@ -28,4 +28,4 @@ pub mod stream;
 pub mod subjects;
 
 pub use names::UnknownName;
-pub use stream::CountStream;
+pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

@@ -9,7 +9,7 @@ use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
-use crate::experiment::{Outcome, RunError, Settings, Subject};
+use crate::experiment::{CountOutcome, OnCounts, RunError, Settings, Subject};
 use crate::stream::CountStream;
 
 /// Simulated users: they hold values at a timestamp, and are asked questions about it.
@@ -42,7 +42,7 @@ impl Crowd {
             (0..users).for_each(|_| slots[(random.next_word() >> 48) as usize] += 1);
             slots
         } else {
-            multinomial(users, &vec![1.0; SLOTS as usize], random).map_err(failed)?
+            multinomial(users, &vec![1.0; SLOTS as usize], random).map_err(RunError::failed)?
         };
         let running = slots.iter().scan(0, |total, slot| {
             *total += slot;
@@ -101,7 +101,7 @@ impl Users for Crowd {
     }
 
     fn ask(&mut self, question: &Question, random: &mut SeededRandom) -> Result<Option<Estimate>, RunError> {
-        let values = self.sample(question.cohort, random).map_err(failed)?;
+        let values = self.sample(question.cohort, random).map_err(RunError::failed)?;
         let cells = match question.view {
             View::Values => values,
             View::Ranges(_) => {
@@ -113,8 +113,8 @@ impl Users for Crowd {
         if cells.iter().sum::<u64>() == 0 {
             return Ok(None);
         }
-        let oracle = question.oracle().map_err(failed)?;
-        estimate_of(&oracle, &cells, random).map(Some).map_err(failed)
+        let oracle = question.oracle().map_err(RunError::failed)?;
+        estimate_of(&oracle, &cells, random).map(Some).map_err(RunError::failed)
     }
 }
 
@@ -154,7 +154,7 @@ impl Users for Individuals {
         self.now = timestamp;
         self.values.clear();
         for (value, count) in (0_u32..).zip(counts) {
-            let count = usize::try_from(*count).map_err(failed)?;
+            let count = usize::try_from(*count).map_err(RunError::failed)?;
             self.values.extend(std::iter::repeat_n(value, count));
         }
         for last in (1..self.values.len()).rev() {
@@ -167,12 +167,12 @@ impl Users for Individuals {
     }
 
     fn ask(&mut self, question: &Question, random: &mut SeededRandom) -> Result<Option<Estimate>, RunError> {
-        let mut aggregate = question.oracle().map_err(failed)?.aggregate();
+        let mut aggregate = question.oracle().map_err(RunError::failed)?.aggregate();
         for (device, value) in self.devices.iter_mut().zip(&self.values) {
             match device.answer(self.now, question, *value, random) {
-                Ok(report) => aggregate.add(report.as_bytes()).map_err(failed)?,
+                Ok(report) => aggregate.add(report.as_bytes()).map_err(RunError::failed)?,
                 Err(tidegate_device::Refused::NotAsked) => {}
-                Err(refused) => return Err(failed(refused)),
+                Err(refused) => return Err(RunError::failed(refused)),
             }
         }
         Ok(aggregate.estimate().ok())
@@ -186,13 +186,13 @@ pub fn run_timestamp(
     users: &mut impl Users,
     random: &mut SeededRandom,
 ) -> Result<Release, RunError> {
-    let mut step = mechanism.open(timestamp).map_err(failed)?;
+    let mut step = mechanism.open(timestamp).map_err(RunError::failed)?;
     loop {
         match step {
             Step::Done(release) => return Ok(release),
             Step::Ask(questions) => {
                 let answers: Result<Vec<_>, _> = questions.iter().map(|question| users.ask(question, random)).collect();
-                step = mechanism.answer(&questions, &answers?).map_err(failed)?;
+                step = mechanism.answer(&questions, &answers?).map_err(RunError::failed)?;
             }
         }
     }
@@ -213,10 +213,6 @@ pub fn run_stream(
     Ok(())
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> RunError {
-    RunError::Failed(Box::new(error))
-}
-
 /// What a local mechanism needs to know of a stream and the settings of an experiment.
 pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSettings {
     let users = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max();
@@ -228,6 +224,19 @@ pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSetting
 /// A local mechanism, answered by a [`Crowd`].
 #[derive(Clone, Copy, Debug)]
 pub struct LocalSubject(pub LocalKind);
+
+/// All local mechanisms.
+pub const SUBJECTS: &[&dyn Subject] = &[
+    &LocalSubject(LocalKind::Lbu),
+    &LocalSubject(LocalKind::Lsp),
+    &LocalSubject(LocalKind::Lbd),
+    &LocalSubject(LocalKind::Lba),
+    &LocalSubject(LocalKind::Lpu),
+    &LocalSubject(LocalKind::Lpd),
+    &LocalSubject(LocalKind::Lpa),
+    &LocalSubject(LocalKind::Mtsp),
+    &LocalSubject(LocalKind::MtspPopulation),
+];
 
 impl Subject for LocalSubject {
     fn name(&self) -> &'static str {
@@ -248,12 +257,23 @@ impl Subject for LocalSubject {
         }
     }
 
-    fn run(&self, stream: &CountStream, settings: &Settings, random: &mut SeededRandom) -> Result<Outcome, RunError> {
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for LocalSubject {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
         let local = local_settings(stream, settings);
-        let unsupported = |error| RunError::Unsupported(Box::new(error));
-        let mut mechanism = Local::new(self.0, local).map_err(unsupported)?;
+        let mut mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
         let mut users = Crowd::new(local.population.get(), random)?;
-        let mut outcome = Outcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
+        let mut outcome =
+            CountOutcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
         run_stream(&mut mechanism, stream, &mut users, random, |release| {
             outcome.reports += release.reports;
             match release.statistic {

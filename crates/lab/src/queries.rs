@@ -11,7 +11,7 @@ use tidegate::release::{Freshness, Histogram, Release, Statistic};
 use tidegate_kernel::noise::Below;
 use tidegate_kernel::{Randomness, Window};
 
-use crate::experiment::Outcome;
+use crate::experiment::CountOutcome;
 use crate::metrics::{Metric, Metrics, NotComparable, SMALLEST_FREQUENCY, area, mean, roc};
 use crate::stream::{CountStream, as_float};
 
@@ -91,7 +91,7 @@ impl QueryTruth {
     /// - `monitor_auc`: how well rises are detected. The score at a timestamp is the share of a range in the last `delta`
     ///   timestamps, less that in the `delta` before. Where the true one is above its median over the stream, there is an event.
     ///   The area under the ROC curve, mean over the range queries that have events and other timestamps; absent where none has.
-    pub fn compare(&self, outcome: Outcome) -> Result<Metrics, Incomparable> {
+    pub fn compare(&self, outcome: CountOutcome) -> Result<Metrics, Incomparable> {
         let places = || self.counting.iter().chain(&self.range);
         let mut released: Vec<Vec<f64>> = places().map(|_| Vec::with_capacity(self.populations.len())).collect();
         let mut history = History::new(Window::EVENT, 1)?;
@@ -134,7 +134,7 @@ impl QueryTruth {
     }
 
     /// What was released at each timestamp: trees where there are some.
-    fn statistics(&self, outcome: Outcome) -> Result<Vec<Statistic>, NotComparable> {
+    fn statistics(&self, outcome: CountOutcome) -> Result<Vec<Statistic>, NotComparable> {
         let as_histogram = |frequencies: Vec<f64>| {
             let variances = vec![0.0; frequencies.len()];
             Statistic::Histogram(Histogram { frequencies, variances })

@@ -80,6 +80,13 @@ fn wrong_usage_is_refused() {
         ("--population", "9007199254740993", "the population must be between 1 and 9007199254740992"),
         ("--length", "1e3", "expected a whole number, at least 1"),
         ("--oracle", "magic", "there is no frequency oracle \"magic\""),
+        ("--domain", "0..1", "sin has a domain of its own"),
+        ("--classes", "1:20", "expected EPSILON:WINDOW:WEIGHT"),
+        ("--classes", "0:20:1", "epsilon must be at least 0.000000001"),
+        ("--classes", "1:0:1", "expected a whole number, at least 1"),
+        ("--contribution", "0", "expected a whole number, at least 1"),
+        ("--batch", "0", "expected a whole number, at least 1"),
+        ("--order", "3", "3 is not in 1..=2"),
     ] {
         let epsilon = if flag == "--epsilon" { "" } else { "--epsilon 1" };
         let output = evaluate(&format!("--dataset sin --mechanism constant {epsilon} {flag} {value}"));
@@ -120,6 +127,34 @@ fn json_has_an_object_for_each_choice_of_settings() {
         assert!(entry["seconds"].is_f64());
         assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 7 + 1);
     }
+}
+
+#[test]
+fn a_stream_of_numbers_is_measured_within_its_domain() {
+    let input = b"t,value\n0,10\n1,20\n2,0\n";
+    let evaluate = |arguments: &str| {
+        run_with_input(&format!("evaluate --dataset - --mechanism constant --epsilon 1 --seed 1 {arguments}"), input)
+    };
+    let table = evaluate("--domain 0..20");
+    let header = "standard input: 3 timestamps, a number within 0..20 in steps of 1; mean ± standard error of 10 runs";
+    assert_eq!(stdout(&table).lines().next(), Some(header), "{}", stderr(&table));
+    let entries: Value = serde_json::from_str(stdout(&evaluate("--domain -20..20 --resolution 0.5 --json"))).unwrap();
+    let entry = entries[0].as_object().unwrap();
+    assert_eq!(entry["mae"].as_f64(), Some(10.0));
+    assert_eq!(entry["mae_se"].as_f64(), Some(0.0));
+    assert_eq!(entry.len(), 6 + 2 * 3 + 1, "{entry:?}");
+
+    assert_refused(&evaluate(""), "it is never taken from the data; give it with --domain LO..HI");
+    assert_refused(&evaluate("--domain 0..15"), "line 3, field \"value\": expected a number within the domain, 0..15");
+    assert_refused(&evaluate("--domain 20"), "expected two numbers: LO..HI");
+    assert_refused(&evaluate("--domain 20..0"), "two finite numbers in ascending order, but 20..=0 was given");
+    assert_refused(&evaluate("--domain 0..20 --population 5"), "which has no users");
+    assert_refused(&evaluate("--domain 0..20 --queries"), "--queries needs counts of users");
+    assert_refused(&evaluate("--resolution 1"), "--domain");
+    let local = "evaluate --dataset - --mechanism constant,lpa --epsilon 1 --domain 0..20";
+    let why =
+        "lpa takes streams of counts, but standard input is a stream of numbers; mechanisms that take it: constant";
+    assert_refused(&run_with_input(local, input), why);
 }
 
 #[test]
@@ -201,6 +236,46 @@ fn the_data_sets_and_mechanisms_are_listed() {
         }
     }
     assert!(stdout(&text).contains("foursquare_lbsn2vec, foursquare "));
+}
+
+#[test]
+fn every_synthetic_data_set_can_be_evaluated() {
+    let listed: Value = serde_json::from_str(stdout(&run("data --json"))).unwrap();
+    let mut kinds = Vec::new();
+    for set in listed["datasets"].as_array().unwrap().iter().filter(|set| set["real"] == false) {
+        let name = set["name"].as_str().unwrap();
+        let output = run(&format!("evaluate --dataset {name} --mechanism constant --epsilon 1 --length 30 --json"));
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+        assert!(entries[0]["mse"].as_f64() > Some(0.0), "{name}: {entries}");
+        kinds.push(set["kind"].as_str().unwrap().to_owned());
+    }
+    kinds.dedup();
+    assert_eq!(kinds, ["counts", "numbers", "symbols"]);
+    let output = run("evaluate --dataset markov_90 --mechanism constant --epsilon 1 --population 3 --length 30");
+    let header = "markov_90: 3 users with 30 timestamps, 2 symbols; mean ± standard error of 10 runs";
+    assert_eq!(stdout(&output).lines().next(), Some(header));
+}
+
+#[test]
+fn a_result_file_is_written_whole_or_not_at_all() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("output");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("result.json");
+    let evaluate = |dataset: &str| {
+        run(&format!("evaluate --dataset {dataset} {SMALL} --seed 1 --json --output {}", file.display()))
+    };
+    assert_refused(&evaluate("no/such/file.csv"), "cannot be opened");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+    let output = evaluate("sin");
+    assert!(output.status.success() && stdout(&output).is_empty(), "{}", stderr(&output));
+    let entries: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(entries.as_array().unwrap().len(), 2);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    let nowhere = run(&format!("evaluate --dataset sin {SMALL} --output {}", folder.join("no/such").display()));
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(stderr(&nowhere).contains("such cannot be written: "), "{}", stderr(&nowhere));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! [`DataError`]: why a data set could not be loaded.
 
+use std::borrow::Cow;
 use std::io;
+
+use tidegate_kernel::GridError;
 
 use crate::generate::GenerateError;
 use crate::names::UnknownName;
@@ -76,7 +79,7 @@ pub enum DataError {
         /// The field's name.
         field: String,
         /// What is expected there.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// Lines that are right one by one, but not together.
     #[error("{file}: {problem}")]
@@ -97,6 +100,21 @@ pub enum DataError {
     /// A stream that cannot be cut or scaled as asked.
     #[error(transparent)]
     Adjusted(#[from] StreamError),
+    /// A stream of numbers whose domain was not said.
+    #[error("{file} is a stream of numbers, and its domain was not given: it is never taken from the data")]
+    NoDomain {
+        /// The file.
+        file: String,
+    },
+    /// A domain for what declares its own.
+    #[error("{name} has a domain of its own: none can be given")]
+    OwnDomain {
+        /// The data set or file.
+        name: String,
+    },
+    /// A domain that is none.
+    #[error(transparent)]
+    Domain(#[from] GridError),
     /// A stream that cannot be generated.
     #[error(transparent)]
     Generate(#[from] GenerateError),

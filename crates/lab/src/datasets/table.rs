@@ -1,7 +1,7 @@
 //! Reading tables line by line, so that every error can name its file, line and field.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
@@ -10,7 +10,7 @@ use flate2::bufread::MultiGzDecoder;
 use super::DataError;
 
 /// Opens a file, and decompresses it if it begins as gzip does.
-pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
+pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     let file = || path.display().to_string();
     let opened = File::open(path).map_err(|source| DataError::Open { file: file(), source })?;
     let mut reader = BufReader::new(opened);
@@ -21,38 +21,91 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     Ok(Box::new(reader))
 }
 
-/// A CSV table with a first line that names its fields.
+/// Whether `now` comes after the last one, which it then is. Nothing comes after NaN.
+pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool {
+    let later = last.is_none_or(|last| now > last);
+    *last = Some(now);
+    later
+}
+
+/// The longest line that is read: whatever a source sends, so much of it is held in memory and no more.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// A source of which only so many bytes can be read before the next line is asked for.
+struct Rationed<R> {
+    source: R,
+    ration: usize,
+}
+
+impl<R: Read> Read for Rationed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.ration == 0 {
+            return Err(io::Error::other(format!("the line is longer than {LONGEST_LINE} bytes")));
+        }
+        let most = buffer.len().min(self.ration);
+        let read = self.source.read(&mut buffer[..most])?;
+        self.ration -= read;
+        Ok(read)
+    }
+}
+
+/// A table of fields that have names.
 pub(super) struct Table<R> {
     file: String,
-    reader: csv::Reader<R>,
-    header: StringRecord,
+    reader: csv::Reader<Rationed<R>>,
+    fields: StringRecord,
     record: StringRecord,
+    /// Whether lines may have any number of fields.
+    ragged: bool,
 }
 
 impl<R: Read> Table<R> {
-    /// Reads the first line.
+    /// A CSV table whose first line names its fields.
     pub(super) fn new(file: impl Into<String>, source: R) -> Result<Self, DataError> {
-        let mut table = Self {
-            file: file.into(),
-            reader: ReaderBuilder::new().has_headers(false).from_reader(source),
-            header: StringRecord::new(),
-            record: StringRecord::new(),
-        };
-        if table.next_line()?.is_none() {
-            return Err(table.bad_header("the file is empty"));
+        Self::after(0, file, source)
+    }
+
+    /// The same, after so many lines of other content.
+    pub(super) fn after(lines: usize, file: impl Into<String>, source: R) -> Result<Self, DataError> {
+        let mut table = Self::of(file, source, b',', &[], true);
+        for _ in 0..=lines {
+            if table.next_line()?.is_none() {
+                return Err(table.bad_header("the file is empty"));
+            }
         }
-        table.header = std::mem::take(&mut table.record);
+        table.fields = std::mem::take(&mut table.record);
+        table.ragged = false;
         Ok(table)
+    }
+
+    /// A CSV table without such a line; the fields are called so in errors.
+    pub(super) fn without_header(file: impl Into<String>, source: R, fields: &[&str]) -> Self {
+        Self::of(file, source, b',', fields, false)
+    }
+
+    /// Lines of any number of fields, separated by blanks.
+    pub(super) fn of_words(file: impl Into<String>, source: R) -> Self {
+        Self::of(file, source, b' ', &[], true)
+    }
+
+    fn of(file: impl Into<String>, source: R, delimiter: u8, fields: &[&str], ragged: bool) -> Self {
+        // Widths are checked here, because lines before the header may have others.
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .from_reader(Rationed { source, ration: LONGEST_LINE });
+        Self { file: file.into(), reader, fields: fields.to_vec().into(), record: StringRecord::new(), ragged }
     }
 
     /// The names of the fields.
     pub(super) fn header(&self) -> &StringRecord {
-        &self.header
+        &self.fields
     }
 
     /// The first line must name exactly these fields.
     pub(super) fn expect_header(&self, fields: &[&str]) -> Result<(), DataError> {
-        if self.header == *fields {
+        if self.fields == *fields {
             return Ok(());
         }
         Err(self.bad_header(format!("the fields must be {}", fields.join(","))))
@@ -69,10 +122,16 @@ impl<R: Read> Table<R> {
 
     /// The next line, or `None` at the end.
     pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, DataError> {
+        self.reader.get_mut().ration = LONGEST_LINE;
         match self.reader.read_record(&mut self.record) {
             Ok(true) => {
                 let line = self.record.position().map_or(0, csv::Position::line);
-                Ok(Some(Line { file: &self.file, line, header: &self.header, record: &self.record }))
+                let (given, expected) = (self.record.len(), self.fields.len());
+                if !self.ragged && given != expected {
+                    let (given, expected) = (given as u64, expected as u64);
+                    return Err(DataError::Width { file: self.file.clone(), line, given, expected });
+                }
+                Ok(Some(Line { file: &self.file, line, fields: &self.fields, record: &self.record }))
             }
             Ok(false) => Ok(None),
             Err(error) => Err(self.unreadable(error)),
@@ -82,11 +141,9 @@ impl<R: Read> Table<R> {
     fn unreadable(&self, error: csv::Error) -> DataError {
         let file = self.file.clone();
         let here = self.reader.position().line();
-        let line_of = |position: &Option<csv::Position>| position.as_ref().map_or(here, csv::Position::line);
         match error.kind() {
-            ErrorKind::Utf8 { pos, .. } => DataError::NotUtf8 { file, line: line_of(pos) },
-            ErrorKind::UnequalLengths { pos, expected_len, len } => {
-                DataError::Width { file, line: line_of(pos), given: *len, expected: *expected_len }
+            ErrorKind::Utf8 { pos, .. } => {
+                DataError::NotUtf8 { file, line: pos.as_ref().map_or(here, csv::Position::line) }
             }
             // The reader stands at the beginning of the line that it could not finish.
             _ => DataError::Read { file, line: here.saturating_sub(1), source: error.into() },
@@ -98,7 +155,7 @@ impl<R: Read> Table<R> {
 pub(super) struct Line<'a> {
     file: &'a str,
     line: u64,
-    header: &'a StringRecord,
+    fields: &'a StringRecord,
     record: &'a StringRecord,
 }
 
@@ -108,7 +165,7 @@ impl<'a> Line<'a> {
         self.record.get(field).unwrap_or_default()
     }
 
-    /// The whole line's fields.
+    /// How many fields the line has.
     pub(super) fn fields(&self) -> usize {
         self.record.len()
     }
@@ -118,10 +175,24 @@ impl<'a> Line<'a> {
         self.text(field).trim().parse().map_err(|_| self.bad_field(field, expected))
     }
 
+    /// A field that must be a number, and neither NaN nor infinite.
+    pub(super) fn finite(&self, field: usize, expected: &'static str) -> Result<f64, DataError> {
+        let number: f64 = self.number(field, expected)?;
+        if number.is_finite() { Ok(number) } else { Err(self.bad_field(field, expected)) }
+    }
+
     /// A field that must be a number between two others, inclusive.
     pub(super) fn between(&self, field: usize, low: u32, high: u32, expected: &'static str) -> Result<u32, DataError> {
         let number = self.number(field, expected)?;
         if (low..=high).contains(&number) { Ok(number) } else { Err(self.bad_field(field, expected)) }
+    }
+
+    /// Fields that must be a year and a week of it.
+    pub(super) fn week(&self, year: usize, week: usize) -> Result<(u32, u32), DataError> {
+        Ok((
+            self.between(year, 1900, 2999, "a year: 1900 to 2999")?,
+            self.between(week, 1, 53, "a week of the year: 1 to 53")?,
+        ))
     }
 
     /// A field that must be a number of users.
@@ -129,13 +200,21 @@ impl<'a> Line<'a> {
         self.number(field, "a count: a whole number, zero or more")
     }
 
-    pub(super) fn bad_field(&self, field: usize, expected: &'static str) -> DataError {
-        let name = self.header.get(field).filter(|name| !name.is_empty());
+    /// A field that must lie within the domain of a grid.
+    pub(super) fn reading(&self, field: usize, grid: &tidegate_kernel::Grid) -> Result<f64, DataError> {
+        let number = self.text(field).trim().parse().ok().filter(|number| grid.steps(*number).is_ok());
+        number.ok_or_else(|| {
+            self.bad_field(field, format!("a number within the domain, {}..{}", grid.low(), grid.high()))
+        })
+    }
+
+    pub(super) fn bad_field(&self, field: usize, expected: impl Into<std::borrow::Cow<'static, str>>) -> DataError {
+        let name = self.fields.get(field).filter(|name| !name.is_empty());
         DataError::Field {
             file: self.file.to_owned(),
             line: self.line,
             field: name.map_or_else(|| format!("number {}", field + 1), str::to_owned),
-            expected,
+            expected: expected.into(),
         }
     }
 }

@@ -31,7 +31,10 @@ use crate::stream::CountStream;
 /// # Ok::<(), tidegate_lab::datasets::DataError>(())
 /// ```
 pub fn read(name: &str, source: impl Read) -> Result<CountStream, DataError> {
-    let mut table = Table::new(name, source)?;
+    stream(name, Table::new(name, source)?)
+}
+
+pub(super) fn stream<R: Read>(name: &str, mut table: Table<R>) -> Result<CountStream, DataError> {
     let labels: Vec<String> = table.header().iter().skip(1).map(str::to_owned).collect();
     let fields: Vec<&str> = table.header().iter().collect();
     match fields.as_slice() {

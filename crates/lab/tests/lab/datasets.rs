@@ -2,13 +2,18 @@
 
 use std::path::Path;
 
-use tidegate_lab::CountStream;
+use tidegate_lab::datasets::scalar::Domain;
 use tidegate_lab::datasets::{self, DataError, Options, load, wide};
+use tidegate_lab::{CountStream, Stream};
 
-use crate::support::{directory, gzip, write};
+use crate::support::{counts, directory, gzip, numbers, symbols, write};
+
+fn load_any(data_dir: &Path, name: &str) -> Result<Stream, DataError> {
+    load(name, &Options { data_dir: Some(data_dir.to_owned()), ..Options::default() })
+}
 
 fn load_from(data_dir: &Path, name: &str) -> Result<CountStream, DataError> {
-    load(name, &Options { data_dir: Some(data_dir.to_owned()), ..Options::default() })
+    load_any(data_dir, name).map(counts)
 }
 
 fn wide_error(content: impl AsRef<[u8]>) -> String {
@@ -25,13 +30,13 @@ mod tables {
         for (name, bytes) in [("a.csv", content.as_bytes().to_vec()), ("b.csv.gz", gzip(content))] {
             let path = folder.join(name);
             write(&path, bytes);
-            let stream = load(path.to_str().unwrap(), &Options::default()).unwrap();
+            let stream = counts(load(path.to_str().unwrap(), &Options::default()).unwrap());
             assert_eq!(stream.counts(), [[1, 2], [3, 4], [0, 1]]);
             assert_eq!(stream.labels(), ["red", "green"]);
             assert_eq!(stream.name(), path.to_str().unwrap());
         }
         let cut = Options { length: Some(1), population: Some(300), ..Options::default() };
-        assert_eq!(load(folder.join("a.csv").to_str().unwrap(), &cut).unwrap().counts(), [[100, 200]]);
+        assert_eq!(counts(load(folder.join("a.csv").to_str().unwrap(), &cut).unwrap()).counts(), [[100, 200]]);
     }
 
     #[test]
@@ -83,17 +88,126 @@ mod tables {
 
     fn load_bytes(path: &Path, bytes: &[u8]) -> Result<CountStream, DataError> {
         write(path, bytes);
-        load(path.to_str().unwrap(), &Options::default())
+        load(path.to_str().unwrap(), &Options::default()).map(counts)
+    }
+}
+
+mod scalars {
+    use std::io::{Read, Write};
+
+    use tidegate_lab::datasets::scalar::{Reading, Readings};
+
+    use super::*;
+
+    fn load_scalar(content: &str, low: f64, high: f64, resolution: Option<f64>) -> Result<Stream, DataError> {
+        let domain = Some(Domain { low, high, resolution });
+        datasets::load_from("s.csv", content.as_bytes(), &Options { domain, ..Options::default() })
+    }
+
+    fn scalar_error(content: &str) -> String {
+        load_scalar(content, 0.0, 10.0, None).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_scalar_table_has_the_domain_that_is_given() {
+        let stream = numbers(load_scalar("t,value\n3,1\n4,10\n9,0\n", 0.0, 10.0, None).unwrap());
+        assert_eq!(stream.values(), [1.0, 10.0, 0.0]);
+        assert_eq!((stream.grid().high(), stream.grid().step()), (10.0, 1.0));
+        let stream = numbers(load_scalar("t,value\r\n0,-1.25\r\n", -2.0, 2.0, Some(0.1)).unwrap());
+        assert_eq!((stream.values(), stream.grid().width()), (&[-1.25][..], 40));
+        // As spreadsheets save them: a byte order mark, quotes.
+        assert!(load_scalar("\u{feff}\"t\",\"value\"\n\"0\",\"1\"\n", 0.0, 1.0, None).is_ok());
+        let without = datasets::load_from("s.csv", "t,value\n0,1\n".as_bytes(), &Options::default());
+        assert!(matches!(without, Err(DataError::NoDomain { .. })));
+        let wide = load_scalar("t,a,b\n0,1,1\n", 0.0, 1.0, None).unwrap_err();
+        assert!(matches!(wide, DataError::OwnDomain { .. }));
+        let domain = Some(Domain { low: 0.0, high: 1.0, resolution: None });
+        assert!(matches!(load("sin", &Options { domain, ..Options::default() }), Err(DataError::OwnDomain { .. })));
+        assert!(matches!(load_scalar("t,value\n0,1\n", 1.0, 1.0, None), Err(DataError::Domain(_))));
+        assert!(matches!(load_scalar("t,value\n0,1\n", 0.0, 1.0, Some(0.0)), Err(DataError::Domain(_))));
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_scalar_table_is_named() {
+        let value = "s.csv, line 3, field \"value\": expected ";
+        for (bad, expected) in [
+            ("NaN", "a number"),
+            ("inf", "a number"),
+            ("", "a number"),
+            ("1 2", "a number"),
+            ("11", "a number within the domain, 0..10"),
+            ("-0.5", "a number within the domain, 0..10"),
+            ("0.5", "a whole number, for the resolution is 1 unless another is given"),
+        ] {
+            assert_eq!(scalar_error(&format!("t,value\n0,1\n1,{bad}\n")), format!("{value}{expected}"));
+        }
+        for (bad, expected) in [
+            ("0", "a timestamp that is later than the last"),
+            ("-1", "a timestamp: a whole number, zero or more"),
+            ("1.0", "a timestamp: a whole number, zero or more"),
+        ] {
+            let message = scalar_error(&format!("t,value\n0,1\n{bad},1\n"));
+            assert_eq!(message, format!("s.csv, line 3, field \"t\": expected {expected}"));
+        }
+        assert_eq!(scalar_error("t,value\n0,1\n1\n"), "s.csv, line 3: it has 1 fields, but 2 are expected");
+        assert_eq!(scalar_error("t,value\n"), "s.csv: the stream has no timestamps");
+        let readings = Readings::new("s.csv", "t,number\n".as_bytes()).unwrap_err().to_string();
+        assert_eq!(readings, "s.csv, line 1: the fields must be t,value");
+    }
+
+    #[test]
+    fn a_reading_is_there_as_soon_as_its_line_is() {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        writer.write_all(b"t,value\n5,1.5\n").unwrap();
+        // The pipe stays open, so whoever waited for more would wait for ever.
+        let mut readings = Readings::new("pipe", reader).unwrap();
+        assert_eq!(readings.next().unwrap().unwrap(), Reading { timestamp: 5, value: 1.5 });
+        writer.write_all(b"6,-2\n7").unwrap();
+        assert_eq!(readings.next().unwrap().unwrap(), Reading { timestamp: 6, value: -2.0 });
+        drop(writer);
+        assert!(matches!(readings.next(), Some(Err(DataError::Width { line: 4, .. }))));
+        assert!(readings.next().is_none());
+    }
+
+    /// A line without an end.
+    struct Endless(u64);
+
+    impl Read for Endless {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            self.0 += buffer.len() as u64;
+            buffer.fill(b'7');
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_line_without_an_end_is_an_error_before_it_fills_the_memory() {
+        let mut source = Endless(0);
+        for (beginning, last_line) in [("t,value\n0,", 1), ("t,value\n0,\"\n", 2)] {
+            let mut readings = Readings::new("pipe", beginning.as_bytes().chain(&mut source)).unwrap();
+            let error = readings.next().unwrap().unwrap_err().to_string();
+            let expected = "it cannot be read on: the line is longer than 16777216 bytes";
+            assert_eq!(error, format!("pipe, after line {last_line}: {expected}"));
+        }
+        assert!(source.0 <= 2 * (16 << 20), "{}", source.0);
     }
 }
 
 #[test]
 fn synthetic_streams_have_the_papers_size_unless_told() {
-    let stream = load("sin", &Options::default()).unwrap();
+    let stream = counts(load("sin", &Options::default()).unwrap());
     assert_eq!((stream.length(), stream.population(0), stream.stand_in()), (800, 200_000, None));
     let lns = |seed| load("lns", &Options { seed, length: Some(5), ..Options::default() }).unwrap();
     assert_eq!(lns(1), lns(1));
     assert_ne!(lns(1), lns(2));
+    let walk = numbers(load("walk", &Options::default()).unwrap());
+    assert_eq!((walk.values().len(), walk.grid().width()), (800, 1_000));
+    let population = Options { population: Some(5), ..Options::default() };
+    assert!(matches!(load("walk", &population), Err(DataError::Adjusted(_))));
+    let chain = |options: &Options| symbols(load("markov_90", options).unwrap());
+    assert_eq!(chain(&Options::default()).sequences().iter().map(Vec::len).collect::<Vec<_>>(), [10_000]);
+    let five = chain(&Options { length: Some(7), ..population });
+    assert!(five.sequences().len() == 5 && five.sequences().iter().all(|sequence| sequence.len() == 7));
 }
 
 #[test]
@@ -271,5 +385,162 @@ mod foursquare {
         write(&data.join("poi.csv"), "poi,lat,lon\n1,41.0,-74.28\n");
         let error = load_from(&folder, "foursquare_nyc_stan").unwrap_err().to_string();
         assert!(error.ends_with("line 2, field \"lat\": expected a latitude between 40.55 and 41.00"), "{error}");
+    }
+}
+
+mod number_files {
+    use super::*;
+
+    fn read(name: &str, file: &str, content: impl AsRef<[u8]>) -> Result<Vec<f64>, String> {
+        let folder = directory(&format!("numbers-{name}"));
+        write(&folder.join(file), content);
+        let stream = load_any(&folder, name).map(numbers).map_err(|error| error.to_string())?;
+        assert_eq!(stream.name(), name);
+        Ok(stream.values().to_vec())
+    }
+
+    #[test]
+    fn single_numbers_are_read_as_published() {
+        let deaths = |content: &str| read("covid19_death", "covid19_death/COVID19_DEATH.csv", content);
+        assert_eq!(deaths("\u{feff}0.00 \n25974.00 \n7.00 \n").unwrap(), [0.0, 25_974.0, 7.0]);
+        for bad in ["x", "NaN", "inf", "-1", "25975"] {
+            let error = deaths(&format!("\u{feff}0.00 \n{bad}\n")).unwrap_err();
+            let expected = "line 2, field \"deaths\": expected a number within the domain, 0..25974";
+            assert!(error.ends_with(expected), "{error}");
+        }
+        assert!(deaths("1\n2,3\n").unwrap_err().ends_with("line 2: it has 2 fields, but 1 are expected"));
+        assert!(deaths("").unwrap_err().ends_with("the stream has no timestamps"));
+        let items = |content: &str| read("foodmart", "foodmart/footmart.csv", content);
+        assert_eq!(items("214 \n763 \n").unwrap(), [214.0, 763.0]);
+        assert!(
+            items("1\n1560\n").unwrap_err().ends_with("field \"item\": expected a number within the domain, 0..1559")
+        );
+    }
+
+    #[test]
+    fn weeks_before_the_authors_stream_are_left_out() {
+        let header = "mmwr_year,mmwr_week,season,influenza_deaths,pneumonia_deaths,covid19_deaths,total_deaths,\
+                      percent_complete\n";
+        let read = |rows: &str| {
+            let file = "covid19_death/nchs_weekly_chronological.csv";
+            read("covid19_death_chronological", file, format!("{header}{rows}"))
+        };
+        let rows = "2019,39,2018-19,1,2,3,4,> 100%\n2019,40,2019-20,1,2,5,4,> 100%\n2020,1,2019-20,1,2,6,4,> 100%\n";
+        assert_eq!(read(rows).unwrap(), [5.0, 6.0]);
+        for (row, why) in [
+            ("2020,1,x,1,2,3,4,5", "line 5, field \"mmwr_week\": expected a week that is later than the last"),
+            ("2019,52,x,1,2,3,4,5", "line 5, field \"mmwr_week\": expected a week that is later than the last"),
+            ("2020,54,x,1,2,3,4,5", "line 5, field \"mmwr_week\": expected a week of the year: 1 to 53"),
+            ("-5,1,x,1,2,3,4,5", "line 5, field \"mmwr_year\": expected a year: 1900 to 2999"),
+            ("2020,2,x,1,2,,4,5", "line 5, field \"covid19_deaths\": expected a number within the domain, 0..25974"),
+        ] {
+            let error = read(&format!("{rows}{row}\n")).unwrap_err();
+            assert!(error.ends_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn months_follow_one_another() {
+        let read =
+            |rows: &str| read("unemployment", "unemployment/unemployment.csv", format!("DATE,LNU03000018\n{rows}"));
+        assert_eq!(read("1972-01-01,247\n1972-02-01,286\n").unwrap(), [247.0, 286.0]);
+        for (second, why) in [
+            ("1972-01-01,1", "field \"DATE\": expected a month that is later than the last"),
+            ("1972-13-01,1", "field \"DATE\": expected the first day of a month: 2019-01-01"),
+            ("1972-03-02,1", "field \"DATE\": expected the first day of a month: 2019-01-01"),
+            ("1972-03-01,.", "field \"LNU03000018\": expected a number within the domain, 0..612"),
+        ] {
+            let error = read(&format!("1972-01-01,247\n{second}\n")).unwrap_err();
+            assert!(error.contains("line 3, ") && error.ends_with(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn weeks_that_are_repeated_can_be_read_once() {
+        let fields = "REGION TYPE,REGION,YEAR,WEEK,% WEIGHTED ILI,%UNWEIGHTED ILI,AGE 0-4,AGE 25-49,AGE 25-64,AGE 5-24,\
+                      AGE 50-64,AGE 65,ILITOTAL,NUM. OF PROVIDERS,TOTAL PATIENTS";
+        let row =
+            |year: u32, week: u32, patients: u32| format!("National,X,{year},{week},1,1,1,X,1,1,X,1,1,1,{patients} \n");
+        let weeks = row(1997, 52, 10) + &row(1998, 1, 20);
+        let authors = |rows: &str| format!("PERCENTAGE OF VISITS,,,,,,,,,,,,17733441,,\n{fields}\n{rows}");
+        let file = "outpatient_ilinet/ILINet.csv";
+        let twice = authors(&format!("{weeks}{weeks}"));
+        assert_eq!(read("outpatient_ilinet", file, &twice).unwrap(), [10.0, 20.0, 10.0, 20.0]);
+        assert_eq!(read("outpatient_ilinet_once", file, &twice).unwrap(), [10.0, 20.0]);
+        let other = authors(&format!("{weeks}{}{}", row(1997, 52, 10), row(1998, 1, 21)));
+        let error = read("outpatient_ilinet_once", file, &other).unwrap_err();
+        assert!(error.ends_with("line 6, field \"TOTAL PATIENTS\": expected what the same week had before"), "{error}");
+        assert!(read("outpatient_ilinet", file, "title\n").unwrap_err().ends_with("the file is empty"));
+        assert!(read("outpatient_ilinet", file, "a\nb\nc\n").unwrap_err().contains("the fields must be REGION TYPE,"));
+
+        let cdc = |rows: &str| {
+            read(
+                "outpatient_ilinet_cdc",
+                "outpatient_ilinet/ILINet_cdc_1997_2025.csv",
+                format!("title\n{fields}\n{rows}"),
+            )
+        };
+        assert_eq!(cdc(&weeks).unwrap(), [10.0, 20.0]);
+        let error = cdc(&format!("{weeks}{weeks}")).unwrap_err();
+        assert!(error.ends_with("line 5, field \"WEEK\": expected a week that is later than the last"), "{error}");
+    }
+}
+
+mod symbol_files {
+    use super::*;
+
+    fn read(name: &str, file: &str, content: impl AsRef<[u8]>) -> Result<Vec<Vec<u32>>, String> {
+        let folder = directory(&format!("symbols-{name}"));
+        write(&folder.join(name).join(file), content);
+        let stream = load_any(&folder, name).map(symbols).map_err(|error| error.to_string())?;
+        assert_eq!(stream.name(), name);
+        Ok(stream.sequences().to_vec())
+    }
+
+    #[test]
+    fn a_line_is_a_user_and_numbers_begin_with_one() {
+        let excerpt = |content: &[u8]| read("kosarak", "kosarak_first100000.txt.gz", content);
+        assert_eq!(excerpt(&gzip("1 2 3\n41270\n")).unwrap(), [vec![0, 1, 2], vec![41_269]]);
+        assert_eq!(read("kosarak", "kosarak.dat", "1 2 3 \n7 \n").unwrap(), [vec![0, 1, 2], vec![6]]);
+        for bad in ["0", "41271", "-1", "x", "2,3", "1.5"] {
+            let error = excerpt(&gzip(format!("1\n1 2\n4 {bad} 5\n"))).unwrap_err();
+            let why = "line 3, field \"number 2\": expected the number of a page: 1 to 41270";
+            assert!(error.ends_with(why), "{error}");
+        }
+        let whole = gzip((1..3_000).map(|page| format!("{page} {}\n", page * 7 % 4_001 + 1)).collect::<String>());
+        assert_eq!(excerpt(&whole).unwrap().len(), 2_999);
+        for length in [12, whole.len() / 2, whole.len() - 1] {
+            assert!(excerpt(&whole[..length]).unwrap_err().contains("it cannot be read on"), "{length}");
+        }
+        assert!(excerpt(b"1 2\n3 \xff\n").unwrap_err().ends_with("line 2: it is not valid UTF-8"));
+
+        let msnbc = |content: &str| read("msnbc_spmf", "msnbc_sequences.txt.gz", gzip(content));
+        assert_eq!(msnbc("17 1\n").unwrap(), [[16, 0]]);
+        assert!(msnbc("18\n").unwrap_err().ends_with("line 1, field \"number 1\": expected a category: 1 to 17"));
+    }
+
+    #[test]
+    fn every_twentieth_valid_gaze_is_put_into_a_cell() {
+        let gaze =
+            |rows: &str| read("eye_irf_lookatpoint", "gaze.csv.gz", gzip(format!("subject,t,x,y,status,evt\n{rows}")));
+        // Person 1: in the lower left corner, but once, among 41 valid samples; person 2: beyond the upper right.
+        let mut rows = String::from("1,0.0,,,False,5\n");
+        for sample in 1..=41 {
+            let (x, y) = if sample == 21 { (0.1, 0.0) } else { (-22.1, -13.8) };
+            rows += &format!("1,0.{sample:03},{x},{y},True,1\n");
+        }
+        rows += "2,0.0,25.0,99.5,True,1\n";
+        assert_eq!(gaze(&rows).unwrap(), [vec![0, 51 * 100 + 50, 0], vec![9_999]]);
+        for (row, why) in [
+            ("1,0.5,0,0,True,1", "field \"subject\": expected the people one after another, by number"),
+            ("2,0.0,0,0,True,1", "field \"t\": expected a time that is later than the last"),
+            ("2,0.1,NaN,0,True,1", "field \"x\": expected an angle in degrees"),
+            ("2,0.1,0,,True,1", "field \"y\": expected an angle in degrees"),
+            ("2,0.1,0,0,yes,1", "field \"status\": expected True or False"),
+        ] {
+            let error = gaze(&format!("{rows}{row}\n")).unwrap_err();
+            assert!(error.contains("line 45, ") && error.ends_with(why), "{error}");
+        }
+        assert!(gaze("1,0.0,,,False,5\n").unwrap_err().ends_with("user 0 has no symbols"));
     }
 }

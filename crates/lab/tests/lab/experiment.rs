@@ -1,12 +1,17 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tidegate::local::LocalKind;
 use tidegate_kernel::simulation::standard_normal;
-use tidegate_kernel::{Randomness, SeededRandom};
-use tidegate_lab::CountStream;
-use tidegate_lab::experiment::{Finding, Outcome, Plan, RunError, Settings, Subject, Trial, TrialError, run};
+use tidegate_kernel::{Grid, Randomness, SeededRandom};
+use tidegate_lab::experiment::{
+    CountOutcome, Finding, OnCounts, Plan, RunError, Settings, Subject, Trial, TrialError, run,
+};
+use tidegate_lab::local::LocalSubject;
 use tidegate_lab::metrics::Metric;
+use tidegate_lab::stream::{Space, StreamKind};
 use tidegate_lab::subjects::{self, Constant};
+use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
 
 use crate::support::{assert_close, stream};
 
@@ -22,12 +27,23 @@ impl Subject for Noisy {
         "the truth and normal noise"
     }
 
-    fn run(&self, stream: &CountStream, settings: &Settings, random: &mut SeededRandom) -> Result<Outcome, RunError> {
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for Noisy {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
         let deviation = 1.0 / settings.epsilon.to_string().parse::<f64>().unwrap();
         let mut noisy = |frequency: f64| frequency + deviation * standard_normal(random);
         let row = |timestamp| stream.frequencies(timestamp).into_iter().map(&mut noisy).collect();
         let frequencies = (0..stream.length()).map(row).collect();
-        Ok(Outcome { frequencies, trees: Vec::new(), reports: stream.population(0) })
+        Ok(CountOutcome { frequencies, trees: Vec::new(), reports: stream.population(0) })
     }
 }
 
@@ -43,10 +59,21 @@ impl Subject for Brittle {
         "fails now and then"
     }
 
-    fn run(&self, stream: &CountStream, settings: &Settings, random: &mut SeededRandom) -> Result<Outcome, RunError> {
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for Brittle {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
         let word = random.next_word();
         match word % 8 {
-            0 => Err(RunError::Failed(format!("drew {word}").into())),
+            0 => Err(RunError::failed(format!("drew {word}"))),
             _ => Noisy.run(stream, settings, random),
         }
     }
@@ -64,7 +91,18 @@ impl Subject for Short {
         "forgets the last timestamp"
     }
 
-    fn run(&self, stream: &CountStream, settings: &Settings, random: &mut SeededRandom) -> Result<Outcome, RunError> {
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for Short {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
         let mut outcome = Noisy.run(stream, settings, random)?;
         outcome.frequencies.pop();
         Ok(outcome)
@@ -72,15 +110,14 @@ impl Subject for Short {
 }
 
 fn settings(epsilon: &str) -> Settings {
-    let window = NonZeroU64::new(20).unwrap();
-    Settings { epsilon: epsilon.parse().unwrap(), window, delay: 0, oracle: None }
+    Settings::new(epsilon.parse().unwrap(), NonZeroU64::new(20).unwrap())
 }
 
 fn try_out(trials: &[Trial<'_>], repeats: u64, threads: usize) -> Result<Vec<Finding>, TrialError> {
     let (repeats, threads) = (NonZeroU64::new(repeats).unwrap(), NonZeroUsize::new(threads).unwrap());
     let plan = Plan { repeats, seed: 5, threads, queries: false };
     let runs = AtomicUsize::new(0);
-    let findings = run(&stream(&[&[3, 1], &[1, 3], &[2, 2]]), trials, &plan, &|| {
+    let findings = run(&stream(&[&[3, 1], &[1, 3], &[2, 2]]).into(), trials, &plan, &|| {
         runs.fetch_add(1, Ordering::Relaxed);
     });
     if findings.is_ok() {
@@ -107,7 +144,7 @@ fn findings_do_not_depend_on_the_number_of_threads() {
 fn repeats_differ_and_a_trial_does_not_depend_on_its_neighbours() {
     let noisy = Trial { subject: &Noisy, settings: settings("1") };
     let constant = Trial { subject: &Constant, settings: settings("1") };
-    let alone = try_out(&[noisy], 5, 1).unwrap();
+    let alone = try_out(std::slice::from_ref(&noisy), 5, 1).unwrap();
     let together = try_out(&[constant, noisy], 5, 2).unwrap();
     assert_eq!(alone[0].metrics, together[1].metrics);
     let (metric, mse) = alone[0].metrics[0];
@@ -155,4 +192,63 @@ fn subjects_are_found_by_name() {
     assert_eq!(subjects::by_name("constant").map(|subject| subject.name()), Ok("constant"));
     let error = subjects::by_name("konstant").map(|subject| subject.name()).unwrap_err();
     assert_eq!(error.nearest, Some("constant"));
+}
+
+fn one_of_each_kind() -> [Stream; 3] {
+    let numbers = NumberStream::new("numbers", Grid::new(0.0, 10.0, 1.0).unwrap(), vec![4.0, 8.0]).unwrap();
+    let symbols = SymbolStream::new("symbols", Space::Line { symbols: 5 }, vec![vec![2, 4], vec![0]]).unwrap();
+    [stream(&[&[3, 1]]).into(), numbers.into(), symbols.into()]
+}
+
+fn try_on(stream: &Stream, subject: &dyn Subject) -> Result<Vec<(Metric, f64)>, RunError> {
+    let (repeats, threads) = (NonZeroU64::new(2).unwrap(), NonZeroUsize::MIN);
+    let trial = Trial { subject, settings: settings("1") };
+    let findings = run(stream, &[trial], &Plan { repeats, seed: 5, threads, queries: false }, &|| {});
+    let findings = findings.map_err(|error| error.source)?;
+    Ok(findings[0].metrics.iter().map(|(metric, summary)| (*metric, summary.mean)).collect())
+}
+
+#[test]
+fn the_constant_baseline_is_the_middle_of_any_domain() {
+    let [_, numbers, symbols] = one_of_each_kind();
+    let metrics = try_on(&numbers, &Constant).unwrap();
+    let relative = (1.0 / 4.0 + 3.0 / 8.0) / 2.0;
+    assert_eq!(metrics, [(Metric::Mse, 5.0), (Metric::Mae, 2.0), (Metric::Mre, relative)]);
+    // The symbol in the middle is 2: right, off by two; and off by two for the other user.
+    let metrics = try_on(&symbols, &Constant).unwrap();
+    assert_eq!(metrics[..3], [(Metric::Mse, 3.0), (Metric::Mae, 1.5), (Metric::ErrorRate, 0.75)]);
+    assert_eq!(metrics[3].0, Metric::HistogramDistance);
+    assert_close(metrics[3].1, 2.0 / 3.0);
+}
+
+#[test]
+fn a_mechanism_refuses_streams_of_another_kind_and_says_what_takes_them() {
+    for stream in one_of_each_kind() {
+        let lpa = LocalSubject(LocalKind::Lpa);
+        let fits = subjects::check_fit(&lpa, &stream);
+        if stream.kind() == StreamKind::Counts {
+            assert!(fits.is_ok() && try_on(&stream, &Constant).is_ok());
+            continue;
+        }
+        let (name, misfit) = (stream.name(), fits.unwrap_err());
+        let message = misfit.to_string();
+        let expected =
+            format!("lpa takes streams of counts, but {name} is a stream of {name}; mechanisms that take it: ");
+        assert!(message.starts_with(&expected) && message.contains("constant"), "{message}");
+        assert!(!message[expected.len()..].contains("lpa"), "{message}");
+        assert!(matches!(try_on(&stream, &lpa), Err(RunError::Misfit(given)) if given == misfit));
+    }
+}
+
+#[test]
+fn every_subject_takes_a_kind_and_every_kind_has_a_baseline() {
+    for subject in subjects::all() {
+        assert!(StreamKind::ALL.into_iter().any(|kind| subject.takes(kind)), "{}", subject.name());
+    }
+    let mut names: Vec<_> = subjects::all().map(Subject::name).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "two of the same name: {names:?}");
+    for kind in StreamKind::ALL {
+        assert!(subjects::that_take(kind).any(|subject| subject.name() == "constant"));
+    }
 }

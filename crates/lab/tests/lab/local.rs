@@ -14,8 +14,7 @@ use tidegate_lab::metrics::Metric;
 use crate::chi_square::{ALPHA, two_sample_p};
 
 fn settings(epsilon: &str, window: u64) -> Settings {
-    let epsilon = epsilon.parse().unwrap();
-    Settings { epsilon, window: NonZeroU64::new(window).unwrap(), delay: 0, oracle: None }
+    Settings::new(epsilon.parse().unwrap(), NonZeroU64::new(window).unwrap())
 }
 
 /// The last release of a run, and how many reports it took.
@@ -118,7 +117,8 @@ fn evaluate(process: Process, kinds: &[LocalKind], metric: Metric) -> (CountStre
     let trials: Vec<Trial<'_>> =
         subjects.iter().map(|subject| Trial { subject, settings: settings("1", 20) }).collect();
     let (repeats, threads) = (NonZeroU64::new(20).unwrap(), NonZeroUsize::new(2).unwrap());
-    let findings = run(&stream, &trials, &Plan { repeats, seed: 303, threads, queries: false }, &|| {}).unwrap();
+    let findings =
+        run(&stream.clone().into(), &trials, &Plan { repeats, seed: 303, threads, queries: false }, &|| {}).unwrap();
     let value = |metrics: &[(Metric, tidegate_lab::metrics::Summary)]| {
         metrics.iter().find(|(found, _)| *found == metric).unwrap().1.mean
     };

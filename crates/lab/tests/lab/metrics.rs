@@ -1,6 +1,11 @@
 use std::f64::consts::LN_2;
 
-use tidegate_lab::metrics::{Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, roc};
+use tidegate_kernel::Grid;
+use tidegate_lab::metrics::{
+    Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, compare_numbers, compare_symbols, roc,
+};
+use tidegate_lab::stream::Space;
+use tidegate_lab::{NumberStream, SymbolStream};
 
 use crate::support::{assert_close, stream};
 
@@ -91,4 +96,37 @@ fn releases_that_do_not_fit_are_refused() {
     let narrow = NotComparable::Width { timestamp: 1, given: 1, expected: 2 };
     assert_eq!(error(&[vec![0.5, 0.5], vec![0.5]]), narrow);
     assert_eq!(error(&[vec![0.5, f64::NAN], vec![0.5, 0.5]]), NotComparable::NotFinite { timestamp: 0 });
+}
+
+#[test]
+fn errors_of_numbers_are_as_computed_by_hand() {
+    let stream = NumberStream::new("n", Grid::new(-100.0, 100.0, 1.0).unwrap(), vec![50.0, -20.0, 0.1]).unwrap();
+    let metrics = compare_numbers(&stream, &[60.0, -25.0, 1.1]).unwrap();
+    assert_eq!(metrics.keys().copied().collect::<Vec<_>>(), Metric::ALL[..3]);
+    assert_close(metrics[&Metric::Mse], (100.0 + 25.0 + 1.0) / 3.0);
+    assert_close(metrics[&Metric::Mae], (10.0 + 5.0 + 1.0) / 3.0);
+    // A thousandth of the width of 200 is 0.2, which is more than 0.1.
+    assert_close(metrics[&Metric::Mre], (10.0 / 50.0 + 5.0 / 20.0 + 1.0 / 0.2) / 3.0);
+    let error = |released: &[f64]| compare_numbers(&stream, released).unwrap_err();
+    assert_eq!(error(&[1.0]), NotComparable::Length { given: 1, expected: 3 });
+    assert_eq!(error(&[1.0, 2.0, f64::NAN]), NotComparable::NotFinite { timestamp: 2 });
+}
+
+#[test]
+fn errors_of_symbols_are_as_computed_by_hand() {
+    let grid = Space::Grid { columns: 4, rows: 4 };
+    let stream = SymbolStream::new("s", grid, vec![vec![0, 5, 15, 15], vec![3]]).unwrap();
+    // (0, 0) for (0, 0), (3, 4 - 1) for (1, 1), right twice; and a user who is always wrong, by three cells.
+    let metrics = compare_symbols(&stream, &[vec![0, 15, 15, 15], vec![0]]).unwrap();
+    let distance = 8.0_f64.sqrt();
+    assert_close(metrics[&Metric::Euclidean], (distance / 4.0 + 3.0) / 2.0);
+    assert_close(metrics[&Metric::Mse], (8.0 / 4.0 + 9.0) / 2.0);
+    assert_close(metrics[&Metric::ErrorRate], (0.25 + 1.0) / 2.0);
+    // Of five symbols: 0 twice instead of once, 15 thrice instead of twice, and neither 3 nor 5.
+    assert_close(metrics[&Metric::HistogramDistance], 0.4);
+    assert!(!metrics.contains_key(&Metric::Mae));
+    let error = |released: &[Vec<u32>]| compare_symbols(&stream, released).unwrap_err();
+    assert_eq!(error(&[vec![0; 4]]), NotComparable::Users { given: 1, expected: 2 });
+    assert_eq!(error(&[vec![0; 4], vec![0, 0]]), NotComparable::Sequence { user: 1, given: 2, expected: 1 });
+    assert_eq!(error(&[vec![0; 4], vec![16]]), NotComparable::Symbol { user: 1, given: 16, domain: 16 });
 }

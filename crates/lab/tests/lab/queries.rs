@@ -8,7 +8,7 @@ use tidegate::release::Statistic;
 use tidegate::tree::{Shape, Tree};
 use tidegate_kernel::{SeededRandom, Window};
 use tidegate_lab::CountStream;
-use tidegate_lab::experiment::{Outcome, Plan, RunError, Settings, Subject, Trial, run};
+use tidegate_lab::experiment::{CountOutcome, OnCounts, Plan, RunError, Settings, Subject, Trial, run};
 use tidegate_lab::generate::Process;
 use tidegate_lab::local::{Crowd, LocalSubject, local_settings, run_stream};
 use tidegate_lab::metrics::{Metric, Metrics, NotComparable};
@@ -22,24 +22,23 @@ fn small() -> CountStream {
     stream(&[&[2, 1, 1], &[1, 2, 1], &[0, 4, 4], &[3, 1, 0]])
 }
 
-fn truth_as_released(stream: &CountStream) -> Outcome {
+fn truth_as_released(stream: &CountStream) -> CountOutcome {
     let frequencies = (0..stream.length()).map(|timestamp| stream.frequencies(timestamp)).collect();
-    Outcome { frequencies, trees: Vec::new(), reports: 0 }
+    CountOutcome { frequencies, trees: Vec::new(), reports: 0 }
 }
 
-fn uniform(stream: &CountStream) -> Outcome {
+fn uniform(stream: &CountStream) -> CountOutcome {
     let frequencies = vec![vec![1.0 / stream.domain() as f64; stream.domain()]; stream.length()];
-    Outcome { frequencies, trees: Vec::new(), reports: 0 }
+    CountOutcome { frequencies, trees: Vec::new(), reports: 0 }
 }
 
-fn compare(stream: &CountStream, counting: &[Query], range: &[Query], outcome: Outcome) -> Metrics {
+fn compare(stream: &CountStream, counting: &[Query], range: &[Query], outcome: CountOutcome) -> Metrics {
     let queries = QuerySet { counting: counting.to_vec(), range: range.to_vec() };
     QueryTruth::of(stream, &queries).unwrap().compare(outcome).unwrap()
 }
 
 fn settings(window: u64) -> Settings {
-    let window = NonZeroU64::new(window).unwrap();
-    Settings { epsilon: "2".parse().unwrap(), window, delay: 0, oracle: None }
+    Settings::new("2".parse().unwrap(), NonZeroU64::new(window).unwrap())
 }
 
 fn plan(threads: usize, queries: bool) -> Plan {
@@ -59,7 +58,13 @@ impl Subject for Exact {
         "the truth"
     }
 
-    fn run(&self, stream: &CountStream, _: &Settings, _: &mut SeededRandom) -> Result<Outcome, RunError> {
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for Exact {
+    fn run(&self, stream: &CountStream, _: &Settings, _: &mut SeededRandom) -> Result<CountOutcome, RunError> {
         Ok(truth_as_released(stream))
     }
 }
@@ -68,10 +73,10 @@ impl Subject for Exact {
 fn the_truth_has_no_error_and_detects_every_rise() {
     let stream = Process::SIN.generate(1_000, 60, &mut SeededRandom::new(1)).unwrap();
     let trial = Trial { subject: &Exact, settings: settings(10) };
-    let findings = run(&stream, &[trial], &plan(1, true), &|| {}).unwrap();
+    let findings = run(&stream.into(), &[trial], &plan(1, true), &|| {}).unwrap();
     let queries: Vec<(Metric, f64)> =
         findings[0].metrics[7..].iter().map(|(metric, sum)| (*metric, sum.mean)).collect();
-    assert_eq!(queries.iter().map(|(metric, _)| *metric).collect::<Vec<_>>(), Metric::ALL[7..]);
+    assert_eq!(queries.iter().map(|(metric, _)| *metric).collect::<Vec<_>>(), Metric::ALL[7..12]);
     for (metric, error) in &queries[..4] {
         assert!(error.abs() < 1e-12, "{metric}: {error}");
     }
@@ -117,7 +122,7 @@ fn a_monitor_is_judged_by_the_rises_above_the_median() {
     let range = [Query::range(0, 0, 1)];
     let area = |released: [f64; 6]| {
         let frequencies = released.iter().map(|share| vec![*share, 1.0 - share, 0.0]).collect();
-        compare(&stream, &[], &range, Outcome { frequencies, trees: Vec::new(), reports: 0 })[&Metric::MonitorAuc]
+        compare(&stream, &[], &range, CountOutcome { frequencies, trees: Vec::new(), reports: 0 })[&Metric::MonitorAuc]
     };
     assert_eq!(area([0.2, 0.3, 0.6, 0.4, 0.6, 0.3]), 1.0);
     // Rises of 0.25, 0.5, 0, 0.125 and 0: one of the six pairs of an event and another is the wrong way round.
@@ -134,7 +139,7 @@ fn a_constant_release_detects_nothing_even_where_users_come_and_go() {
     let stream = stream(&[&[7, 1], &[3, 9], &[1, 1], &[5, 8], &[2, 3], &[11, 2]]);
     let metrics = compare(&stream, &[], &[Query::range(1, 1, 1), Query::range(0, 0, 2)], {
         let frequencies = vec![vec![0.1, 0.9]; 6];
-        Outcome { frequencies, trees: Vec::new(), reports: 0 }
+        CountOutcome { frequencies, trees: Vec::new(), reports: 0 }
     });
     assert_eq!(metrics[&Metric::MonitorAuc], 0.5);
 }
@@ -144,7 +149,7 @@ fn trees_answer_by_their_nodes_and_not_by_their_leaves() {
     // The left node of the tree is right, its leaves are not.
     let stream = stream(&[&[1, 1, 1, 1]]);
     let tree = Tree::new(Shape::new(4), vec![1.0, 0.5, 0.5, 0.9, 0.9, 0.25, 0.25], vec![0.0; 7]).unwrap();
-    let outcome = Outcome { frequencies: vec![tree.leaves().0.to_vec()], trees: vec![tree], reports: 0 };
+    let outcome = CountOutcome { frequencies: vec![tree.leaves().0.to_vec()], trees: vec![tree], reports: 0 };
     let metrics = compare(&stream, &[Query::counting(0, 1)], &[Query::range(0, 1, 1)], outcome);
     assert_close(metrics[&Metric::RangeMse], 0.0);
     assert_close(metrics[&Metric::CountingMse], 0.65_f64.powi(2));
@@ -159,7 +164,7 @@ fn answers_are_those_of_the_history_of_releases() {
         let mut users = Crowd::new(5_000, &mut random).unwrap();
         let mut mechanism = Local::new(kind, local_settings(&stream, &settings)).unwrap();
         let mut history = History::new(Window::Timestamps(settings.window), 100).unwrap();
-        let mut outcome = Outcome { frequencies: Vec::new(), trees: Vec::new(), reports: 0 };
+        let mut outcome = CountOutcome { frequencies: Vec::new(), trees: Vec::new(), reports: 0 };
         run_stream(&mut mechanism, &stream, &mut users, &mut random, |release| {
             outcome.frequencies.push(release.statistic.leaves().0.to_vec());
             if let Statistic::Tree(tree) = &release.statistic {
@@ -211,12 +216,12 @@ fn what_does_not_fit_the_stream_is_an_error() {
     assert_eq!(of(Query::counting(0, 4)), Ok(()));
 
     let truth = QueryTruth::of(&stream, &QuerySet { counting: vec![Query::counting(0, 1)], range: vec![] }).unwrap();
-    let refused = |outcome: Outcome| truth.compare(outcome).unwrap_err();
+    let refused = |outcome: CountOutcome| truth.compare(outcome).unwrap_err();
     let mut short = truth_as_released(&stream);
     short.frequencies.pop();
     assert_eq!(refused(short), Incomparable::Outcome(NotComparable::Length { given: 3, expected: 4 }));
     let narrow = Tree::new(Shape::new(2), vec![1.0, 0.5, 0.5], vec![0.0; 3]).unwrap();
-    let narrow = Outcome { trees: vec![narrow; 4], ..truth_as_released(&stream) };
+    let narrow = CountOutcome { trees: vec![narrow; 4], ..truth_as_released(&stream) };
     let expected = NotComparable::Width { timestamp: 0, given: 2, expected: 3 };
     assert_eq!(refused(narrow), Incomparable::Outcome(expected));
     let mut infinite = truth_as_released(&stream);
@@ -234,11 +239,11 @@ fn answers_do_not_depend_on_the_number_of_threads_and_leave_the_rest_as_it_was()
         .flat_map(|subject| [5, 10].map(|window| Trial { subject: *subject, settings: settings(window) }))
         .collect();
     let metrics = |threads, queries| -> Vec<_> {
-        let findings = run(&stream, &trials, &plan(threads, queries), &|| {}).unwrap();
+        let findings = run(&stream.clone().into(), &trials, &plan(threads, queries), &|| {}).unwrap();
         findings.into_iter().map(|finding| finding.metrics).collect()
     };
     let one = metrics(1, true);
-    assert!(one.iter().all(|metrics| metrics.len() == Metric::ALL.len()));
+    assert!(one.iter().all(|metrics| metrics.len() == 12));
     assert_eq!(metrics(2, true), one);
     assert_eq!(metrics(5, true), one);
     let without: Vec<_> = one.iter().map(|metrics| metrics[..7].to_vec()).collect();

@@ -6,12 +6,39 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use tidegate_lab::CountStream;
+use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
 
 /// A stream over values numbered from zero.
 pub(crate) fn stream(counts: &[&[u64]]) -> CountStream {
     let labels = (0..counts[0].len()).map(|value| value.to_string()).collect();
     CountStream::new("test", labels, counts.iter().map(|row| row.to_vec()).collect()).unwrap()
+}
+
+/// What is known to be a stream of counts.
+#[track_caller]
+pub(crate) fn counts(stream: Stream) -> CountStream {
+    match stream {
+        Stream::Counts(stream) => stream,
+        other => panic!("{other}"),
+    }
+}
+
+/// What is known to be a stream of numbers.
+#[track_caller]
+pub(crate) fn numbers(stream: Stream) -> NumberStream {
+    match stream {
+        Stream::Numbers(stream) => stream,
+        other => panic!("{other}"),
+    }
+}
+
+/// What is known to be a stream of symbols.
+#[track_caller]
+pub(crate) fn symbols(stream: Stream) -> SymbolStream {
+    match stream {
+        Stream::Symbols(stream) => stream,
+        other => panic!("{other}"),
+    }
 }
 
 /// An empty directory of the test's own.

@@ -1,5 +1,7 @@
 //! [`CountStream`]: a data set for the local and central families.
 
+use super::StreamError;
+
 /// How many users hold each value of a domain, at each timestamp.
 ///
 /// That is all that a mechanism of the local or central family can learn from: who holds which value is drawn by the
@@ -25,53 +27,6 @@ pub struct CountStream {
 
 /// The most users that a timestamp can have: beyond 2⁵³ a floating-point frequency no longer tells single users apart.
 pub const MAX_POPULATION: u64 = 1 << 53;
-
-/// Why counts are not a stream.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StreamError {
-    /// Fewer than two values.
-    #[error("a domain needs at least two values, but {given} were given")]
-    Domain {
-        /// How many were given.
-        given: usize,
-    },
-    /// Two values of the same name.
-    #[error("the value {label:?} occurs twice in the domain")]
-    SameLabel {
-        /// The name.
-        label: String,
-    },
-    /// No timestamps at all.
-    #[error("the stream has no timestamps")]
-    Empty,
-    /// Not a count for each value.
-    #[error("timestamp {timestamp} has {given} counts, but the domain has {expected} values")]
-    Width {
-        /// The timestamp.
-        timestamp: usize,
-        /// How many counts it has.
-        given: usize,
-        /// The size of the domain.
-        expected: usize,
-    },
-    /// Nobody, or more users than can be counted.
-    #[error("timestamp {timestamp} must have between 1 and {MAX_POPULATION} users")]
-    Population {
-        /// The timestamp.
-        timestamp: usize,
-    },
-    /// More timestamps were asked for than there are.
-    #[error("{given} timestamps were asked for, but {name} has {available}, and at least 1 is needed")]
-    Length {
-        /// The stream.
-        name: String,
-        /// How many were asked for.
-        given: usize,
-        /// How many there are.
-        available: usize,
-    },
-}
 
 impl CountStream {
     /// A stream of one row of counts a timestamp, each with a count for every label.

@@ -1,4 +1,4 @@
-//! Synthetic binary streams, as LDP-IDS and the personalised w-event paper use them.
+//! [`Process`]: binary streams, as LDP-IDS and the personalised w-event paper use them.
 //!
 //! At each timestamp `t = 1, 2, ..` a share `p_t` of the users holds the value one: exactly `p_t · N` of them, rounded to a
 //! whole user, for the papers choose a portion of the users rather than toss a coin for each.
@@ -6,7 +6,8 @@
 use tidegate_kernel::SeededRandom;
 use tidegate_kernel::simulation::standard_normal;
 
-use crate::stream::{CountStream, MAX_POPULATION, StreamError, as_float};
+use super::{GenerateError, MAX_LENGTH, reflect};
+use crate::stream::{CountStream, MAX_POPULATION, as_float};
 
 /// How the share of ones moves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -116,67 +117,5 @@ impl Process {
         };
         let counts = self.shares(length, random)?.into_iter().map(row).collect();
         Ok(CountStream::new(self.name(), vec!["0".to_owned(), "1".to_owned()], counts)?)
-    }
-}
-
-/// The most timestamps that are generated: a stream is held in memory as a whole.
-pub const MAX_LENGTH: usize = 100_000_000;
-
-/// Why a stream could not be generated.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum GenerateError {
-    /// A random walk that starts outside 0..=1, or whose steps have no standard deviation.
-    #[error(
-        "a walk must start between 0 and 1 with a finite standard deviation, not start at {start} with {deviation}"
-    )]
-    Walk {
-        /// The start.
-        start: f64,
-        /// The standard deviation.
-        deviation: f64,
-    },
-    /// The curve leaves 0..=1.
-    #[error("{name} has a share of {share} at timestamp {timestamp}, which is not between 0 and 1")]
-    Share {
-        /// The name of the process.
-        name: &'static str,
-        /// The timestamp, from one.
-        timestamp: usize,
-        /// The share.
-        share: f64,
-    },
-    /// Nobody, or more users than can be counted.
-    #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
-    Population {
-        /// What was given.
-        given: u64,
-    },
-    /// No timestamps, or more than fit in memory.
-    #[error("the length must be between 1 and {MAX_LENGTH}, but {given} was given")]
-    Length {
-        /// What was given.
-        given: usize,
-    },
-    /// The counts are not a stream.
-    #[error(transparent)]
-    Stream(#[from] StreamError),
-}
-
-/// Folds a number back into 0..=1, as often as needed.
-fn reflect(position: f64) -> f64 {
-    let folded = position.rem_euclid(2.0);
-    if folded > 1.0 { 2.0 - folded } else { folded }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_beyond_a_border_is_reflected() {
-        for (given, expected) in [(0.25, 0.25), (-0.25, 0.25), (1.25, 0.75), (2.25, 0.25), (-1.25, 0.75), (1.0, 1.0)] {
-            assert!((reflect(given) - expected).abs() < 1e-15, "{given}");
-        }
     }
 }

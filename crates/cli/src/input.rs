@@ -1,0 +1,48 @@
+//! Where data come from: standard input, or a file.
+
+use std::io::{self, Read};
+use std::path::Path;
+
+use tidegate_lab::datasets;
+
+use crate::failure::Failure;
+
+/// A source of data, and what errors call it.
+pub(crate) struct Input {
+    pub(crate) name: String,
+    pub(crate) source: Box<dyn Read>,
+}
+
+impl Input {
+    /// Standard input for `-`, or else the file of that path, which may be compressed with gzip.
+    pub(crate) fn open(name: &str) -> Result<Self, Failure> {
+        if name == "-" {
+            return Ok(Self { name: "standard input".to_owned(), source: Box::new(io::stdin()) });
+        }
+        let source = datasets::open(Path::new(name)).map_err(Failure::input)?;
+        Ok(Self { name: name.to_owned(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use tidegate_lab::datasets::scalar::Readings;
+
+    use super::Input;
+
+    #[test]
+    fn a_scalar_stream_is_read_from_a_file_line_by_line() {
+        let path = std::env::temp_dir().join(format!("tidegate-input-{}.csv", std::process::id()));
+        std::fs::write(&path, "t,value\n0,1.5\n1,x\n").unwrap();
+        let Input { name, source } = Input::open(path.to_str().unwrap()).unwrap();
+        let mut readings = Readings::new(&name, source).unwrap();
+        let first = readings.next().unwrap().unwrap();
+        assert!((first.timestamp, first.value) == (0, 1.5));
+        let error = readings.next().unwrap().unwrap_err().to_string();
+        assert_eq!(error, format!("{name}, line 3, field \"value\": expected a number"));
+        std::fs::remove_file(path).unwrap();
+        assert!(Input::open("no/such/file").is_err());
+    }
+}

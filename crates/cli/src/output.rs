@@ -1,0 +1,209 @@
+//! Where results go: standard output, line by line, or a file that is there as a whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use crate::failure::Failure;
+
+/// A place for results.
+///
+/// Standard output gets each line as soon as it is written, so that the next command of a pipe has it at once. A file is
+/// written under another name beside it, which [`Output::finish`] changes: until then, and where something fails, the file
+/// stays as it was, and nothing is left behind. Where the name is that of a device or a pipe, it is written directly, and line
+/// by line too.
+#[derive(Debug)]
+pub(crate) struct Output {
+    /// What errors call it.
+    name: String,
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// Whatever cannot be replaced.
+    Lines(Lines),
+    File(Partial),
+}
+
+/// What is read while it is written.
+enum Lines {
+    Stdout(io::Stdout),
+    Device(File),
+}
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Stdout(_) => "Stdout",
+            Self::Device(_) => "Device",
+        })
+    }
+}
+
+/// A file that is not finished; it is removed where it is dropped before it gets its name.
+#[derive(Debug)]
+struct Partial {
+    /// `None` once it has its name.
+    path: Option<PathBuf>,
+    final_path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Nobody is left to tell whether that succeeded.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Whether anybody still reads what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// As far as anyone knows.
+    Listens,
+    /// It has had enough (`| head`), which is no failure: stop.
+    WentAway,
+}
+
+impl Output {
+    /// Standard output for `-`, or else the file of that path.
+    pub(crate) fn create(name: &str) -> Result<Self, Failure> {
+        if name == "-" {
+            return Ok(Self { name: "standard output".to_owned(), target: Target::Lines(Lines::Stdout(io::stdout())) });
+        }
+        let target = Self::open(Path::new(name)).map_err(|error| cannot_write(name, &error))?;
+        Ok(Self { name: name.to_owned(), target })
+    }
+
+    fn open(path: &Path) -> io::Result<Target> {
+        let final_path = match fs::metadata(path) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            Ok(found) if !found.is_file() => {
+                return Ok(Target::Lines(Lines::Device(OpenOptions::new().write(true).open(path)?)));
+            }
+            // A link stays a link: what it leads to is replaced.
+            Ok(_) => fs::canonicalize(path)?,
+            Err(_) => path.to_owned(),
+        };
+        let name = final_path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
+        let partial = final_path.with_file_name(format!(".{name}.{}.partial", process::id()));
+        let file = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&partial)?);
+        Ok(Target::File(Partial { path: Some(partial), final_path, file }))
+    }
+
+    /// Writes whole lines.
+    pub(crate) fn write(&mut self, lines: &str) -> Result<Reader, Failure> {
+        let written = match &mut self.target {
+            Target::Lines(Lines::Stdout(stdout)) => {
+                let mut stdout = stdout.lock();
+                stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush())
+            }
+            Target::Lines(Lines::Device(device)) => device.write_all(lines.as_bytes()),
+            Target::File(partial) => partial.file.write_all(lines.as_bytes()),
+        };
+        match written {
+            Ok(()) => Ok(Reader::Listens),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Reader::WentAway),
+            Err(error) => Err(cannot_write(&self.name, &error)),
+        }
+    }
+
+    /// Gives a file its name, once all of it has reached the disk.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        let Target::File(mut partial) = self.target else { return Ok(()) };
+        let mut finish = || {
+            partial.file.flush()?;
+            partial.file.get_ref().sync_all()?;
+            if let Some(path) = &partial.path {
+                fs::rename(path, &partial.final_path)?;
+            }
+            partial.path = None;
+            Ok(())
+        };
+        finish().map_err(|error: io::Error| cannot_write(&self.name, &error))
+    }
+}
+
+fn cannot_write(name: &str, error: &io::Error) -> Failure {
+    Failure::run(format_args!("{name} cannot be written: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    /// An empty directory of the test's own.
+    fn directory(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("tidegate-output-{name}-{}", process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn a_file_is_there_once_it_is_finished_and_not_before() {
+        let folder = directory("finished");
+        let path = folder.join("result.csv");
+        fs::write(&path, "old").unwrap();
+        let mut output = Output::create(path.to_str().unwrap()).unwrap();
+        assert_eq!(output.write("t,value\n").unwrap(), Reader::Listens);
+        assert_eq!(output.write("0,1\n").unwrap(), Reader::Listens);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        output.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "t,value\n0,1\n");
+        assert_eq!(names(&folder), ["result.csv"]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_is_not_finished_leaves_nothing_behind() {
+        let folder = directory("dropped");
+        let path = folder.join("result.csv");
+        let mut output = Output::create(path.to_str().unwrap()).unwrap();
+        output.write("half").unwrap();
+        assert_eq!(names(&folder).len(), 1);
+        drop(output);
+        assert!(names(&folder).is_empty());
+        // A folder in its place, which appears while it is written.
+        let output = Output::create(path.to_str().unwrap()).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(output.finish().is_err());
+        assert_eq!(names(&folder), ["result.csv"]);
+        assert!(Output::create(path.to_str().unwrap()).is_err(), "a folder is no file");
+        assert!(Output::create(folder.join("no/such/place").to_str().unwrap()).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_devices_stay_what_they_are() {
+        let folder = directory("links");
+        let (real, link) = (folder.join("real.csv"), folder.join("link.csv"));
+        fs::write(&real, "old").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let mut output = Output::create(link.to_str().unwrap()).unwrap();
+        output.write("new").unwrap();
+        output.finish().unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        let mut null = Output::create("/dev/null").unwrap();
+        assert_eq!(null.write("x").unwrap(), Reader::Listens);
+        null.finish().unwrap();
+        assert!(!fs::metadata("/dev/null").unwrap().is_file());
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,27 @@
+//! `foodmart`: items bought at a chain of supermarkets, by number, one purchase after another.
+//!
+//! The folder holds `footmart.csv`, the file that the authors of the delayed-release paper publish: 18,319 numbers of items,
+//! one a line, without a header. They are those of the SPMF library's 4141 transactions in their order.
+//!
+//! The domain is 0..1559, as in the paper. The numbers are names, not amounts: what a mean of them says about the shop is
+//! left open by the paper.
+
+use std::path::Path;
+
+use tidegate_kernel::Grid;
+
+use super::DataError;
+use super::table::{Table, open};
+use crate::stream::NumberStream;
+
+pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
+    let path = folder.join("footmart.csv");
+    let file = path.display().to_string();
+    let mut table = Table::without_header(&file, open(&path)?, &["item"]);
+    let grid = Grid::new(0.0, 1_559.0, 1.0)?;
+    let mut values = Vec::new();
+    while let Some(line) = table.next_line()? {
+        values.push(line.reading(0, &grid)?);
+    }
+    NumberStream::new("foodmart", grid, values).map_err(|source| DataError::Stream { file, source })
+}

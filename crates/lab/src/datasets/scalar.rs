@@ -1,0 +1,127 @@
+//! Tables of a scalar stream: one line a timestamp, with a number.
+//!
+//! ```text
+//! t,value
+//! 0,212
+//! 1,230.5
+//! ```
+//!
+//! Timestamps are whole numbers, each later than the last; there may be gaps. A file may be compressed with gzip.
+
+use std::io::Read;
+
+use super::DataError;
+use super::table::Table;
+use tidegate_kernel::Grid;
+
+use crate::stream::NumberStream;
+
+/// One line of a scalar stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reading {
+    /// The timestamp.
+    pub timestamp: u64,
+    /// The number: finite.
+    pub value: f64,
+}
+
+/// A scalar stream, read line by line: each reading is given out as soon as its line is complete, and none is kept. So it
+/// serves an endless pipe as well as a file.
+///
+/// That a number lies within a domain is not checked here: where the stream is to be released, an error that depends on the
+/// number would tell something about it ([`Grid::seal_clamped`]).
+///
+/// ```
+/// use tidegate_lab::datasets::scalar::{Reading, Readings};
+///
+/// let mut readings = Readings::new("visitors", "t,value\n0,212\n7,230.5\n7,1\n".as_bytes())?;
+/// assert_eq!(readings.next().transpose()?, Some(Reading { timestamp: 0, value: 212.0 }));
+/// assert_eq!(readings.next().transpose()?, Some(Reading { timestamp: 7, value: 230.5 }));
+/// let error = readings.next().unwrap().unwrap_err();
+/// assert_eq!(error.to_string(), "visitors, line 4, field \"t\": expected a timestamp that is later than the last");
+/// # Ok::<(), tidegate_lab::datasets::DataError>(())
+/// ```
+pub struct Readings<R> {
+    table: Table<R>,
+    last: Option<u64>,
+}
+
+impl<R> std::fmt::Debug for Readings<R> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Readings").field("last", &self.last).finish_non_exhaustive()
+    }
+}
+
+impl<R: Read> Readings<R> {
+    /// Reads the first line, which must be `t,value`; `name` is what errors call the source.
+    pub fn new(name: &str, source: R) -> Result<Self, DataError> {
+        let table = Table::new(name, source)?;
+        table.expect_header(&["t", "value"])?;
+        Ok(Self::of(table))
+    }
+
+    pub(super) const fn of(table: Table<R>) -> Self {
+        Self { table, last: None }
+    }
+
+    /// The next reading, which must pass a check; the error says what is expected of it.
+    fn next_if<T>(
+        &mut self,
+        check: impl Fn(f64) -> Result<T, std::borrow::Cow<'static, str>>,
+    ) -> Result<Option<(u64, T)>, DataError> {
+        let Some(line) = self.table.next_line()? else { return Ok(None) };
+        let timestamp = line.number(0, "a timestamp: a whole number, zero or more")?;
+        if self.last.is_some_and(|last| timestamp <= last) {
+            return Err(line.bad_field(0, "a timestamp that is later than the last"));
+        }
+        let value = line.finite(1, "a number")?;
+        let checked = check(value).map_err(|expected| line.bad_field(1, expected))?;
+        self.last = Some(timestamp);
+        Ok(Some((timestamp, checked)))
+    }
+}
+
+/// After an error, it goes on with the next line: whoever must not, stops.
+impl<R: Read> Iterator for Readings<R> {
+    type Item = Result<Reading, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let reading = self.next_if(Ok).transpose()?;
+        Some(reading.map(|(timestamp, value)| Reading { timestamp, value }))
+    }
+}
+
+/// The domain of a scalar stream, which is public knowledge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Domain {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// The distance of two numbers that are told apart. `None` stands for 1, and then all numbers must be whole, so that
+    /// nobody's decimals are rounded away by oversight.
+    pub resolution: Option<f64>,
+}
+
+pub(super) fn stream<R: Read>(
+    name: &str,
+    mut readings: Readings<R>,
+    domain: &Domain,
+) -> Result<NumberStream, DataError> {
+    let grid = Grid::new(domain.low, domain.high, domain.resolution.unwrap_or(1.0))?;
+    let whole = domain.resolution.is_none();
+    let check = |value: f64| {
+        if grid.steps(value).is_err() {
+            return Err(format!("a number within the domain, {}..{}", grid.low(), grid.high()).into());
+        }
+        if whole && value.fract() != 0.0 {
+            return Err("a whole number, for the resolution is 1 unless another is given".into());
+        }
+        Ok(value)
+    };
+    let mut values = Vec::new();
+    while let Some((_, value)) = readings.next_if(check)? {
+        values.push(value);
+    }
+    NumberStream::new(name, grid, values).map_err(|source| DataError::Stream { file: name.to_owned(), source })
+}

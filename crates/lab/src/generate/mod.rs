@@ -1,0 +1,92 @@
+//! Synthetic streams of each kind.
+
+mod counts;
+mod numbers;
+mod symbols;
+
+pub use counts::Process;
+pub use numbers::NumberProcess;
+pub use symbols::Chain;
+use tidegate_kernel::GridError;
+
+use crate::stream::{MAX_POPULATION, StreamError};
+
+/// The most timestamps that are generated: a stream is held in memory as a whole.
+pub const MAX_LENGTH: usize = 100_000_000;
+
+/// Why a stream could not be generated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// A random walk that starts outside 0..=1, or whose steps have no standard deviation.
+    #[error(
+        "a walk must start between 0 and 1 with a finite standard deviation, not start at {start} with {deviation}"
+    )]
+    Walk {
+        /// The start.
+        start: f64,
+        /// The standard deviation.
+        deviation: f64,
+    },
+    /// The curve leaves 0..=1.
+    #[error("{name} has a share of {share} at timestamp {timestamp}, which is not between 0 and 1")]
+    Share {
+        /// The name of the process.
+        name: &'static str,
+        /// The timestamp, from one.
+        timestamp: usize,
+        /// The share.
+        share: f64,
+    },
+    /// Nobody, or more users than can be counted.
+    #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
+    Population {
+        /// What was given.
+        given: u64,
+    },
+    /// No timestamps, or more than fit in memory.
+    #[error("the length must be between 1 and {MAX_LENGTH}, but {given} was given")]
+    Length {
+        /// What was given.
+        given: usize,
+    },
+    /// A stream of numbers whose settings are not finite, or where a share is not between zero and one, or where a deviation
+    /// or a period is negative.
+    #[error(
+        "the settings of {name} must be finite, deviations and the period not negative, rate and decay within 0..1"
+    )]
+    Numbers {
+        /// The name of the process.
+        name: &'static str,
+    },
+    /// Probabilities that do not sum to one.
+    #[error("the probabilities of {name} must not be negative, and sum to 1 in each row")]
+    Chain {
+        /// The name of the chain.
+        name: &'static str,
+    },
+    /// A domain that is none.
+    #[error(transparent)]
+    Domain(#[from] GridError),
+    /// What came out is not a stream.
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+}
+
+/// Folds a number back into 0..=1, as often as needed.
+fn reflect(position: f64) -> f64 {
+    let folded = position.rem_euclid(2.0);
+    if folded > 1.0 { 2.0 - folded } else { folded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_beyond_a_border_is_reflected() {
+        for (given, expected) in [(0.25, 0.25), (-0.25, 0.25), (1.25, 0.75), (2.25, 0.25), (-1.25, 0.75), (1.0, 1.0)] {
+            assert!((reflect(given) - expected).abs() < 1e-15, "{given}");
+        }
+    }
+}
