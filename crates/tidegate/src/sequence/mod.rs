@@ -2,6 +2,18 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`baseline`] | `rr` and `oue`, which know nothing of the model |
 //! | [`channel`] | how a symbol is answered, in factored form |
+//! | [`crr`] | the mechanism: conditional randomised response |
+//! | [`distance`] | how far an answer is from a symbol |
+//! | [`hamming`] | the optimal channel for the Hamming distance |
+//! | [`leakage`] | what was given away: an account, and an exact calculator |
+//! | [`model`] | what is known of a stream beforehand, and what follows from what was released |
 
+pub mod baseline;
 pub mod channel;
+pub mod crr;
+pub mod distance;
+pub mod hamming;
+pub mod leakage;
+pub mod model;
