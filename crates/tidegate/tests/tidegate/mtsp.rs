@@ -26,7 +26,7 @@ fn load(bytes: &[u8]) -> Local {
 fn tree(release: &Release) -> &Tree {
     match &release.statistic {
         Statistic::Tree(tree) => tree,
-        Statistic::Histogram(_) => panic!("a tree is published"),
+        Statistic::Histogram(_) | Statistic::Symbol(_) => panic!("a tree is published"),
     }
 }
 
