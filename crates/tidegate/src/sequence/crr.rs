@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::primitives::{self, ChannelLimits, ChannelParts, PrimitiveError, SymbolChannel, SymbolError};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, Window};
 
+use super::bins::{self, LineDistance};
 use super::channel::{Channel, ChannelError};
+use super::clusters;
 use super::distance::Distance;
 use super::hamming;
 use super::leakage::Leakage;
@@ -44,6 +46,20 @@ pub struct Settings {
     pub budget: Epsilon,
     /// What makes an answer a good one.
     pub distance: Distance,
+    /// How hard the best channel is looked for.
+    #[serde(default)]
+    pub effort: Effort,
+}
+
+/// How hard the best channel is looked for, where there is no closed form: for symbols on a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    /// By bins: below a millisecond, and some percent above the optimum.
+    #[default]
+    Fast,
+    /// By a linear programme: up to a second, and some tenths of a percent above the optimum. Needs the feature `programme`.
+    Thorough,
 }
 
 impl Settings {
@@ -55,6 +71,7 @@ impl Settings {
             window: Window::EVENT,
             budget: epsilon,
             distance: Distance::Hamming,
+            effort: Effort::Fast,
         }
     }
 
@@ -101,6 +118,17 @@ pub enum CrrError {
     /// No channel for the belief.
     #[error(transparent)]
     Channel(#[from] ChannelError),
+    /// A linear programme was asked for, but the library was built without.
+    #[error("a thorough search needs the feature `programme`, without which the library was built")]
+    NoProgramme,
+    /// A matrix of distances over another domain than the model's.
+    #[error("the matrix of distances is over {given} symbols, the model over {expected}")]
+    Matrix {
+        /// The size of the matrix.
+        given: usize,
+        /// The size of the model.
+        expected: u32,
+    },
     /// The belief could not be carried on.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -191,6 +219,12 @@ impl Crr {
     /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
     pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, CrrError> {
         let model = model.into();
+        if let Some(given) = settings.distance.domain().filter(|given| *given != model.domain() as usize) {
+            return Err(CrrError::Matrix { given, expected: model.domain() });
+        }
+        if cfg!(not(feature = "programme")) && settings.effort == Effort::Thorough {
+            return Err(CrrError::NoProgramme);
+        }
         let limits = ChannelLimits::new(settings.step()?)?;
         let ledger = Ledger::new(settings.loss_budget()?, settings.window);
         let leakage = Leakage::new(match settings.window {
@@ -236,8 +270,12 @@ impl Crr {
     }
 
     fn channel_for(&self, belief: &Belief) -> Result<Channel, CrrError> {
-        Ok(match self.settings.distance {
-            Distance::Hamming => hamming::channel(belief.present(), self.limits.epsilon())?,
+        let (belief, epsilon) = (belief.present(), self.limits.epsilon());
+        Ok(match &self.settings.distance {
+            Distance::Hamming => hamming::channel(belief, epsilon)?,
+            Distance::Absolute => on_a_line(belief, epsilon, LineDistance::Absolute, self.settings.effort)?,
+            Distance::Squared => on_a_line(belief, epsilon, LineDistance::Squared, self.settings.effort)?,
+            Distance::Matrix(matrix) => clusters::channel(belief, epsilon, matrix)?,
         })
     }
 
@@ -308,11 +346,28 @@ impl Crr {
     }
 
     fn best_guess(&self, belief: &[f64]) -> u32 {
-        match self.settings.distance {
-            Distance::Hamming => {
-                let likelier = |best: (u32, f64), next: (u32, f64)| if next.1 > best.1 { next } else { best };
-                (0_u32..).zip(belief.iter().copied()).reduce(likelier).map_or(0, |(symbol, _)| symbol)
+        let least = |cost: &dyn Fn(u32) -> f64| {
+            let costs = (0..self.model.domain()).map(|symbol| (symbol, cost(symbol)));
+            costs.reduce(|best, next| if next.1 < best.1 { next } else { best }).map_or(0, |(symbol, _)| symbol)
+        };
+        let distance = &self.settings.distance;
+        match distance {
+            Distance::Hamming => least(&|symbol| -belief[symbol as usize]),
+            Distance::Absolute => {
+                let mut below = 0.0;
+                let median = belief.iter().position(|weight| {
+                    below += weight;
+                    below >= 0.5
+                });
+                u32::try_from(median.unwrap_or(0)).unwrap_or(0)
             }
+            Distance::Squared => {
+                let mean: f64 = (0_u32..).zip(belief).map(|(symbol, weight)| f64::from(symbol) * weight).sum();
+                least(&|symbol| (f64::from(symbol) - mean).abs())
+            }
+            Distance::Matrix(_) => least(&|answer| {
+                (0_u32..).zip(belief).map(|(symbol, weight)| weight * distance.between(symbol, answer)).sum()
+            }),
         }
     }
 
@@ -333,6 +388,16 @@ impl Crr {
         let statistic = Symbol { symbol: answer, domain: self.model.domain() }.into();
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
         Ok(Release { timestamp, statistic, freshness, spent, reports })
+    }
+}
+
+fn on_a_line(belief: &[f64], epsilon: Epsilon, distance: LineDistance, effort: Effort) -> Result<Channel, CrrError> {
+    match effort {
+        Effort::Fast => Ok(bins::channel(belief, epsilon, distance)?),
+        #[cfg(feature = "programme")]
+        Effort::Thorough => Ok(super::programme::channel(belief, epsilon, distance)?),
+        #[cfg(not(feature = "programme"))]
+        Effort::Thorough => Err(CrrError::NoProgramme),
     }
 }
 
