@@ -417,7 +417,7 @@ fn digits(mut number: u32, domain: u32, length: u32) -> Vec<u32> {
 }
 
 /// All sequences, and how far they are from each other: the sum over their symbols.
-struct Sequences<'a> {
+struct Sequences {
     domain: usize,
     length: usize,
     /// The symbols of all sequences, one sequence after the other.
@@ -426,16 +426,15 @@ struct Sequences<'a> {
     table: Vec<f64>,
     /// For each position in a sequence and each answer there, the expected distance.
     means: Vec<Vec<f64>>,
-    belief: &'a [f64],
 }
 
-impl<'a> Sequences<'a> {
-    fn new(belief: &'a [f64], domain: u32, length: u32, distance: &Distance) -> Self {
+impl Sequences {
+    fn new(belief: &[f64], domain: u32, length: u32, distance: &Distance) -> Self {
         let symbols: Vec<u32> = (0..index(belief.len())).flat_map(|number| digits(number, domain, length)).collect();
         let table: Vec<f64> =
             (0..domain).flat_map(|symbol| (0..domain).map(move |answer| distance.between(symbol, answer))).collect();
         let mut sequences =
-            Self { domain: domain as usize, length: length as usize, symbols, table, means: Vec::new(), belief };
+            Self { domain: domain as usize, length: length as usize, symbols, table, means: Vec::new() };
         let all: Vec<(u32, f64)> = (0_u32..).zip(belief.iter().copied()).collect();
         sequences.means = sequences.distances_by_position(&all);
         sequences
