@@ -35,8 +35,6 @@ mod points;
 mod saved;
 mod settings;
 mod smoothing;
-#[cfg(test)]
-mod tests;
 mod truncation;
 
 use std::fmt;
@@ -262,6 +260,22 @@ enum Machine {
     Batched(Batched),
 }
 
+/// A reading that arrives at a mechanism that works reading by reading.
+struct Arrival<'a> {
+    permit: Permit,
+    reading: &'a Sealed<i64>,
+    /// Whether it was sampled for the choice of a bound, and has less left to be published with.
+    sampled: bool,
+}
+
+/// What does not change from one reading to the next.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    settings: &'a Settings,
+    shares: &'a Shares,
+    output: &'a Output,
+}
+
 /// Splits a permit into the part for grouping and the rest.
 #[inline]
 fn split(permit: Permit, grouping: Option<Epsilon>) -> Result<(Permit, Permit), EventError> {
@@ -400,7 +414,8 @@ impl Event {
             return Ok(());
         }
         let (permit, for_bound) = self.sample(permit, random, releases)?;
-        self.publish(permit, &reading, for_bound.is_some(), random, releases)?;
+        let arrival = Arrival { permit, reading: &reading, sampled: for_bound.is_some() };
+        self.publish(arrival, random, releases)?;
         if let (Some(batches), Some(permit)) = (&mut self.batches, for_bound) {
             batches.sample.push(permit, reading)?;
         }
@@ -424,23 +439,17 @@ impl Event {
     #[inline]
     fn publish(
         &mut self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
+        arrival: Arrival<'_>,
         random: &mut impl Randomness,
         releases: &mut Vec<Release>,
     ) -> Result<(), EventError> {
-        let Self { settings, shares, output, machine, .. } = self;
-        let release = match machine {
-            Machine::Labels(labels) => labels.push(permit, reading, sampled, output, random)?,
-            Machine::Laplace(laplace) => laplace.push(permit, reading, sampled, output, random)?,
-            Machine::Pegasus(pegasus) => pegasus.push(permit, reading, sampled, shares, output, random)?,
-            Machine::PegasusDelay(pegasus) => {
-                return pegasus.push(permit, reading, sampled, settings, shares, output, random, releases);
-            }
-            Machine::Comporder(comporder) => {
-                comporder.push(permit, reading, sampled, settings, shares, output, random)?
-            }
+        let frame = Frame { settings: &self.settings, shares: &self.shares, output: &self.output };
+        let release = match &mut self.machine {
+            Machine::Labels(labels) => labels.push(arrival, frame, random)?,
+            Machine::Laplace(laplace) => laplace.push(arrival, frame, random)?,
+            Machine::Pegasus(pegasus) => pegasus.push(arrival, frame, random)?,
+            Machine::Comporder(comporder) => comporder.push(arrival, frame, random)?,
+            Machine::PegasusDelay(pegasus) => return pegasus.push(arrival, frame, random, releases),
             Machine::Constant | Machine::Batched(_) => return Ok(()),
         };
         releases.push(release);
@@ -449,7 +458,8 @@ impl Event {
 
     fn release_batch(&mut self, random: &mut impl Randomness, releases: &mut Vec<Release>) -> Result<(), EventError> {
         let Machine::Batched(batched) = &mut self.machine else { return Ok(()) };
-        let bound = batched.release(&self.settings, &self.shares, &self.output, random, releases)?;
+        let frame = Frame { settings: &self.settings, shares: &self.shares, output: &self.output };
+        let bound = batched.release(frame, random, releases)?;
         self.cut_off_at(bound, releases)
     }
 

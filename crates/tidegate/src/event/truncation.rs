@@ -33,8 +33,8 @@ pub(super) fn candidates(range: &RangeInclusive<i64>) -> Vec<i64> {
 /// Chooses a bound that suits a sample of readings, each with a permit for nothing else.
 ///
 /// What a bound costs is what it cuts off, and the noise that it leaves: for each release, `error` times the bound's height.
-pub(super) fn choose_bound<'a>(
-    sample: Vec<(Permit, &'a Sealed<i64>)>,
+pub(super) fn choose_bound(
+    sample: Vec<(Permit, &Sealed<i64>)>,
     error: f64,
     settings: &Settings,
     random: &mut impl Randomness,
