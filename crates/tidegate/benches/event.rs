@@ -1,8 +1,9 @@
 //! How many values a second an event-level mechanism releases, on one core, at a delay of 100 and with randomness from the
 //! operating system. The values walk up and down the domain, as a stream does.
 //!
-//! A run of ten million values for the two that are meant for long streams, fewer for the others; each is measured once, and the
-//! table is the result.
+//! A run of ten million values for the two that are meant for long streams, fewer for the others; each is measured once. The table
+//! shows values for each second that passed, and, where the system tells, for each second of processor time: on a machine that others
+//! use as well, the latter is what one core does. Names given as arguments choose among the mechanisms.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use std::time::{Duration, Instant};
@@ -31,9 +32,16 @@ fn run(kind: EventKind, settings: Settings, values: u64) -> (u64, Duration) {
     (released, begin.elapsed())
 }
 
+/// How long the process has been running on a processor, where Linux tells.
+fn processor_time() -> Option<Duration> {
+    let schedule = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    schedule.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
 fn main() {
     // `cargo test --benches` only wants to know that it runs.
     let is_test = std::env::args().any(|argument| argument == "--test");
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let settings = Settings::new("1".parse().unwrap(), Grid::new(0.0, HIGH, 1.0).unwrap(), DELAY);
     let with = |publication| Settings { publication: Some(publication), ..settings };
     let truncated = Settings { truncation: Some(Truncation::default()), ..settings };
@@ -53,11 +61,18 @@ fn main() {
         ("bucorder on sums", EventKind::Bucorder, with(Publication::Sums), some),
         ("bucorder, truncated", EventKind::Bucorder, truncated, some),
     ];
-    println!("{:<20} {:>12} {:>14}", "mechanism", "values", "M values/s");
+    println!("{:<20} {:>10} {:>12} {:>22}", "mechanism", "values", "M values/s", "M values/processor-s");
     for (name, kind, settings, values) in runs {
+        if !chosen.is_empty() && !chosen.iter().any(|part| name.contains(part)) {
+            continue;
+        }
         let values = if is_test { 1_000 } else { values };
+        let before = processor_time();
         let (released, elapsed) = run(kind, settings, values);
         assert_eq!(released, values);
-        println!("{name:<20} {values:>12} {:>14.2}", values as f64 / elapsed.as_secs_f64() / 1e6);
+        let rate = |time: Duration| format!("{:.2}", values as f64 / time.as_secs_f64() / 1e6);
+        let processor = processor_time().zip(before).and_then(|(after, before)| after.checked_sub(before));
+        let processor = processor.map_or_else(|| "-".to_owned(), rate);
+        println!("{name:<20} {values:>10} {:>12} {processor:>22}", rate(elapsed));
     }
 }

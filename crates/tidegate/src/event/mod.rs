@@ -38,12 +38,13 @@ mod smoothing;
 mod truncation;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::noise::bernoulli;
-use tidegate_kernel::primitives::PrimitiveError;
+use tidegate_kernel::primitives::{PrimitiveError, bucket_range};
 use tidegate_kernel::{Epsilon, GridError, Ledger, Permit, Randomness, Refusal, Sealed, UnlockError, Window};
 
 use crate::release::Release;
@@ -304,7 +305,7 @@ impl Event {
             EventKind::Bucorder => {
                 // A private range may have fewer points than buckets; the domain must not.
                 if let Some(buckets) = settings.buckets {
-                    tidegate_kernel::primitives::bucket_range(&range, buckets, 0)?;
+                    bucket_range(&range, buckets, 0)?;
                 }
                 match publication {
                     Publication::Labels => Machine::Labels(Labels::new(s, &shares, &range)?),
@@ -478,10 +479,9 @@ impl Event {
         };
         let timestamp = permit.timestamp();
         if batches.is_over(timestamp, &self.settings) {
-            batches.begin(timestamp);
-            let sample: Vec<_> = batches.sample.drain().collect();
-            let sample = sample.into_iter();
-            let (permits, readings): (Vec<Permit>, Vec<Sealed<i64>>) = sample.unzip();
+            let (permits, readings): (Vec<Permit>, Vec<Sealed<i64>>) = batches.sample.drain().unzip();
+            batches.due &= readings.is_empty();
+            batches.begin(timestamp, truncation);
             let error = match &self.machine {
                 Machine::Labels(labels) => labels.relative_error(),
                 _ => self.shares.publication.as_f64().recip(),
@@ -491,8 +491,7 @@ impl Event {
             self.cut_off_at(bound, releases)?;
         }
         let Some(batches) = &self.batches else { return Ok((permit, None)) };
-        let is_sampled = (batches.begun - 1).is_multiple_of(u64::from(truncation.every.get()))
-            && bernoulli(u64::from(truncation.percent), HUNDRED, random);
+        let is_sampled = batches.due && bernoulli(u64::from(truncation.percent), HUNDRED, random);
         if !is_sampled {
             return Ok((permit, None));
         }
@@ -528,4 +527,4 @@ impl Event {
     }
 }
 
-const HUNDRED: std::num::NonZeroU64 = std::num::NonZeroU64::MIN.saturating_add(99);
+const HUNDRED: NonZeroU64 = NonZeroU64::MIN.saturating_add(99);

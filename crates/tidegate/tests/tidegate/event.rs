@@ -242,7 +242,12 @@ fn at_a_large_epsilon_the_mechanisms_that_group_find_the_truth() {
         let wrong = wrong.count();
         // Groups of two levels deviate by 50 and more, against a threshold of 30 with noise of a scale of about 1; the share of
         // mistakes stays far below what no grouping at all would make.
-        let allowed = if kind == EventKind::Discontin { 40 } else { 8 };
+        // Sums of four readings within a bucket have noise of a scale of 5/4: 4 per cent are off by more than 4.
+        let allowed = match kind {
+            EventKind::Bucorder => 80,
+            EventKind::Discontin => 40,
+            _ => 8,
+        };
         assert!(wrong <= allowed, "{kind} {publication:?}: {wrong} of {}", released.len());
     }
 }
@@ -294,7 +299,7 @@ fn the_bound_is_lowered_where_readings_are_low_and_only_after_the_batch_that_cho
             bounds.push(mechanism.bound());
         }
         assert!(bounds[..199].iter().all(|bound| *bound == 100_000.0), "{kind}");
-        assert!((400.0..5_000.0).contains(&bounds[201]), "{kind}: {}", bounds[201]);
+        assert!((200.0..5_000.0).contains(&bounds[201]), "{kind}: {}", bounds[201]);
         assert!(bounds[201..799].iter().all(|bound| *bound == bounds[201]), "{kind}");
         assert!(bounds[801] > 20_000.0, "{kind}: {}", bounds[801]);
     }
