@@ -1,7 +1,9 @@
-use tidegate_kernel::primitives::{Held, PrimitiveError, Protects, Summing, noisy_sum};
+use tidegate_kernel::primitives::{
+    Comparisons, ContinuousGroups, DeviationTests, Held, PrimitiveError, Protects, Summing, noisy_sum,
+};
 use tidegate_kernel::{Sealed, SeededRandom, UnlockError, VaultKey};
 
-use crate::support::{class_permit, epsilon, permit_at};
+use crate::support::{class_permit, epsilon, nonzero, permit_at};
 
 #[test]
 fn readings_come_back_as_they_were_also_after_being_locked() {
@@ -55,4 +57,24 @@ fn what_is_set_up_once_publishes_as_what_is_set_up_each_time() {
     assert_eq!(summing.publish(other, random), Err(refused));
     let other = [(permit_at(1, amount), &readings[0])];
     assert_eq!(summing.publish(other, random), Err(PrimitiveError::Timestamp { permit: 1, data: 0 }));
+}
+
+#[test]
+fn what_keeps_readings_does_not_print_them() {
+    let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
+    let mut held = Held::default();
+    let mut groups = ContinuousGroups::new(0..=99_999, Protects::Reading, one, 1 << 40).unwrap();
+    let mut tests = DeviationTests::new(0..=99_999, Protects::Reading, one, 0, 2).unwrap();
+    let mut comparisons = Comparisons::new(one, nonzero(2)).unwrap();
+    for timestamp in 0..2 {
+        let (reading, permit) = (Sealed::at(timestamp, 76_543), || permit_at(timestamp, one));
+        assert_eq!(groups.offer(permit(), &reading, random).map(|_| ()), Ok(()));
+        tests.admit(permit(), &reading).unwrap();
+        comparisons.admit(permit(), &reading).unwrap();
+        held.push(permit(), reading).unwrap();
+    }
+    assert_eq!(tests.ask(&[0, 1], random).map(|_| ()), Ok(()));
+    let printed = format!("{held:?} {groups:?} {tests:?} {comparisons:?}");
+    // The timestamps are public, and so is all but the readings and the noisy threshold.
+    assert!(!printed.contains("76543") && printed.contains("noisy_threshold: Some(Sealed(..))"), "{printed}");
 }
