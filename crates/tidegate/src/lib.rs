@@ -10,6 +10,7 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`event`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
@@ -17,6 +18,7 @@
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
+pub mod event;
 pub mod local;
 pub mod post_processing;
 pub mod query;

@@ -66,7 +66,6 @@ impl PostProcessing {
     pub fn apply(self, statistic: &Statistic) -> Result<Statistic, PostProcessingError> {
         check(statistic)?;
         Ok(match statistic {
-            Statistic::Symbol(_) => return Err(PostProcessingError::Unsound(Unsound::Symbol)),
             Statistic::Histogram(histogram) => Statistic::Histogram(match self {
                 Self::Clip => {
                     Histogram { frequencies: clip(&histogram.frequencies), variances: histogram.variances.clone() }
@@ -85,6 +84,7 @@ impl PostProcessing {
                 Self::Consistency => consistency::consistent_tree(tree)?,
                 Self::NormSub => norm_sub::non_negative(&consistency::consistent_tree(tree)?)?,
             }),
+            Statistic::Number(_) | Statistic::Symbol(_) => return Err(PostProcessingError::NotFrequencies),
         })
     }
 }
@@ -105,6 +105,9 @@ pub enum PostProcessingError {
     /// The statistic is not one that a mechanism publishes.
     #[error(transparent)]
     Unsound(#[from] Unsound),
+    /// A number or a symbol, which has no frequencies to be repaired.
+    #[error("a number or a symbol cannot be repaired; repairs are of frequencies")]
+    NotFrequencies,
     /// Frequencies of variance zero are known exactly, but contradict each other.
     #[error(
         "node {node} of level {level} is known to be {known}, but what it is made of, which is known as well, sums to {sum}"

@@ -1,5 +1,7 @@
 //! What every published statistic is: numbers of a sensible size, as many as its shape says.
 
+use std::slice;
+
 use crate::release::Statistic;
 use crate::tree::Shape;
 
@@ -33,9 +35,6 @@ pub enum Unsound {
         /// What it is.
         given: f64,
     },
-    /// An answer in place of one user's symbol, where frequencies are needed.
-    #[error("a symbol is no statistic of frequencies")]
-    Symbol,
     /// A variance is not a number of a sensible size, or negative.
     #[error("variance number {position} is {given}; a variance is a number from zero to {LARGEST:e}")]
     Variance {
@@ -63,7 +62,8 @@ pub(crate) fn check(statistic: &Statistic) -> Result<(), Unsound> {
             }
             (frequencies, variances)
         }
-        Statistic::Symbol(_) => return Err(Unsound::Symbol),
+        Statistic::Number(number) => (slice::from_ref(&number.value), slice::from_ref(&number.variance)),
+        Statistic::Symbol(_) => return Ok(()),
     };
     if frequencies.is_empty() {
         return Err(Unsound::Empty);

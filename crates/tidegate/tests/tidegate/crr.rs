@@ -1,7 +1,7 @@
 //! The mechanism, its account and the baselines.
 
 use tidegate::kernel::{Epsilon, Refusal, SeededRandom, Window};
-use tidegate::post_processing::{PostProcessing, PostProcessingError, Unsound};
+use tidegate::post_processing::{PostProcessing, PostProcessingError};
 use tidegate::query::{History, QueryError};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::sequence::baseline::{self, Baseline, BaselineError, BaselineKind};
@@ -267,9 +267,9 @@ fn symbols_are_refused_where_frequencies_are_needed() {
     let release = mechanism.step(&mechanism.seal(0, 1).unwrap(), random).unwrap();
     assert_eq!((release.statistic.domain(), release.statistic.leaves()), (3, ([].as_slice(), [].as_slice())));
     let repaired = PostProcessing::Clip.apply(&release.statistic);
-    assert_eq!(repaired, Err(PostProcessingError::Unsound(Unsound::Symbol)));
+    assert_eq!(repaired, Err(PostProcessingError::NotFrequencies));
     let refused = History::new(Window::EVENT, 10).unwrap().push(release, None).unwrap_err();
-    assert_eq!(refused, QueryError::BadRelease { timestamp: 0, reason: Unsound::Symbol });
+    assert_eq!(refused, QueryError::NotFrequencies { timestamp: 0 });
 }
 
 /// How often an answer is right, with a false-alarm probability below a millionth: 5 standard deviations.
