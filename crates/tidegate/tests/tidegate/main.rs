@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
 mod central;
+mod classes;
 mod local;
 mod mtsp;
 mod personal;
