@@ -12,6 +12,9 @@ pub mod deviation {}
 #[doc = include_str!("../proofs/deviation_tests.md")]
 pub mod deviation_tests {}
 
+#[doc = include_str!("../proofs/grouped_histograms.md")]
+pub mod grouped_histograms {}
+
 #[doc = include_str!("../proofs/ledger.md")]
 pub mod ledger {}
 

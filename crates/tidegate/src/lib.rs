@@ -10,6 +10,7 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`central`] | mechanisms of a trusted curator, for one guarantee or for classes of users with their own |
 //! | [`event`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
@@ -18,8 +19,10 @@
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
+pub mod central;
 pub mod event;
 pub mod local;
+mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;

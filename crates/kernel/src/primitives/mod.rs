@@ -11,6 +11,7 @@
 //! | [`noisy_histogram`] | how many users hold each value | ε |
 //! | [`noisy_distance`] | how far a histogram is from a public one | ε |
 //! | [`sampled_histogram`], [`sampled_distance`] | the same, where classes of users spend different amounts | each class its own ε |
+//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling: a histogram of each group of classes, one distance | each class its own ε |
 //! | [`noisy_scalar`], [`noisy_sum`] | a reading, a sum of readings | ε for each reading |
 //! | [`noisy_comparison`] | which of two readings is smaller | ε for each reading |
 //! | [`randomised_bucket`] | in which of a few buckets a reading lies | ε |
@@ -55,6 +56,7 @@ mod continuous_groups;
 mod deviation;
 mod deviation_tests;
 mod distance;
+mod grouped_histograms;
 mod held;
 mod histogram;
 mod max;
@@ -74,6 +76,7 @@ pub use comparison::{Comparisons, noisy_comparison};
 pub use continuous_groups::{ContinuousGroups, Placed};
 pub use deviation_tests::DeviationTests;
 pub use distance::noisy_distance;
+pub use grouped_histograms::{grouped_histograms, weighted_distance};
 pub use held::Held;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};

@@ -16,6 +16,7 @@ mod comparison;
 mod continuous_groups;
 mod deviation_tests;
 mod distance;
+mod grouped_histograms;
 mod held;
 mod histogram;
 mod max;

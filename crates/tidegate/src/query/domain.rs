@@ -29,7 +29,7 @@ impl Domain {
         let size = release.statistic.domain();
         let size = u32::try_from(size).map_err(|_| QueryError::DomainTooLarge { given: size })?;
         match release.statistic {
-            Statistic::Histogram(_) => Ok(Self::Histogram(size)),
+            Statistic::Histogram(_) | Statistic::Counts(_) => Ok(Self::Histogram(size)),
             Statistic::Tree(_) => Ok(Self::Tree(size)),
             Statistic::Number(_) | Statistic::Symbol(_) => Err(QueryError::NotFrequencies { timestamp }),
         }
@@ -74,7 +74,9 @@ impl fmt::Display for Domain {
 /// The numbers that places refer to: the values of a histogram, or all nodes of a tree.
 fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     match statistic {
-        Statistic::Histogram(_) | Statistic::Number(_) | Statistic::Symbol(_) => statistic.leaves(),
+        Statistic::Histogram(_) | Statistic::Counts(_) | Statistic::Number(_) | Statistic::Symbol(_) => {
+            statistic.leaves()
+        }
         Statistic::Tree(tree) => tree.nodes(),
     }
 }

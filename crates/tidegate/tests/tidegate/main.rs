@@ -4,7 +4,9 @@
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
 mod batched;
+mod central;
 mod channels;
+mod classes;
 mod crr;
 mod event;
 mod hamming;
@@ -12,6 +14,7 @@ mod leakage;
 mod local;
 mod model;
 mod mtsp;
+mod personal;
 mod post_processing;
 mod query;
 mod support;

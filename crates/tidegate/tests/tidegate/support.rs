@@ -82,3 +82,13 @@ pub fn random_belief(domain: usize, random: &mut SeededRandom) -> Vec<f64> {
 pub fn random_rows(domain: usize, random: &mut SeededRandom) -> Vec<Vec<f64>> {
     (0..domain).map(|_| random_belief(domain, random)).collect()
 }
+
+/// Bytes as text, for golden files.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of such a text.
+pub fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|index| u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).unwrap()).collect()
+}
