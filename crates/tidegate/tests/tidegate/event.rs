@@ -136,8 +136,11 @@ fn reloaded(mechanism: &Event, key: &VaultKey, as_json: bool) -> Event {
 #[test]
 fn every_timestamp_spends_exactly_epsilon_and_the_constant_nothing() {
     for (kind, publication, smoother) in forms() {
-        for truncation in [None, Some(Truncation::default())] {
-            let settings = Settings { publication, smoother, truncation, ..settings("0.7", 6) };
+        let contribution = Protects::Contribution(NonZeroU64::MIN);
+        for (truncation, protects) in
+            [(None, Protects::Reading), (None, contribution), (Some(Truncation::default()), Protects::Reading)]
+        {
+            let settings = Settings { publication, smoother, truncation, protects, ..settings("0.7", 6) };
             let mut mechanism = Event::new(kind, settings).unwrap();
             let mut random = SeededRandom::new(1);
             for (timestamp, reading) in stream(3, 60, 0) {
