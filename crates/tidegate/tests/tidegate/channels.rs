@@ -148,7 +148,7 @@ fn the_programme_finds_the_optimum_that_another_solver_finds() {
 
 #[test]
 fn on_larger_domains_the_programme_comes_within_a_percent_of_the_optimum() {
-    for (domain, epsilon, absolute, squared) in [(200, "1", 31.979_072_801, 2083.001_044_757)] {
+    for (domain, epsilon, absolute, squared) in [(200, "1", 31.979_072_801, 2_083.001_044_757)] {
         let (belief, epsilon) = (written_down(domain), epsilon.parse().unwrap());
         for (distance, optimum) in LINE.into_iter().zip([absolute, squared]) {
             let channel = programme::channel(&belief, epsilon, &distance).unwrap();
