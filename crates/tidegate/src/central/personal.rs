@@ -294,7 +294,8 @@ impl Personal {
                 let permits = self.ledgers.spend_all(timestamp, &taking_part(&amounts, &now))?;
                 let reference = rounded(&reference);
                 let noisy = sampled_distance(permits, histograms, &reference, most, neighbours, random)?;
-                in_counts(noisy.into_value()) / keeps
+                // In the counts of the last release, whose own error is then weighed as it is.
+                in_counts(noisy.into_value()) * kept / keeps
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
