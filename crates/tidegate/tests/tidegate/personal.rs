@@ -403,9 +403,10 @@ const VARIANTS: [(PersonalKind, Estimator); 4] = [
 fn saved_mechanisms_of_version_1_still_load() {
     let golden: Vec<String> = serde_json::from_str(include_str!("../golden/personal_v1.json")).unwrap();
     let now: Vec<String> = VARIANTS.iter().map(|(kind, estimator)| hex(&save(&used(*kind, *estimator)))).collect();
-    assert_eq!(golden, now, "{}", serde_json::to_string_pretty(&now).unwrap());
+    assert_eq!(golden.len(), now.len(), "{}", serde_json::to_string_pretty(&now).unwrap());
     for (text, (kind, estimator)) in golden.iter().zip(VARIANTS) {
         let mut mechanism = load(&bytes(text));
+        assert_eq!(hex(&save(&mechanism)), *text, "today's form is that of version 1");
         assert_eq!((mechanism.kind(), mechanism.settings().estimator), (kind, estimator));
         push(&mut mechanism, 5, &[1_000, 500], vec![500, 500, 200, 300], &mut SeededRandom::new(19));
     }
