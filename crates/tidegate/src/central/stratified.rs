@@ -226,7 +226,12 @@ fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Di
         let squares = histogram.iter().zip(&others).map(|(count, pi)| (count - group.members * pi).powi(2));
         let square = group.members * group.members;
         let explained = group.noise + group.members * differences.spread + square * error;
-        let seen = (squares.sum::<f64>() / number - explained) / square;
+        // Two compositions differ by no more than this; where the noise alone is more, there is nothing to learn.
+        let most = 2.0 / number;
+        if explained / square > most {
+            continue;
+        }
+        let seen = ((squares.sum::<f64>() / number - explained) / square).min(most);
         // The mean of so many squares has about this variance.
         let weight = (number / (2.0 * (explained / square).powi(2))).min(1e100);
         // What a merged group differs by says little about its classes, whose differences may cancel.
