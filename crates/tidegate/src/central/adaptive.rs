@@ -100,6 +100,7 @@ fn sensitivity(settings: &Settings) -> f64 {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 mod tests {
     use tidegate_kernel::{SeededRandom, UNITS_PER_EPSILON};
 

@@ -68,9 +68,10 @@ impl FromStr for PersonalKind {
 #[serde(rename_all = "snake_case")]
 pub enum Estimator {
     /// As in the paper: everyone who can spend the threshold counts, others by a coin. Biased.
-    Sampling,
-    /// Each class with its own noise, shrunk towards what classes have in common: see [`stratified`].
     #[default]
+    Sampling,
+    /// Each class with its own noise, shrunk towards what classes have in common: see [`stratified`]. Mostly better, but not for large
+    /// populations whose classes hold different values.
     Stratified,
 }
 
@@ -88,9 +89,9 @@ pub struct PersonalSettings {
 }
 
 impl PersonalSettings {
-    /// The given; whether somebody takes part at a timestamp is protected too, and nobody is sampled.
+    /// The given, and otherwise what the paper does: whether somebody takes part at a timestamp is protected too, and users are sampled.
     pub const fn new(domain: u32) -> Self {
-        Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Stratified }
+        Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Sampling }
     }
 }
 
@@ -294,7 +295,8 @@ impl Personal {
                 let permits = self.ledgers.spend_all(timestamp, &taking_part(&amounts, &now))?;
                 let reference = rounded(&reference);
                 let noisy = sampled_distance(permits, histograms, &reference, most, neighbours, random)?;
-                in_counts(noisy.into_value()) / keeps
+                // In the counts of the last release, whose own error is then weighed as it is.
+                in_counts(noisy.into_value()) * kept / keeps
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
@@ -355,7 +357,11 @@ impl Personal {
         }
         let Some(selection) = selection else { return Ok(self.nothing(timestamp, members)) };
         let threshold = selection.threshold;
-        let cut: Vec<Option<Epsilon>> = offers.iter().map(|offer| offer.map(|offer| offer.min(threshold))).collect();
+        let cut = offers.iter().zip(members).map(|(offer, members)| {
+            // A class without members has nothing to spend on.
+            offer.filter(|_| *members > 0).map(|offer| offer.min(threshold))
+        });
+        let cut: Vec<Option<Epsilon>> = cut.collect();
         let amounts = taking_part(&cut, &selection);
         let permits = self.ledgers.spend_all(timestamp, &amounts)?;
         let noisy = sampled_histogram(permits, histograms, threshold, neighbours, random)?;

@@ -10,11 +10,11 @@
 //! ```text
 //! pi  = sum n_g H_g/(V_g+D_g) / sum n_g²/(V_g+D_g)
 //! c_g = n_g pi + D_g/(V_g+D_g) · (H_g - n_g pi)
-//! D_g = n_g m + n_g² delta_g
+//! D_g = n_g m + n_g² delta
 //! ```
 //!
-//! `m`, the mean of `pi (1-pi)`, is the spread of independent members; `delta_g` is what groups differ by beyond that, estimated
-//! from the publications themselves. Given `D`, no other linear estimate of the sum that is unbiased for a common composition has a
+//! `m`, the mean of `pi (1-pi)`, is the spread of independent members; `delta` is what classes differ by beyond that, estimated
+//! from the publications themselves: the most that any class has been seen to, less a standard error. Given `D`, no other linear estimate of the sum that is unbiased for a common composition has a
 //! lower expected squared error; with a single group it is that group's histogram.
 
 use std::num::NonZeroU64;
@@ -75,11 +75,12 @@ impl Differences {
         self.of_class.len() == classes && self.of_class.iter().all(finite) && (0.0..=0.25).contains(&self.spread)
     }
 
-    /// The expected squared difference of a count of so many members of these classes. What the classes have in common is not known;
-    /// their differences are taken to add up.
-    #[allow(clippy::cast_precision_loss)]
-    fn of(&self, classes: &[usize], members: f64) -> f64 {
-        let beyond = classes.iter().map(|class| self.of_class[*class].0.max(0.0)).sum::<f64>() / classes.len() as f64;
+    /// The expected squared difference of a count of so many members from the common composition. Which classes differ is known badly, and
+    /// how they differ from each other not at all: so all are taken to differ as much as any one has been seen to, by one standard error at
+    /// least.
+    fn of(&self, members: f64) -> f64 {
+        let surely = |(estimate, weight): &(f64, f64)| estimate - weight.max(f64::MIN_POSITIVE).sqrt().recip();
+        let beyond = self.of_class.iter().map(surely).fold(0.0, f64::max);
         members * self.spread + members * members * beyond
     }
 }
@@ -108,7 +109,7 @@ pub fn group(
 ) -> Vec<Group> {
     let one = |(class, (amount, members)): (usize, (&Option<Epsilon>, &u64))| {
         let members = *members as f64;
-        let difference = differences.of(&[class], members);
+        let difference = differences.of(members);
         Group { classes: vec![class], members, amount: *amount, noise: noise_variance(*amount, neighbours), difference }
     };
     let with_members = budgets.iter().zip(members).enumerate().filter(|(_, (_, members))| **members > 0);
@@ -137,7 +138,7 @@ fn merge(groups: &[Group], right: usize, differences: &Differences) -> Vec<Group
     let group = &mut merged[right - 1];
     group.classes.extend(joining.classes);
     group.members += joining.members;
-    group.difference = differences.of(&group.classes, group.members);
+    group.difference = differences.of(group.members);
     merged
 }
 
@@ -177,7 +178,7 @@ pub fn estimate(groups: &mut [Group], histograms: &[Vec<i64>], differences: &mut
         .collect();
     learn(groups, &histograms, differences);
     for group in groups.iter_mut() {
-        group.difference = differences.of(&group.classes, group.members);
+        group.difference = differences.of(group.members);
     }
     let common = composition(groups, &histograms, None, cells).map_or_else(|| vec![0.0; cells], |(common, _)| common);
     let of_group = |(group, histogram): (&Group, &Option<Vec<f64>>)| {
@@ -225,11 +226,17 @@ fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Di
         let squares = histogram.iter().zip(&others).map(|(count, pi)| (count - group.members * pi).powi(2));
         let square = group.members * group.members;
         let explained = group.noise + group.members * differences.spread + square * error;
-        let seen = (squares.sum::<f64>() / number - explained) / square;
+        // Two compositions differ by no more than this; where the noise alone is more, there is nothing to learn.
+        let most = 2.0 / number;
+        if explained / square > most {
+            continue;
+        }
+        let seen = ((squares.sum::<f64>() / number - explained) / square).min(most);
         // The mean of so many squares has about this variance.
         let weight = (number / (2.0 * (explained / square).powi(2))).min(1e100);
-        for class in &group.classes {
-            let (estimate, earlier) = &mut differences.of_class[*class];
+        // What a merged group differs by says little about its classes, whose differences may cancel.
+        if let [class] = group.classes[..] {
+            let (estimate, earlier) = &mut differences.of_class[class];
             let kept = MEMORY * *earlier;
             *estimate = (kept * *estimate + weight * seen) / (kept + weight).max(f64::MIN_POSITIVE);
             *earlier = kept + weight;
