@@ -10,12 +10,14 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`event`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
+pub mod event;
 pub mod local;
 pub mod post_processing;
 pub mod query;

@@ -40,6 +40,8 @@ pub enum Statistic {
     Histogram(Histogram),
     /// The frequency of each node of a hierarchy over the domain.
     Tree(Tree),
+    /// A number.
+    Number(Number),
 }
 
 impl From<Histogram> for Statistic {
@@ -54,22 +56,49 @@ impl From<Tree> for Statistic {
     }
 }
 
+impl From<Number> for Statistic {
+    fn from(number: Number) -> Self {
+        Self::Number(number)
+    }
+}
+
 impl Statistic {
-    /// The number of values of the domain.
+    /// The number of values of the domain; zero for a number, which is about no domain of values.
     pub fn domain(&self) -> usize {
         match self {
             Self::Histogram(histogram) => histogram.frequencies.len(),
             Self::Tree(tree) => tree.domain(),
+            Self::Number(_) => 0,
         }
     }
 
-    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree.
+    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree. A number has
+    /// none.
     pub fn leaves(&self) -> (&[f64], &[f64]) {
         match self {
             Self::Histogram(histogram) => (&histogram.frequencies, &histogram.variances),
             Self::Tree(tree) => tree.leaves(),
+            Self::Number(_) => (&[], &[]),
         }
     }
+
+    /// The number, where one is published.
+    pub const fn number(&self) -> Option<Number> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Histogram(_) | Self::Tree(_) => None,
+        }
+    }
+}
+
+/// An estimate of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Number {
+    /// The estimate, in the unit of the stream. It need not lie in the domain.
+    pub value: f64,
+    /// The expected squared error, as far as the mechanism can tell: that of the noise. What it cannot tell is how far the
+    /// readings of a group really are from each other, or how far readings were cut off.
+    pub variance: f64,
 }
 
 /// Estimated frequencies with their variances. They need not lie between zero and one, nor sum to one.

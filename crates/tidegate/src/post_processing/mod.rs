@@ -84,6 +84,7 @@ impl PostProcessing {
                 Self::Consistency => consistency::consistent_tree(tree)?,
                 Self::NormSub => norm_sub::non_negative(&consistency::consistent_tree(tree)?)?,
             }),
+            Statistic::Number(_) => return Err(PostProcessingError::NotFrequencies),
         })
     }
 }
@@ -104,6 +105,9 @@ pub enum PostProcessingError {
     /// The statistic is not one that a mechanism publishes.
     #[error(transparent)]
     Unsound(#[from] Unsound),
+    /// A number, which has no frequencies to be repaired.
+    #[error("a number cannot be repaired; repairs are of frequencies")]
+    NotFrequencies,
     /// Frequencies of variance zero are known exactly, but contradict each other.
     #[error(
         "node {node} of level {level} is known to be {known}, but what it is made of, which is known as well, sums to {sum}"
