@@ -135,6 +135,10 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "STEPS", value_parser = at_least_one::<NonZeroU64>)]
     contribution: Option<NonZeroU64>,
 
+    /// Move the numbers that event-level mechanisms release into the domain where they lie outside
+    #[arg(long)]
+    within_domain: bool,
+
     /// How many symbols are released together by mechanisms that release batches
     #[arg(long, value_name = "N", default_value_t = Settings::DEFAULT_BATCH, value_parser = at_least_one::<NonZeroUsize>)]
     batch: NonZeroUsize,
@@ -291,6 +295,7 @@ impl Evaluate {
                             oracle: self.oracle.0,
                             classes: self.classes.clone(),
                             protects: self.contribution.map_or(Protects::Reading, Protects::Contribution),
+                            within_domain: self.within_domain,
                             batch: self.batch,
                             order: self.order,
                             ..Settings::new(epsilon, window)
