@@ -172,7 +172,7 @@ fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "expected a whole number, at least 1")
 }
 
-fn domain(text: &str) -> Result<(f64, f64), &'static str> {
+pub(crate) fn domain(text: &str) -> Result<(f64, f64), &'static str> {
     let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     ends.ok_or("expected two numbers: LO..HI")
 }

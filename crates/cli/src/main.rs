@@ -8,6 +8,8 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
+mod release;
+mod spec;
 mod table;
 
 use std::process::ExitCode;
@@ -26,12 +28,14 @@ struct Command {
 enum Sub {
     Evaluate(Box<evaluate::Evaluate>),
     Data(data::Data),
+    Release(Box<release::Release>),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Sub::Evaluate(evaluate) => evaluate.run(),
         Sub::Data(data) => data.run(),
+        Sub::Release(release) => release.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,7 @@
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
+//! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod event;
@@ -22,6 +23,7 @@ pub mod local;
 pub mod post_processing;
 pub mod query;
 pub mod release;
+pub mod spec;
 pub mod tree;
 
 pub use tidegate_kernel as kernel;
