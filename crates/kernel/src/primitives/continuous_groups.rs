@@ -69,8 +69,8 @@ pub struct ContinuousGroups {
     open: Sealed<Vec<u64>>,
     /// The timestamp of its last reading.
     latest: u64,
-    /// Drawn when the group is first tested.
-    noisy_threshold: Option<Zeroizing<i128>>,
+    /// Sealed, like the readings: whoever knew it could tell more from the answers. Drawn when the group is first tested.
+    noisy_threshold: Option<Sealed<i128>>,
     tests: u64,
     provenance: Provenance,
 }
@@ -164,10 +164,10 @@ impl ContinuousGroups {
             let (threshold, noise) = (i128::from(self.threshold), &self.threshold_noise);
             let noisy_threshold = self
                 .noisy_threshold
-                .get_or_insert_with(|| Zeroizing::new(threshold.saturating_add(noise.sample(random))));
+                .get_or_insert_with(|| Sealed::at(timestamp, threshold.saturating_add(noise.sample(random))));
             let deviation = deviation::times_count(group, self.clamp.width()) / group.len() as i128;
             self.tests += 1;
-            let joins = deviation.saturating_add(self.query_noise.sample(random)) < **noisy_threshold;
+            let joins = deviation.saturating_add(self.query_noise.sample(random)) < *noisy_threshold.content();
             if joins { Placed::Joins } else { Placed::Alone }
         };
         let mut answer = Noised::new(placed, self.epsilon, random);
@@ -203,7 +203,7 @@ impl ContinuousGroups {
         let mut words = Zeroizing::new(self.parameters().to_vec());
         words.extend([self.latest, self.tests, u64::from(self.provenance == Provenance::Seeded)]);
         let (is_drawn, drawn) = match &self.noisy_threshold {
-            Some(drawn) => (1, **drawn),
+            Some(drawn) => (1, *drawn.content()),
             None => (0, 0),
         };
         let halves = drawn.to_le_bytes();
@@ -236,7 +236,7 @@ impl ContinuousGroups {
         self.close();
         self.open.content_mut().extend_from_slice(&open);
         (self.latest, self.tests) = (latest, tests);
-        self.noisy_threshold = (is_drawn == 1).then(|| Zeroizing::new(drawn));
+        self.noisy_threshold = (is_drawn == 1).then(|| Sealed::at(latest, drawn));
         self.provenance = if seeded == 0 { Provenance::System } else { Provenance::Seeded };
         Ok(())
     }

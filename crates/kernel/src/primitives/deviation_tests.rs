@@ -2,8 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use zeroize::{Zeroize, Zeroizing};
-
 use super::deviation;
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, Side, paid_exactly};
@@ -62,22 +60,16 @@ pub struct DeviationTests {
     noise: DiscreteLaplace,
     members: Vec<Member>,
     /// The readings of the group that is tested.
-    group: Zeroizing<Vec<u64>>,
+    group: Sealed<Vec<u64>>,
 }
 
 #[derive(Debug)]
 struct Member {
-    timestamp: u64,
-    above_low: Zeroizing<u64>,
+    /// How far the reading lies above the lower end of the range.
+    above_low: Sealed<u64>,
     /// How much of the total was used up.
     used: u64,
     tests: u64,
-}
-
-impl Zeroize for Member {
-    fn zeroize(&mut self) {
-        self.above_low.zeroize();
-    }
 }
 
 impl DeviationTests {
@@ -118,7 +110,7 @@ impl DeviationTests {
             scale,
             noise: DiscreteLaplace::new(scale),
             members: Vec::new(),
-            group: Zeroizing::new(Vec::new()),
+            group: Sealed::at(0, Vec::new()),
         })
     }
 
@@ -144,13 +136,13 @@ impl DeviationTests {
     pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<usize, PrimitiveError> {
         paid_exactly(&permit, reading, self.epsilon)?;
         let timestamp = reading.timestamp();
-        if let Some(Member { timestamp: latest, .. }) = self.members.last()
-            && timestamp <= *latest
+        if let Some(latest) = self.members.last().map(|member| member.above_low.timestamp())
+            && timestamp <= latest
         {
-            return Err(PrimitiveError::OutOfOrder { timestamp, latest: *latest });
+            return Err(PrimitiveError::OutOfOrder { timestamp, latest });
         }
-        let above_low = Zeroizing::new(self.clamp.above_low(reading));
-        self.members.push(Member { timestamp, above_low, used: 0, tests: 0 });
+        let above_low = Sealed::at(timestamp, self.clamp.above_low(reading));
+        self.members.push(Member { above_low, used: 0, tests: 0 });
         Ok(self.members.len() - 1)
     }
 
@@ -163,19 +155,20 @@ impl DeviationTests {
     #[inline]
     pub fn ask(&mut self, group: &[usize], random: &mut impl Randomness) -> Result<Noised<Side>, PrimitiveError> {
         let moves = deviation::sensitivity(group.len() as u64, self.sensitivity, self.fine);
-        wipe(&mut self.group);
+        let values = self.group.content_mut();
+        wipe(values);
         let mut above = 0;
         for &index in group {
             let members = self.members.len();
             let member = self.members.get(index).ok_or(PrimitiveError::NoSuchMember { index, members })?;
             if index < above {
-                return Err(PrimitiveError::SameTimestamp { timestamp: member.timestamp });
+                return Err(PrimitiveError::SameTimestamp { timestamp: member.above_low.timestamp() });
             }
             if moves > self.total - member.used {
-                return Err(PrimitiveError::UsedUp { timestamp: member.timestamp });
+                return Err(PrimitiveError::UsedUp { timestamp: member.above_low.timestamp() });
             }
             above = index + 1;
-            self.group.push(*member.above_low);
+            values.push(*member.above_low.content());
         }
         for &index in group {
             let member = &mut self.members[index];
@@ -183,7 +176,7 @@ impl DeviationTests {
             member.tests += 1;
         }
         let count = (group.len() as i128).max(1);
-        let deviation = deviation::times_count(&self.group, self.clamp.width()).saturating_mul(i128::from(self.fine));
+        let deviation = deviation::times_count(values, self.clamp.width()).saturating_mul(i128::from(self.fine));
         let noisy = (deviation / count).saturating_add(self.noise.sample(random));
         let side = if noisy < self.threshold { Side::Below } else { Side::Above };
         Ok(Noised::new(side, self.epsilon, random))
@@ -198,7 +191,7 @@ impl DeviationTests {
 
     /// Forgets all readings: the next batch begins.
     pub fn clear(&mut self) {
-        wipe(&mut self.members);
-        wipe(&mut self.group);
+        self.members.clear();
+        wipe(self.group.content_mut());
     }
 }

@@ -3,11 +3,10 @@
 use std::ops::RangeInclusive;
 
 use tidegate_kernel::primitives::{Bucketing, bucket_probabilities, bucket_range};
-use tidegate_kernel::{Epsilon, Permit, Randomness, Sealed};
+use tidegate_kernel::{Epsilon, Randomness};
 
-use super::EventError;
-use super::output::Output;
 use super::settings::{Settings, Shares};
+use super::{Arrival, EventError, Frame};
 use crate::release::Release;
 
 /// The buckets where nothing is said and sums are published.
@@ -100,18 +99,17 @@ impl Labels {
     #[inline]
     pub(super) fn push(
         &self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
-        output: &Output,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
         random: &mut impl Randomness,
     ) -> Result<Release, EventError> {
+        let Arrival { permit, reading, sampled } = arrival;
         let published = match &self.reduced {
             Some(reduced) if sampled => reduced,
             _ => &self.full,
         };
         let label = published.bucketing.randomise(permit, reading, random)?.into_value();
-        Ok(output.release(reading.timestamp(), published.values[label as usize], published.variance))
+        Ok(frame.output.release(reading.timestamp(), published.values[label as usize], published.variance))
     }
 
     pub(super) const fn relative_error(&self) -> f64 {

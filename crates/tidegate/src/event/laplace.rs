@@ -2,12 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use tidegate_kernel::{Permit, Randomness, Sealed};
+use tidegate_kernel::Randomness;
 
-use super::EventError;
-use super::output::Output;
 use super::points::Points;
 use super::settings::{Settings, Shares};
+use super::{Arrival, EventError, Frame};
 use crate::release::Release;
 
 #[derive(Debug)]
@@ -23,13 +22,12 @@ impl Laplace {
     #[allow(clippy::cast_precision_loss)] // published already
     pub(super) fn push(
         &self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
-        output: &Output,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
         random: &mut impl Randomness,
     ) -> Result<Release, EventError> {
-        let (noisy, variance) = self.points.publish(permit, reading, sampled, random)?;
-        Ok(output.release(reading.timestamp(), noisy as f64, variance))
+        let timestamp = arrival.reading.timestamp();
+        let (noisy, variance) = self.points.publish(arrival, random)?;
+        Ok(frame.output.release(timestamp, noisy as f64, variance))
     }
 }

@@ -35,17 +35,16 @@ mod points;
 mod saved;
 mod settings;
 mod smoothing;
-#[cfg(test)]
-mod tests;
 mod truncation;
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::noise::bernoulli;
-use tidegate_kernel::primitives::PrimitiveError;
+use tidegate_kernel::primitives::{PrimitiveError, bucket_range};
 use tidegate_kernel::{Epsilon, GridError, Ledger, Permit, Randomness, Refusal, Sealed, UnlockError, Window};
 
 use crate::release::Release;
@@ -262,6 +261,22 @@ enum Machine {
     Batched(Batched),
 }
 
+/// A reading that arrives at a mechanism that works reading by reading.
+struct Arrival<'a> {
+    permit: Permit,
+    reading: &'a Sealed<i64>,
+    /// Whether it was sampled for the choice of a bound, and has less left to be published with.
+    sampled: bool,
+}
+
+/// What does not change from one reading to the next.
+#[derive(Clone, Copy)]
+struct Frame<'a> {
+    settings: &'a Settings,
+    shares: &'a Shares,
+    output: &'a Output,
+}
+
 /// Splits a permit into the part for grouping and the rest.
 #[inline]
 fn split(permit: Permit, grouping: Option<Epsilon>) -> Result<(Permit, Permit), EventError> {
@@ -290,7 +305,7 @@ impl Event {
             EventKind::Bucorder => {
                 // A private range may have fewer points than buckets; the domain must not.
                 if let Some(buckets) = settings.buckets {
-                    tidegate_kernel::primitives::bucket_range(&range, buckets, 0)?;
+                    bucket_range(&range, buckets, 0)?;
                 }
                 match publication {
                     Publication::Labels => Machine::Labels(Labels::new(s, &shares, &range)?),
@@ -400,7 +415,8 @@ impl Event {
             return Ok(());
         }
         let (permit, for_bound) = self.sample(permit, random, releases)?;
-        self.publish(permit, &reading, for_bound.is_some(), random, releases)?;
+        let arrival = Arrival { permit, reading: &reading, sampled: for_bound.is_some() };
+        self.publish(arrival, random, releases)?;
         if let (Some(batches), Some(permit)) = (&mut self.batches, for_bound) {
             batches.sample.push(permit, reading)?;
         }
@@ -424,23 +440,17 @@ impl Event {
     #[inline]
     fn publish(
         &mut self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
+        arrival: Arrival<'_>,
         random: &mut impl Randomness,
         releases: &mut Vec<Release>,
     ) -> Result<(), EventError> {
-        let Self { settings, shares, output, machine, .. } = self;
-        let release = match machine {
-            Machine::Labels(labels) => labels.push(permit, reading, sampled, output, random)?,
-            Machine::Laplace(laplace) => laplace.push(permit, reading, sampled, output, random)?,
-            Machine::Pegasus(pegasus) => pegasus.push(permit, reading, sampled, shares, output, random)?,
-            Machine::PegasusDelay(pegasus) => {
-                return pegasus.push(permit, reading, sampled, settings, shares, output, random, releases);
-            }
-            Machine::Comporder(comporder) => {
-                comporder.push(permit, reading, sampled, settings, shares, output, random)?
-            }
+        let frame = Frame { settings: &self.settings, shares: &self.shares, output: &self.output };
+        let release = match &mut self.machine {
+            Machine::Labels(labels) => labels.push(arrival, frame, random)?,
+            Machine::Laplace(laplace) => laplace.push(arrival, frame, random)?,
+            Machine::Pegasus(pegasus) => pegasus.push(arrival, frame, random)?,
+            Machine::Comporder(comporder) => comporder.push(arrival, frame, random)?,
+            Machine::PegasusDelay(pegasus) => return pegasus.push(arrival, frame, random, releases),
             Machine::Constant | Machine::Batched(_) => return Ok(()),
         };
         releases.push(release);
@@ -449,7 +459,8 @@ impl Event {
 
     fn release_batch(&mut self, random: &mut impl Randomness, releases: &mut Vec<Release>) -> Result<(), EventError> {
         let Machine::Batched(batched) = &mut self.machine else { return Ok(()) };
-        let bound = batched.release(&self.settings, &self.shares, &self.output, random, releases)?;
+        let frame = Frame { settings: &self.settings, shares: &self.shares, output: &self.output };
+        let bound = batched.release(frame, random, releases)?;
         self.cut_off_at(bound, releases)
     }
 
@@ -468,10 +479,9 @@ impl Event {
         };
         let timestamp = permit.timestamp();
         if batches.is_over(timestamp, &self.settings) {
-            batches.begin(timestamp);
-            let sample: Vec<_> = batches.sample.drain().collect();
-            let sample = sample.into_iter();
-            let (permits, readings): (Vec<Permit>, Vec<Sealed<i64>>) = sample.unzip();
+            let (permits, readings): (Vec<Permit>, Vec<Sealed<i64>>) = batches.sample.drain().unzip();
+            batches.due &= readings.is_empty();
+            batches.begin(timestamp, truncation);
             let error = match &self.machine {
                 Machine::Labels(labels) => labels.relative_error(),
                 _ => self.shares.publication.as_f64().recip(),
@@ -481,8 +491,7 @@ impl Event {
             self.cut_off_at(bound, releases)?;
         }
         let Some(batches) = &self.batches else { return Ok((permit, None)) };
-        let is_sampled = (batches.begun - 1).is_multiple_of(u64::from(truncation.every.get()))
-            && bernoulli(u64::from(truncation.percent), HUNDRED, random);
+        let is_sampled = batches.due && bernoulli(u64::from(truncation.percent), HUNDRED, random);
         if !is_sampled {
             return Ok((permit, None));
         }
@@ -518,4 +527,4 @@ impl Event {
     }
 }
 
-const HUNDRED: std::num::NonZeroU64 = std::num::NonZeroU64::MIN.saturating_add(99);
+const HUNDRED: NonZeroU64 = NonZeroU64::MIN.saturating_add(99);

@@ -2,14 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use tidegate_kernel::Randomness;
 use tidegate_kernel::primitives::{ContinuousGroups, Placed};
-use tidegate_kernel::{Permit, Randomness, Sealed};
 
-use super::output::Output;
 use super::points::Points;
 use super::settings::{Settings, Shares};
 use super::smoothing::Smoothing;
-use super::{EventError, contin, split};
+use super::{Arrival, EventError, Frame, contin, split};
 use crate::release::Release;
 
 /// A group is closed when it has so many members, so that memory is bounded.
@@ -40,15 +39,14 @@ impl OpenGroup {
     /// Adds noise to a reading and finds its place. A point that stays alone is returned with its variance.
     pub(super) fn offer(
         &mut self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
-        shares: &Shares,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
         random: &mut impl Randomness,
     ) -> Result<(Placed, i64, f64), EventError> {
-        let (for_group, for_point) = split(permit, shares.grouping)?;
+        let Arrival { permit, reading, sampled } = arrival;
+        let (for_group, for_point) = split(permit, frame.shares.grouping)?;
         let placed = self.groups.offer(for_group, reading, random)?.into_value();
-        let (point, variance) = self.points.publish(for_point, reading, sampled, random)?;
+        let (point, variance) = self.points.publish(Arrival { permit: for_point, reading, sampled }, random)?;
         match placed {
             Placed::Opens => {
                 self.smoothing.clear();
@@ -69,14 +67,12 @@ impl Pegasus {
     #[allow(clippy::cast_precision_loss)] // published already
     pub(super) fn push(
         &mut self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
-        shares: &Shares,
-        output: &Output,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
         random: &mut impl Randomness,
     ) -> Result<Release, EventError> {
-        let (placed, point, variance) = self.group.offer(permit, reading, sampled, shares, random)?;
+        let timestamp = arrival.reading.timestamp();
+        let (placed, point, variance) = self.group.offer(arrival, frame, random)?;
         let (average, variance) = match placed {
             Placed::Alone => (point as f64, variance),
             Placed::Opens | Placed::Joins => self.group.smoothing.average(),
@@ -84,6 +80,6 @@ impl Pegasus {
         if self.group.groups.members() >= LONGEST_GROUP {
             self.group.groups.close();
         }
-        Ok(output.release(reading.timestamp(), average, variance))
+        Ok(frame.output.release(timestamp, average, variance))
     }
 }

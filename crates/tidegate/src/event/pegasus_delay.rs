@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use tidegate_kernel::Randomness;
 use tidegate_kernel::primitives::Placed;
-use tidegate_kernel::{Permit, Randomness, Sealed};
 
-use super::EventError;
 use super::output::Output;
 use super::pegasus::{LONGEST_GROUP, OpenGroup};
 use super::settings::{Settings, Shares};
+use super::{Arrival, EventError, Frame};
 use crate::release::Release;
 
 #[derive(Debug)]
@@ -26,20 +26,16 @@ impl PegasusDelay {
         Ok(Self { group, waiting: VecDeque::new(), longest: LONGEST_GROUP.max(settings.batch()) })
     }
 
-    #[allow(clippy::cast_precision_loss, clippy::too_many_arguments)] // published already; all of it is needed
+    #[allow(clippy::cast_precision_loss)] // published already
     pub(super) fn push(
         &mut self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
-        settings: &Settings,
-        shares: &Shares,
-        output: &Output,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
         random: &mut impl Randomness,
         releases: &mut Vec<Release>,
     ) -> Result<(), EventError> {
-        let timestamp = reading.timestamp();
-        let (placed, point, variance) = self.group.offer(permit, reading, sampled, shares, random)?;
+        let (timestamp, output) = (arrival.reading.timestamp(), frame.output);
+        let (placed, point, variance) = self.group.offer(arrival, frame, random)?;
         if placed == Placed::Alone {
             self.release_all(output, releases);
             releases.push(output.release(timestamp, point as f64, variance));
@@ -50,7 +46,7 @@ impl PegasusDelay {
             self.close(output, releases);
         }
         let (average, variance) = self.group.smoothing.average();
-        let due = |waiting: &mut u64| timestamp - *waiting >= u64::from(settings.delay);
+        let due = |waiting: &mut u64| timestamp - *waiting >= u64::from(frame.settings.delay);
         while let Some(waiting) = self.waiting.pop_front_if(due) {
             releases.push(output.release(waiting, average, variance));
         }

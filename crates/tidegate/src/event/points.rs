@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use tidegate_kernel::primitives::Summing;
 use tidegate_kernel::{Permit, Randomness, Sealed};
 
-use super::EventError;
 use super::settings::{Settings, Shares};
+use super::{Arrival, EventError};
 
 /// Adds noise to single readings, and to sums.
 ///
@@ -35,9 +35,7 @@ impl Points {
     #[inline]
     pub(super) fn publish(
         &self,
-        permit: Permit,
-        reading: &Sealed<i64>,
-        sampled: bool,
+        Arrival { permit, reading, sampled }: Arrival<'_>,
         random: &mut impl Randomness,
     ) -> Result<(i64, f64), EventError> {
         let (summing, variance) = match &self.reduced {

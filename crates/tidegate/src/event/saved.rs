@@ -7,7 +7,7 @@ use tidegate_kernel::primitives::Held;
 use tidegate_kernel::{Ledger, Locked, NoEntropy, VaultKey, Window};
 
 use super::smoothing::Smoothing;
-use super::truncation::{SavedBatches, candidates};
+use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Event, EventError, EventKind, Machine, Settings};
 
 const VERSION: u16 = 1;
@@ -36,7 +36,7 @@ enum SavedMachine {
     Nothing,
     Group { group: Locked, smoothing: Smoothing, waiting: VecDeque<u64> },
     Window { window: Locked, released: VecDeque<f64> },
-    Batch { held: Locked, done: u64 },
+    Batch { held: Locked, done: u64, due: bool },
 }
 
 impl Event {
@@ -80,12 +80,14 @@ impl Event {
                     SavedMachine::Window { window: window.lock(key)?, released: comporder.released.clone() }
                 }
             },
-            Machine::Batched(batched) => SavedMachine::Batch { held: batched.held.lock(key)?, done: batched.done },
+            Machine::Batched(batched) => {
+                SavedMachine::Batch { held: batched.held.lock(key)?, done: batched.done, due: batched.due }
+            }
         };
         let (batches, sample) = match &self.batches {
             None => (None, None),
             Some(batches) => {
-                let public = SavedBatches { begun: batches.begun, first: batches.first };
+                let public = SavedBatches { begun: batches.begun, first: batches.first, due: batches.due };
                 (Some(public), Some(batches.sample.lock(key)?))
             }
         };
@@ -130,7 +132,7 @@ impl Event {
         let recent = |timestamp: u64| last.is_some_and(|last| timestamp <= last);
         match (&mut event.batches, batches, sample) {
             (None, None, None) => {}
-            (Some(empty), Some(SavedBatches { begun, first }), Some(sample)) => {
+            (Some(empty), Some(SavedBatches { begun, first, due }), Some(sample)) => {
                 let sample = Held::unlock(&sample, key)?;
                 let share = event.shares.bound;
                 let fits = sample.amounts().all(|amount| Some(amount) == share)
@@ -138,7 +140,7 @@ impl Event {
                 if !fits || first.is_some_and(|first| !recent(first)) || (begun == 0) != first.is_none() {
                     return Err(misfit("the sample"));
                 }
-                (empty.begun, empty.first, empty.sample) = (begun, first, sample);
+                *empty = Batches { begun, first, due, sample };
             }
             _ => return Err(misfit("the sample")),
         }
@@ -178,12 +180,12 @@ impl Event {
                 }
                 comporder.released = released;
             }
-            (Machine::Batched(batched), SavedMachine::Batch { held, done }) => {
+            (Machine::Batched(batched), SavedMachine::Batch { held, done, due }) => {
                 batched.held = Held::unlock(&held, key)?;
-                batched.done = done;
+                (batched.done, batched.due) = (done, due);
                 let first = batched.held.timestamps().next();
                 let in_batch = last.is_none_or(|last| {
-                    first.is_none_or(|first| last >= first && last - first < u64::from(settings.delay).max(1))
+                    first.is_none_or(|first| last >= first && last - first < u64::from(settings.delay))
                 });
                 if !batched.held.amounts().all(|amount| amount == settings.epsilon)
                     || !batched.held.timestamps().all(recent)

@@ -7,7 +7,7 @@ use tidegate_kernel::primitives::{Bound, Held, noisy_bound};
 use tidegate_kernel::{Permit, Randomness, Sealed};
 
 use super::EventError;
-use super::settings::Settings;
+use super::settings::{Settings, Truncation};
 
 /// Bounds lie so many to a halving.
 const TO_A_HALVING: i32 = 4;
@@ -33,8 +33,8 @@ pub(super) fn candidates(range: &RangeInclusive<i64>) -> Vec<i64> {
 /// Chooses a bound that suits a sample of readings, each with a permit for nothing else.
 ///
 /// What a bound costs is what it cuts off, and the noise that it leaves: for each release, `error` times the bound's height.
-pub(super) fn choose_bound<'a>(
-    sample: Vec<(Permit, &'a Sealed<i64>)>,
+pub(super) fn choose_bound(
+    sample: Vec<(Permit, &Sealed<i64>)>,
     error: f64,
     settings: &Settings,
     random: &mut impl Randomness,
@@ -58,6 +58,8 @@ pub(super) struct Batches {
     pub(super) begun: u64,
     /// The first timestamp of the present one.
     pub(super) first: Option<u64>,
+    /// Whether a bound has to be chosen: until a batch had a sample to choose it from.
+    pub(super) due: bool,
     /// The readings of the present one that were sampled.
     pub(super) sample: Held,
 }
@@ -68,6 +70,7 @@ pub(super) struct Batches {
 pub(super) struct SavedBatches {
     pub(super) begun: u64,
     pub(super) first: Option<u64>,
+    pub(super) due: bool,
 }
 
 impl Batches {
@@ -76,7 +79,8 @@ impl Batches {
         self.first.is_none_or(|first| timestamp - first > u64::from(settings.delay))
     }
 
-    pub(super) fn begin(&mut self, timestamp: u64) {
+    pub(super) fn begin(&mut self, timestamp: u64, truncation: Truncation) {
+        self.due |= self.begun.is_multiple_of(u64::from(truncation.every.get()));
         self.begun += 1;
         self.first = Some(timestamp);
     }
