@@ -8,4 +8,5 @@ mod local;
 mod mtsp;
 mod post_processing;
 mod query;
+mod spec;
 mod support;
