@@ -9,6 +9,8 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
+mod release;
+mod spec;
 mod table;
 
 use std::process::ExitCode;
@@ -28,6 +30,7 @@ enum Sub {
     Evaluate(Box<evaluate::Evaluate>),
     Data(data::Data),
     Channel(channel::Channel),
+    Release(Box<release::Release>),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Sub::Evaluate(evaluate) => evaluate.run(),
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
+        Sub::Release(release) => release.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,6 +12,7 @@
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
 //! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
+//! | [`event`] | event-level mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`sequence`] | published mechanisms for sequences that are not private, to show why |
 //! | [`subjects`] | what there is to try, by name |
@@ -19,6 +20,7 @@
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
 pub mod datasets;
+pub mod event;
 pub mod experiment;
 pub mod generate;
 pub mod local;

@@ -17,6 +17,7 @@
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
+//! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod central;
@@ -27,6 +28,7 @@ pub mod post_processing;
 pub mod query;
 pub mod release;
 pub mod sequence;
+pub mod spec;
 pub mod tree;
 
 pub use tidegate_kernel as kernel;

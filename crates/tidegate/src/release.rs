@@ -32,6 +32,17 @@ pub enum Freshness {
     Nullified,
 }
 
+impl Freshness {
+    /// The name that users read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Approximated => "approximated",
+            Self::Nullified => "nullified",
+        }
+    }
+}
+
 /// What is published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

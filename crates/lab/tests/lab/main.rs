@@ -6,6 +6,7 @@
 #[path = "../../../kernel/tests/kernel/support.rs"]
 mod chi_square;
 mod datasets;
+mod event;
 mod experiment;
 mod generate;
 mod local;

@@ -17,4 +17,5 @@ mod mtsp;
 mod personal;
 mod post_processing;
 mod query;
+mod spec;
 mod support;
