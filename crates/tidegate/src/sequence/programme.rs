@@ -11,7 +11,7 @@
 //! the cell, `D(c, y)` its mean distance from `y` there, and `M(y)` the mean distance overall.
 //!
 //! An interior-point solver finds the optimum up to about 10⁻⁸, and may be off the constraints by as much. So nothing
-//! that it returns is used as it is: it is [repaired](repair) until every `r(y|c) <= K q(y)` holds with a margin of 10⁻⁹,
+//! that it returns is used as it is: it is repaired until every `r(y|c) <= K q(y)` holds with a margin of 10⁻⁹,
 //! which is checked, and is used only if it is then cheaper than the channel that is known without it. A solver that
 //! fails, or is wrong, costs accuracy but never privacy.
 
