@@ -10,7 +10,7 @@
 //!
 //! | sequences `n = d^w` | channel | time for a batch |
 //! | --- | --- | --- |
-//! | up to [`PROGRAMME_LIMIT`], with [`Effort::Thorough`] | the optimum, or within a percent of it, by linear programming | .1 s at 64, seconds at 256 |
+//! | up to [`PROGRAMME_LIMIT`], with [`Effort::Thorough`] | the optimum, or within a percent of it, by linear programming | tenths of a second at 64, seconds at 256 |
 //! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters) of sequences, O(n e^epsilon): 0 to 20 % above the optimum | 1 ms at 128, .1 s at 1,024, seconds at 16,384 |
 //! | beyond | none: [`BatchedError::TooLarge`] names the size | |
 //!
