@@ -79,7 +79,7 @@ fn every_course_of_events_has_its_probability() {
 }
 
 #[test]
-fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_most_of_it() {
+fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_a_quarter_of_it() {
     let (first, second) = scales(2, 2.0);
     let mut worst = 0.0_f64;
     for threshold in [0, 2] {
