@@ -137,6 +137,12 @@ pub enum OracleError {
         /// The timestamp of the value.
         value: u64,
     },
+    /// The permit pays for the data of one class, but the value is everybody's.
+    #[error("the permit is for class {class}, but the value belongs to no class")]
+    ClassPermit {
+        /// The permit's class.
+        class: u32,
+    },
     /// The buffer does not have the length of a report.
     #[error("a report has {expected} bytes, but the buffer has {given}")]
     Buffer {
@@ -348,7 +354,11 @@ impl Oracle {
         Ok(Report { bytes, provenance })
     }
 
-    /// As [`Oracle::perturb`], for a value that is sealed. The permit must be for the timestamp of the value.
+    /// As [`Oracle::perturb`], for a value that is sealed.
+    ///
+    /// # Errors
+    /// [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] for a permit that is not the value's. A value outside the domain
+    /// is read as the last one, since an error would tell that it is.
     pub fn perturb_sealed(
         &self,
         permit: Permit,
@@ -358,7 +368,10 @@ impl Oracle {
         if permit.timestamp() != value.timestamp() {
             return Err(OracleError::Timestamp { permit: permit.timestamp(), value: value.timestamp() });
         }
-        self.perturb(permit, *value.content(), random)
+        if let Some(class) = permit.class() {
+            return Err(OracleError::ClassPermit { class });
+        }
+        self.perturb(permit, (*value.content()).min(self.domain - 1), random)
     }
 
     /// As [`Oracle::perturb`], writing the report into a buffer of [`Oracle::report_length`] bytes, and telling where

@@ -8,7 +8,9 @@ use tidegate_kernel::{
     Epsilon, Ledger, MAX_DOMAIN, Provenance, Randomness, Sealed, SeededRandom, SystemRandom, Window,
 };
 
-use crate::support::{ALPHA, assert_fits, assert_rejects, epsilon, permit, permit_at, repeatable, two_sample_p};
+use crate::support::{
+    ALPHA, assert_fits, assert_rejects, class_permit, epsilon, permit, permit_at, repeatable, two_sample_p,
+};
 
 const KINDS: [OracleKind; 7] = OracleKind::ALL;
 
@@ -610,5 +612,24 @@ fn a_sealed_value_is_reported_like_an_open_one_and_only_for_a_permit_of_its_time
         assert_eq!((0..20).flat_map(report).collect::<Vec<u8>>(), open);
         let wrong = oracle.perturb_sealed(permit_at(7, epsilon("1")), &sealed, &mut SeededRandom::new(1));
         assert_eq!(wrong.unwrap_err(), OracleError::Timestamp { permit: 7, value: 0 });
+        let wrong = oracle.perturb_sealed(class_permit(2, epsilon("1")), &sealed, &mut SeededRandom::new(1));
+        assert_eq!(wrong.unwrap_err(), OracleError::ClassPermit { class: 2 });
+    }
+}
+
+#[test]
+fn a_sealed_value_outside_the_domain_is_reported_as_the_last() {
+    // An error would tell that it is outside, and so, domain by domain, which value it is.
+    for kind in KINDS {
+        let oracle = oracle(kind, 5, "1");
+        let report = |value: u32| {
+            let sealed = Sealed::at(0, value);
+            let mut random = SeededRandom::new(206);
+            let report = |_| oracle.perturb_sealed(permit(epsilon("1")), &sealed, &mut random).unwrap().into_bytes();
+            (0..20).flat_map(report).collect::<Vec<u8>>()
+        };
+        assert_eq!(report(5), report(4));
+        assert_eq!(report(u32::MAX), report(4));
+        assert_ne!(report(0), report(4));
     }
 }
