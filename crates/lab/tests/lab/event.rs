@@ -5,7 +5,7 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 use tidegate_lab::NumberStream;
 use tidegate_lab::event::SUBJECTS;
-use tidegate_lab::experiment::{NumberOutcome, RunError, Settings, Subject};
+use tidegate_lab::experiment::{NumberOutcome, RunError, Settings};
 use tidegate_lab::metrics::{Metric, compare_numbers};
 use tidegate_lab::subjects::by_name;
 
