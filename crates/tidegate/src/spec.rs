@@ -304,7 +304,7 @@ impl EventSpec {
     fn protected(&self, grid: &Grid) -> Result<Protects, SpecError> {
         let ProtectsSpec::Contributor(given) = self.protects else { return Ok(Protects::Reading) };
         let error = SpecError::Contributor { given, least: grid.step() };
-        if !(given >= grid.step()) {
+        if given.is_nan() || given < grid.step() {
             return Err(error);
         }
         let rounded = grid.sensitivity(given).map_err(|_| error.clone())?;
