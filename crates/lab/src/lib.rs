@@ -13,6 +13,7 @@
 //! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
+//! | [`sequence`] | published mechanisms for sequences that are not private, to show why |
 //! | [`subjects`] | what there is to try, by name |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
@@ -24,6 +25,7 @@ pub mod local;
 pub mod metrics;
 mod names;
 pub mod queries;
+pub mod sequence;
 pub mod stream;
 pub mod subjects;
 

@@ -282,6 +282,8 @@ impl OnCounts for LocalSubject {
                     outcome.frequencies.push(tree.leaves().0.to_vec());
                     outcome.trees.push(tree);
                 }
+                // No local mechanism publishes symbols.
+                Statistic::Symbol(_) => {}
             }
         })?;
         Ok(outcome)

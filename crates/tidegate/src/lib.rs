@@ -14,12 +14,14 @@
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
+//! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod local;
 pub mod post_processing;
 pub mod query;
 pub mod release;
+pub mod sequence;
 pub mod tree;
 
 pub use tidegate_kernel as kernel;

@@ -40,6 +40,17 @@ pub enum Statistic {
     Histogram(Histogram),
     /// The frequency of each node of a hierarchy over the domain.
     Tree(Tree),
+    /// What one user's stream may have held.
+    Symbol(Symbol),
+}
+
+/// An answer in place of one user's symbol: no frequency, and no variance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symbol {
+    /// The answer.
+    pub symbol: u32,
+    /// How many symbols there are.
+    pub domain: u32,
 }
 
 impl From<Histogram> for Statistic {
@@ -54,20 +65,29 @@ impl From<Tree> for Statistic {
     }
 }
 
+impl From<Symbol> for Statistic {
+    fn from(symbol: Symbol) -> Self {
+        Self::Symbol(symbol)
+    }
+}
+
 impl Statistic {
     /// The number of values of the domain.
     pub fn domain(&self) -> usize {
         match self {
             Self::Histogram(histogram) => histogram.frequencies.len(),
             Self::Tree(tree) => tree.domain(),
+            Self::Symbol(symbol) => symbol.domain as usize,
         }
     }
 
-    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree.
+    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree. None for a symbol, which
+    /// is no estimate of frequencies.
     pub fn leaves(&self) -> (&[f64], &[f64]) {
         match self {
             Self::Histogram(histogram) => (&histogram.frequencies, &histogram.variances),
             Self::Tree(tree) => tree.leaves(),
+            Self::Symbol(_) => (&[], &[]),
         }
     }
 }

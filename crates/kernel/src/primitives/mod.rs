@@ -16,6 +16,7 @@
 //! | [`randomised_bucket`] | in which of a few buckets a reading lies | ε |
 //! | [`noisy_max`] | which score is the largest | ε |
 //! | [`noisy_bound`] | where to cut readings off | ε for each reading |
+//! | [`SymbolChannel`] | a symbol, through a public channel that fits what is believed of it | ε |
 //! | [`AboveThreshold`] | when a series of [queries](Query) first crosses a threshold | ε for each timestamp, for the whole series |
 //!
 //! Three things hold for all of them:
@@ -42,6 +43,7 @@ use crate::sealed::Sealed;
 mod above_threshold;
 mod bound;
 mod bucket;
+mod channel;
 mod comparison;
 mod distance;
 mod histogram;
@@ -54,6 +56,9 @@ mod scalar;
 pub use above_threshold::{AboveThreshold, Side, ThresholdNoise};
 pub use bound::{Bound, bound_noise, noisy_bound};
 pub use bucket::{BucketProbabilities, bucket_probabilities, bucket_range, randomised_bucket};
+pub use channel::{
+    ChannelError, ChannelLimits, ChannelParts, MAX_CHANNEL_EPSILON, SymbolChannel, SymbolError, seal_symbol,
+};
 pub use comparison::noisy_comparison;
 pub use distance::noisy_distance;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
@@ -163,6 +168,14 @@ pub enum PrimitiveError {
     NoSuchClass {
         /// The permit's class.
         class: u32,
+    },
+    /// A permit is not worth what an answer from the channel loses.
+    #[error("the permit is for {permit}, but an answer from this channel loses {channel}")]
+    ChannelPermit {
+        /// What the permit is worth.
+        permit: Epsilon,
+        /// What an answer loses.
+        channel: Epsilon,
     },
     /// Two permits are for one class.
     #[error("two permits were given for class {class}; spend the sum at once")]

@@ -11,6 +11,7 @@ use crate::support::{class_permit, epsilon, nonzero, permit, permit_at};
 mod above_threshold;
 mod bound;
 mod bucket;
+mod channel;
 mod comparison;
 mod distance;
 mod histogram;

@@ -12,5 +12,6 @@ mod local;
 mod metrics;
 mod queries;
 mod real_data;
+mod sequence;
 mod stream;
 mod support;

@@ -66,6 +66,7 @@ impl PostProcessing {
     pub fn apply(self, statistic: &Statistic) -> Result<Statistic, PostProcessingError> {
         check(statistic)?;
         Ok(match statistic {
+            Statistic::Symbol(_) => return Err(PostProcessingError::Unsound(Unsound::Symbol)),
             Statistic::Histogram(histogram) => Statistic::Histogram(match self {
                 Self::Clip => {
                     Histogram { frequencies: clip(&histogram.frequencies), variances: histogram.variances.clone() }

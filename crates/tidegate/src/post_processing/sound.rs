@@ -33,6 +33,9 @@ pub enum Unsound {
         /// What it is.
         given: f64,
     },
+    /// An answer in place of one user's symbol, where frequencies are needed.
+    #[error("a symbol is no statistic of frequencies")]
+    Symbol,
     /// A variance is not a number of a sensible size, or negative.
     #[error("variance number {position} is {given}; a variance is a number from zero to {LARGEST:e}")]
     Variance {
@@ -60,6 +63,7 @@ pub(crate) fn check(statistic: &Statistic) -> Result<(), Unsound> {
             }
             (frequencies, variances)
         }
+        Statistic::Symbol(_) => return Err(Unsound::Symbol),
     };
     if frequencies.is_empty() {
         return Err(Unsound::Empty);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::post_processing;
+use crate::post_processing::{self, Unsound};
 use crate::release::{Release, Statistic};
 use crate::tree::Shape;
 
@@ -31,6 +31,7 @@ impl Domain {
         Ok(match release.statistic {
             Statistic::Histogram(_) => Self::Histogram(size),
             Statistic::Tree(_) => Self::Tree(size),
+            Statistic::Symbol(_) => return Err(QueryError::BadRelease { timestamp, reason: Unsound::Symbol }),
         })
     }
 
@@ -73,7 +74,7 @@ impl fmt::Display for Domain {
 /// The numbers that places refer to: the values of a histogram, or all nodes of a tree.
 fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     match statistic {
-        Statistic::Histogram(_) => statistic.leaves(),
+        Statistic::Histogram(_) | Statistic::Symbol(_) => statistic.leaves(),
         Statistic::Tree(tree) => tree.nodes(),
     }
 }

@@ -3,7 +3,11 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
+mod crr;
+mod hamming;
+mod leakage;
 mod local;
+mod model;
 mod mtsp;
 mod post_processing;
 mod query;

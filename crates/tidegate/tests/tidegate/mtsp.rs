@@ -26,7 +26,7 @@ fn load(bytes: &[u8]) -> Local {
 fn tree(release: &Release) -> &Tree {
     match &release.statistic {
         Statistic::Tree(tree) => tree,
-        Statistic::Histogram(_) => panic!("a tree is published"),
+        Statistic::Histogram(_) | Statistic::Symbol(_) => panic!("a tree is published"),
     }
 }
 
@@ -422,6 +422,7 @@ fn error_of_ranges(kind: LocalKind) -> f64 {
             let found: f64 = match &release.statistic {
                 Statistic::Tree(tree) => tree.shape().cover(first, last).iter().map(|n| tree.node(n.0, n.1).0).sum(),
                 Statistic::Histogram(all) => all.frequencies[first as usize..=last as usize].iter().sum(),
+                Statistic::Symbol(_) => panic!("frequencies are published"),
             };
             squares += (found - truth) * (found - truth);
             ranges += 1.0;

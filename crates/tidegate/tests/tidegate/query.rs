@@ -486,6 +486,7 @@ fn drifted(statistic: &Statistic, by: f64) -> Statistic {
             let (frequencies, variances) = tree.nodes();
             Statistic::Tree(Tree::new(*tree.shape(), frequencies.to_vec(), grown(variances)).unwrap())
         }
+        Statistic::Symbol(_) => panic!("a symbol has no variance"),
     }
 }
 

@@ -1,0 +1,70 @@
+//! What a step of a sequence mechanism costs: belief, channel, kernel's weights, answer, and the next belief.
+#![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation)]
+
+use std::time::Duration;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use tidegate::kernel::{Randomness, SeededRandom};
+use tidegate::sequence::crr::{Crr, Settings};
+use tidegate::sequence::model::{Background, Model, Order, Smoothing};
+
+/// A random walk over so many symbols, in which each has few successors.
+fn walk(domain: u32, length: usize, random: &mut SeededRandom) -> Vec<u32> {
+    let mut at = 0;
+    (0..length)
+        .map(|_| {
+            let successor = random.next_word() % 8;
+            at = ((u64::from(at) * 31 + successor * successor * 17 + 1) % u64::from(domain)) as u32;
+            at
+        })
+        .collect()
+}
+
+fn hamming(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("hamming_step");
+    for (domain, pseudo_count) in [(100, 50.0), (10_000, 1.0)] {
+        let random = &mut SeededRandom::new(1);
+        let training = walk(domain, 1_000_000, random);
+        let smoothing = Smoothing { pseudo_count, background: Background::Frequencies };
+        let model = Model::learn(domain, [training.as_slice()], Order::One, smoothing).unwrap();
+        let symbols = walk(domain, 10_000, random);
+        let mut mechanism = Crr::new(model, Settings::new("1".parse().unwrap())).unwrap();
+        let mut timestamp = 0_u64;
+        group.bench_function(format!("d_{domain}"), |bencher| {
+            bencher.iter(|| {
+                let symbol = symbols[timestamp as usize % symbols.len()];
+                let sealed = mechanism.seal(timestamp, symbol).unwrap();
+                timestamp += 1;
+                mechanism.step(&sealed, random).unwrap()
+            });
+        });
+    }
+    // The worst for the belief: a full matrix.
+    let random = &mut SeededRandom::new(2);
+    let mut matrix: Vec<f64> = (0..10_000).map(|_| 1.0 + (random.next_word() >> 44) as f64).collect();
+    for row in matrix.chunks_exact_mut(100) {
+        let sum: f64 = row.iter().sum();
+        row.iter_mut().for_each(|weight| *weight /= sum);
+    }
+    let model = Model::dense(vec![0.01; 100], matrix).unwrap();
+    let mut mechanism = Crr::new(model, Settings::new("1".parse().unwrap())).unwrap();
+    let mut timestamp = 0_u64;
+    group.bench_function("d_100_full_matrix", |bencher| {
+        bencher.iter(|| {
+            let sealed = mechanism.seal(timestamp, (timestamp % 100) as u32).unwrap();
+            timestamp += 1;
+            mechanism.step(&sealed, random).unwrap()
+        });
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_secs(1))
+        .sample_size(20);
+    targets = hamming
+}
+criterion_main!(benches);
