@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
 //! 2 where what it was given is wrong.
 
+mod channel;
 mod data;
 mod evaluate;
 mod failure;
@@ -26,12 +27,14 @@ struct Command {
 enum Sub {
     Evaluate(Box<evaluate::Evaluate>),
     Data(data::Data),
+    Channel(channel::Channel),
 }
 
 fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
         Sub::Evaluate(evaluate) => evaluate.run(),
         Sub::Data(data) => data.run(),
+        Sub::Channel(channel) => channel.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

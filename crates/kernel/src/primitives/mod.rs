@@ -52,6 +52,7 @@ mod query;
 mod reading;
 mod sampled_histogram;
 mod scalar;
+mod symbol_batch;
 
 pub use above_threshold::{AboveThreshold, Side, ThresholdNoise};
 pub use bound::{Bound, bound_noise, noisy_bound};
@@ -69,6 +70,7 @@ pub use sampled_histogram::{
     ClassHistograms, sampled_distance, sampled_histogram, sampling_probability, seal_class_histograms,
 };
 pub use scalar::{noisy_scalar, noisy_sum};
+pub use symbol_batch::{BatchError, SymbolBatch};
 
 /// Which two data sets must be hard to tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

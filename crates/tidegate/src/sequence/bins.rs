@@ -130,10 +130,15 @@ pub(super) const fn index(position: usize) -> u32 {
     position as u32
 }
 
+/// Whether every symbol that is possible has belief enough for a bin of its own.
+pub(super) fn is_identity_private(belief: &[f64], shares: &Shares) -> bool {
+    belief.iter().all(|weight| *weight <= 0.0 || shares.suffices(*weight))
+}
+
 /// The channel that answers with the symbol itself or with one drawn from the belief, if it is private: it is then optimal
 /// for every distance. Symbols that are not possible are answered like the most likely one.
 pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelError>> {
-    if belief.iter().any(|weight| *weight > 0.0 && !shares.suffices(*weight)) {
+    if !is_identity_private(belief, shares) {
         return None;
     }
     let outputs: Vec<(u32, f64)> =

@@ -25,9 +25,9 @@ const WORK: usize = 1 << 22;
 /// An epsilon-SIP channel for a belief and a table of distances; see the [module](self).
 ///
 /// It is optimal where every symbol that is possible has a belief of at least `theta`. Otherwise its expected
-/// distance is usually within some percent of the optimum. With the feature `programme` and at most
-/// `programme::FULL_LIMIT` symbols, it is the optimum up to about one part in 10⁶. Zero-belief symbols go to the nearest
-/// representative, so that the channel is 2 epsilon-LDP over all symbols.
+/// distance is usually within some percent of the optimum; `programme::channel`, of the feature `programme`, is the
+/// optimum for small domains, and takes longer. Zero-belief symbols go to the nearest representative, so that the channel is
+/// 2 epsilon-LDP over all symbols.
 ///
 /// # Errors
 /// As for [`bins::channel`](super::bins::channel), and a matrix of another size than the belief.
@@ -67,14 +67,7 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, matrix: &DistanceMatrix) -> Res
         let costs = symbols.clone().map(|answer| (cost(answer), answer));
         costs.min_by(|(one, _), (other, _)| one.total_cmp(other)).map_or(0, |(_, answer)| answer)
     };
-    let clustered = best_clusters(&belief, &shares, distance, |answer| means[answer as usize], representative)?;
-    #[cfg(feature = "programme")]
-    if belief.len() <= super::programme::FULL_LIMIT {
-        use super::programme::{cheaper, own_cells, solve};
-        let solved = solve(&belief, &own_cells(&belief), symbols.collect(), &shares, distance);
-        return cheaper(clustered, solved, &belief, distance);
-    }
-    Ok(clustered)
+    best_clusters(&belief, &shares, distance, |answer| means[answer as usize], representative)
 }
 
 /// The expected distance of one answer, whatever the symbol.

@@ -13,11 +13,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::primitives::{self, ChannelLimits, ChannelParts, PrimitiveError, SymbolChannel, SymbolError};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, Window};
 
-use super::bins::{self, LineDistance};
 use super::channel::{Channel, ChannelError};
-use super::clusters;
 use super::distance::Distance;
-use super::hamming;
+use super::effort::{self, Effort};
 use super::leakage::Leakage;
 use super::model::{Belief, Model, ModelError};
 use crate::release::{Freshness, Release, Symbol};
@@ -51,17 +49,6 @@ pub struct Settings {
     pub effort: Effort,
 }
 
-/// How hard the best channel is looked for, where there is no closed form: for symbols on a line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effort {
-    /// By bins: below a millisecond, and some percent above the optimum.
-    #[default]
-    Fast,
-    /// By a linear programme: up to a second, and some tenths of a percent above the optimum. Needs the feature `programme`.
-    Thorough,
-}
-
 impl Settings {
     /// Sequence information privacy of epsilon for each timestamp by itself, and as few wrong answers as possible.
     pub const fn new(epsilon: Epsilon) -> Self {
@@ -75,8 +62,19 @@ impl Settings {
         }
     }
 
+    /// Whether they go with a model, and with this build of the library.
+    pub(super) fn check(&self, model: &Model) -> Result<(), CrrError> {
+        if let Some(given) = self.distance.domain().filter(|given| *given != model.domain() as usize) {
+            return Err(CrrError::Matrix { given, expected: model.domain() });
+        }
+        if cfg!(not(feature = "programme")) && self.effort == Effort::Thorough {
+            return Err(CrrError::NoProgramme);
+        }
+        Ok(())
+    }
+
     /// The SIP of a step.
-    fn step(&self) -> Result<Epsilon, CrrError> {
+    pub(super) fn step(&self) -> Result<Epsilon, CrrError> {
         let error = CrrError::Epsilon { given: self.epsilon };
         match self.guarantee {
             Guarantee::Sequence => Ok(self.epsilon),
@@ -85,7 +83,7 @@ impl Settings {
     }
 
     /// The budget as a ledger counts: in losses of local privacy.
-    fn loss_budget(&self) -> Result<Epsilon, CrrError> {
+    pub(super) fn loss_budget(&self) -> Result<Epsilon, CrrError> {
         match self.guarantee {
             Guarantee::Sequence => self.budget.checked_mul(2).ok_or(CrrError::Budget { given: self.budget }),
             Guarantee::Local => Ok(self.budget),
@@ -219,12 +217,7 @@ impl Crr {
     /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
     pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, CrrError> {
         let model = model.into();
-        if let Some(given) = settings.distance.domain().filter(|given| *given != model.domain() as usize) {
-            return Err(CrrError::Matrix { given, expected: model.domain() });
-        }
-        if cfg!(not(feature = "programme")) && settings.effort == Effort::Thorough {
-            return Err(CrrError::NoProgramme);
-        }
+        settings.check(&model)?;
         let limits = ChannelLimits::new(settings.step()?)?;
         let ledger = Ledger::new(settings.loss_budget()?, settings.window);
         let leakage = Leakage::new(match settings.window {
@@ -270,13 +263,8 @@ impl Crr {
     }
 
     fn channel_for(&self, belief: &Belief) -> Result<Channel, CrrError> {
-        let (belief, epsilon) = (belief.present(), self.limits.epsilon());
-        Ok(match &self.settings.distance {
-            Distance::Hamming => hamming::channel(belief, epsilon)?,
-            Distance::Absolute => on_a_line(belief, epsilon, LineDistance::Absolute, self.settings.effort)?,
-            Distance::Squared => on_a_line(belief, epsilon, LineDistance::Squared, self.settings.effort)?,
-            Distance::Matrix(matrix) => clusters::channel(belief, epsilon, matrix)?,
-        })
+        let Settings { distance, effort, .. } = &self.settings;
+        Ok(effort::channel(belief.present(), self.limits.epsilon(), distance, *effort)?)
     }
 
     /// The belief in the symbol of a timestamp, where timestamps were left out.
@@ -340,35 +328,9 @@ impl Crr {
     /// timestamps at which the ledger has nothing left.
     pub fn guess(&mut self, timestamp: u64) -> Result<Release, CrrError> {
         let mut belief = self.belief_at(timestamp)?;
-        let answer = self.best_guess(belief.present());
+        let answer = self.settings.distance.best_answer(belief.present());
         belief.pass(&self.model)?;
         self.finish(timestamp, belief, answer, None)
-    }
-
-    fn best_guess(&self, belief: &[f64]) -> u32 {
-        let least = |cost: &dyn Fn(u32) -> f64| {
-            let costs = (0..self.model.domain()).map(|symbol| (symbol, cost(symbol)));
-            costs.reduce(|best, next| if next.1 < best.1 { next } else { best }).map_or(0, |(symbol, _)| symbol)
-        };
-        let distance = &self.settings.distance;
-        match distance {
-            Distance::Hamming => least(&|symbol| -belief[symbol as usize]),
-            Distance::Absolute => {
-                let mut below = 0.0;
-                let median = belief.iter().position(|weight| {
-                    below += weight;
-                    below >= 0.5
-                });
-                u32::try_from(median.unwrap_or(0)).unwrap_or(0)
-            }
-            Distance::Squared => {
-                let mean: f64 = (0_u32..).zip(belief).map(|(symbol, weight)| f64::from(symbol) * weight).sum();
-                least(&|symbol| (f64::from(symbol) - mean).abs())
-            }
-            Distance::Matrix(_) => least(&|answer| {
-                (0_u32..).zip(belief).map(|(symbol, weight)| weight * distance.between(symbol, answer)).sum()
-            }),
-        }
     }
 
     /// The release, and time moved on.
@@ -391,18 +353,8 @@ impl Crr {
     }
 }
 
-fn on_a_line(belief: &[f64], epsilon: Epsilon, distance: LineDistance, effort: Effort) -> Result<Channel, CrrError> {
-    match effort {
-        Effort::Fast => Ok(bins::channel(belief, epsilon, distance)?),
-        #[cfg(feature = "programme")]
-        Effort::Thorough => Ok(super::programme::channel(belief, epsilon, distance)?),
-        #[cfg(not(feature = "programme"))]
-        Effort::Thorough => Err(CrrError::NoProgramme),
-    }
-}
-
 /// A channel as the kernel takes it.
-fn parts(channel: &Channel) -> ChannelParts<'_> {
+pub(super) fn parts(channel: &Channel) -> ChannelParts<'_> {
     ChannelParts {
         outputs: channel.outputs(),
         rows: channel.rows(),

@@ -35,6 +35,38 @@ impl Distance {
         }
     }
 
+    /// The answer whose expected distance is least, whatever the symbol.
+    pub fn best_answer(&self, belief: &[f64]) -> u32 {
+        let symbols = || (0_u32..).zip(belief).filter(|(_, weight)| **weight > 0.0);
+        let total: f64 = belief.iter().sum();
+        match self {
+            Self::Hamming => {
+                let likeliest = symbols().reduce(|best, next| if next.1 > best.1 { next } else { best });
+                likeliest.map_or(0, |(symbol, _)| symbol)
+            }
+            // The median.
+            Self::Absolute => {
+                let mut below = 0.0;
+                let reached = symbols().find(|(_, weight)| {
+                    below += **weight;
+                    2.0 * below >= total
+                });
+                reached.map_or(0, |(symbol, _)| symbol)
+            }
+            // The symbol next to the mean.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a mean of symbols
+            Self::Squared => {
+                let sum: f64 = symbols().map(|(symbol, weight)| weight * f64::from(symbol)).sum();
+                (sum / total).round() as u32
+            }
+            Self::Matrix(matrix) => {
+                let cost = |answer: u32| symbols().map(|(x, weight)| weight * matrix.between(x, answer)).sum::<f64>();
+                let costs = (0_u32..).take(matrix.domain()).map(|answer| (cost(answer), answer));
+                costs.min_by(|(one, _), (other, _)| one.total_cmp(other)).map_or(0, |(_, answer)| answer)
+            }
+        }
+    }
+
     /// The size of the domain, for a matrix; the others are for domains of any size.
     pub fn domain(&self) -> Option<usize> {
         match self {

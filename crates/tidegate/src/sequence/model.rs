@@ -688,6 +688,96 @@ impl Belief {
         Ok(probability)
     }
 
+    /// What is believed of the present symbol and those after it together, `length` of them: a number for each sequence, the sequence
+    /// `x_1 .. x_w` over `d` symbols at `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep it short.
+    pub fn sequences(&self, model: &Model, length: u32) -> Result<Vec<f64>, ModelError> {
+        self.check(model)?;
+        let domain = model.domain();
+        if length == 0 {
+            return Ok(vec![1.0]);
+        }
+        let mut sequences = self.present.clone();
+        for position in 1..length {
+            let mut longer = Vec::with_capacity(sequences.len() * domain as usize);
+            for (number, weight) in sequences.iter().enumerate() {
+                let rows = self.next_of(model, number, position);
+                longer.extend((0..domain).map(|next| {
+                    weight
+                        * rows
+                            .iter()
+                            .map(|(share, before, present)| share * model.transition(*before, *present, next))
+                            .sum::<f64>()
+                }));
+            }
+            sequences = longer;
+        }
+        normalise(&mut sequences);
+        Ok(sequences)
+    }
+
+    /// What the symbol after a sequence of `length` symbols depends on: symbols before and at its end, with weights. There are
+    /// several where the one before the sequence matters, which nobody knows.
+    #[allow(clippy::cast_possible_truncation)] // remainders by the size of the domain
+    fn next_of(&self, model: &Model, number: usize, length: u32) -> Vec<(f64, Option<u32>, u32)> {
+        let size = self.present.len();
+        let present = (number % size) as u32;
+        if model.order() == Order::One {
+            return vec![(1.0, None, present)];
+        }
+        if length > 1 {
+            return vec![(1.0, Some((number / size % size) as u32), present)];
+        }
+        let Some(pairs) = &self.pairs else { return vec![(1.0, None, present)] };
+        let total = self.present[present as usize];
+        let befores = (0_u32..).zip(pairs.iter().skip(present as usize).step_by(size));
+        befores
+            .filter(|(_, weight)| **weight > 0.0)
+            .map(|(before, weight)| (weight / total, Some(before), present))
+            .collect()
+    }
+
+    /// Takes in that `output` was released for the present symbol and those after it, `length` of them, through a channel over
+    /// [sequences](Belief::sequences), and moves on to the symbol after those. Gives back the probability of that output.
+    ///
+    /// What is believed of the next symbol is what follows from each sequence, weighed by how likely that sequence is now.
+    pub fn release_sequence(
+        &mut self,
+        model: &Model,
+        length: u32,
+        channel: &Channel,
+        output: u32,
+    ) -> Result<f64, ModelError> {
+        if length <= 1 {
+            return self.release(model, channel, output);
+        }
+        let sequences = self.sequences(model, length)?;
+        if channel.domain() != sequences.len() {
+            return Err(ChannelError::Belief { given: sequences.len(), expected: channel.domain() }.into());
+        }
+        let likelihoods = channel.likelihood_of_mixtures(output);
+        let mixtures = sequences.iter().zip(channel.mixture_of());
+        let posterior: Vec<f64> = mixtures.map(|(weight, mixture)| weight * likelihoods[*mixture as usize]).collect();
+        let probability: f64 = posterior.iter().sum();
+        if probability <= 0.0 || probability.is_nan() {
+            return Err(ModelError::Impossible { given: output });
+        }
+        self.log_probability += probability.ln();
+        self.released += 1;
+        let size = self.present.len();
+        let mut present = vec![0.0; size];
+        let mut pairs = vec![0.0; if model.order() == Order::Two { size * size } else { 0 }];
+        for (number, weight) in posterior.iter().enumerate() {
+            present[number % size] += weight / probability;
+            if let Some(pair) = pairs.get_mut(number % (size * size)) {
+                *pair += weight / probability;
+            }
+        }
+        self.present = present;
+        self.pairs = (model.order() == Order::Two).then_some(pairs);
+        self.advance(model);
+        Ok(probability)
+    }
+
     /// Moves on to the next symbol, nothing having been released for the present one.
     pub fn pass(&mut self, model: &Model) -> Result<(), ModelError> {
         self.check(model)?;

@@ -23,6 +23,8 @@ use tidegate_kernel::Epsilon;
 
 use super::bins::{self, LineDistance, Shares, index};
 use super::channel::{Channel, ChannelError, Parts};
+use super::distance::Distance;
+use super::effort::{self, Effort};
 
 /// Up to how many symbols each of them is a cell and an output of its own; beyond, cells are quantiles of the belief.
 pub const FULL_LIMIT: usize = 64;
@@ -39,39 +41,50 @@ const NOISE: f64 = 1e-9;
 /// Outputs less likely than this are left out of the repaired channel; the cheapest of these choices is taken.
 const LEAST_OUTPUTS: [f64; 4] = [1e-7, 1e-6, 1e-5, 1e-4];
 
-/// An epsilon-SIP channel for a belief over symbols on a line, by linear programming; see the [module](self).
+/// An epsilon-SIP channel for a belief and a distance, by linear programming; see the [module](self).
 ///
-/// Up to [`FULL_LIMIT`] symbols it is the optimum, up to about one part in 10⁶. For more symbols cells of neighbouring symbols
-/// are answered alike and the answers are the middles of cells and the representatives of the [`bins`](bins::channel): some
-/// tenths of a percent above the optimum, in a time that hardly depends on the number of symbols (20 ms to about
-/// a second). It is never worse than the bins, and is the bins where the solver fails.
+/// Up to [`FULL_LIMIT`] symbols it is the optimum, up to about one part in 10⁶. For more symbols on a line, cells of neighbouring
+/// symbols are answered alike and the answers are the middles of cells and the representatives of the
+/// [`bins`](bins::channel): some tenths of a percent above the optimum, in a time that hardly depends on the number of symbols
+/// (20 ms to about a second). For more symbols and a matrix, it is the [clusters](super::clusters::channel). It is never worse
+/// than what is known without a programme, and is that where the solver fails. For the Hamming distance the optimum is
+/// [known](super::hamming::channel), and nothing is solved.
 ///
 /// # Errors
-/// As for [`bins::channel`].
+/// A belief that is no distribution, an epsilon that is out of range, a matrix of another size than the belief.
 ///
 /// ```
-/// use tidegate::sequence::bins::{self, LineDistance};
+/// use tidegate::sequence::channel::Channel;
+/// use tidegate::sequence::distance::Distance;
+/// use tidegate::sequence::effort::{self, Effort};
 /// use tidegate::sequence::programme;
 ///
-/// let (belief, distance) = ([0.25; 4], LineDistance::Absolute);
-/// let cost = |channel: tidegate::sequence::channel::Channel| channel.expected_cost(&belief, |x, y| distance.between(x, y));
-/// assert!((cost(bins::channel(&belief, "1".parse()?, distance)?)? - 0.6113).abs() < 1e-4);
-/// assert!((cost(programme::channel(&belief, "1".parse()?, distance)?)? - 0.5044).abs() < 1e-4);
+/// let (belief, epsilon, distance) = ([0.25; 4], "1".parse()?, Distance::Absolute);
+/// let cost = |channel: &Channel| channel.expected_cost(&belief, |x, y| distance.between(x, y));
+/// assert!((cost(&effort::channel(&belief, epsilon, &distance, Effort::Fast)?)? - 0.6113).abs() < 1e-4);
+/// assert!((cost(&programme::channel(&belief, epsilon, &distance)?)? - 0.5044).abs() < 1e-4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<Channel, ChannelError> {
+    let known = effort::channel(belief, epsilon, distance, Effort::Fast)?;
     let belief = bins::normalised(belief)?;
     let shares = Shares::new(epsilon)?;
-    let known = bins::channel(&belief, epsilon, distance)?;
-    if bins::identity(&belief, &shares).is_some() {
+    let full = belief.len() <= FULL_LIMIT;
+    let line = match distance {
+        Distance::Hamming => return Ok(known),
+        Distance::Matrix(_) if !full => return Ok(known),
+        Distance::Absolute | Distance::Matrix(_) => LineDistance::Absolute,
+        Distance::Squared => LineDistance::Squared,
+    };
+    if bins::is_identity_private(&belief, &shares) {
         return Ok(known);
     }
-    let between = |symbol, output| distance.between(symbol, output);
-    let (cell_of, outputs) = if belief.len() <= FULL_LIMIT {
+    let (cell_of, outputs) = if full {
         (own_cells(&belief), (0..index(belief.len())).collect())
     } else {
-        quantile_cells(&belief, &shares, distance, known.outputs())
+        quantile_cells(&belief, &shares, line, known.outputs())
     };
+    let between = |symbol, output| distance.between(symbol, output);
     let solved = solve(&belief, &cell_of, outputs, &shares, between);
     cheaper(known, solved, &belief, between)
 }
