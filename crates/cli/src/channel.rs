@@ -12,7 +12,8 @@ use tidegate::sequence::programme;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::MAX_CHANNEL_EPSILON;
 
-use crate::failure::{Failure, print};
+use crate::failure::Failure;
+use crate::output::Output;
 use crate::table::layout;
 
 /// By how much the numbers of a prior may miss one in sum; they are divided by their sum.
@@ -52,7 +53,7 @@ pub(crate) struct Channel {
 
     /// How far an answer is from a symbol: hamming is 1 for a wrong one, absolute |x-y|, squared (x-y)^2
     #[arg(long, value_enum, default_value = "hamming", conflicts_with = "matrix")]
-    distance: Name,
+    distance: DistanceName,
 
     /// A file with a row for each symbol and in it a distance for each answer, separated by
     /// commas or spaces
@@ -65,7 +66,7 @@ pub(crate) struct Channel {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Name {
+pub(crate) enum DistanceName {
     Hamming,
     Absolute,
     Squared,
@@ -102,7 +103,9 @@ impl Channel {
         } else {
             Ok(as_text(&printed, loss))
         };
-        print(&text.map_err(Failure::run)?)
+        let mut output = Output::create("-")?;
+        output.write(&text.map_err(Failure::run)?)?;
+        output.finish()
     }
 
     fn prior(&self) -> Result<Vec<f64>, Failure> {
@@ -138,9 +141,9 @@ impl Channel {
     fn distance(&self, domain: usize) -> Result<Distance, Failure> {
         let Some(path) = &self.matrix else {
             return Ok(match self.distance {
-                Name::Hamming => Distance::Hamming,
-                Name::Absolute => Distance::Absolute,
-                Name::Squared => Distance::Squared,
+                DistanceName::Hamming => Distance::Hamming,
+                DistanceName::Absolute => Distance::Absolute,
+                DistanceName::Squared => Distance::Squared,
             });
         };
         let matrix =

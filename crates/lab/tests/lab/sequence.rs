@@ -54,8 +54,7 @@ fn the_published_closed_form_fails_on_most_beliefs_and_the_corrected_one_on_none
 
 #[test]
 fn over_a_sequence_the_excess_adds_up() {
-    let model =
-        Model::dense(vec![0.6, 0.3, 0.1], vec![0.8, 0.15, 0.05, 0.1, 0.8, 0.1, 0.05, 0.15, 0.8]).unwrap();
+    let model = Model::dense(vec![0.6, 0.3, 0.1], vec![0.8, 0.15, 0.05, 0.1, 0.8, 0.1, 0.05, 0.15, 0.8]).unwrap();
     let paper = exact(&model, 1, 3, |_, belief| Ok::<_, String>(paper_crr_not_private(belief, 0.5))).unwrap();
     let half = "0.5".parse().unwrap();
     let corrected =

@@ -182,7 +182,8 @@ fn where_every_symbol_is_likely_enough_the_symbol_itself_is_answered_whatever_th
     let belief = [0.3, 0.3, 0.0, 0.4];
     let epsilon: Epsilon = "1.5".parse().unwrap();
     let matrix = Distance::Matrix(matrix_of(&Distance::Squared, 4));
-    let expected = |x: usize, y: usize| (-1.5_f64).exp() * belief[y] + if x == y { 1.0 - (-1.5_f64).exp() } else { 0.0 };
+    let expected =
+        |x: usize, y: usize| (-1.5_f64).exp() * belief[y] + if x == y { 1.0 - (-1.5_f64).exp() } else { 0.0 };
     for distance in [Distance::Absolute, Distance::Squared, matrix] {
         for effort in [Effort::Fast, Effort::Thorough] {
             let channel = effort::channel(&belief, epsilon, &distance, effort).unwrap();
@@ -210,7 +211,8 @@ fn a_symbol_that_is_certain_is_answered_always() {
 #[test]
 fn bins_serve_large_domains_and_extreme_epsilons() {
     let mut series = Series(3);
-    for (domain, epsilon) in [(1000, "0.001"), (1000, "1"), (1000, "5"), (20_000, "10"), (5, "10"), (3, "0.000000001")] {
+    for (domain, epsilon) in [(1000, "0.001"), (1000, "1"), (1000, "5"), (20_000, "10"), (5, "10"), (3, "0.000000001")]
+    {
         let belief = normalised((0..domain).map(|_| series.next().powi(6)).collect());
         let epsilon: Epsilon = epsilon.parse().unwrap();
         for distance in [LineDistance::Absolute, LineDistance::Squared] {
