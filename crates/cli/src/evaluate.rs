@@ -151,7 +151,7 @@ pub(crate) struct Evaluate {
     order: u8,
 
     /// What the mechanisms with a model of a sequence make small: hamming is how often the answer is wrong,
-    /// absolute and squared how far it is off, on a line
+    /// absolute how far it is off (on a grid, the Euclidean distance), squared its square (on a line only)
     #[arg(long, value_enum, default_value = "hamming")]
     distance: DistanceName,
 

@@ -7,6 +7,7 @@
 //! What the literature publishes and must not be used is here too, to show why: [`paper_crr_not_private`].
 
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use tidegate::release::{Release, Statistic};
@@ -28,18 +29,23 @@ pub enum SymbolDistance {
     /// How often the answer is another symbol.
     #[default]
     Hamming,
-    /// How far it is, on a line.
+    /// How far it is: on a line the difference, on a grid the Euclidean distance.
     Absolute,
-    /// How far it is, on a line, squared.
+    /// How far it is, squared; on a line only.
     Squared,
 }
 
-impl From<SymbolDistance> for Distance {
-    fn from(distance: SymbolDistance) -> Self {
-        match distance {
-            SymbolDistance::Hamming => Self::Hamming,
-            SymbolDistance::Absolute => Self::Absolute,
-            SymbolDistance::Squared => Self::Squared,
+impl SymbolDistance {
+    /// The library's distance between the symbols of a space.
+    pub fn within(self, space: Space) -> Result<Distance, RunError> {
+        match (self, space) {
+            (Self::Hamming, _) => Ok(Distance::Hamming),
+            (Self::Absolute, Space::Line { .. }) => Ok(Distance::Absolute),
+            (Self::Absolute, Space::Grid { columns, .. }) => Ok(Distance::Grid { columns: columns.into() }),
+            (Self::Squared, Space::Line { .. }) => Ok(Distance::Squared),
+            (Self::Squared, Space::Grid { .. }) => {
+                Err(RunError::unsupported("there is no channel for squared distances on a grid"))
+            }
         }
     }
 }
@@ -126,21 +132,22 @@ impl OnSymbols for SequenceSubject {
         settings: &Settings,
         random: &mut SeededRandom,
     ) -> Result<SymbolOutcome, RunError> {
-        if settings.distance != SymbolDistance::Hamming && matches!(stream.space(), Space::Grid { .. }) {
-            return Err(RunError::unsupported(format!(
-                "the symbols of {} lie on a grid, and absolute and squared distances are between symbols on a line",
-                stream.name()
-            )));
-        }
         if let Self::Baseline(kind) = self {
             return each(stream, |sequence| with_baseline(*kind, stream.domain(), sequence, settings, random));
         }
+        let distance = settings.distance.within(stream.space())?;
         let model = Arc::new(learn(stream, settings.order)?);
+        let steps = |guarantee| crr::Settings {
+            guarantee,
+            distance: distance.clone(),
+            effort: settings.effort,
+            ..crr::Settings::new(settings.epsilon)
+        };
         each(stream, |sequence| match self {
-            Self::Batched => with_batches(&model, sequence, settings, random),
-            Self::CrrRobust => with_crr(&model, Guarantee::Local, sequence, settings, random),
-            Self::PaperCrrNotPrivate => as_published(&model, sequence, settings, random),
-            Self::Crr | Self::Baseline(_) => with_crr(&model, Guarantee::Sequence, sequence, settings, random),
+            Self::Batched => with_batches(&model, sequence, settings.batch, &steps(Guarantee::Sequence), random),
+            Self::CrrRobust => with_crr(&model, sequence, steps(Guarantee::Local), random),
+            Self::PaperCrrNotPrivate => as_published(&model, sequence, settings.epsilon, random),
+            Self::Crr | Self::Baseline(_) => with_crr(&model, sequence, steps(Guarantee::Sequence), random),
         })
     }
 }
@@ -176,20 +183,12 @@ fn with_baseline(
     (0..).zip(sequence).map(answer).collect()
 }
 
-/// The library's settings for steps, or batches, of an epsilon.
-fn steps_of(epsilon: Epsilon, guarantee: Guarantee, settings: &Settings) -> crr::Settings {
-    let distance = settings.distance.into();
-    crr::Settings { guarantee, distance, effort: settings.effort, ..crr::Settings::new(epsilon) }
-}
-
 fn with_crr(
     model: &Arc<Model>,
-    guarantee: Guarantee,
     sequence: &[u32],
-    settings: &Settings,
+    settings: crr::Settings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
-    let settings = steps_of(settings.epsilon, guarantee, settings);
     let mut mechanism = Crr::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
     let answer = |(timestamp, symbol): (u64, &u32)| {
         let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
@@ -204,26 +203,26 @@ fn longest_part(domain: u32) -> Option<u32> {
     (2..u64::BITS).take_while(fits).last()
 }
 
-/// The settings of batches of some symbols, each worth epsilon. Batches with too many sequences are divided into the longest parts for
-/// which there is a channel; where those would be single symbols, the mechanism refuses.
-pub fn batched_settings(domain: u32, length: u32, settings: &Settings) -> Result<batched::Settings, RunError> {
-    let epsilon = settings.epsilon.checked_mul(u64::from(length));
-    let too_much = || format!("epsilon {} for each of {length} symbols is more than can be counted", settings.epsilon);
-    let epsilon = epsilon.ok_or_else(|| RunError::unsupported(too_much()))?;
-    let batch = steps_of(epsilon, Guarantee::Sequence, settings);
+/// The settings of batches of some symbols, from those of a single one, each worth its epsilon. Batches with too many sequences are
+/// divided into the longest parts for which there is a channel; where those would be single symbols, the mechanism refuses.
+pub fn batched_settings(domain: u32, length: u32, step: &crr::Settings) -> Result<batched::Settings, RunError> {
+    let too_much = || format!("epsilon {} for each of {length} symbols is more than can be counted", step.epsilon);
+    let epsilon = step.epsilon.checked_mul(u64::from(length)).ok_or_else(|| RunError::unsupported(too_much()))?;
+    let batch = crr::Settings { epsilon, budget: epsilon, ..step.clone() };
     Ok(batched::Settings { batch, length, part: longest_part(domain) })
 }
 
 fn with_batches(
     model: &Arc<Model>,
     sequence: &[u32],
-    settings: &Settings,
+    length: NonZeroUsize,
+    step: &crr::Settings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
-    let length = u32::try_from(settings.batch.get()).map_err(RunError::unsupported)?;
-    let of_length = batched_settings(model.domain(), length, settings)?;
-    let mut mechanism = Batched::new(Arc::clone(model), of_length).map_err(RunError::unsupported)?;
-    let batches = sequence.chunks_exact(settings.batch.get());
+    let symbols = u32::try_from(length.get()).map_err(RunError::unsupported)?;
+    let settings = batched_settings(model.domain(), symbols, step)?;
+    let mut mechanism = Batched::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
+    let batches = sequence.chunks_exact(length.get());
     let rest = batches.remainder();
     let mut answers = Vec::with_capacity(sequence.len());
     for (timestamp, symbols) in (0..).zip(batches) {
@@ -235,7 +234,7 @@ fn with_batches(
         }
     }
     if !rest.is_empty() {
-        answers.extend(last_batch(&mechanism, rest, settings, random).map_err(RunError::Failed)?);
+        answers.extend(last_batch(&mechanism, rest, step, random).map_err(RunError::Failed)?);
     }
     Ok(answers)
 }
@@ -244,7 +243,7 @@ fn with_batches(
 fn last_batch(
     mechanism: &Batched,
     symbols: &[u32],
-    settings: &Settings,
+    step: &crr::Settings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, Box<dyn Error + Send + Sync>> {
     let (model, mut belief) = (mechanism.model(), mechanism.belief().clone());
@@ -253,7 +252,7 @@ fn last_batch(
     let mut answers = Vec::with_capacity(symbols.len());
     for (timestamp, symbols) in (0..).zip(symbols.chunks(part)) {
         let length = u32::try_from(symbols.len())?;
-        let batched::Settings { batch, .. } = batched_settings(domain, length, settings)?;
+        let batched::Settings { batch, .. } = batched_settings(domain, length, step)?;
         let sequences = belief.sequences(model, length)?;
         let channel = batched::channel(&sequences, domain, length, batch.epsilon, &batch.distance, batch.effort)?;
         let mut gathered = SymbolBatch::new(domain, &[length])?;
@@ -298,10 +297,10 @@ pub fn paper_crr_not_private(belief: &[f64], epsilon: f64) -> Vec<Vec<f64>> {
 fn as_published(
     model: &Model,
     sequence: &[u32],
-    settings: &Settings,
+    epsilon: Epsilon,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
-    let independent = (-settings.epsilon.as_f64()).exp();
+    let independent = (-epsilon.as_f64()).exp();
     let mut belief = Belief::new(model);
     let mut answers = Vec::with_capacity(sequence.len());
     for symbol in sequence {
