@@ -20,6 +20,12 @@ fn walk(domain: u32, length: usize, random: &mut SeededRandom) -> Vec<u32> {
         .collect()
 }
 
+/// Constant answers cost next to nothing, and are not what is measured.
+fn assert_spent(mechanism: &Crr, steps: u64) {
+    let spent = mechanism.leakage().steps();
+    assert!(10 * spent >= 9 * steps, "only {spent} of {steps} steps were not constant");
+}
+
 fn hamming(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hamming_step");
     for (domain, pseudo_count) in [(100, 50.0), (10_000, 1.0)] {
@@ -38,6 +44,7 @@ fn hamming(criterion: &mut Criterion) {
                 mechanism.step(&sealed, random).unwrap()
             });
         });
+        assert_spent(&mechanism, timestamp);
     }
     // The worst for the belief: a full matrix.
     let random = &mut SeededRandom::new(2);
@@ -56,6 +63,7 @@ fn hamming(criterion: &mut Criterion) {
             mechanism.step(&sealed, random).unwrap()
         });
     });
+    assert_spent(&mechanism, timestamp);
     group.finish();
 }
 

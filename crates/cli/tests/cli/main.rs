@@ -1,6 +1,8 @@
 //! The command's tests: they run the built binary.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
+mod channel;
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -49,7 +51,7 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["evaluate", "data"] {
+    for subcommand in ["evaluate", "data", "channel"] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());

@@ -15,7 +15,8 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, 
 
 use super::channel::{Channel, ChannelError};
 use super::distance::Distance;
-use super::effort::{self, Effort};
+use super::effort;
+pub use super::effort::Effort;
 use super::leakage::Leakage;
 use super::model::{Belief, Model, ModelError};
 use crate::release::{Freshness, Release, Symbol};

@@ -11,7 +11,7 @@
 //! the cell, `D(c, y)` its mean distance from `y` there, and `M(y)` the mean distance overall.
 //!
 //! An interior-point solver finds the optimum up to about 10⁻⁸, and may be off the constraints by as much. So nothing
-//! that it returns is used as it is: it is [repaired](repair) until every `r(y|c) <= K q(y)` holds with a margin of 10⁻⁹,
+//! that it returns is used as it is: it is repaired until every `r(y|c) <= K q(y)` holds with a margin of 10⁻⁹,
 //! which is checked, and is used only if it is then cheaper than the channel that is known without it. A solver that
 //! fails, or is wrong, costs accuracy but never privacy.
 
@@ -168,8 +168,6 @@ fn quantile_cells(belief: &[f64], shares: &Shares, distance: LineDistance, known
 struct Rows {
     rows: Vec<Vec<f64>>,
     outputs: Vec<f64>,
-    /// How often a row is replaced by `outputs`, which makes up for what is left above the caps.
-    levelled: f64,
 }
 
 /// A transport problem with caps: cells by mass, and their mean distance from each output.
@@ -215,8 +213,7 @@ impl Transport {
         let independent = mean(&solution.outputs, &self.means);
         let cells = solution.rows.iter().zip(&self.distances).zip(&self.masses);
         let own: f64 = cells.map(|((row, distances), mass)| mass * mean(row, distances)).sum();
-        let levelled = solution.levelled;
-        l * independent + (1.0 - l) * ((1.0 - levelled) * own + levelled * independent)
+        l * independent + (1.0 - l) * own
     }
 
     /// The optimum up to the solver's accuracy, not yet repaired; `None` where it finds none.
@@ -293,7 +290,7 @@ impl Transport {
 /// Rows near to what the solver found that keep every cap with a margin; `None` if that fails.
 ///
 /// Noise and outputs below `least` are left out, rows made to sum to one, and what exceeds a cap is moved to where the row
-/// has room, until nothing does; and if a rest remains, every row is mixed with `q` itself, which leaves `q` as it is, just
+/// has room, until nothing does; and if a rest remains, every row is mixed with `q` itself, which leaves `q` as it is, by just
 /// as much as is needed.
 fn repair(transport: &Transport, found: &[Vec<f64>], least: f64) -> Option<Rows> {
     let mut rows = found.to_vec();
@@ -318,14 +315,18 @@ fn repair(transport: &Transport, found: &[Vec<f64>], least: f64) -> Option<Rows>
         outputs = transport.marginal(&rows);
     }
     let worst = Transport::worst(&rows, &outputs);
-    let levelled = if worst <= strict { 0.0 } else { ((worst - strict) / (worst - 1.0) * (1.0 + 1e-12)).min(1.0) };
-    let repaired = Rows { rows, outputs, levelled };
-    ((1.0 - levelled) * worst + levelled <= strict * (1.0 + 1e-14)).then_some(repaired)
+    if worst > strict {
+        let share = (worst - transport.shares.cap * (1.0 - 2.0 * MARGIN)) / (worst - 1.0);
+        for row in &mut rows {
+            row.iter_mut().zip(&outputs).for_each(|(entry, q)| *entry += share * (q - *entry));
+        }
+    }
+    (Transport::worst(&rows, &outputs) <= strict).then_some(Rows { rows, outputs })
 }
 
 /// Moves what a row has above the caps to where it has room: if that suffices, to outputs that it has already.
 fn level(row: &mut [f64], caps: &[f64]) {
-    let above: f64 = row.iter().zip(&*caps).map(|(entry, cap)| (entry - cap).max(0.0)).sum();
+    let above: f64 = row.iter().zip(caps).map(|(entry, cap)| (entry - cap).max(0.0)).sum();
     if above <= 0.0 {
         return;
     }
@@ -363,8 +364,9 @@ pub(super) fn solve(
         .map(|(_, rows)| rows)?;
     let channel = assemble(cell_of, &outputs, &best, shares, distance)?;
     // The definition itself has the last word.
-    let sides = channel.leakage(belief).ok()?;
-    (sides.largest() <= -shares.independent.ln() + 1e-12).then_some(channel)
+    let leakage = channel.leakage(belief).ok()?.largest();
+    let private = leakage <= -shares.independent.ln() + 1e-12 && channel.excess(belief).ok()? <= 1e-12;
+    private.then_some(channel)
 }
 
 fn assemble(
@@ -379,15 +381,9 @@ fn assemble(
         let entries = kept.iter().enumerate().map(|(position, output)| (index(position), row[*output]));
         entries.filter(|(_, entry)| *entry > 0.0).collect()
     };
-    let mut rows: Vec<Vec<(u32, f64)>> = best.rows.iter().map(|row| sparse(row)).collect();
+    let rows: Vec<Vec<(u32, f64)>> = best.rows.iter().map(|row| sparse(row)).collect();
     let cells = rows.len();
-    let mut mixtures: Vec<Vec<(u32, f64)>> = (0..cells).map(|cell| vec![(index(cell), 1.0)]).collect();
-    if best.levelled > 0.0 {
-        rows.push(sparse(&best.outputs));
-        for (cell, mixture) in mixtures.iter_mut().enumerate() {
-            *mixture = vec![(index(cell), 1.0 - best.levelled), (index(cells), best.levelled)];
-        }
-    }
+    let mixtures: Vec<Vec<(u32, f64)>> = (0..cells).map(|cell| vec![(index(cell), 1.0)]).collect();
     let suits = |symbol: u32, cell: usize| -> f64 {
         rows[cell].iter().map(|(position, r)| r * distance(symbol, outputs[kept[*position as usize]])).sum()
     };

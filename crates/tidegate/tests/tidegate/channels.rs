@@ -1,34 +1,20 @@
 //! Channels for distances of all kinds: private always, and near to the optimum.
 
 use proptest::prelude::*;
-use tidegate::kernel::Epsilon;
 use tidegate::kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel};
+use tidegate::kernel::{Epsilon, SeededRandom};
 use tidegate::sequence::bins::{self, LineDistance};
 use tidegate::sequence::channel::{Channel, ChannelError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix, MatrixError};
 use tidegate::sequence::effort::{self, Effort};
 use tidegate::sequence::{clusters, programme};
 
-/// A number from 0 to 1, the next of a fixed series.
-struct Series(u64);
+use crate::support::{random_belief, repeatable, unit};
 
-impl Series {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// A belief over 2 to 50 symbols: flat or skewed, at times with zeros; and an epsilon from 0.1 to 4.
-    fn case(&mut self) -> (Vec<f64>, Epsilon) {
-        let domain = 2 + (self.next() * 49.0) as usize;
-        let power = [1.0, 1.0, 4.0, 0.3][(self.next() * 4.0) as usize];
-        let mut belief: Vec<f64> = (0..domain).map(|_| (-self.next().max(1e-12).ln()).powf(power)).collect();
-        if self.next() < 0.3 && domain > 3 {
-            belief[(self.next() * domain as f64) as usize] = 0.0;
-        }
-        let epsilon = Epsilon::budget(0.1 * 40_f64.powf(self.next())).unwrap();
-        (normalised(belief), epsilon)
-    }
+/// A belief over 2 to 50 symbols, at times with zeros; and an epsilon from 0.1 to 4.
+fn case(random: &mut SeededRandom) -> (Vec<f64>, Epsilon) {
+    let domain = 2 + (unit(random) * 49.0) as usize;
+    (random_belief(domain, random), Epsilon::budget(0.1 * 40_f64.powf(unit(random))).unwrap())
 }
 
 fn normalised(belief: Vec<f64>) -> Vec<f64> {
@@ -43,7 +29,7 @@ fn cost(channel: &Channel, belief: &[f64], distance: &Distance) -> f64 {
 /// Checks privacy by its definition, on the dense matrix: both sides for the belief, and 2 epsilon between all rows; and that
 /// the kernel, which computes exactly, takes the channel.
 #[track_caller]
-fn assert_private(channel: &Channel, belief: &[f64], epsilon: Epsilon) {
+pub fn assert_private(channel: &Channel, belief: &[f64], epsilon: Epsilon) {
     let (rows, amount) = (channel.dense(), epsilon.as_f64());
     for answer in 0..belief.len() {
         let column: Vec<f64> = rows.iter().map(|row| row[answer]).collect();
@@ -79,9 +65,9 @@ fn matrix_of(distance: &Distance, domain: usize) -> DistanceMatrix {
 
 #[test]
 fn channels_for_every_distance_are_private_and_the_programme_is_never_worse_than_bins() {
-    let mut series = Series(1);
+    let random = &mut SeededRandom::new(641);
     for _ in 0..60 {
-        let (belief, epsilon) = series.case();
+        let (belief, epsilon) = case(random);
         for distance in LINE {
             let fast = effort::channel(&belief, epsilon, &distance, Effort::Fast).unwrap();
             assert_private(&fast, &belief, epsilon);
@@ -95,10 +81,10 @@ fn channels_for_every_distance_are_private_and_the_programme_is_never_worse_than
 
 #[test]
 fn bins_are_some_percent_above_the_optimum() {
-    let mut series = Series(2);
+    let random = &mut SeededRandom::new(642);
     let mut excesses = Vec::new();
     for _ in 0..60 {
-        let (belief, epsilon) = series.case();
+        let (belief, epsilon) = case(random);
         for distance in LINE {
             let costs = [Effort::Fast, Effort::Thorough]
                 .map(|effort| cost(&effort::channel(&belief, epsilon, &distance, effort).unwrap(), &belief, &distance));
@@ -210,10 +196,10 @@ fn a_symbol_that_is_certain_is_answered_always() {
 
 #[test]
 fn bins_serve_large_domains_and_extreme_epsilons() {
-    let mut series = Series(3);
+    let random = &mut SeededRandom::new(643);
     for (domain, epsilon) in [(1000, "0.001"), (1000, "1"), (1000, "5"), (20_000, "10"), (5, "10"), (3, "0.000000001")]
     {
-        let belief = normalised((0..domain).map(|_| series.next().powi(6)).collect());
+        let belief = normalised((0..domain).map(|_| unit(random).powi(6)).collect());
         let epsilon: Epsilon = epsilon.parse().unwrap();
         for distance in [LineDistance::Absolute, LineDistance::Squared] {
             let channel = bins::channel(&belief, epsilon, distance).unwrap();
@@ -226,10 +212,10 @@ fn bins_serve_large_domains_and_extreme_epsilons() {
 
 #[test]
 fn clusters_are_private_and_near_to_bins_and_to_the_optimum() {
-    let mut series = Series(4);
+    let random = &mut SeededRandom::new(644);
     let (mut by_clusters, mut by_bins) = (0.0, 0.0);
     for _ in 0..40 {
-        let (belief, epsilon) = series.case();
+        let (belief, epsilon) = case(random);
         let distance = Distance::Absolute;
         let matrix = matrix_of(&distance, belief.len());
         let channel = clusters::channel(&belief, epsilon, &matrix).unwrap();
@@ -249,7 +235,7 @@ fn clusters_are_private_and_near_to_bins_and_to_the_optimum() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(repeatable(64))]
 
     #[test]
     fn bins_are_private_for_any_belief(
@@ -299,9 +285,9 @@ fn a_distance_matrix_is_checked_when_it_is_made_and_when_it_is_loaded() {
 
 #[test]
 fn the_best_constant_answer_is_the_one_that_costs_least() {
-    let mut series = Series(5);
+    let random = &mut SeededRandom::new(645);
     for _ in 0..50 {
-        let (belief, _) = series.case();
+        let (belief, _) = case(random);
         let matrix = Distance::Matrix(matrix_of(&Distance::Squared, belief.len()));
         for distance in [Distance::Hamming, Distance::Absolute, Distance::Squared, matrix] {
             let cost = |answer: u32| -> f64 {
