@@ -26,7 +26,7 @@ const MAX_DOMAIN: usize = 1000;
 ///
 /// A channel gives, for each symbol that may be true, the probability of each answer. The one that is
 /// printed has the least expected distance between symbol and answer (Hamming: the exact optimum;
-/// otherwise up to 64 symbols the optimum, beyond nearly so) among those under which an
+/// otherwise up to 128 symbols the optimum, beyond nearly so) among those under which an
 /// observer who expects the symbol with the probabilities of --prior learns no more than epsilon
 /// from the answer: no answer makes any symbol more than e^epsilon times as likely, or unlikely,
 /// as it was. Whatever the observer expects, any two symbols give any answer with

@@ -10,8 +10,8 @@
 //!
 //! | sequences `n = d^w` | channel | time for a batch |
 //! | --- | --- | --- |
-//! | up to [`PROGRAMME_LIMIT`] | the optimum, by linear programming (feature `programme`) | .01 s at 32, .1 s at 64, seconds at 256 |
-//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters) of sequences, O(n e^epsilon) | |
+//! | up to [`PROGRAMME_LIMIT`], with [`Effort::Thorough`] | the optimum, or within a percent of it, by linear programming | .1 s at 64, seconds at 256 |
+//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters) of sequences, O(n e^epsilon): 0 to 20 % above the optimum | 1 ms at 128, .1 s at 1,024, seconds at 16,384 |
 //! | beyond | none: [`BatchedError::TooLarge`] names the size | |
 //!
 //! What scales to any length is to [divide](Settings::part) a batch into parts, which are answered one after the other, each
@@ -34,11 +34,12 @@ use super::leakage::Leakage;
 use super::model::{Belief, Model, ModelError};
 use crate::release::{Freshness, Release, Symbol};
 
-/// Up to how many sequences the optimal channel is computed, with the feature `programme`.
+/// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature `programme`).
 pub const PROGRAMME_LIMIT: u64 = 256;
 
-/// Up to how many sequences there is a channel for a batch, or a part of one.
-pub const CLUSTER_LIMIT: u64 = 1 << 16;
+/// Up to how many sequences there is a channel for a batch, or a part of one. Beyond, too few clusters could be looked at for
+/// longer batches to be better than shorter ones.
+pub const CLUSTER_LIMIT: u64 = 1 << 14;
 
 /// How many sequences the linear programme may answer with, besides those that represent clusters: the likeliest.
 #[cfg(feature = "programme")]

@@ -451,3 +451,44 @@ fn nearest(symbols: &[u32], symbol: u32) -> usize {
         after
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::cast_precision_loss)]
+mod tests {
+    use super::{Costs, LineDistance, Prefix, index};
+
+    /// What a bin costs with a representative, summed up symbol by symbol.
+    fn summed(belief: &[f64], from: f64, to: f64, answer: u32, l: f64, distance: LineDistance) -> f64 {
+        let (mut before, mut own, mut all) = (0.0, 0.0, 0.0);
+        for (symbol, weight) in (0_u32..).zip(belief) {
+            let overlap = (to.min(before + weight) - from.max(before)).max(0.0);
+            own += overlap * distance.between(symbol, answer);
+            all += weight * distance.between(symbol, answer);
+            before += weight;
+        }
+        (1.0 - l) * own + l * (to - from) * all
+    }
+
+    #[test]
+    fn the_best_representative_of_a_bin_is_found_without_search() {
+        let weights: Vec<f64> = (0..40_u32).map(|x| f64::from(x * x * 37 % 23 % 11)).collect();
+        let total: f64 = weights.iter().sum();
+        let belief: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
+        let prefix = Prefix::new(&belief);
+        for distance in [LineDistance::Absolute, LineDistance::Squared] {
+            // Both above and below one half, where representatives lie outside of their bins.
+            for l in [0.05, 0.4, 0.6, 0.95] {
+                let costs = Costs::new(&prefix, l, distance);
+                for (from, to) in
+                    (0..20).flat_map(|i| (i + 1..=20).map(move |j| (f64::from(i) / 20.0, f64::from(j) / 20.0)))
+                {
+                    let (cost, symbol) = costs.of(&prefix.cut(from), &prefix.cut(to));
+                    let all = (0..index(belief.len())).map(|answer| summed(&belief, from, to, answer, l, distance));
+                    let least = all.fold(f64::INFINITY, f64::min);
+                    let named = summed(&belief, from, to, index(symbol), l, distance);
+                    assert!((cost - named).abs() < 1e-9 && named < least + 1e-9, "{from} {to} {l} {distance:?}");
+                }
+            }
+        }
+    }
+}

@@ -137,8 +137,8 @@ fn clusters_of_sequences_are_near_to_the_optimum_and_serve_many_sequences() {
         assert!(clusters < 1.2 * optimum, "{length}: {clusters} {optimum}");
     }
     let model = binary_chain();
-    let single = single_steps(&model, &Belief::new(&model), 11, epsilon("0.5"));
-    let many = cost(11, Effort::Thorough); // 2048 sequences
+    let single = single_steps(&model, &Belief::new(&model), 9, epsilon("0.5"));
+    let many = cost(9, Effort::Thorough); // 512 sequences
     assert!(many < single, "{many} {single}");
 }
 

@@ -66,7 +66,7 @@ fn matrix_of(distance: &Distance, domain: usize) -> DistanceMatrix {
 #[test]
 fn channels_for_every_distance_are_private_and_the_programme_is_never_worse_than_bins() {
     let random = &mut SeededRandom::new(641);
-    for _ in 0..60 {
+    for _ in 0..30 {
         let (belief, epsilon) = case(random);
         for distance in LINE {
             let fast = effort::channel(&belief, epsilon, &distance, Effort::Fast).unwrap();
@@ -83,7 +83,7 @@ fn channels_for_every_distance_are_private_and_the_programme_is_never_worse_than
 fn bins_are_some_percent_above_the_optimum() {
     let random = &mut SeededRandom::new(642);
     let mut excesses = Vec::new();
-    for _ in 0..60 {
+    for _ in 0..30 {
         let (belief, epsilon) = case(random);
         for distance in LINE {
             let costs = [Effort::Fast, Effort::Thorough]
@@ -148,11 +148,7 @@ fn the_programme_finds_the_optimum_that_another_solver_finds() {
 
 #[test]
 fn on_larger_domains_the_programme_comes_within_a_percent_of_the_optimum() {
-    for (domain, epsilon, absolute, squared) in [
-        (100, "0.3", 23.598_443_242, 789.886_748_659),
-        (100, "1", 16.054_744_527, 527.777_077_169),
-        (100, "2", 7.088_819_578, 219.720_004_324),
-    ] {
+    for (domain, epsilon, absolute, squared) in [(200, "1", 31.979_072_801, 2_083.001_044_757)] {
         let (belief, epsilon) = (written_down(domain), epsilon.parse().unwrap());
         for (distance, optimum) in LINE.into_iter().zip([absolute, squared]) {
             let channel = programme::channel(&belief, epsilon, &distance).unwrap();
@@ -214,7 +210,7 @@ fn bins_serve_large_domains_and_extreme_epsilons() {
 fn clusters_are_private_and_near_to_bins_and_to_the_optimum() {
     let random = &mut SeededRandom::new(644);
     let (mut by_clusters, mut by_bins) = (0.0, 0.0);
-    for _ in 0..40 {
+    for _ in 0..20 {
         let (belief, epsilon) = case(random);
         let distance = Distance::Absolute;
         let matrix = matrix_of(&distance, belief.len());
@@ -226,9 +222,9 @@ fn clusters_are_private_and_near_to_bins_and_to_the_optimum() {
         let line = programme::channel(&belief, epsilon, &distance).unwrap();
         assert!((cost(&line, &belief, &distance) - optimum).abs() <= 2e-6 * optimum);
         if optimum > 0.0 {
-            by_clusters += (cost(&channel, &belief, &distance) / optimum - 1.0) / 40.0;
+            by_clusters += (cost(&channel, &belief, &distance) / optimum - 1.0) / 20.0;
             let channel = bins::channel(&belief, epsilon, LineDistance::Absolute).unwrap();
-            by_bins += (cost(&channel, &belief, &distance) / optimum - 1.0) / 40.0;
+            by_bins += (cost(&channel, &belief, &distance) / optimum - 1.0) / 20.0;
         }
     }
     assert!(by_clusters < 0.06 && by_bins < by_clusters, "{by_clusters} {by_bins}");
