@@ -6,6 +6,7 @@
 mod batched;
 mod channels;
 mod crr;
+mod grid;
 mod hamming;
 mod leakage;
 mod local;
