@@ -260,6 +260,23 @@ fn every_synthetic_data_set_can_be_evaluated() {
 }
 
 #[test]
+fn sequences_are_evaluated_by_distance_order_batch_and_effort() {
+    let all = "crr,crr_robust,batched,rr,oue,paper_crr_not_private";
+    let options = "--distance absolute --order 2 --batch 3 --effort thorough --length 31 --repeats 2 --seed 1 --json";
+    let output = run(&format!("evaluate --dataset markov_90 --mechanism {all} --epsilon 1 {options}"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let names: Vec<_> = entries.as_array().unwrap().iter().map(|entry| entry["mechanism"].as_str().unwrap()).collect();
+    assert_eq!(names.join(","), all);
+    assert!(entries.as_array().unwrap().iter().all(|entry| entry["error_rate"].as_f64() < Some(0.9)));
+    assert_refused(&run("evaluate --dataset markov_90 --mechanism crr --epsilon 1 --distance far"), "--distance");
+    // Epsilon for each symbol of a batch is more than a channel can be set to; a note about the seed comes first.
+    let too_much = run("evaluate --dataset markov_90 --mechanism batched --batch 11 --epsilon 1 --length 30");
+    assert_eq!(too_much.status.code(), Some(2));
+    assert!(stderr(&too_much).contains("epsilon 11 is outside"), "{}", stderr(&too_much));
+}
+
+#[test]
 fn a_result_file_is_written_whole_or_not_at_all() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("output");
     let _ = std::fs::remove_dir_all(&folder);

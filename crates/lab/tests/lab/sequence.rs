@@ -95,8 +95,8 @@ fn without_model(kind: BaselineKind, domain: u32, epsilon: f64) -> Vec<Vec<f64>>
         BaselineKind::Oue => {
             // The own bit is set half of the time, each other with probability q; one of those that are set is drawn, or any.
             let q = 1.0 / (epsilon.exp() + 1.0);
-            let mut right = 0.5 * (1.0 - q).powi(domain as i32 - 1) / f64::from(domain);
-            let mut ways = (1.0 - q).powi(domain as i32 - 1);
+            let mut right = 0.5 * (1.0 - q).powf(others) / f64::from(domain);
+            let mut ways = (1.0 - q).powf(others);
             for set in 0..domain {
                 right += 0.5 * ways / f64::from(set + 1);
                 ways *= f64::from(domain - 1 - set) / f64::from(set + 1) * q / (1.0 - q);

@@ -164,8 +164,8 @@ fn blocks(belief: &[f64], width: u32) -> Vec<Block> {
 /// An epsilon-SIP channel for a belief over the cells of a grid, numbered by rows of `columns` cells each, with a small expected
 /// Euclidean distance; see the [module](self). It is 2 epsilon-LDP over all cells, those believed impossible included.
 ///
-/// It takes milliseconds, in a grid of any size. How good it is: on an 8 by 8 grid, where a linear programme gives the optimum,
-/// some percent above.
+/// It takes about a millisecond on a grid of 100 by 100 cells. On grids of 8 by 8, where a linear programme gives the optimum, it was up
+/// to 7 % above.
 ///
 /// # Errors
 /// As for [`bins::channel`](super::bins::channel). A grid has at least one column: zero is taken for one.

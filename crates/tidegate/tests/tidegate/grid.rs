@@ -49,7 +49,7 @@ fn on_a_small_grid_it_is_as_good_as_clusters_and_near_the_optimum() {
         let optimum = cost(&programme::channel(&belief, epsilon, &distance).unwrap());
         // With fewer cells than there may be blocks, both look at the same.
         assert!((blocks / clusters - 1.0).abs() < 0.02, "{epsilon}: {blocks} {clusters}");
-        assert!(blocks < 1.15 * optimum, "{epsilon}: {blocks} {optimum}");
+        assert!(blocks < 1.1 * optimum, "{epsilon}: {blocks} {optimum}");
     }
 }
 
@@ -65,8 +65,8 @@ fn a_large_grid_loses_little_by_blocks() {
     let channel = grid::channel(&belief, 60, "4".parse().unwrap()).unwrap();
     let cost = channel.expected_cost(&belief, |one, other| distance.between(one, other)).unwrap();
     // The places are 51.7 cells from one another and 2 cells wide: whoever always answers with one is 26 off.
-    let one =
-        belief.iter().zip(0..).map(|(weight, cell)| weight * distance.between(cell, distance.best_answer(&belief)));
+    let answer = distance.best_answer(&belief);
+    let one = belief.iter().zip(0..).map(|(weight, cell)| weight * distance.between(cell, answer));
     assert!(one.sum::<f64>() > 20.0);
     assert!(cost < 2.5, "{cost}");
 }
