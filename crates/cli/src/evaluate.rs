@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use tidegate::sequence::effort::Effort;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
@@ -16,9 +17,11 @@ use tidegate_lab::datasets::scalar::Domain;
 use tidegate_lab::datasets::{self, DataError};
 use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Settings, Subject, Trial, run};
 use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{Stream, UnknownName, subjects};
 
+use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
@@ -53,6 +56,10 @@ use crate::table::layout;
 ///   error_rate          how often the two differ
 ///   histogram_distance  total variation distance of how often each symbol occurs, of all users
 ///
+/// There, epsilon is spent on each symbol, without a window: in local differential privacy by rr, oue
+/// and crr_robust, in sequence information privacy (SIP) by crr and batched, whose steps lose up
+/// to 2 epsilon locally. Models are learned from the whole data set, as in the literature.
+///
 /// With --queries (of counts only) also how well queries over several timestamps are answered
 /// from what is released, 50 of each kind, drawn from the seed and the same for all mechanisms. A
 /// query asks for the share of users with a value of a range, over a period of 1 to w timestamps:
@@ -82,7 +89,7 @@ pub(crate) struct Evaluate {
     #[arg(long, value_delimiter = ',', required = true, value_parser = mechanism)]
     mechanism: Vec<Named>,
 
-    /// The privacy budget of any window, or several, separated by commas
+    /// The privacy budget of any window (of sequences, of each symbol), or several, separated by commas
     #[arg(long, value_delimiter = ',', required = true, value_parser = Epsilon::from_str)]
     epsilon: Vec<Epsilon>,
 
@@ -147,6 +154,16 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "1|2", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
     order: u8,
 
+    /// What the mechanisms with a model of a sequence make small: hamming is how often the answer is wrong,
+    /// absolute how far it is off (on a grid, the Euclidean distance), squared its square (on a line only)
+    #[arg(long, value_enum, default_value = "hamming")]
+    distance: DistanceName,
+
+    /// How hard the best channel for sequences is looked for; thorough is a linear programme, which is seldom
+    /// worth the time: with hamming only in batches does it change anything
+    #[arg(long, value_enum, default_value = "fast")]
+    effort: EffortName,
+
     /// The directory with the folders of the real data sets
     #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
     data_dir: Option<PathBuf>,
@@ -209,6 +226,31 @@ fn oracle(name: &str) -> Result<OracleChoice, String> {
     }
     let kind = OracleKind::from_str(name).map_err(|error| format!("{error}, or auto for the best"))?;
     Ok(OracleChoice(Some(kind)))
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum EffortName {
+    Fast,
+    Thorough,
+}
+
+impl From<EffortName> for Effort {
+    fn from(name: EffortName) -> Self {
+        match name {
+            EffortName::Fast => Self::Fast,
+            EffortName::Thorough => Self::Thorough,
+        }
+    }
+}
+
+impl From<DistanceName> for SymbolDistance {
+    fn from(name: DistanceName) -> Self {
+        match name {
+            DistanceName::Hamming => Self::Hamming,
+            DistanceName::Absolute => Self::Absolute,
+            DistanceName::Squared => Self::Squared,
+        }
+    }
 }
 
 impl Evaluate {
@@ -298,6 +340,8 @@ impl Evaluate {
                             within_domain: self.within_domain,
                             batch: self.batch,
                             order: self.order,
+                            distance: self.distance.into(),
+                            effort: self.effort.into(),
                             ..Settings::new(epsilon, window)
                         };
                         trials.push(Trial { subject: *subject, settings });

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::query::QueryError;
+use tidegate::sequence::effort::Effort;
 use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
@@ -16,6 +17,7 @@ use tidegate_kernel::{Epsilon, SeededRandom};
 
 use crate::metrics::{Metric, Metrics, NotComparable, Summary, Truth, cfpu, compare_numbers, compare_symbols};
 use crate::queries::{Incomparable, QuerySet, QueryTruth};
+use crate::sequence::SymbolDistance;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
 use crate::subjects::Misfit;
 
@@ -32,9 +34,9 @@ use crate::subjects::Misfit;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The budget of any window.
+    /// The budget of any window; of sequences, of each symbol.
     pub epsilon: Epsilon,
-    /// The window, in timestamps.
+    /// The window, in timestamps; sequences have none.
     pub window: NonZeroU64,
     /// How many timestamps a release may be held back.
     pub delay: u64,
@@ -50,6 +52,10 @@ pub struct Settings {
     pub batch: NonZeroUsize,
     /// Sequence: how many symbols of the past the model looks back on.
     pub order: u8,
+    /// Sequence: what mechanisms that have a model make small.
+    pub distance: SymbolDistance,
+    /// Sequence: how hard the best channel is looked for, where that is hard.
+    pub effort: Effort,
 }
 
 /// Users who require the same.
@@ -79,6 +85,8 @@ impl Settings {
             within_domain: false,
             batch: Self::DEFAULT_BATCH,
             order: 1,
+            distance: SymbolDistance::Hamming,
+            effort: Effort::Fast,
         }
     }
 }

@@ -1,4 +1,281 @@
-//! What the literature publishes for sequences and must not be used: kept to show why.
+//! Sequence mechanisms driven through a stream of symbols, each user's sequence by a mechanism of its own.
+//!
+//! A subject spends [`Settings::epsilon`] on each symbol, of a batch as many times that as it has symbols; there is no
+//! [window](Settings::window). The model is learned from the stream's [corpus](SymbolStream::corpus), which holds what is to be
+//! protected: that measures errors as the literature does, and is nothing to imitate where somebody's data are released.
+//!
+//! What the literature publishes and must not be used is here too, to show why: [`paper_crr_not_private`].
+
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use tidegate::release::{Release, Statistic};
+use tidegate::sequence::baseline::{self, Baseline, BaselineKind};
+use tidegate::sequence::batched::{self, Batched, CLUSTER_LIMIT};
+use tidegate::sequence::channel::{Channel, Parts};
+use tidegate::sequence::crr::{self, Crr, Guarantee};
+use tidegate::sequence::distance::Distance;
+use tidegate::sequence::model::{Background, Belief, Model, Order, Smoothing};
+use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, SymbolChannel};
+use tidegate_kernel::{Epsilon, Ledger, Randomness, SeededRandom, Window};
+
+use crate::experiment::{OnSymbols, RunError, Settings, Subject, SymbolOutcome};
+use crate::stream::{Space, SymbolStream};
+
+/// What makes an answer in place of a symbol a good one: mechanisms that have a model make it small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum SymbolDistance {
+    /// How often the answer is another symbol.
+    #[default]
+    Hamming,
+    /// How far it is: on a line the difference, on a grid the Euclidean distance.
+    Absolute,
+    /// How far it is, squared; on a line only.
+    Squared,
+}
+
+impl SymbolDistance {
+    /// The library's distance between the symbols of a space.
+    pub fn within(self, space: Space) -> Result<Distance, RunError> {
+        match (self, space) {
+            (Self::Hamming, _) => Ok(Distance::Hamming),
+            (Self::Absolute, Space::Line { .. }) => Ok(Distance::Absolute),
+            (Self::Absolute, Space::Grid { columns, .. }) => Ok(Distance::Grid { columns: columns.into() }),
+            (Self::Squared, Space::Line { .. }) => Ok(Distance::Squared),
+            (Self::Squared, Space::Grid { .. }) => {
+                Err(RunError::unsupported("there is no channel for squared distances on a grid"))
+            }
+        }
+    }
+}
+
+/// How learned models are smoothed: each row counts one observation more than it has, of all symbols by their frequency. So no
+/// symbol is taken for impossible.
+pub const SMOOTHING: Smoothing = Smoothing { pseudo_count: 1.0, background: Background::Frequencies };
+
+/// A model learned from a stream's corpus; its order is 1 or 2.
+pub fn learn(stream: &SymbolStream, order: u8) -> Result<Model, RunError> {
+    let order = match order {
+        1 => Order::One,
+        2 => Order::Two,
+        other => return Err(RunError::unsupported(format!("a model of order {other}; orders are 1 and 2"))),
+    };
+    let corpus = stream.corpus().iter().map(Vec::as_slice);
+    Model::learn(stream.domain(), corpus, order, SMOOTHING).map_err(RunError::unsupported)
+}
+
+/// A mechanism of the sequence family, or what it is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SequenceSubject {
+    /// Conditional randomised response: epsilon-SIP at each step.
+    Crr,
+    /// The same in its robust mode: epsilon-LDP at each step, whatever the model.
+    CrrRobust,
+    /// Batches of [`Settings::batch`] symbols: SIP of as many epsilons for each.
+    Batched,
+    /// A baseline, which has no model: epsilon-LDP at each step.
+    Baseline(BaselineKind),
+    /// Conditional randomised response as published, which does not keep what it promises; see [`paper_crr_not_private`].
+    PaperCrrNotPrivate,
+}
+
+/// All of them.
+pub const SUBJECTS: &[&dyn Subject] = &[
+    &SequenceSubject::Crr,
+    &SequenceSubject::CrrRobust,
+    &SequenceSubject::Batched,
+    &SequenceSubject::Baseline(BaselineKind::Rr),
+    &SequenceSubject::Baseline(BaselineKind::Oue),
+    &SequenceSubject::PaperCrrNotPrivate,
+];
+
+impl Subject for SequenceSubject {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Crr => "crr",
+            Self::CrrRobust => "crr_robust",
+            Self::Batched => "batched",
+            Self::Baseline(kind) => kind.name(),
+            Self::PaperCrrNotPrivate => "paper_crr_not_private",
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match self {
+            Self::Crr => {
+                "sequence: each symbol at once; epsilon-SIP a step if the model is right, 2 epsilon-LDP always"
+            }
+            Self::CrrRobust => "sequence: each symbol at once; epsilon-LDP a step whatever the model",
+            Self::Batched => "sequence: --batch symbols at once, at epsilon-SIP for each of them",
+            Self::Baseline(BaselineKind::Rr) => {
+                "sequence baseline without a model: randomised response, epsilon-LDP a step"
+            }
+            Self::Baseline(BaselineKind::Oue) => {
+                "sequence baseline without a model: unary encoding, epsilon-LDP a step"
+            }
+            Self::PaperCrrNotPrivate => {
+                "NOT PRIVATE: crr as published, which leaks more than epsilon; for comparison only"
+            }
+        }
+    }
+
+    fn on_symbols(&self) -> Option<&dyn OnSymbols> {
+        Some(self)
+    }
+}
+
+impl OnSymbols for SequenceSubject {
+    fn run(
+        &self,
+        stream: &SymbolStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<SymbolOutcome, RunError> {
+        if let Self::Baseline(kind) = self {
+            return each(stream, |sequence| with_baseline(*kind, stream.domain(), sequence, settings, random));
+        }
+        let distance = settings.distance.within(stream.space())?;
+        let model = Arc::new(learn(stream, settings.order)?);
+        let steps = |guarantee| crr::Settings {
+            guarantee,
+            distance: distance.clone(),
+            effort: settings.effort,
+            ..crr::Settings::new(settings.epsilon)
+        };
+        each(stream, |sequence| match self {
+            Self::Batched => with_batches(&model, sequence, settings.batch, &steps(Guarantee::Sequence), random),
+            Self::CrrRobust => with_crr(&model, sequence, steps(Guarantee::Local), random),
+            Self::PaperCrrNotPrivate => as_published(&model, sequence, settings.epsilon, random),
+            Self::Crr | Self::Baseline(_) => with_crr(&model, sequence, steps(Guarantee::Sequence), random),
+        })
+    }
+}
+
+fn each(
+    stream: &SymbolStream,
+    run: impl FnMut(&[u32]) -> Result<Vec<u32>, RunError>,
+) -> Result<SymbolOutcome, RunError> {
+    let sequences: Result<_, RunError> = stream.sequences().iter().map(Vec::as_slice).map(run).collect();
+    Ok(SymbolOutcome { sequences: sequences? })
+}
+
+fn answer_of(release: &Release) -> Result<u32, RunError> {
+    match &release.statistic {
+        Statistic::Symbol(answer) => Ok(answer.symbol),
+        _ => Err(RunError::failed("a release of something else than a symbol")),
+    }
+}
+
+fn with_baseline(
+    kind: BaselineKind,
+    domain: u32,
+    sequence: &[u32],
+    settings: &Settings,
+    random: &mut SeededRandom,
+) -> Result<Vec<u32>, RunError> {
+    let settings = baseline::Settings::new(domain, settings.epsilon);
+    let mut mechanism = Baseline::new(kind, settings).map_err(RunError::unsupported)?;
+    let answer = |(timestamp, symbol): (u64, &u32)| {
+        let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
+        answer_of(&mechanism.step(&sealed, random).map_err(RunError::failed)?)
+    };
+    (0..).zip(sequence).map(answer).collect()
+}
+
+fn with_crr(
+    model: &Arc<Model>,
+    sequence: &[u32],
+    settings: crr::Settings,
+    random: &mut SeededRandom,
+) -> Result<Vec<u32>, RunError> {
+    let mut mechanism = Crr::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
+    let answer = |(timestamp, symbol): (u64, &u32)| {
+        let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
+        answer_of(&mechanism.step(&sealed, random).map_err(RunError::failed)?)
+    };
+    (0..).zip(sequence).map(answer).collect()
+}
+
+/// How many symbols can be answered together, at least two; `None` where not even those.
+fn longest_part(domain: u32) -> Option<u32> {
+    let fits = |length: &u32| u64::from(domain).checked_pow(*length).is_some_and(|size| size <= CLUSTER_LIMIT);
+    (2..u64::BITS).take_while(fits).last()
+}
+
+/// The settings of batches of some symbols, from those of a single one, each worth its epsilon. Batches with too many sequences are
+/// divided into the longest parts for which there is a channel; where those would be single symbols, the mechanism refuses.
+pub fn batched_settings(domain: u32, length: u32, step: &crr::Settings) -> Result<batched::Settings, RunError> {
+    let too_much = || format!("epsilon {} for each of {length} symbols is more than can be counted", step.epsilon);
+    let epsilon = step.epsilon.checked_mul(u64::from(length)).ok_or_else(|| RunError::unsupported(too_much()))?;
+    let batch = crr::Settings { epsilon, budget: epsilon, ..step.clone() };
+    Ok(batched::Settings { batch, length, part: longest_part(domain) })
+}
+
+fn with_batches(
+    model: &Arc<Model>,
+    sequence: &[u32],
+    length: NonZeroUsize,
+    step: &crr::Settings,
+    random: &mut SeededRandom,
+) -> Result<Vec<u32>, RunError> {
+    let symbols = u32::try_from(length.get()).map_err(RunError::unsupported)?;
+    let settings = batched_settings(model.domain(), symbols, step)?;
+    let mut mechanism = Batched::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
+    let batches = sequence.chunks_exact(length.get());
+    let rest = batches.remainder();
+    let mut answers = Vec::with_capacity(sequence.len());
+    for (timestamp, symbols) in (0..).zip(batches) {
+        let mut batch = mechanism.gather().map_err(RunError::failed)?;
+        symbols.iter().try_for_each(|symbol| batch.push(*symbol)).map_err(RunError::failed)?;
+        let releases = mechanism.answer(timestamp, batch, random).map_err(RunError::failed)?;
+        for release in &releases {
+            answers.push(answer_of(release)?);
+        }
+    }
+    if !rest.is_empty() {
+        answers.extend(last_batch(&mechanism, rest, step, random).map_err(RunError::Failed)?);
+    }
+    Ok(answers)
+}
+
+/// Answers the symbols that are left when no whole batch is: a shorter batch, at the same epsilon for each.
+fn last_batch(
+    mechanism: &Batched,
+    symbols: &[u32],
+    step: &crr::Settings,
+    random: &mut SeededRandom,
+) -> Result<Vec<u32>, Box<dyn Error + Send + Sync>> {
+    let (model, mut belief) = (mechanism.model(), mechanism.belief().clone());
+    let domain = model.domain();
+    let part = mechanism.settings().part.map_or(symbols.len(), |part| part as usize);
+    let mut answers = Vec::with_capacity(symbols.len());
+    for (timestamp, symbols) in (0..).zip(symbols.chunks(part)) {
+        let length = u32::try_from(symbols.len())?;
+        let batched::Settings { batch, .. } = batched_settings(domain, length, step)?;
+        let sequences = belief.sequences(model, length)?;
+        let channel = batched::channel(&sequences, domain, length, batch.epsilon, &batch.distance, batch.effort)?;
+        let mut gathered = SymbolBatch::new(domain, &[length])?;
+        symbols.iter().try_for_each(|symbol| gathered.push(*symbol))?;
+        let limits = ChannelLimits::new(batch.epsilon)?;
+        let kernel = SymbolChannel::new(
+            &limits,
+            ChannelParts {
+                outputs: channel.outputs(),
+                rows: channel.rows(),
+                mixtures: channel.mixtures(),
+                mixture_of: channel.mixture_of(),
+            },
+        )?;
+        for sealed in gathered.seal(timestamp)? {
+            let permit = Ledger::new(limits.loss(), Window::EVENT).spend(timestamp, limits.loss())?;
+            let number = kernel.answer(permit, &sealed, random)?.into_value();
+            belief.release_sequence(model, length, &channel, number)?;
+            answers.extend((0..length).rev().map(|place| number / domain.pow(place) % domain));
+        }
+    }
+    Ok(answers)
+}
 
 /// The closed form of conditional randomised response as published: the symbol itself with probability `1 - (1 - b(x))/e^eps`,
 /// any other `y` with probability `b(y)/e^eps`. **Not private**: it exceeds epsilon-SIP wherever a symbol's belief is
@@ -13,4 +290,58 @@ pub fn paper_crr_not_private(belief: &[f64], epsilon: f64) -> Vec<Vec<f64>> {
         row
     };
     (0..belief.len()).map(row).collect()
+}
+
+/// A sequence through [`paper_crr_not_private`], without a matrix: with probability `e^-eps` the answer is drawn from the belief,
+/// otherwise it is the symbol.
+fn as_published(
+    model: &Model,
+    sequence: &[u32],
+    epsilon: Epsilon,
+    random: &mut SeededRandom,
+) -> Result<Vec<u32>, RunError> {
+    let independent = (-epsilon.as_f64()).exp();
+    let mut belief = Belief::new(model);
+    let mut answers = Vec::with_capacity(sequence.len());
+    for symbol in sequence {
+        let answer = if unit(random) < independent { drawn(belief.present(), random) } else { *symbol };
+        let channel = column(belief.present(), answer, independent).map_err(RunError::failed)?;
+        belief.release(model, &channel, answer).map_err(RunError::failed)?;
+        answers.push(answer);
+    }
+    Ok(answers)
+}
+
+/// A channel that gives `answer` to each symbol as [`paper_crr_not_private`] does. All other answers are one, for beliefs depend
+/// on the likelihoods of what was answered and on nothing else.
+fn column(belief: &[f64], answer: u32, independent: f64) -> Result<Channel, tidegate::sequence::channel::ChannelError> {
+    let weight = belief[answer as usize];
+    let other = u32::from(answer == 0);
+    let mut outputs = vec![(answer, weight), (other, 1.0 - weight)];
+    outputs.sort_unstable_by_key(|(symbol, _)| *symbol);
+    let cell = u32::from(answer > other);
+    let mut mixture_of = vec![1 - cell; belief.len()];
+    mixture_of[answer as usize] = cell;
+    let own = vec![vec![(0, 1.0)], vec![(1, 1.0)]];
+    Channel::new(Parts { independent, outputs, rows: own.clone(), mixtures: own, mixture_of })
+}
+
+/// A number from 0 to 1, that excluded.
+#[allow(clippy::cast_precision_loss)] // 53 bits
+fn unit(random: &mut SeededRandom) -> f64 {
+    (random.next_word() >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// A symbol drawn from a belief.
+fn drawn(belief: &[f64], random: &mut SeededRandom) -> u32 {
+    let mut left = unit(random);
+    let mut last = 0;
+    for (symbol, weight) in (0..).zip(belief).filter(|(_, weight)| **weight > 0.0) {
+        last = symbol;
+        left -= weight;
+        if left < 0.0 {
+            break;
+        }
+    }
+    last
 }

@@ -4,7 +4,7 @@
 mod channel;
 mod release;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -24,8 +24,11 @@ fn run_with_input(arguments: &str, input: &[u8]) -> Output {
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // It may refuse what it was given before it has read everything.
-    let _ = child.stdin.take().unwrap().write_all(input);
+    // A command that refuses its arguments may be gone before it has read anything.
+    match child.stdin.take().unwrap().write_all(input) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => panic!("{error}"),
+        _ => {}
+    }
     child.wait_with_output().unwrap()
 }
 
@@ -259,6 +262,23 @@ fn every_synthetic_data_set_can_be_evaluated() {
     let output = run("evaluate --dataset markov_90 --mechanism constant --epsilon 1 --population 3 --length 30");
     let header = "markov_90: 3 users with 30 timestamps, 2 symbols; mean ± standard error of 10 runs";
     assert_eq!(stdout(&output).lines().next(), Some(header));
+}
+
+#[test]
+fn sequences_are_evaluated_by_distance_order_batch_and_effort() {
+    let all = "crr,crr_robust,batched,rr,oue,paper_crr_not_private";
+    let options = "--distance absolute --order 2 --batch 3 --effort thorough --length 31 --repeats 2 --seed 1 --json";
+    let output = run(&format!("evaluate --dataset markov_90 --mechanism {all} --epsilon 1 {options}"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let names: Vec<_> = entries.as_array().unwrap().iter().map(|entry| entry["mechanism"].as_str().unwrap()).collect();
+    assert_eq!(names.join(","), all);
+    assert!(entries.as_array().unwrap().iter().all(|entry| entry["error_rate"].as_f64() < Some(0.9)));
+    assert_refused(&run("evaluate --dataset markov_90 --mechanism crr --epsilon 1 --distance far"), "--distance");
+    // Epsilon for each symbol of a batch is more than a channel can be set to; a note about the seed comes first.
+    let too_much = run("evaluate --dataset markov_90 --mechanism batched --batch 11 --epsilon 1 --length 30");
+    assert_eq!(too_much.status.code(), Some(2));
+    assert!(stderr(&too_much).contains("epsilon 11 is outside"), "{}", stderr(&too_much));
 }
 
 #[test]

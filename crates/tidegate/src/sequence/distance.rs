@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::bins::LineDistance;
+use super::grid;
 
 /// The largest domain of a [`DistanceMatrix`]: its square is 16 million numbers.
 pub const MAX_MATRIX: usize = 4096;
@@ -20,6 +21,11 @@ pub enum Distance {
     Absolute,
     /// `(x - y)²`, for symbols on a line.
     Squared,
+    /// Euclidean, between cells of a grid that are numbered by rows.
+    Grid {
+        /// How many cells a row has.
+        columns: u32,
+    },
     /// Any other, as a table.
     Matrix(DistanceMatrix),
 }
@@ -31,11 +37,12 @@ impl Distance {
             Self::Hamming => f64::from(u8::from(symbol != answer)),
             Self::Absolute => LineDistance::Absolute.between(symbol, answer),
             Self::Squared => LineDistance::Squared.between(symbol, answer),
+            Self::Grid { columns } => grid::between(symbol, answer, *columns),
             Self::Matrix(matrix) => matrix.between(symbol, answer),
         }
     }
 
-    /// The answer whose expected distance is least, whatever the symbol.
+    /// The answer whose expected distance is least, whatever the symbol; on a grid, nearly so.
     pub fn best_answer(&self, belief: &[f64]) -> u32 {
         let symbols = || (0_u32..).zip(belief).filter(|(_, weight)| **weight > 0.0);
         let total: f64 = belief.iter().sum();
@@ -59,6 +66,7 @@ impl Distance {
                 let sum: f64 = symbols().map(|(symbol, weight)| weight * f64::from(symbol)).sum();
                 (sum / total).round() as u32
             }
+            Self::Grid { columns } => grid::best_answer(belief, *columns),
             Self::Matrix(matrix) => {
                 let cost = |answer: u32| symbols().map(|(x, weight)| weight * matrix.between(x, answer)).sum::<f64>();
                 let costs = (0_u32..).take(matrix.domain()).map(|answer| (cost(answer), answer));

@@ -7,13 +7,14 @@ use super::bins::{self, LineDistance};
 use super::channel::{Channel, ChannelError};
 use super::clusters;
 use super::distance::Distance;
+use super::grid;
 use super::hamming;
 
 /// How much time a channel may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// [Bins](bins) and [clusters]: tens of microseconds to milliseconds.
+    /// [Bins](bins), [clusters] and [blocks](grid): tens of microseconds to milliseconds.
     #[default]
     Fast,
     /// The optimum, or nearly so, by linear programming: milliseconds to seconds. Mechanisms refuse it where the library was built
@@ -48,6 +49,7 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance, effort: Ef
         Distance::Hamming => hamming::channel(belief, epsilon),
         Distance::Absolute => bins::channel(belief, epsilon, LineDistance::Absolute),
         Distance::Squared => bins::channel(belief, epsilon, LineDistance::Squared),
+        Distance::Grid { columns } => grid::channel(belief, *columns, epsilon),
         Distance::Matrix(matrix) => clusters::channel(belief, epsilon, matrix),
     }
 }

@@ -10,6 +10,7 @@
 //! | [`crr`] | the mechanism that releases each symbol at once: conditional randomised response |
 //! | [`distance`] | how far an answer is from a symbol |
 //! | [`effort`] | the channel for a belief and a distance, fast or near to the optimum |
+//! | [`grid`] | channels for cells of a grid |
 //! | [`hamming`] | the optimal channel for the Hamming distance |
 //! | [`leakage`] | what was given away: an account, and an exact calculator |
 //! | [`model`] | what is known of a stream beforehand, and what follows from what was released |
@@ -23,6 +24,7 @@ pub mod clusters;
 pub mod crr;
 pub mod distance;
 pub mod effort;
+pub mod grid;
 pub mod hamming;
 pub mod leakage;
 pub mod model;

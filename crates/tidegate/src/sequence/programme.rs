@@ -72,8 +72,8 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<
     let full = belief.len() <= FULL_LIMIT;
     let line = match distance {
         Distance::Hamming => return Ok(known),
-        Distance::Matrix(_) if !full => return Ok(known),
-        Distance::Absolute | Distance::Matrix(_) => LineDistance::Absolute,
+        Distance::Matrix(_) | Distance::Grid { .. } if !full => return Ok(known),
+        Distance::Absolute | Distance::Matrix(_) | Distance::Grid { .. } => LineDistance::Absolute,
         Distance::Squared => LineDistance::Squared,
     };
     if bins::is_identity_private(&belief, &shares) {

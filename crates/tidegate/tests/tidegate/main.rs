@@ -9,6 +9,7 @@ mod channels;
 mod classes;
 mod crr;
 mod event;
+mod grid;
 mod hamming;
 mod leakage;
 mod local;
