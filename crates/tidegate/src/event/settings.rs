@@ -29,7 +29,7 @@ pub struct Settings {
     /// The public domain, and the grid on which readings are rounded.
     pub grid: Grid,
     /// How many timestamps a release may be held back: the value of timestamp `t` is released no later than when that of
-    /// `t + delay` is pushed.
+    /// `t + delay` is pushed. For `discontin`, at most [`DeviationTests::MAX_BATCH`](tidegate_kernel::primitives::DeviationTests::MAX_BATCH) less one.
     pub delay: u32,
     /// What is protected: the reading, whatever it is, or one contributor to a count.
     #[serde(default = "reading")]

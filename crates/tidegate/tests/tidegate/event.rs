@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use proptest::prelude::*;
 use tidegate::event::{Event, EventError, EventKind, Publication, SavedEvent, Settings, Smoother, Truncation};
 use tidegate::kernel::noise::Scale;
-use tidegate::kernel::primitives::{Bucketing, PrimitiveError, Protects, ThresholdNoise, bucket_range};
+use tidegate::kernel::primitives::{Bucketing, DeviationTests, PrimitiveError, Protects, ThresholdNoise, bucket_range};
 use tidegate::kernel::{Epsilon, Grid, GridError, Randomness, SeededRandom, UnlockError, VaultKey, Window};
 use tidegate::post_processing::{PostProcessing, PostProcessingError};
 use tidegate::query::{History, QueryError};
@@ -468,6 +468,11 @@ fn settings_that_cannot_be_are_refused_with_what_is_allowed() {
     }
     let too_wide = Settings::new(one, Grid::new(0.0, 1.0, 1e-9).unwrap(), 100);
     assert!(matches!(refused(EventKind::Discontin, too_wide), EventError::Primitive(PrimitiveError::Scale(_))));
+    let long = Settings::new(one, Grid::new(0.0, 1.0, 1.0).unwrap(), u32::MAX);
+    let expected = PrimitiveError::Batch { given: 1 << 32, most: DeviationTests::MAX_BATCH };
+    assert_eq!(refused(EventKind::Discontin, long), EventError::Primitive(expected));
+    let longest = Settings { delay: (1 << 20) - 1, ..long };
+    assert!(Event::new(EventKind::Discontin, longest).is_ok());
     let tiny = Settings { epsilon: Epsilon::MIN, ..base };
     assert!(matches!(refused(EventKind::Contin, tiny), EventError::Grouping { .. }));
 }
