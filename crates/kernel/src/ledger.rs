@@ -161,6 +161,11 @@ impl Ledger {
         self.clock
     }
 
+    /// Whether the latest timestamp seen is closed.
+    pub const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// Moves the clock to `timestamp`, closing all earlier ones. Opening the current timestamp again is allowed as
     /// long as it has not been closed.
     #[inline]

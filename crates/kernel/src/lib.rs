@@ -49,7 +49,7 @@ pub use question::{Cohort, Question, QuestionError, SLOTS, View};
 pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
 pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;
-pub use vault::{Locked, UnlockError, VaultKey};
+pub use vault::{Locked, StreamId, UnlockError, Vault, VaultKey};
 
 /// The README's example, compiled and run with the documentation's others.
 #[cfg(doctest)]

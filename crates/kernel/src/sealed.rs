@@ -8,7 +8,8 @@ use zeroize::{Zeroize, Zeroizing};
 ///
 /// Anyone may seal a value; only the kernel's primitives can read it, against a [`Permit`](crate::Permit) for the same
 /// timestamp. The timestamp is public, the value is not: there is no getter for it, no `Deref`, no comparison, no
-/// serialisation, and `Debug` prints a placeholder. Its memory is wiped when the seal is dropped (moves and
+/// serialisation but the encrypted form in which some primitives can be [locked](crate::Locked), which whoever holds the key can
+/// read, and `Debug` prints a placeholder. Its memory is wiped when the seal is dropped (moves and
 /// reallocations before sealing are the caller's affair).
 ///
 /// ```

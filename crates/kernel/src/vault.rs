@@ -1,4 +1,4 @@
-//! [`VaultKey`] and [`Locked`]: sealed data at rest.
+//! [`VaultKey`], [`Vault`] and [`Locked`]: sealed data at rest.
 
 use std::fmt;
 
@@ -7,15 +7,28 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::epsilon::Epsilon;
+use crate::ledger::{Ledger, Window};
 use crate::random::NoEntropy;
 
 /// The key under which the kernel locks sealed data that must outlive the process.
 ///
-/// A mechanism that holds readings back has to be saved with them. They leave the kernel only in a [`Locked`] form:
-/// encrypted, and read again by the kernel alone. Whoever has both the key and the locked form has the data: keep the
-/// key as the data would be kept, apart from what is saved.
+/// A mechanism that holds readings back has to be saved with them. They leave the kernel only in a [`Locked`] form, which is
+/// encrypted. Whoever has both the key and a locked form can read it, and can unlock it as often as they like: the key
+/// belongs to the operator, who keeps it as the data would be kept and apart from what is saved, and not to the code of a
+/// mechanism.
 ///
 /// The key is wiped when it is dropped.
+///
+/// ```
+/// use tidegate_kernel::VaultKey;
+///
+/// let key = VaultKey::new()?;
+/// let kept = key.to_bytes(); // for the operator's store of secrets
+/// let again = VaultKey::from_bytes(*kept);
+/// assert_eq!(again.to_bytes(), kept);
+/// # Ok::<(), tidegate_kernel::NoEntropy>(())
+/// ```
 pub struct VaultKey(Zeroizing<[u8; 32]>);
 
 impl VaultKey {
@@ -34,29 +47,18 @@ impl VaultKey {
         Self(Zeroizing::new(bytes))
     }
 
+    /// The key itself, to be kept elsewhere; the copy is wiped when it is dropped.
+    pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
+        self.0.clone()
+    }
+
+    /// The key, for what belongs to a ledger in its present state and to a public context.
+    pub const fn vault<'a>(&'a self, ledger: &'a Ledger, context: &'a str) -> Vault<'a> {
+        Vault { key: self, ledger, context }
+    }
+
     fn cipher(&self) -> XChaCha20Poly1305 {
         XChaCha20Poly1305::new(&(*self.0).into())
-    }
-
-    /// Locks words that only an [unlocking](Self::unlock) for the same purpose will read again.
-    pub(crate) fn lock(&self, purpose: &'static str, words: &[u64]) -> Result<Locked, NoEntropy> {
-        let mut nonce = [0; 24];
-        getrandom::fill(&mut nonce)?;
-        let plain: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
-        let payload = Payload { msg: &plain, aad: purpose.as_bytes() };
-        // Encryption fails only beyond 256 GiB, which no memory holds; an empty form then unlocks as damaged.
-        let bytes = self.cipher().encrypt(&nonce.into(), payload).unwrap_or_default();
-        Ok(Locked { nonce, bytes })
-    }
-
-    /// The words that were locked with this key for this purpose.
-    pub(crate) fn unlock(&self, purpose: &'static str, locked: &Locked) -> Result<Words, UnlockError> {
-        let payload = Payload { msg: &locked.bytes, aad: purpose.as_bytes() };
-        let plain = self.cipher().decrypt(&locked.nonce.into(), payload).map_err(|_| UnlockError::Key)?;
-        let plain = Zeroizing::new(plain);
-        let (words, []) = plain.as_chunks() else { return Err(UnlockError::Content) };
-        let words = Zeroizing::new(words.iter().map(|word| u64::from_le_bytes(*word)).collect());
-        Ok(Words { words, read: 0 })
     }
 }
 
@@ -66,13 +68,93 @@ impl fmt::Debug for VaultKey {
     }
 }
 
+/// A name for one stream, drawn by chance, so that what is locked for one is not unlocked for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamId([u8; 16]);
+
+impl StreamId {
+    /// A name that no other stream has.
+    ///
+    /// # Errors
+    /// [`NoEntropy`] where the operating system gives no randomness.
+    pub fn new() -> Result<Self, NoEntropy> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// A [`VaultKey`] together with what locked data belong to: the ledger that granted their permits, as it is at that moment,
+/// and a public context, which should tell one stream and one saved state from another.
+///
+/// What was locked is unlocked only with the same key, the same state of the ledger and the same context; and only
+/// what that ledger can have granted, which is no more than its budget and nothing after its clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Vault<'a> {
+    key: &'a VaultKey,
+    ledger: &'a Ledger,
+    context: &'a str,
+}
+
+impl Vault<'_> {
+    /// What is authenticated along with the words. The lengths keep one part from being taken for another.
+    fn associated(&self, purpose: &str) -> Vec<u8> {
+        // A window has a length above 0.
+        let window = match self.ledger.window() {
+            Window::Timestamps(length) => length.get(),
+            Window::Unbounded => 0,
+        };
+        let clock = self.ledger.clock();
+        let mut words = vec![purpose.len() as u64, self.context.len() as u64, self.ledger.budget().units(), window];
+        words.extend([u64::from(clock.is_some()), clock.unwrap_or(0), u64::from(self.ledger.is_closed())]);
+        words.extend(self.ledger.spends().flat_map(|(timestamp, amount)| [timestamp, amount.units()]));
+        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        bytes.extend(purpose.bytes().chain(self.context.bytes()));
+        bytes
+    }
+
+    /// That the ledger can have granted a permit.
+    pub(crate) fn granted(&self, timestamp: u64, amount: Epsilon) -> Result<(), UnlockError> {
+        let is_granted = self.ledger.clock() >= Some(timestamp) && amount <= self.ledger.budget();
+        if is_granted { Ok(()) } else { Err(UnlockError::NotGranted { timestamp, amount }) }
+    }
+
+    /// Locks words that only an [unlocking](Self::unlock) for the same purpose will read again.
+    pub(crate) fn lock(&self, purpose: &'static str, words: &[u64]) -> Result<Locked, NoEntropy> {
+        let mut nonce = [0; 24];
+        getrandom::fill(&mut nonce)?;
+        let plain: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        let payload = Payload { msg: &plain, aad: &self.associated(purpose) };
+        // Encryption fails only beyond 256 GiB, which no memory holds; an empty form then unlocks as damaged.
+        let bytes = self.key.cipher().encrypt(&nonce.into(), payload).unwrap_or_default();
+        Ok(Locked { nonce, bytes })
+    }
+
+    /// The words that were locked in this vault for this purpose.
+    pub(crate) fn unlock(&self, purpose: &'static str, locked: &Locked) -> Result<Words, UnlockError> {
+        let payload = Payload { msg: &locked.bytes, aad: &self.associated(purpose) };
+        let plain = self.key.cipher().decrypt(&locked.nonce.into(), payload).map_err(|_| UnlockError::Key)?;
+        let plain = Zeroizing::new(plain);
+        let (words, []) = plain.as_chunks() else { return Err(UnlockError::Content) };
+        let words = Zeroizing::new(words.iter().map(|word| u64::from_le_bytes(*word)).collect());
+        Ok(Words { words, read: 0 })
+    }
+}
+
 /// Sealed data, encrypted by XChaCha20-Poly1305 under a [`VaultKey`], to be saved wherever is convenient.
 ///
-/// It can be saved and loaded, but read only by the kernel, which finds out if a single bit was changed. Its length
-/// tells how many readings there are, which is public.
+/// It can be saved and loaded, and is unlocked only for the state of the [`Vault`] that it was locked for, and only if not
+/// a single bit was changed. Its length tells how many readings there are, which is public.
 ///
-/// What it holds has been paid for and not yet published. Unlocking an old form again, after what it holds was
-/// published, would publish it twice: the same rule as for a saved [`Ledger`](crate::Ledger), always the latest.
+/// What it holds has been paid for and not yet published. Whoever has the key can unlock it again, after what it holds
+/// was published, and publish it twice: the same rule as for a saved [`Ledger`](crate::Ledger), always the latest, together
+/// with the ledger and the rest of the state. Nothing here can tell that a whole state is an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locked {
@@ -84,9 +166,19 @@ pub struct Locked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnlockError {
-    /// Another key, another kind of content, or damaged bytes.
-    #[error("the locked data cannot be read: the key is another one, or the data were changed")]
+    /// Another key, another state than the one it was locked for, or damaged bytes.
+    #[error("the locked data cannot be read: the key is another one, or the data or what they belong to were changed")]
     Key,
+    /// A reading that the ledger cannot have granted a permit for.
+    #[error(
+        "the ledger cannot have granted {amount} for timestamp {timestamp}: that is after its clock or above its budget"
+    )]
+    NotGranted {
+        /// The timestamp of the permit.
+        timestamp: u64,
+        /// What it is worth.
+        amount: Epsilon,
+    },
     /// The content is not what it should be.
     #[error("the locked data do not fit what they are unlocked for")]
     Content,
@@ -137,27 +229,53 @@ pub(crate) fn wipe<T: Zeroize>(values: &mut Vec<T>) {
 mod tests {
     use super::*;
 
+    fn ledger(clock: u64) -> Ledger {
+        Ledger::fully_spent("1".parse().unwrap(), Window::EVENT, clock)
+    }
+
     #[test]
-    fn what_was_locked_is_unlocked_with_the_same_key_for_the_same_purpose_only() {
-        let key = VaultKey::new().unwrap();
-        let locked = key.lock("numbers", &[1, signed(-2)]).unwrap();
-        let mut words = key.unlock("numbers", &locked).unwrap();
+    fn what_was_locked_is_unlocked_with_the_same_key_for_the_same_purpose_ledger_and_context_only() {
+        let (key, now) = (VaultKey::new().unwrap(), ledger(4));
+        let vault = key.vault(&now, "stream");
+        let locked = vault.lock("numbers", &[1, signed(-2)]).unwrap();
+        let mut words = vault.unlock("numbers", &locked).unwrap();
         assert_eq!((words.next(), words.next_signed(), words.left()), (Ok(1), Ok(-2), 0));
         assert_eq!(words.next(), Err(UnlockError::Content));
-        assert_eq!(key.unlock("names", &locked).err(), Some(UnlockError::Key));
-        assert_eq!(VaultKey::new().unwrap().unlock("numbers", &locked).err(), Some(UnlockError::Key));
+        let refused =
+            |vault: Vault<'_>, purpose| assert_eq!(vault.unlock(purpose, &locked).err(), Some(UnlockError::Key));
+        refused(vault, "names");
+        refused(VaultKey::new().unwrap().vault(&now, "stream"), "numbers");
+        refused(key.vault(&now, "other"), "numbers");
+        // The same bytes, divided otherwise.
+        refused(key.vault(&now, "sstream"), "number");
+        let one = "1".parse().unwrap();
+        let mut opened = Ledger::new(one, Window::EVENT);
+        opened.open(4).unwrap();
+        let others = [
+            ledger(5),
+            opened,
+            Ledger::new(one, Window::EVENT),
+            Ledger::fully_spent("2".parse().unwrap(), Window::EVENT, 4),
+            Ledger::fully_spent(one, Window::Unbounded, 4),
+        ];
+        for other in &others {
+            refused(key.vault(other, "stream"), "numbers");
+        }
         for position in 0..locked.bytes.len() {
             let mut damaged = locked.clone();
             damaged.bytes[position] ^= 1;
-            assert_eq!(key.unlock("numbers", &damaged).err(), Some(UnlockError::Key));
+            assert_eq!(vault.unlock("numbers", &damaged).err(), Some(UnlockError::Key));
         }
     }
 
     #[test]
     fn locking_twice_looks_different_and_a_key_is_not_printed() {
-        let key = VaultKey::from_bytes([7; 32]);
-        assert_ne!(key.lock("numbers", &[1]).unwrap(), key.lock("numbers", &[1]).unwrap());
+        let (key, now) = (VaultKey::from_bytes([7; 32]), ledger(0));
+        let vault = key.vault(&now, "");
+        assert_ne!(vault.lock("numbers", &[1]).unwrap(), vault.lock("numbers", &[1]).unwrap());
         assert_eq!(format!("{key:?}"), "VaultKey(..)");
-        assert!(!format!("{:?}", key.lock("numbers", &[0x0bad_cafe]).unwrap()).contains("195939070"));
+        assert!(format!("{vault:?}").contains("VaultKey(..)"));
+        assert!(!format!("{:?}", vault.lock("numbers", &[0x0bad_cafe]).unwrap()).contains("195939070"));
+        assert_ne!(StreamId::new().unwrap(), StreamId::new().unwrap());
     }
 }

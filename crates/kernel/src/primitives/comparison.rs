@@ -11,7 +11,7 @@ use crate::permit::Permit;
 use crate::random::{NoEntropy, Randomness};
 use crate::randomised_response::RandomisedResponse;
 use crate::sealed::Sealed;
-use crate::vault::{Locked, UnlockError, VaultKey, signed};
+use crate::vault::{Locked, UnlockError, Vault, signed};
 
 /// Whether `left` is less than `right`, by randomised response on the one bit.
 ///
@@ -57,7 +57,8 @@ pub fn noisy_comparison(
 ///
 /// # Guarantee
 /// If a reading changes by any amount, all comparisons together lose at most its permit's epsilon
-/// ([proof](crate::proofs::noisy_comparison)); if several do, the losses add up.
+/// ([proof](crate::proofs::noisy_comparison)); if several do, the losses add up. A window that was locked must not be
+/// unlocked twice, nor go on in two places: each would have all comparisons that are left.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Comparisons, PrimitiveError};
@@ -169,32 +170,36 @@ impl Comparisons {
         while self.members.pop_front_if(|member| member.reading.timestamp() < timestamp).is_some() {}
     }
 
-    /// The window's readings, with what they have left, in a form that can be saved.
+    /// The window's readings, with what they have left, in a form that can be saved, together with the vault's ledger. They
+    /// stay in use; unlock the form only where they are not, after a restart.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness.
-    pub fn lock(&self, key: &VaultKey) -> Result<Locked, NoEntropy> {
+    pub fn lock(&self, vault: &Vault<'_>) -> Result<Locked, NoEntropy> {
         let mut words = Zeroizing::new(vec![self.epsilon.units(), self.times]);
         for Member { reading, left } in &self.members {
             words.extend([reading.timestamp(), signed(*reading.content()), *left]);
         }
-        key.lock(PURPOSE, &words)
+        vault.lock(PURPOSE, &words)
     }
 
     /// Goes on with the readings that were locked, instead of those that are there. They must have been locked by
     /// comparisons of the same epsilon and number.
     ///
     /// # Errors
-    /// [`UnlockError`] where the key or the parameters are others, or the content was changed; nothing changes then.
-    pub fn unlock(&mut self, locked: &Locked, key: &VaultKey) -> Result<(), UnlockError> {
-        let mut words = key.unlock(PURPOSE, locked)?;
+    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger cannot
+    /// have granted the permits; nothing changes then.
+    pub fn unlock(&mut self, locked: &Locked, vault: &Vault<'_>) -> Result<(), UnlockError> {
+        let mut words = vault.unlock(PURPOSE, locked)?;
         words.expect(self.epsilon.units())?;
         words.expect(self.times)?;
-        let mut members = VecDeque::new();
+        let mut members: VecDeque<Member> = VecDeque::new();
         while words.left() > 0 {
             let reading = Sealed::at(words.next()?, words.next_signed()?);
             let left = words.next()?;
-            if left > self.times {
+            vault.granted(reading.timestamp(), self.epsilon)?;
+            let in_order = members.back().is_none_or(|last| last.reading.timestamp() < reading.timestamp());
+            if left > self.times || !in_order {
                 return Err(UnlockError::Content);
             }
             members.push_back(Member { reading, left });

@@ -12,7 +12,7 @@ use crate::noise::Geometric;
 use crate::permit::Permit;
 use crate::random::{NoEntropy, Provenance, Randomness};
 use crate::sealed::Sealed;
-use crate::vault::{Locked, UnlockError, VaultKey, signed, wipe};
+use crate::vault::{Locked, UnlockError, Vault, signed, wipe};
 
 /// Where a reading went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,8 @@ pub enum Placed {
 /// ([proof](crate::proofs::continuous_groups)): it is tested in one group only, and a group's test is one
 /// above-threshold test for queries of a sensitivity of twice [`Protects::sensitivity`]. If several change, the losses
 /// add up. Readings are clamped to the range first. When a group is closed must not depend on the readings but through
-/// what is public.
+/// what is public. A group that was locked must not be unlocked twice, nor go on in two places: its readings would be tested
+/// more often than their permits pay for.
 ///
 /// Memory is proportional to the open group.
 ///
@@ -195,11 +196,12 @@ impl ContinuousGroups {
         [self.epsilon.units(), low, high, protects, threshold]
     }
 
-    /// The open group, with its noisy threshold, in a form that can be saved.
+    /// The open group, with its noisy threshold, in a form that can be saved, together with the vault's ledger. It stays open;
+    /// unlock the form only where it is not, after a restart.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness.
-    pub fn lock(&self, key: &VaultKey) -> Result<Locked, NoEntropy> {
+    pub fn lock(&self, vault: &Vault<'_>) -> Result<Locked, NoEntropy> {
         let mut words = Zeroizing::new(self.parameters().to_vec());
         words.extend([self.latest, self.tests, u64::from(self.provenance == Provenance::Seeded)]);
         let (is_drawn, drawn) = match &self.noisy_threshold {
@@ -210,17 +212,17 @@ impl ContinuousGroups {
         words.push(is_drawn);
         words.extend(halves.as_chunks().0.iter().map(|half| u64::from_le_bytes(*half)));
         words.extend(self.open.content().iter());
-        key.lock(PURPOSE, &words)
+        vault.lock(PURPOSE, &words)
     }
 
     /// Goes on with the group that was locked, instead of the open one. It must have been locked by groups of the same
     /// range, epsilon and threshold.
     ///
     /// # Errors
-    /// [`UnlockError`] where the key or the parameters are others, or the content was changed; the open group is as
-    /// before then.
-    pub fn unlock(&mut self, locked: &Locked, key: &VaultKey) -> Result<(), UnlockError> {
-        let mut words = key.unlock(PURPOSE, locked)?;
+    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger cannot
+    /// have granted the permits; the open group is as before then.
+    pub fn unlock(&mut self, locked: &Locked, vault: &Vault<'_>) -> Result<(), UnlockError> {
+        let mut words = vault.unlock(PURPOSE, locked)?;
         for parameter in self.parameters() {
             words.expect(parameter)?;
         }
@@ -232,6 +234,9 @@ impl ContinuousGroups {
         }
         if open.iter().any(|value| *value > self.clamp.width()) {
             return Err(UnlockError::Content);
+        }
+        if !open.is_empty() {
+            vault.granted(latest, self.epsilon)?;
         }
         self.close();
         self.open.content_mut().extend_from_slice(&open);

@@ -73,6 +73,9 @@ struct Member {
 }
 
 impl DeviationTests {
+    /// The most readings of a batch: setting up takes time in proportion, and the noise grows in proportion too.
+    pub const MAX_BATCH: usize = 1 << 20;
+
     /// The finest parts of a grid unit.
     const FINEST: u64 = 1 << 20;
 
@@ -81,7 +84,8 @@ impl DeviationTests {
     ///
     /// # Errors
     /// [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] where noise cannot be
-    /// scaled to the total: a coarser grid or a smaller batch is needed then.
+    /// scaled to the total: a coarser grid or a smaller batch is needed then. [`PrimitiveError::Batch`] for a batch of more
+    /// than [`MAX_BATCH`](Self::MAX_BATCH).
     pub fn new(
         range: RangeInclusive<i64>,
         protects: Protects,
@@ -89,6 +93,9 @@ impl DeviationTests {
         threshold: i64,
         batch: usize,
     ) -> Result<Self, PrimitiveError> {
+        if batch > Self::MAX_BATCH {
+            return Err(PrimitiveError::Batch { given: batch, most: Self::MAX_BATCH });
+        }
         let clamp = Clamp::new(&range)?;
         let sensitivity = protects.within(&clamp);
         let batch = batch as u64;

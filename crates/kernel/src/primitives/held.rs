@@ -5,12 +5,13 @@ use crate::epsilon::Epsilon;
 use crate::permit::Permit;
 use crate::random::NoEntropy;
 use crate::sealed::Sealed;
-use crate::vault::{Locked, UnlockError, VaultKey, signed};
+use crate::vault::{Locked, UnlockError, Vault, signed};
 
 /// Readings that a mechanism holds back, each with the permit that will pay for what is published of it.
 ///
 /// They stay sealed while they wait, also on disk: [`lock`](Self::lock) is the only way to save them. What is paid for
-/// when a reading arrives, and published later, is paid for once, whatever happens in between.
+/// when a reading arrives, and published later, is paid for once, as long as each locked form is unlocked once at most, and
+/// not while the readings that it was locked from are still in use.
 ///
 /// ```
 /// use tidegate_kernel::primitives::Held;
@@ -21,8 +22,9 @@ use crate::vault::{Locked, UnlockError, VaultKey, signed};
 /// let mut held = Held::default();
 /// held.push(ledger.spend(0, "1".parse()?)?, grid.seal(0, 21.3)?)?;
 /// let key = VaultKey::new()?;
-/// let saved = held.lock(&key)?;
-/// let loaded = Held::unlock(&saved, &key)?;
+/// let vault = key.vault(&ledger, "the stream of the boiler room");
+/// let saved = held.lock(&vault)?;
+/// let loaded = Held::unlock(&saved, &vault)?;
 /// assert_eq!(loaded.timestamps().collect::<Vec<_>>(), [0]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -78,28 +80,31 @@ impl Held {
         self.readings.drain(..)
     }
 
-    /// The readings and their permits in a form that can be saved.
+    /// The readings and their permits in a form that can be saved, together with the vault's ledger. They stay in use; unlock
+    /// the form only where they are not, after a restart.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness.
-    pub fn lock(&self, key: &VaultKey) -> Result<Locked, NoEntropy> {
+    pub fn lock(&self, vault: &Vault<'_>) -> Result<Locked, NoEntropy> {
         let words = self
             .readings
             .iter()
             .flat_map(|(permit, reading)| [reading.timestamp(), permit.epsilon().units(), signed(*reading.content())]);
-        key.lock(PURPOSE, &zeroize::Zeroizing::new(words.collect::<Vec<u64>>()))
+        vault.lock(PURPOSE, &zeroize::Zeroizing::new(words.collect::<Vec<u64>>()))
     }
 
     /// What was locked.
     ///
     /// # Errors
-    /// [`UnlockError`] where the key is another, or the content was changed.
-    pub fn unlock(locked: &Locked, key: &VaultKey) -> Result<Self, UnlockError> {
-        let mut words = key.unlock(PURPOSE, locked)?;
+    /// [`UnlockError`] where the vault is another, the content was changed, or the vault's ledger cannot have granted one of
+    /// the permits.
+    pub fn unlock(locked: &Locked, vault: &Vault<'_>) -> Result<Self, UnlockError> {
+        let mut words = vault.unlock(PURPOSE, locked)?;
         let mut held = Self::default();
         while words.left() > 0 {
             let (timestamp, units, value) = (words.next()?, words.next()?, words.next_signed()?);
             let epsilon = Epsilon::from_units(units).map_err(|_| UnlockError::Content)?;
+            vault.granted(timestamp, epsilon)?;
             let (permit, reading) = (Permit::new(timestamp, epsilon), Sealed::at(timestamp, value));
             held.push(permit, reading).map_err(|_| UnlockError::Content)?;
         }

@@ -161,6 +161,14 @@ pub enum PrimitiveError {
     /// Noise cannot be scaled to the sensitivity.
     #[error(transparent)]
     Scale(#[from] ScaleError),
+    /// A batch of too many readings.
+    #[error("a batch of {given} readings was asked for; it has {most} at most")]
+    Batch {
+        /// What was asked for.
+        given: usize,
+        /// The most there can be.
+        most: usize,
+    },
     /// No randomised response exists for the epsilon or the number of values.
     #[error(transparent)]
     Response(#[from] ResponseError),

@@ -311,9 +311,10 @@ fn within(range: &RangeInclusive<i64>, (average, variance): (f64, f64)) -> (f64,
 mod tests {
     use std::collections::BTreeSet;
 
-    use tidegate_kernel::primitives::Protects;
+    use tidegate_kernel::primitives::{Protects, ThresholdNoise};
     use tidegate_kernel::{Grid, Ledger, SeededRandom, Window};
 
+    use super::super::{Pegasus, PegasusDelay};
     use super::*;
 
     /// A batch of readings that is grouped and not yet published.
@@ -395,6 +396,30 @@ mod tests {
             longest = comparisons.into_iter().fold(longest, u64::max);
         }
         assert!(closed > 40 && longest > 5, "there was nothing to be seen: {closed} {longest}");
+    }
+
+    /// The noise of grouping is that of a whole reading that changes, for the share of grouping, in all mechanisms that group.
+    #[test]
+    #[allow(clippy::float_cmp)] // the same formula
+    fn grouping_has_the_noise_that_a_reading_needs() {
+        let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
+        let most = std::num::NonZeroU64::new(7).unwrap();
+        for (protects, sensitivity) in [(Protects::Reading, 100), (Protects::Contribution(most), 7)] {
+            let settings = Settings { protects, ..Settings::new("1".parse().unwrap(), grid, 9) };
+            let share = "0.2".parse().unwrap();
+            let expected = ThresholdNoise::calibrated(2 * sensitivity, share).unwrap();
+            let shares = settings.shares(EventKind::Pegasus).unwrap();
+            let pegasus = Pegasus::new(&settings, &shares, grid.range()).unwrap();
+            assert_eq!(pegasus.group.groups.scales(), expected);
+            let delayed = PegasusDelay::new(&settings, &shares, grid.range()).unwrap();
+            assert_eq!(delayed.group.groups.scales(), expected);
+            let batched = |kind| Batched::new(kind, &settings, &shares, &grid.range()).unwrap().grouping;
+            let Grouping::Contin(contin) = batched(EventKind::Contin) else { panic!("that was asked for") };
+            assert_eq!(contin.open_group().scales(), expected);
+            let Grouping::Discontin(discontin) = batched(EventKind::Discontin) else { panic!("that was asked for") };
+            let total: f64 = (2..=10).map(|n| 2.0 * sensitivity as f64 * f64::from(n - 1) / f64::from(n)).sum();
+            assert!((discontin.tests().scale() / (total / 0.2) - 1.0).abs() < 1e-4);
+        }
     }
 
     /// Of each reading's permit grouping has taken its share, and the rest is there for one publication.

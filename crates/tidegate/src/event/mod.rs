@@ -41,11 +41,12 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::noise::bernoulli;
 use tidegate_kernel::primitives::{PrimitiveError, bucket_range};
-use tidegate_kernel::{Epsilon, GridError, Ledger, Permit, Randomness, Refusal, Sealed, UnlockError, Window};
+use tidegate_kernel::{Epsilon, GridError, Ledger, Permit, Randomness, Refusal, Sealed, StreamId, UnlockError, Window};
 
 use crate::release::Release;
 use batch::Batched;
@@ -241,6 +242,8 @@ pub struct Event {
     output: Output,
     ledger: Ledger,
     last: Option<u64>,
+    /// Drawn when the mechanism is first saved.
+    stream: OnceLock<StreamId>,
     /// Where readings are cut off, if not at the upper end of the domain.
     bound: Option<i64>,
     /// The batches of a mechanism that holds nothing back, where readings are cut off.
@@ -322,6 +325,7 @@ impl Event {
             output: Output::new(&settings, settings.within_domain || kind == EventKind::Clamped),
             ledger: Ledger::new(settings.epsilon, Window::EVENT),
             last: None,
+            stream: OnceLock::new(),
             bound: None,
             batches: (settings.truncation.is_some() && !holds_or_ignores).then(Batches::default),
             machine,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Held;
-use tidegate_kernel::{Ledger, Locked, NoEntropy, VaultKey, Window};
+use tidegate_kernel::{Ledger, Locked, NoEntropy, StreamId, VaultKey, Window};
 
 use super::smoothing::Smoothing;
 use super::truncation::{Batches, SavedBatches, candidates};
@@ -23,6 +23,7 @@ pub struct SavedEvent<L = Ledger> {
     settings: Settings,
     ledger: L,
     last: Option<u64>,
+    stream: StreamId,
     bound: Option<i64>,
     batches: Option<SavedBatches>,
     sample: Option<Locked>,
@@ -39,11 +40,28 @@ enum SavedMachine {
     Batch { held: Locked, done: u64, due: bool },
 }
 
+/// What locked parts are bound to, beside the ledger: they are unlocked for no other stream, settings or moment.
+fn context(kind: EventKind, settings: &Settings, stream: StreamId, last: Option<u64>, batches: u64) -> String {
+    let last = last.map_or_else(|| "none".to_owned(), |last| last.to_string());
+    format!("event {VERSION} {kind} stream {stream} last {last} batches {batches} {}", settings.context())
+}
+
 impl Event {
+    /// How many batches there were.
+    fn progress(&self) -> u64 {
+        match (&self.machine, &self.batches) {
+            (Machine::Batched(batched), _) => batched.done,
+            (_, Some(batches)) => batches.begun,
+            _ => 0,
+        }
+    }
+
     /// All of the mechanism's state, to be serialised. Saving it, loading it and going on is the same as going on.
     ///
-    /// Readings that are held back are encrypted under the key. Save before releases become visible, in one transaction with them,
-    /// and load only the latest: an older state has budget that was spent since, and readings that were published since.
+    /// Readings that are held back are encrypted under the key, and bound to the rest of the state: parts of two states do not make
+    /// a third. The key is the operator's: whoever has it and a saved state can read the readings and publish them again. Save
+    /// before releases become visible, in one transaction with them, and load only the latest, once: an older state has budget
+    /// that was spent since, and readings that were published since, and nothing in it tells that it is older.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness to encrypt with.
@@ -56,39 +74,51 @@ impl Event {
     /// let mut mechanism = Event::new(EventKind::Contin, settings)?;
     /// mechanism.push(mechanism.seal(0, 240.0)?, &mut SystemRandom::new()?)?;
     /// let key = VaultKey::new()?;
+    /// let kept = key.to_bytes(); // kept apart from what is saved
     /// let saved = serde_json::to_string(&mechanism.save(&key)?)?;
-    /// let loaded = Event::load(serde_json::from_str(&saved)?, &key)?;
+    /// drop(mechanism);
+    ///
+    /// let loaded = Event::load(serde_json::from_str(&saved)?, &VaultKey::from_bytes(*kept))?;
     /// assert_eq!(loaded.waiting(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save(&self, key: &VaultKey) -> Result<SavedEvent<&Ledger>, NoEntropy> {
+        let stream = match self.stream.get() {
+            Some(stream) => *stream,
+            None => {
+                let drawn = StreamId::new()?;
+                *self.stream.get_or_init(|| drawn)
+            }
+        };
+        let context = context(self.kind, &self.settings, stream, self.last, self.progress());
+        let vault = &key.vault(&self.ledger, &context);
         let machine = match &self.machine {
             Machine::Constant | Machine::Laplace(_) | Machine::Labels(_) => SavedMachine::Nothing,
             Machine::Pegasus(pegasus) => SavedMachine::Group {
-                group: pegasus.group.groups.lock(key)?,
+                group: pegasus.group.groups.lock(vault)?,
                 smoothing: pegasus.group.smoothing.clone(),
                 waiting: VecDeque::new(),
             },
             Machine::PegasusDelay(pegasus) => SavedMachine::Group {
-                group: pegasus.group.groups.lock(key)?,
+                group: pegasus.group.groups.lock(vault)?,
                 smoothing: pegasus.group.smoothing.clone(),
                 waiting: pegasus.waiting.clone(),
             },
             Machine::Comporder(comporder) => match &comporder.window {
                 None => SavedMachine::Nothing,
                 Some(window) => {
-                    SavedMachine::Window { window: window.lock(key)?, released: comporder.released.clone() }
+                    SavedMachine::Window { window: window.lock(vault)?, released: comporder.released.clone() }
                 }
             },
             Machine::Batched(batched) => {
-                SavedMachine::Batch { held: batched.held.lock(key)?, done: batched.done, due: batched.due }
+                SavedMachine::Batch { held: batched.held.lock(vault)?, done: batched.done, due: batched.due }
             }
         };
         let (batches, sample) = match &self.batches {
             None => (None, None),
             Some(batches) => {
                 let public = SavedBatches { begun: batches.begun, first: batches.first, due: batches.due };
-                (Some(public), Some(batches.sample.lock(key)?))
+                (Some(public), Some(batches.sample.lock(vault)?))
             }
         };
         Ok(SavedEvent {
@@ -97,6 +127,7 @@ impl Event {
             settings: self.settings,
             ledger: &self.ledger,
             last: self.last,
+            stream,
             bound: self.bound,
             batches,
             sample,
@@ -107,10 +138,10 @@ impl Event {
     /// Goes on with what was saved.
     ///
     /// # Errors
-    /// [`EventError::Version`], [`EventError::Locked`] where the key is another or the data were changed, and
+    /// [`EventError::Version`], [`EventError::Locked`] where the key is another or the state was changed, and
     /// [`EventError::Misfit`] for a state that no mechanism with its settings can have been in.
     pub fn load(saved: SavedEvent, key: &VaultKey) -> Result<Self, EventError> {
-        let SavedEvent { version, kind, settings, ledger, last, bound, batches, sample, machine } = saved;
+        let SavedEvent { version, kind, settings, ledger, last, stream, bound, batches, sample, machine } = saved;
         if version != VERSION {
             return Err(EventError::Version { found: version, known: VERSION });
         }
@@ -128,12 +159,19 @@ impl Event {
             event.bound = Some(bound);
             event.set_range()?;
         }
-        (event.ledger, event.last) = (ledger, last);
+        (event.ledger, event.last, event.stream) = (ledger, last, stream.into());
+        let progress = match (&machine, &batches) {
+            (SavedMachine::Batch { done, .. }, _) => *done,
+            (_, Some(batches)) => batches.begun,
+            _ => 0,
+        };
+        let context = context(kind, &settings, stream, last, progress);
+        let vault = &key.vault(&event.ledger, &context);
         let recent = |timestamp: u64| last.is_some_and(|last| timestamp <= last);
         match (&mut event.batches, batches, sample) {
             (None, None, None) => {}
             (Some(empty), Some(SavedBatches { begun, first, due }), Some(sample)) => {
-                let sample = Held::unlock(&sample, key)?;
+                let sample = Held::unlock(&sample, vault)?;
                 let share = event.shares.bound;
                 let fits = sample.amounts().all(|amount| Some(amount) == share)
                     && sample.timestamps().all(|timestamp| recent(timestamp) && Some(timestamp) >= first);
@@ -148,7 +186,7 @@ impl Event {
             (Machine::Constant | Machine::Laplace(_) | Machine::Labels(_), SavedMachine::Nothing) => {}
             (Machine::Comporder(comporder), SavedMachine::Nothing) if comporder.window.is_none() => {}
             (Machine::Pegasus(pegasus), SavedMachine::Group { group, smoothing, waiting }) => {
-                pegasus.group.groups.unlock(&group, key)?;
+                pegasus.group.groups.unlock(&group, vault)?;
                 let members = pegasus.group.groups.members();
                 // The average of a closed group stays until the next one is opened, and is not looked at.
                 if !waiting.is_empty() || (members > 0 && !smoothing.fits(settings.smoother, members)) {
@@ -159,7 +197,7 @@ impl Event {
                 }
             }
             (Machine::PegasusDelay(pegasus), SavedMachine::Group { group, smoothing, waiting }) => {
-                pegasus.group.groups.unlock(&group, key)?;
+                pegasus.group.groups.unlock(&group, vault)?;
                 let members = pegasus.group.groups.members();
                 let in_order = waiting.iter().is_sorted_by(|first, second| first < second);
                 let fits = waiting.len() <= members && in_order && waiting.iter().all(|timestamp| recent(*timestamp));
@@ -173,7 +211,7 @@ impl Event {
             }
             (Machine::Comporder(comporder), SavedMachine::Window { window: locked, released }) => {
                 let Some(window) = &mut comporder.window else { return Err(misfit("the window")) };
-                window.unlock(&locked, key)?;
+                window.unlock(&locked, vault)?;
                 let is_window = window.members().all(|(timestamp, _)| recent(timestamp));
                 if released.len() != window.members().len() || !is_window {
                     return Err(misfit("the window"));
@@ -181,7 +219,7 @@ impl Event {
                 comporder.released = released;
             }
             (Machine::Batched(batched), SavedMachine::Batch { held, done, due }) => {
-                batched.held = Held::unlock(&held, key)?;
+                batched.held = Held::unlock(&held, vault)?;
                 (batched.done, batched.due) = (done, due);
                 let first = batched.held.timestamps().next();
                 let in_batch = last.is_none_or(|last| {

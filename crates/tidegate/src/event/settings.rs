@@ -29,7 +29,7 @@ pub struct Settings {
     /// The public domain, and the grid on which readings are rounded.
     pub grid: Grid,
     /// How many timestamps a release may be held back: the value of timestamp `t` is released no later than when that of
-    /// `t + delay` is pushed.
+    /// `t + delay` is pushed. For `discontin`, at most [`DeviationTests::MAX_BATCH`](tidegate_kernel::primitives::DeviationTests::MAX_BATCH) less one.
     pub delay: u32,
     /// What is protected: the reading, whatever it is, or one contributor to a count.
     #[serde(default = "reading")]
@@ -198,6 +198,44 @@ impl Settings {
             None => None,
         };
         Ok(Shares { grouping, publication, bound })
+    }
+
+    /// All of them as text, to which what is saved is bound.
+    pub(super) fn context(&self) -> String {
+        let Self {
+            epsilon,
+            grid,
+            delay,
+            protects,
+            grouping,
+            threshold,
+            publication,
+            smoother,
+            buckets,
+            within_domain,
+            truncation,
+        } = self;
+        let amount = |given: Option<u64>| given.map_or_else(|| "none".to_owned(), |given| given.to_string());
+        // Seven digits: on the way through a text format the last bit of a number may be lost.
+        let [low, high, step] = [grid.low(), grid.high(), grid.step()].map(|number| format!("{number:.6e}"));
+        let threshold = threshold.map_or_else(|| "none".to_owned(), |given| format!("{given:.6e}"));
+        let contribution = match protects {
+            Protects::Reading => None,
+            Protects::Contribution(most) => Some(most.get()),
+        };
+        let (contribution, grouping) = (amount(contribution), amount(grouping.map(Epsilon::units)));
+        let publication = publication.map_or("none", Publication::name);
+        let is_median = *smoother == Smoother::Median;
+        let buckets = amount(buckets.map(u64::from));
+        let every = amount(truncation.map(|truncation| truncation.every.get().into()));
+        let percent = amount(truncation.map(|truncation| truncation.percent.into()));
+        format!(
+            "epsilon {} grid {:?} {low} {high} {step} delay {delay} contribution {contribution} grouping {grouping} \
+             threshold {threshold} publication {publication} median {is_median} buckets {buckets} within {within_domain} \
+             every {every} percent {percent}",
+            epsilon.units(),
+            grid.range(),
+        )
     }
 
     /// What is wrong with them, whatever the mechanism.

@@ -85,3 +85,45 @@ impl Batches {
         self.first = Some(timestamp);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+mod tests {
+    use tidegate_kernel::primitives::{Protects, bound_noise};
+    use tidegate_kernel::{Grid, Ledger, SeededRandom, Window};
+
+    use super::*;
+
+    /// One reading at the upper end: each bound is chosen as often as noise of the scale of a whole reading makes it win.
+    #[test]
+    fn a_bound_is_chosen_with_the_noise_that_a_reading_needs() {
+        let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
+        let (epsilon, range) = ("4".parse().unwrap(), grid.range());
+        let settings = Settings::new(epsilon, grid, 9);
+        let bounds = candidates(&range);
+        let scored: Vec<Bound> = bounds.iter().map(|at| Bound { at: *at, cost: 0 }).collect();
+        let scale = bound_noise(&scored, &range, Protects::Reading, epsilon).unwrap().as_f64();
+        assert!((scale / 25_000.0 - 1.0).abs() < 0.01, "the width over epsilon: {scale}");
+        // Scores in units of the scale, and the probability that the first one with its noise is above all others with theirs.
+        let scores: Vec<f64> = bounds.iter().map(|at| (*at - range.end()) as f64 / scale).collect();
+        let wins = |index: usize, noise: f64| {
+            let below = |other: &f64| 1.0 - (-(noise + scores[index] - other).max(0.0)).exp();
+            let others = scores.iter().enumerate().filter(|(other, _)| *other != index);
+            (-noise).exp() * others.map(|(_, other)| below(other)).product::<f64>()
+        };
+        let expected: f64 = (0..30_000).map(|step| wins(0, (f64::from(step) + 0.5) / 1_000.0) / 1_000.0).sum();
+        let (mut random, runs, mut first) = (SeededRandom::new(3), 20_000_u32, 0_u32);
+        let mut ledger = Ledger::new(epsilon, Window::EVENT);
+        for timestamp in 0..u64::from(runs) {
+            let reading = grid.seal(timestamp, 100_000.0).unwrap();
+            let sample = vec![(ledger.spend(timestamp, epsilon).unwrap(), &reading)];
+            let chosen = choose_bound(sample, 0.0, &settings, &mut random).unwrap();
+            first += u32::from(chosen == Some(*range.end()));
+        }
+        let attained = f64::from(first) / f64::from(runs);
+        // Five deviations: a false alarm has a probability below 10^-6.
+        let deviation = (expected * (1.0 - expected) / f64::from(runs)).sqrt();
+        assert!((attained - expected).abs() < 5.0 * deviation + 1e-4, "{attained} {expected}");
+        assert!(expected < 0.9, "less noise would be seen: {expected}");
+    }
+}

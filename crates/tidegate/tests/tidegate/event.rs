@@ -5,8 +5,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use proptest::prelude::*;
 use tidegate::event::{Event, EventError, EventKind, Publication, SavedEvent, Settings, Smoother, Truncation};
 use tidegate::kernel::noise::Scale;
-use tidegate::kernel::primitives::{Bucketing, PrimitiveError, Protects, ThresholdNoise};
-use tidegate::kernel::{Epsilon, Grid, GridError, Randomness, SeededRandom, VaultKey, Window};
+use tidegate::kernel::primitives::{Bucketing, DeviationTests, PrimitiveError, Protects, ThresholdNoise, bucket_range};
+use tidegate::kernel::{Epsilon, Grid, GridError, Randomness, SeededRandom, UnlockError, VaultKey, Window};
 use tidegate::post_processing::{PostProcessing, PostProcessingError};
 use tidegate::query::{History, QueryError};
 use tidegate::release::{Freshness, Number, Release, Statistic};
@@ -159,27 +159,68 @@ fn every_timestamp_spends_exactly_epsilon_and_the_constant_nothing() {
     }
 }
 
+/// How many words of eight bytes a locked part of a state has.
+fn locked_words(state: &serde_json::Value, place: &str) -> usize {
+    const TAG: usize = 16;
+    (state.pointer(place).unwrap()["bytes"].as_array().unwrap().len() - TAG) / 8
+}
+
 #[test]
-fn what_is_kept_is_bounded_by_the_delay_however_long_the_stream() {
+fn what_is_kept_reaches_its_cap_and_never_exceeds_it_however_long_the_stream() {
+    const HEADER: usize = 11;
+    const LONGEST_GROUP: u64 = 1_000;
+    const DELAY: u64 = 20;
     let key = VaultKey::from_bytes([9; 32]);
-    for (kind, publication, smoother) in forms() {
-        let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 50 });
+    for ((kind, publication, smoother), seed) in forms().into_iter().flat_map(|form| [(form, 2), (form, 3), (form, 4)])
+    {
         // All readings alike and a wide threshold, so that groups never end by themselves.
-        let settings = Settings { publication, smoother, truncation, threshold: Some(1e9), ..settings("8", 20) };
+        let settings = Settings { publication, smoother, threshold: Some(1e9), ..settings("8", 20) };
         let mut mechanism = Event::new(kind, settings).unwrap();
-        let mut random = SeededRandom::new(2);
-        let mut largest = [0, 0];
-        for timestamp in 0..4_400 {
+        let (mut random, mut most) = (SeededRandom::new(seed), 0);
+        for timestamp in 0..2_100 {
             mechanism.push(mechanism.seal(timestamp, 40.0).unwrap(), &mut random).unwrap();
-            if timestamp % 11 == 0 {
-                let size = postcard::to_allocvec(&mechanism.save(&key).unwrap()).unwrap().len();
-                let half = usize::from(timestamp >= 2_200);
-                largest[half] = largest[half].max(size);
+            most = most.max(mechanism.waiting() as u64);
+            if timestamp % 200 > 1 && timestamp % 200 < 198 {
+                continue;
+            }
+            let state = serde_json::to_value(mechanism.save(&key).unwrap()).unwrap();
+            match kind {
+                EventKind::Pegasus | EventKind::PegasusDelay => {
+                    let members = locked_words(&state, "/machine/group/group") - HEADER;
+                    assert_eq!(members as u64, (timestamp + 1) % LONGEST_GROUP, "{kind}");
+                }
+                EventKind::Comporder => {
+                    let members = (locked_words(&state, "/machine/window/window") - 2) / 3;
+                    assert!(members as u64 == DELAY + 1 || timestamp < 2, "{kind}: {members}");
+                }
+                _ if state.pointer("/machine/batch").is_some() => {
+                    let members = locked_words(&state, "/machine/batch/held") / 3;
+                    assert_eq!(members as u64, (timestamp + 1) % (DELAY + 1), "{kind}");
+                }
+                _ => assert_eq!(state["machine"], "nothing", "{kind}"),
             }
         }
-        // Later timestamps are written with a few digits more.
-        assert!(largest[1] <= largest[0] + 200, "{kind}: {largest:?}");
-        assert!(mechanism.waiting() <= 21);
+        // The last one of a batch is released as it comes; so is one that has waited as long as the delay.
+        let holds = matches!(kind, EventKind::PegasusDelay | EventKind::Contin | EventKind::Discontin)
+            || matches!(publication, Some(Publication::Sums | Publication::ClippedSums));
+        assert_eq!(most, if holds { DELAY } else { 0 }, "{kind}");
+    }
+}
+
+#[test]
+fn a_sample_is_no_larger_than_a_batch() {
+    let key = VaultKey::from_bytes([9; 32]);
+    for kind in [EventKind::Laplace, EventKind::Pegasus, EventKind::Comporder, EventKind::Bucorder] {
+        let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 99 });
+        let mut mechanism = Event::new(kind, Settings { truncation, ..settings("8", 20) }).unwrap();
+        let (mut random, mut most) = (SeededRandom::new(2), 0);
+        for timestamp in 0..420 {
+            mechanism.push(mechanism.seal(timestamp, 40.0).unwrap(), &mut random).unwrap();
+            let state = serde_json::to_value(mechanism.save(&key).unwrap()).unwrap();
+            most = most.max(locked_words(&state, "/sample") / 3);
+        }
+        // Of twenty batches, one has all its readings sampled but with a probability of 10^-14.
+        assert_eq!(most, 21, "{kind}");
     }
 }
 
@@ -211,6 +252,73 @@ fn laplace_has_its_variance_and_clamped_stays_in_the_domain() {
         at_the_ends += usize::from(value == 0.0 || value == 100.0);
     }
     assert!(at_the_ends > 500);
+}
+
+/// A sum that was moved into a bucket has the noise of the bucket's width for the share of publication.
+#[test]
+fn clipped_sums_have_the_noise_of_a_bucket() {
+    let settings = Settings {
+        publication: Some(Publication::ClippedSums),
+        buckets: Some(2),
+        grouping: Some(epsilon("10")),
+        ..settings("11", 0)
+    };
+    let bucket = bucket_range(&(0..=100), 2, 0).unwrap();
+    let (low, high) = (*bucket.start() as f64, *bucket.end() as f64);
+    let scale = Scale::calibrated(bucket.end().abs_diff(*bucket.start()), epsilon("1")).unwrap();
+    let middle = ((low + high) / 2.0).round();
+    let mut mechanism = Event::new(EventKind::Bucorder, settings).unwrap();
+    let (mut random, mut runs, mut inside) = (SeededRandom::new(4), 0.0, 0.0);
+    for timestamp in 0..20_000 {
+        let released = mechanism.push(mechanism.seal(timestamp, middle).unwrap(), &mut random).unwrap();
+        let Number { value, variance } = number(&released[0]);
+        if value <= high {
+            assert_eq!(variance, scale.laplace_variance());
+            runs += 1.0;
+            inside += f64::from(u8::from(value > low && value < high));
+        }
+    }
+    // Noise of the discrete Laplace distribution lies at `k` with a probability of `(1-a)/(1+a) a^|k|`; what goes beyond the ends
+    // of the bucket is moved to them.
+    let a = (-1.0 / scale.as_f64()).exp();
+    let up_to = |reach: f64| (a - a.powf(reach)) / (1.0 + a);
+    let expected = (1.0 - a) / (1.0 + a) + up_to(high - middle) + up_to(middle - low);
+    // Five deviations: a false alarm has a probability below 10^-6.
+    let deviation: f64 = (expected * (1.0 - expected) / runs).sqrt();
+    assert!((inside / runs - expected).abs() < 5.0 * deviation, "{} {expected}", inside / runs);
+    assert!(expected < 0.5, "less noise would be seen");
+}
+
+/// A reading that paid half for the choice of a bound has twice the scale of noise, and after the choice that of the bound.
+#[test]
+fn a_sampled_reading_has_the_noise_of_what_it_has_left() {
+    let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 50 });
+    let runs = 40_000_u64;
+    let settings = Settings { truncation, ..settings("2", 39_999) };
+    let variance_of = |width: u64, amount: &str| Scale::calibrated(width, epsilon(amount)).unwrap().laplace_variance();
+    let [full, reduced] = ["2", "1"].map(|amount| variance_of(100, amount));
+    let mut mechanism = Event::new(EventKind::Laplace, settings).unwrap();
+    let mut random = SeededRandom::new(4);
+    let mut sums = [(0.0, 0.0); 2];
+    for timestamp in 0..runs {
+        let released = mechanism.push(mechanism.seal(timestamp, 3.0).unwrap(), &mut random).unwrap();
+        let Number { value, variance } = number(&released[0]);
+        assert!(variance == full || variance == reduced, "{variance}");
+        let (count, squares) = &mut sums[usize::from(variance == reduced)];
+        *count += 1.0;
+        *squares += (value - 3.0).powi(2);
+    }
+    for ((count, squares), expected) in sums.into_iter().zip([full, reduced]) {
+        // As for `laplace`: five deviations of the mean of squares.
+        assert!(count > 19_000.0 && (squares / count / expected - 1.0).abs() < 5.0 * (5.0_f64 / count).sqrt());
+    }
+    for timestamp in runs..runs + 100 {
+        let released = mechanism.push(mechanism.seal(timestamp, 3.0).unwrap(), &mut random).unwrap();
+        let width = mechanism.bound() as u64;
+        assert!(width < 10);
+        let variance = number(&released[0]).variance;
+        assert!(variance == variance_of(width, "2") || variance == variance_of(width, "1"), "{variance}");
+    }
 }
 
 #[test]
@@ -360,6 +468,11 @@ fn settings_that_cannot_be_are_refused_with_what_is_allowed() {
     }
     let too_wide = Settings::new(one, Grid::new(0.0, 1.0, 1e-9).unwrap(), 100);
     assert!(matches!(refused(EventKind::Discontin, too_wide), EventError::Primitive(PrimitiveError::Scale(_))));
+    let long = Settings::new(one, Grid::new(0.0, 1.0, 1.0).unwrap(), u32::MAX);
+    let expected = PrimitiveError::Batch { given: 1 << 32, most: DeviationTests::MAX_BATCH };
+    assert_eq!(refused(EventKind::Discontin, long), EventError::Primitive(expected));
+    let longest = Settings { delay: (1 << 20) - 1, ..long };
+    assert!(Event::new(EventKind::Discontin, longest).is_ok());
     let tiny = Settings { epsilon: Epsilon::MIN, ..base };
     assert!(matches!(refused(EventKind::Contin, tiny), EventError::Grouping { .. }));
 }
@@ -411,8 +524,85 @@ fn a_saved_mechanism_is_loaded_only_with_its_key_and_where_all_of_it_fits() {
     assert!(changed("/last", 3.into()).contains("the ledger"));
     assert!(changed("/last", serde_json::Value::Null).contains("the ledger"));
     assert!(changed("/bound", 50.into()).contains("the bound"));
-    assert!(changed("/settings/delay", 0.into()).contains("the batch"));
+    assert!(changed("/settings/delay", 0.into()).contains("what they belong to"));
+    assert!(changed("/stream/0", (saved["stream"][0].as_u64().unwrap() ^ 1).into()).contains("what they belong to"));
+    assert!(changed("/machine/batch/done", 1.into()).contains("what they belong to"));
     assert!(changed("/settings/epsilon", "0.5".into()).contains("the ledger"));
+}
+
+/// Forms with a locked part that has something in it after a reading, and where that is saved.
+const LOCKED: [(EventKind, &str); 5] = [
+    (EventKind::Contin, "/machine/batch/held"),
+    (EventKind::Bucorder, "/machine/batch/held"),
+    (EventKind::Pegasus, "/machine/group/group"),
+    (EventKind::PegasusDelay, "/machine/group/group"),
+    (EventKind::Comporder, "/machine/window/window"),
+];
+
+fn with_sums(kind: EventKind, settings: Settings) -> Settings {
+    Settings { publication: (kind == EventKind::Bucorder).then_some(Publication::Sums), ..settings }
+}
+
+/// The state after each of these timestamps.
+fn states(settings: Settings, kind: EventKind, timestamps: &[u64], key: &VaultKey) -> Vec<serde_json::Value> {
+    let mut mechanism = Event::new(kind, settings).unwrap();
+    let random = &mut SeededRandom::new(1);
+    let mut state = |timestamp: &u64| {
+        mechanism.push(mechanism.seal(*timestamp, 77.0).unwrap(), random).unwrap();
+        serde_json::to_value(mechanism.save(key).unwrap()).unwrap()
+    };
+    timestamps.iter().map(&mut state).collect()
+}
+
+fn load(state: serde_json::Value, key: &VaultKey) -> Result<Event, EventError> {
+    Event::load(serde_json::from_value(state).unwrap(), key)
+}
+
+/// With parts of an older state, readings that were published since would be published again with fresh noise.
+#[test]
+fn a_locked_part_of_an_older_state_is_refused_in_a_newer_one() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let truncated =
+        Settings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 99 }), ..settings("1", 3) };
+    let forms = LOCKED.map(|(kind, place)| (kind, place, with_sums(kind, settings("1", 3))));
+    for (kind, place, settings) in forms.into_iter().chain([(EventKind::Laplace, "/sample", truncated)]) {
+        let states = states(settings, kind, &[0, 1, 2, 3, 4, 5], &key);
+        for (newer, state) in states.iter().enumerate() {
+            assert!(load(state.clone(), &key).is_ok(), "{kind}");
+            for older in &states[..newer] {
+                let mut spliced = state.clone();
+                *spliced.pointer_mut(place).unwrap() = older.pointer(place).unwrap().clone();
+                assert_eq!(load(spliced, &key).err(), Some(EventError::Locked(UnlockError::Key)), "{kind}");
+            }
+        }
+    }
+}
+
+/// With parts of another stream, a reading would be published with less noise than it was pushed for.
+#[test]
+fn a_locked_part_of_another_stream_is_refused_whatever_else_is_taken_over() {
+    let key = VaultKey::from_bytes([9; 32]);
+    for (kind, place) in LOCKED {
+        let reading = with_sums(kind, settings("1", 3));
+        let count = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..reading };
+        let from = &states(reading, kind, &[0], &key)[0];
+        for other in [count, reading] {
+            let into = &states(other, kind, &[0], &key)[0];
+            for also in [place, "/stream"] {
+                let mut spliced = into.clone();
+                *spliced.pointer_mut(place).unwrap() = from.pointer(place).unwrap().clone();
+                *spliced.pointer_mut(also).unwrap() = from.pointer(also).unwrap().clone();
+                // With the same settings and the name of the stream as well, it is the state of the other stream.
+                if other != reading || also == place {
+                    assert_eq!(load(spliced, &key).err(), Some(EventError::Locked(UnlockError::Key)), "{kind}");
+                }
+            }
+        }
+        // Nor can a state be given other settings.
+        let mut changed = from.clone();
+        *changed.pointer_mut("/settings/protects").unwrap() = serde_json::to_value(count.protects).unwrap();
+        assert_eq!(load(changed, &key).err(), Some(EventError::Locked(UnlockError::Key)), "{kind}");
+    }
 }
 
 #[test]

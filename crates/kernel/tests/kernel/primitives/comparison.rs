@@ -1,5 +1,5 @@
 use tidegate_kernel::primitives::{Comparisons, PrimitiveError, noisy_comparison};
-use tidegate_kernel::{Epsilon, ResponseError, Sealed, SeededRandom, UnlockError, VaultKey};
+use tidegate_kernel::{Epsilon, Ledger, ResponseError, Sealed, SeededRandom, UnlockError, VaultKey, Window};
 
 use super::DRAWS;
 use crate::support::{assert_fits, assert_rejects, epsilon, nonzero, permit, permit_at, tally};
@@ -94,15 +94,19 @@ fn comparisons_go_on_after_being_locked_and_unlocked() {
                 answers.push(*comparisons.compare(earlier, latest, &mut random).unwrap().value());
             }
             if saves {
-                let locked = comparisons.lock(&key).unwrap();
+                let ledger = Ledger::fully_spent(one, Window::EVENT, timestamp);
+                let vault = key.vault(&ledger, "");
+                let locked = comparisons.lock(&vault).unwrap();
                 comparisons = new();
-                comparisons.unlock(&locked, &key).unwrap();
+                comparisons.unlock(&locked, &vault).unwrap();
             }
         }
         (answers, comparisons.members().collect::<Vec<_>>())
     };
     assert_eq!(run(true), run(false));
-    let locked = new().lock(&key).unwrap();
+    let ledger = Ledger::new(one, Window::EVENT);
+    let vault = key.vault(&ledger, "");
+    let locked = new().lock(&vault).unwrap();
     let mut other = Comparisons::new(one, nonzero(5)).unwrap();
-    assert_eq!(other.unlock(&locked, &key), Err(UnlockError::Content));
+    assert_eq!(other.unlock(&locked, &vault), Err(UnlockError::Content));
 }

@@ -1,5 +1,5 @@
 use tidegate_kernel::primitives::{ContinuousGroups, Placed, PrimitiveError, Protects};
-use tidegate_kernel::{Epsilon, Provenance, Sealed, SeededRandom, SystemRandom, UnlockError, VaultKey};
+use tidegate_kernel::{Epsilon, Ledger, Provenance, Sealed, SeededRandom, SystemRandom, UnlockError, VaultKey, Window};
 
 use super::above_threshold::transcripts;
 use super::{DRAWS, ROUNDING};
@@ -156,16 +156,21 @@ fn an_open_group_goes_on_after_being_locked_and_unlocked() {
     let expected = place(&mut new(), &values, one, &mut SeededRandom::new(9));
     assert!(expected.contains(&Placed::Joins) && expected.contains(&Placed::Alone));
     let (mut random, mut groups) = (SeededRandom::new(9), new());
+    let mut ledger = Ledger::new(one, Window::EVENT);
     for (timestamp, (value, expected)) in values.iter().zip(expected).enumerate() {
         let timestamp = timestamp as u64;
-        let locked = groups.lock(&key).unwrap();
+        let vault = key.vault(&ledger, "");
+        let locked = groups.lock(&vault).unwrap();
         groups = new();
-        groups.unlock(&locked, &key).unwrap();
+        groups.unlock(&locked, &vault).unwrap();
+        ledger = Ledger::fully_spent(one, Window::EVENT, timestamp);
         let placed = groups.offer(permit_at(timestamp, one), &Sealed::at(timestamp, *value), &mut random).unwrap();
         assert_eq!((*placed.value(), placed.provenance()), (expected, Provenance::Seeded));
     }
-    let locked = groups.lock(&key).unwrap();
+    let vault = key.vault(&ledger, "");
+    let locked = groups.lock(&vault).unwrap();
     let mut other = ContinuousGroups::new(0..=8, Protects::Reading, one, 90).unwrap();
-    assert_eq!(other.unlock(&locked, &key), Err(UnlockError::Content));
-    assert_eq!(new().unlock(&locked, &VaultKey::from_bytes([4; 32])), Err(UnlockError::Key));
+    assert_eq!(other.unlock(&locked, &vault), Err(UnlockError::Content));
+    let other = VaultKey::from_bytes([4; 32]);
+    assert_eq!(new().unlock(&locked, &other.vault(&ledger, "")), Err(UnlockError::Key));
 }

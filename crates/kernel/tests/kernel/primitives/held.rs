@@ -1,7 +1,7 @@
 use tidegate_kernel::primitives::{
     Comparisons, ContinuousGroups, DeviationTests, Held, PrimitiveError, Protects, Summing, noisy_sum,
 };
-use tidegate_kernel::{Sealed, SeededRandom, UnlockError, VaultKey};
+use tidegate_kernel::{Ledger, Sealed, SeededRandom, UnlockError, VaultKey, Window};
 
 use crate::support::{class_permit, epsilon, nonzero, permit_at};
 
@@ -12,8 +12,10 @@ fn readings_come_back_as_they_were_also_after_being_locked() {
     for (timestamp, value) in [(3, 40), (4, -7), (9, i64::MAX)] {
         held.push(permit_at(timestamp, amount), Sealed::at(timestamp, value)).unwrap();
     }
-    let saved = serde_json::to_string(&held.lock(&key).unwrap()).unwrap();
-    let mut loaded = Held::unlock(&serde_json::from_str(&saved).unwrap(), &key).unwrap();
+    let ledger = Ledger::fully_spent(amount, Window::EVENT, 9);
+    let vault = key.vault(&ledger, "a stream");
+    let saved = serde_json::to_string(&held.lock(&vault).unwrap()).unwrap();
+    let mut loaded = Held::unlock(&serde_json::from_str(&saved).unwrap(), &vault).unwrap();
     assert_eq!(loaded.timestamps().collect::<Vec<_>>(), [3, 4, 9]);
     assert!(loaded.amounts().all(|left| left == amount));
     assert_eq!((loaded.len(), loaded.is_empty()), (3, false));
@@ -24,9 +26,35 @@ fn readings_come_back_as_they_were_also_after_being_locked() {
     };
     assert_eq!(sum(&mut loaded), sum(&mut held));
     assert!(loaded.is_empty());
-    assert_eq!(Held::unlock(&held.lock(&key).unwrap(), &key).unwrap().len(), 0);
+    assert_eq!(Held::unlock(&held.lock(&vault).unwrap(), &vault).unwrap().len(), 0);
     let other = VaultKey::from_bytes([6; 32]);
-    assert_eq!(Held::unlock(&serde_json::from_str(&saved).unwrap(), &other).err(), Some(UnlockError::Key));
+    for vault in [other.vault(&ledger, "a stream"), key.vault(&ledger, "another stream")] {
+        assert_eq!(Held::unlock(&serde_json::from_str(&saved).unwrap(), &vault).err(), Some(UnlockError::Key));
+    }
+}
+
+#[test]
+fn nothing_is_unlocked_that_its_ledger_cannot_have_granted() {
+    let (key, one) = (VaultKey::from_bytes([5; 32]), epsilon("1"));
+    let (mut held, mut comparisons) = (Held::default(), Comparisons::new(one, nonzero(2)).unwrap());
+    let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 90).unwrap();
+    let reading = Sealed::at(7, 3);
+    assert!(groups.offer(permit_at(7, one), &reading, &mut SeededRandom::new(1)).is_ok());
+    comparisons.admit(permit_at(7, one), &reading).unwrap();
+    held.push(permit_at(7, one), reading).unwrap();
+    let enough = Ledger::fully_spent(one, Window::EVENT, 7);
+    let too_early = Ledger::fully_spent(one, Window::EVENT, 6);
+    let too_little = Ledger::fully_spent(epsilon("0.999999999"), Window::EVENT, 7);
+    let new = Ledger::new(one, Window::EVENT);
+    let refused = Err(UnlockError::NotGranted { timestamp: 7, amount: one });
+    for (ledger, expected) in [(enough, Ok(())), (too_early, refused), (too_little, refused), (new, refused)] {
+        let vault = key.vault(&ledger, "");
+        assert_eq!(Held::unlock(&held.lock(&vault).unwrap(), &vault).map(|_| ()), expected);
+        let locked = groups.lock(&vault).unwrap();
+        assert_eq!(groups.unlock(&locked, &vault), expected);
+        let locked = comparisons.lock(&vault).unwrap();
+        assert_eq!(comparisons.unlock(&locked, &vault), expected);
+    }
 }
 
 #[test]
