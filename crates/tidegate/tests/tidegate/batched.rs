@@ -391,3 +391,51 @@ fn a_batch_with_one_answer_for_all_is_released_though_nothing_is_left() {
         assert_eq!(mechanism.ledger().remaining(timestamp + 1), None);
     }
 }
+
+/// After each call, the belief is that of an observer who knows the channels and what was released.
+#[test]
+fn the_belief_follows_from_what_was_released_in_parts_and_between_them() {
+    let random = &mut SeededRandom::new(644);
+    let lazy = Model::dense(vec![0.9, 0.1], vec![0.88, 0.12, 0.3, 0.7]).unwrap();
+    let (mut constant, mut paid) = (0, 0);
+    for model in [lazy, second_order(2, random)] {
+        let model = Arc::new(model);
+        for part in [1_u32, 2] {
+            let batch = crr::Settings { distance: Distance::Hamming, ..crr::Settings::new(epsilon("1.6")) };
+            let mut mechanism =
+                Batched::new(Arc::clone(&model), Settings { batch, length: 2, part: Some(part) }).unwrap();
+            let mut shadow = Belief::new(&model);
+            let mut timestamp = 0;
+            for step in 0..40 {
+                if step % 7 == 3 {
+                    (0..4).for_each(|_| shadow.pass(&model).unwrap());
+                    timestamp += 2;
+                }
+                if step % 5 == 4 {
+                    mechanism.guess(timestamp).unwrap();
+                    (0..2).for_each(|_| shadow.pass(&model).unwrap());
+                } else {
+                    let answers = symbols(&answer(&mut mechanism, timestamp, &[step / 10 % 2, 1], random).unwrap());
+                    for answers in answers.chunks(part as usize) {
+                        let sequences = shadow.sequences(&model, part).unwrap();
+                        let share = if part == 1 { "0.8" } else { "1.6" };
+                        let channel =
+                            batched::channel(&sequences, 2, part, epsilon(share), &Distance::Hamming, Effort::Fast)
+                                .unwrap();
+                        if channel.outputs().len() == 1 {
+                            constant += 1;
+                            (0..part).for_each(|_| shadow.pass(&model).unwrap());
+                        } else {
+                            paid += 1;
+                            let number = answers.iter().fold(0, |number, symbol| 2 * number + symbol);
+                            shadow.release_sequence(&model, part, &channel, number).unwrap();
+                        }
+                    }
+                }
+                assert_eq!(*mechanism.belief(), shadow, "part {part}, step {step}");
+                timestamp += 1;
+            }
+        }
+    }
+    assert!(constant > 5 && paid > 5, "{constant} {paid}");
+}
