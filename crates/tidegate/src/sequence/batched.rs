@@ -41,6 +41,9 @@ pub const PROGRAMME_LIMIT: u64 = 256;
 /// longer batches to be better than shorter ones.
 pub const CLUSTER_LIMIT: u64 = 1 << 14;
 
+/// How many symbols a batch may have at most, in all its parts.
+pub const MAX_LENGTH: u32 = 1 << 16;
+
 /// How many sequences the linear programme may answer with, besides those that represent clusters: the likeliest.
 #[cfg(feature = "programme")]
 const ANSWERS: usize = 96;
@@ -82,6 +85,20 @@ pub enum BatchedError {
     /// A batch or a part without symbols.
     #[error("a batch has at least one symbol, and so has a part of it")]
     Empty,
+    /// A batch of too many symbols.
+    #[error("a batch of {given} symbols is longer than {MAX_LENGTH}")]
+    Length {
+        /// How many it would have.
+        given: u32,
+    },
+    /// A timestamp whose symbols would have timestamps that are more than can be counted.
+    #[error("timestamp {given} of a batch of {length} symbols is too large to give each symbol a timestamp of its own")]
+    Timestamp {
+        /// The timestamp of the batch.
+        given: u64,
+        /// How many symbols a batch has.
+        length: u32,
+    },
     /// An epsilon too small to give each part a share.
     #[error("epsilon {epsilon} cannot be divided among {parts} parts")]
     Share {
@@ -243,10 +260,15 @@ impl Batched {
 
     /// The belief in the first symbol of a batch, where batches were left out.
     fn belief_at(&self, timestamp: u64) -> Result<Belief, BatchedError> {
+        let length = self.settings.length;
+        // Also the timestamp after the last symbol's must be a number.
+        if timestamp.checked_add(1).and_then(|batches| batches.checked_mul(u64::from(length))).is_none() {
+            return Err(BatchedError::Timestamp { given: timestamp, length });
+        }
         let mut belief = self.belief.clone();
         if let Some(next) = self.next {
             let gap = timestamp.checked_sub(next).ok_or(CrrError::Time { given: timestamp, next })?;
-            let gap = gap.saturating_mul(u64::from(self.settings.length));
+            let gap = gap.saturating_mul(u64::from(length));
             if gap > MAX_GAP {
                 return Err(CrrError::Gap { given: timestamp, gap }.into());
             }
@@ -261,11 +283,11 @@ impl Batched {
     /// symbol `i` of batch `timestamp` has the timestamp `timestamp · length + i`. What the batch has spent is
     /// written on the first.
     ///
-    /// Where the best channel gives the same answer for all sequences, nothing is spent. The releases must not leave the device
+    /// Where the best channel gives the same answer for all sequences, nothing is spent, and nothing need be left. The releases must not leave the device
     /// before the mechanism was saved, where it is saved at all.
     ///
     /// # Errors
-    /// If too little is left in the window, the timestamp is not a later one, or the batch is incomplete or not from
+    /// If too little is left in the window for a whole batch at the first part that spends, the timestamp is not a later one (or too large), or the batch is incomplete or not from
     /// [`Batched::gather`]. The belief is then as before.
     pub fn answer(
         &mut self,
@@ -281,6 +303,9 @@ impl Batched {
 
     /// As [`Batched::answer`]; between each spend and its answer, hands the ledger to `save`, and answers only once that has
     /// succeeded.
+    ///
+    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which every answer changes. It shows after a
+    /// crash what was spent; to carry on, save the mechanism as a whole after the answer and before the releases leave.
     pub fn answer_and_save<E>(
         &mut self,
         timestamp: u64,
@@ -293,10 +318,8 @@ impl Batched {
             return Err(BatchedError::OtherBatch.into());
         }
         let sealed = batch.seal(timestamp).map_err(BatchedError::from)?;
-        // All parts or none: what is left must do for all of them.
         let whole = self.settings.batch.step().map_err(BatchedError::from)?;
         let loss = whole.checked_mul(2).ok_or(BatchedError::Step(CrrError::Budget { given: whole }))?;
-        self.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
         let mut symbols = Vec::with_capacity(self.settings.length as usize);
         let (mut spent, mut leaked) = (None::<Epsilon>, None::<Epsilon>);
         for (part, sealed) in self.parts.clone().iter().zip(&sealed) {
@@ -308,6 +331,10 @@ impl Batched {
                 *only
             } else {
                 let kernel = SymbolChannel::new(&part.limits, crr::parts(&channel)).map_err(BatchedError::from)?;
+                // All parts or none: before the first that spends, what is left must do for all of them.
+                if spent.is_none() {
+                    self.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
+                }
                 let permit = match self.ledger.spend_and_save(timestamp, part.limits.loss(), &mut save) {
                     Ok(permit) => permit,
                     Err(SpendError::Refused(refusal)) => return Err(BatchedError::from(refusal).into()),
@@ -355,12 +382,13 @@ impl Batched {
     }
 
     fn releases(&self, timestamp: u64, symbols: &[u32], spent: Option<Epsilon>) -> Vec<Release> {
-        let first = timestamp.saturating_mul(u64::from(self.settings.length));
+        let first = timestamp * u64::from(self.settings.length); // no more than `belief_at` lets pass
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
         let domain = self.model.domain();
-        let mut releases: Vec<Release> = (first..)
-            .zip(symbols)
-            .map(|(timestamp, &symbol)| {
+        let mut releases: Vec<Release> = symbols
+            .iter()
+            .zip(first..)
+            .map(|(&symbol, timestamp)| {
                 let statistic = Symbol { symbol, domain }.into();
                 Release { timestamp, statistic, freshness, spent: None, reports }
             })
@@ -377,6 +405,9 @@ fn divide(settings: &Settings, domain: u32) -> Result<Vec<Part>, BatchedError> {
     let part = settings.part.unwrap_or(settings.length).min(settings.length);
     if part == 0 {
         return Err(BatchedError::Empty);
+    }
+    if settings.length > MAX_LENGTH {
+        return Err(BatchedError::Length { given: settings.length });
     }
     check_size(domain, part)?;
     let whole = settings.batch.step()?;
@@ -577,9 +608,10 @@ impl TryFrom<Saved> for Batched {
         }
         let fresh = Self::new(model, settings).map_err(|error| error.to_string())?;
         let same_account = ledger.budget() == fresh.ledger.budget() && ledger.window() == fresh.ledger.window();
-        // The clock may be ahead: a refused batch moves it.
+        // The clock may be ahead: a batch whose ledger could not be saved moves it.
         let same_time = next.is_none_or(|next| ledger.clock().is_some_and(|clock| clock >= next.saturating_sub(1)));
-        if !same_account || !same_time || !belief.fits(&fresh.model) || !leakage.fits(&fresh.leakage) {
+        let same_belief = belief.fits(&fresh.model) && (next.is_none() || belief.can_have_advanced(&fresh.model));
+        if !same_account || !same_time || !same_belief || !leakage.fits(&fresh.leakage) {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
         Ok(Self { belief, next, ledger, leakage, ..fresh })

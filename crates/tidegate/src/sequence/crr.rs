@@ -134,7 +134,8 @@ pub enum CrrError {
     /// The kernel did not answer.
     #[error(transparent)]
     Primitive(#[from] PrimitiveError),
-    /// The ledger did not grant the step. Its clock has moved to the timestamp; [`Crr::guess`] can still answer, for nothing.
+    /// The ledger did not grant the step or the batch. Where too little was left for a step, the ledger's clock has moved to its timestamp;
+    /// a batch is refused before the clock moves. A guess can still answer, for nothing.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A timestamp that is not after the last one.
@@ -301,6 +302,9 @@ impl Crr {
 
     /// As [`Crr::step`]; between the spend and the answer, hands the ledger to `save`, and answers only once that has
     /// succeeded.
+    ///
+    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which the answer changes. It shows after a
+    /// crash what was spent; to carry on, save the mechanism as a whole after the answer and before the release leaves.
     pub fn step_and_save<E>(
         &mut self,
         symbol: &Sealed<u32>,
@@ -412,7 +416,8 @@ impl TryFrom<Saved> for Crr {
         let same_account = ledger.budget() == fresh.ledger.budget() && ledger.window() == fresh.ledger.window();
         // The clock may be ahead: a refused step moves it.
         let same_time = next.is_none_or(|next| ledger.clock().is_some_and(|clock| clock >= next.saturating_sub(1)));
-        if !same_account || !same_time || !belief.fits(&fresh.model) || !leakage.fits(&fresh.leakage) {
+        let same_belief = belief.fits(&fresh.model) && (next.is_none() || belief.can_have_advanced(&fresh.model));
+        if !same_account || !same_time || !same_belief || !leakage.fits(&fresh.leakage) {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
         Ok(Self { belief, next, ledger, leakage, ..fresh })

@@ -66,14 +66,16 @@ pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelError
     let total: f64 = belief.iter().sum();
     let tail: f64 = belief.iter().zip(&in_tail).filter(|(_, in_tail)| **in_tail).map(|(b, _)| b).sum::<f64>() / total;
 
-    let mut best = ranked.without_a_part(&kept, rest);
+    let whole = ranked.without_a_part(&kept, rest);
     if let Some(draft) = ranked.with_a_part(&kept, rest, tail)
         && draft.keeps_to(ranked.cap)
-        && ranked.value(&draft) > ranked.value(&best) + 1e-15
+        && ranked.value(&draft) > ranked.value(&whole) + 1e-15
+        // Where so little is left that rounding spoils the part, the symbols kept whole are as good.
+        && let Ok(channel) = ranked.build(draft, belief.len())
     {
-        best = draft;
+        return Ok(channel);
     }
-    ranked.build(best, belief.len())
+    ranked.build(whole, belief.len())
 }
 
 impl Ranked {
@@ -115,13 +117,14 @@ impl Ranked {
         let (mut kept, mut rest) = (Vec::new(), 1.0);
         for (rank, &belief) in self.belief.iter().enumerate() {
             let needed = belief.max(self.theta);
-            if needed > rest + 1e-15 || (belief < self.theta && !self.pays(rank)) {
+            // A symbol believed at `theta` or more always fits, whatever the rounding of `rest` says: beliefs sum to one.
+            if belief < self.theta && (needed > rest + 1e-15 || !self.pays(rank)) {
                 break;
             }
             kept.push(needed);
-            rest -= needed;
+            rest = (rest - needed).max(0.0);
         }
-        (kept, rest.max(0.0))
+        (kept, rest)
     }
 
     /// What each kept output needs beyond its own symbol's belief: the tail's to fill.

@@ -5,8 +5,9 @@
 //! - *linear*: the whole sequence is SIP for the sum of the epsilons, for whoever knows the model, and nobody else;
 //! - *local*: it is LDP for twice the sum, whoever knows what; the model need not be right;
 //! - *pointwise*: for any one sequence of symbols `x`, with probability `1 - delta` over what is released, the belief in `x` has
-//!   grown by at most `sum eps tanh(eps/2) + sqrt(2 ln(1/delta) sum eps²)`, in logarithms. This grows with the root of
-//!   the length where epsilons are small.
+//!   at no time grown by more than `sum eps tanh(eps/2) + sqrt((V + 1)(2 ln(1/delta) + ln(V + 1)))`, in logarithms, where
+//!   `V = sum eps²`. This grows with little more than the root of the length where epsilons are small, and holds at all
+//!   times at once: whether and how a step is taken may depend on what was released before.
 //!
 //! The last holds for a fixed `x`. There is no such bound that holds for all `x` at once: of a fair bit released 1,000 times at
 //! epsilon 0.1, *some* sequence always gains 90.9, since the answers themselves name one. A guarantee of the form "with
@@ -36,7 +37,7 @@ pub struct Leakage {
     period_units: u64,
 }
 
-/// How far the belief in one fixed sequence can have moved, but for a probability of `delta` on either side.
+/// How far the belief in one fixed sequence can have moved, but for a probability of `delta` in all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pointwise {
     /// The most that its logarithm has grown.
@@ -106,16 +107,25 @@ impl Leakage {
         2.0 * self.total()
     }
 
-    /// How far the belief in any one sequence can have moved, but for a probability of `delta` on either side; never more
-    /// than the sum.
+    /// How far the belief in any one sequence can have moved, but for a probability of `delta`; never more than the sum.
+    ///
+    /// It holds at all times at once: with probability `1 - delta` the belief is within these bounds whenever they are looked at, also
+    /// where steps are left out, or stop, because of what was released.
     pub fn pointwise(&self, delta: f64) -> Result<Pointwise, BadDelta> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(BadDelta { given: delta });
         }
-        let spread = (2.0 * (1.0 / delta).ln() * self.squares).sqrt();
+        let variance = self.squares + MIXTURE;
+        let spread = (variance * (2.0 * (1.0 / delta).ln() + (variance / MIXTURE).ln())).sqrt();
         Ok(Pointwise { above: (self.drift + spread).min(self.total()), below: (-spread).max(-self.total()) })
     }
 }
+
+/// The inverse variance of the normal distribution by which bounds for all slopes are mixed into one for all times. It has to be
+/// fixed before anything is released. The bound is closest where the sum of squares is about `2 ln(1/delta)` times this: with one,
+/// at 10 to 30 for the usual `delta`, which is about where it first falls well below the sum of the epsilons; before,
+/// the sum is the better bound, and long after, only a logarithm is lost.
+const MIXTURE: f64 = 1.0;
 
 #[allow(clippy::cast_precision_loss)] // for people to read
 fn in_epsilons(units: u64) -> f64 {

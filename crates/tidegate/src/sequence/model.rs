@@ -187,7 +187,8 @@ impl Rows {
         self.left.push(left);
     }
 
-    fn check(&self, rows: usize, domain: u32, what: &'static str) -> Result<(), ModelError> {
+    /// Checks the rows and divides each, with what it has left, by its sum.
+    fn check(&mut self, rows: usize, domain: u32, what: &'static str) -> Result<(), ModelError> {
         let lengths =
             [(self.starts.len(), rows + 1), (self.left.len(), rows), (self.probabilities.len(), self.symbols.len())];
         if let Some(&(given, expected)) = lengths.iter().find(|(given, expected)| given != expected) {
@@ -208,8 +209,8 @@ impl Rows {
             if let Some(&given) = symbols.last().filter(|symbol| **symbol >= domain) {
                 return Err(ModelError::Symbol { what, given, domain });
             }
-            let own = self.probabilities[self.range(row)].iter().copied();
-            check_distribution(own.chain([self.left[row]]), what, row as u64)?;
+            let range = self.range(row);
+            make_distribution(&mut self.probabilities[range], &mut self.left[row..=row], what, row as u64)?;
         }
         Ok(())
     }
@@ -268,6 +269,8 @@ struct SavedModel {
     version: u16,
     prior: Vec<f64>,
     transitions: Transitions,
+    // Required, though it may be null: a model whose pairs got lost must not load as one of order 1.
+    #[serde(deserialize_with = "Option::deserialize")]
     pairs: Option<Pairs>,
 }
 
@@ -331,12 +334,17 @@ impl Model {
         Self::sparse(uniform.clone(), rows, uniform)
     }
 
-    fn checked(prior: Vec<f64>, transitions: Transitions, pairs: Option<Pairs>) -> Result<Self, ModelError> {
+    /// Checks a model, and divides each distribution by its sum: what it misses one by would add up over many steps.
+    fn checked(
+        mut prior: Vec<f64>,
+        mut transitions: Transitions,
+        mut pairs: Option<Pairs>,
+    ) -> Result<Self, ModelError> {
         let domain = u32::try_from(prior.len()).ok().filter(|domain| (2..=MAX_DOMAIN).contains(domain));
         let domain = domain.ok_or(ModelError::Domain { given: prior.len() as u64 })?;
-        check_distribution(prior.iter().copied(), "the prior, row", 0)?;
+        make_distribution(&mut prior, &mut [], "the prior, row", 0)?;
         let size = prior.len();
-        match &transitions {
+        match &mut transitions {
             Transitions::Dense(matrix) => {
                 if u64::from(domain) * u64::from(domain) > MAX_DENSE {
                     return Err(ModelError::TooDense { domain });
@@ -345,8 +353,8 @@ impl Model {
                     let (given, expected) = (matrix.len(), size * size);
                     return Err(ModelError::Length { what: "the matrix", given, expected });
                 }
-                for (row, entries) in (0..).zip(matrix.chunks_exact(size)) {
-                    check_distribution(entries.iter().copied(), "transition row", row)?;
+                for (row, entries) in (0..).zip(matrix.chunks_exact_mut(size)) {
+                    make_distribution(entries, &mut [], "transition row", row)?;
                 }
             }
             Transitions::Sparse { rows, background } => {
@@ -354,11 +362,11 @@ impl Model {
                     let given = background.len();
                     return Err(ModelError::Length { what: "the background", given, expected: size });
                 }
-                check_distribution(background.iter().copied(), "the background, row", 0)?;
+                make_distribution(background, &mut [], "the background, row", 0)?;
                 rows.check(size, domain, "transition row")?;
             }
         }
-        if let Some(Pairs { pairs, rows }) = &pairs {
+        if let Some(Pairs { pairs, rows }) = &mut pairs {
             let all = u64::from(domain) * u64::from(domain);
             if all > MAX_PAIRS {
                 return Err(ModelError::TooManyPairs { domain });
@@ -562,11 +570,24 @@ fn count(mut observations: Vec<(u64, u32)>, pseudo: f64) -> Vec<(u64, SparseRow)
         .collect()
 }
 
+/// Checks a distribution, given in two parts, and divides it by its sum. One that was divided before, and misses one by no more than
+/// the rounding of its sum, is left as it is, so that a saved model loads as the same.
+fn make_distribution(first: &mut [f64], second: &mut [f64], what: &'static str, row: u64) -> Result<(), ModelError> {
+    let sum = check_distribution(first.iter().chain(second.iter()).copied(), what, row)?;
+    #[allow(clippy::cast_precision_loss)] // lengths far below 2^53
+    let rounding = (first.len() + second.len() + 2) as f64 * f64::EPSILON;
+    if (sum - 1.0).abs() > rounding {
+        first.iter_mut().chain(second).for_each(|probability| *probability /= sum);
+    }
+    Ok(())
+}
+
+/// The sum of a distribution.
 fn check_distribution(
     probabilities: impl Iterator<Item = f64>,
     what: &'static str,
     row: u64,
-) -> Result<(), ModelError> {
+) -> Result<f64, ModelError> {
     let mut sum = 0.0;
     for given in probabilities {
         if !(given.is_finite() && given >= 0.0) {
@@ -574,7 +595,7 @@ fn check_distribution(
         }
         sum += given;
     }
-    if (sum - 1.0).abs() > SUM_TOLERANCE { Err(ModelError::Sum { what, row, given: sum }) } else { Ok(()) }
+    if (sum - 1.0).abs() > SUM_TOLERANCE { Err(ModelError::Sum { what, row, given: sum }) } else { Ok(sum) }
 }
 
 /// What an observer who knows the model and saw all that was released believes the present symbol to be.
@@ -602,6 +623,8 @@ pub struct Belief {
 struct SavedBelief {
     version: u16,
     present: Vec<f64>,
+    // As for the model.
+    #[serde(deserialize_with = "Option::deserialize")]
     pairs: Option<Vec<f64>>,
     log_probability: f64,
     released: u64,
@@ -653,10 +676,19 @@ impl Belief {
         self.released
     }
 
-    /// Whether it is a belief of this model.
+    /// Whether it is a belief of this model, as far as its form tells: at order 2, one without pairs is the belief before the first
+    /// symbol.
     pub fn fits(&self, model: &Model) -> bool {
-        let pairs = self.pairs.is_none() || model.order() == Order::Two;
+        let pairs = match model.order() {
+            Order::One => self.pairs.is_none(),
+            Order::Two => self.pairs.is_some() || *self == Self::new(model),
+        };
         self.present.len() == model.prior.len() && pairs
+    }
+
+    /// Whether it can be one from after the first symbol.
+    pub(super) const fn can_have_advanced(&self, model: &Model) -> bool {
+        self.pairs.is_some() || matches!(model.order(), Order::One)
     }
 
     /// Takes in that `output` was released for the present symbol, through `channel`, and moves on to the next symbol. Gives back the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate::kernel::primitives::{BatchError, SymbolBatch};
 use tidegate::kernel::{Epsilon, Refusal, SeededRandom, Window};
 use tidegate::release::{Freshness, Release, Statistic};
-use tidegate::sequence::batched::{self, AnswerError, Batched, BatchedError, CLUSTER_LIMIT, Settings};
+use tidegate::sequence::batched::{self, AnswerError, Batched, BatchedError, CLUSTER_LIMIT, MAX_LENGTH, Settings};
 use tidegate::sequence::crr::{self, CrrError, Effort, Guarantee};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::hamming;
@@ -357,4 +357,85 @@ fn settings_and_batches_that_do_not_fit_are_refused() {
     let foreign = SymbolBatch::new(3, &[2]).unwrap();
     assert_eq!(mechanism.answer(0, foreign, random).unwrap_err(), BatchedError::OtherBatch);
     assert!(batched::channel(&[0.5, 0.5], 2, 2, epsilon("1"), &Distance::Hamming, Effort::Fast).is_err());
+}
+
+#[test]
+fn a_timestamp_or_a_length_too_large_is_refused_before_anything_is_spent() {
+    let random = &mut SeededRandom::new(642);
+    let mut mechanism = Batched::new(binary_chain(), settings("1", 2)).unwrap();
+    for given in [u64::MAX / 2 + 7, u64::MAX / 2, u64::MAX] {
+        let refused = BatchedError::Timestamp { given, length: 2 };
+        assert_eq!(answer(&mut mechanism, given, &[0, 1], random).unwrap_err(), refused);
+        assert_eq!(mechanism.guess(given).unwrap_err(), refused);
+        assert_eq!((mechanism.ledger().spends().len(), mechanism.ledger().clock()), (0, None));
+    }
+    let last = mechanism.guess(u64::MAX / 2 - 1).unwrap();
+    assert_eq!(last.iter().map(|release| release.timestamp).collect::<Vec<_>>(), [u64::MAX - 3, u64::MAX - 2]);
+
+    for given in [MAX_LENGTH + 1, u32::MAX] {
+        let long = Settings { part: Some(1), ..settings("1", given) };
+        assert_eq!(Batched::new(binary_chain(), long).unwrap_err(), BatchedError::Length { given });
+    }
+}
+
+#[test]
+fn a_batch_with_one_answer_for_all_is_released_though_nothing_is_left() {
+    // A fair bit at first, and then a symbol that is nearly certain.
+    let model = Model::dense(vec![0.5, 0.5], vec![0.999, 0.001, 0.999, 0.001]).unwrap();
+    let batch = crr::Settings { window: Window::Unbounded, ..crr::Settings::new(epsilon("0.1")) };
+    let mut mechanism = Batched::new(model, Settings { batch, length: 1, part: None }).unwrap();
+    let random = &mut SeededRandom::new(643);
+    for timestamp in 0..3 {
+        let releases = answer(&mut mechanism, timestamp, &[1], random).unwrap();
+        assert_eq!(releases[0].spent.is_some(), timestamp == 0);
+        assert_eq!(mechanism.ledger().remaining(timestamp + 1), None);
+    }
+}
+
+/// After each call, the belief is that of an observer who knows the channels and what was released.
+#[test]
+fn the_belief_follows_from_what_was_released_in_parts_and_between_them() {
+    let random = &mut SeededRandom::new(644);
+    let lazy = Model::dense(vec![0.9, 0.1], vec![0.88, 0.12, 0.3, 0.7]).unwrap();
+    let (mut constant, mut paid) = (0, 0);
+    for model in [lazy, second_order(2, random)] {
+        let model = Arc::new(model);
+        for part in [1_u32, 2] {
+            let batch = crr::Settings { distance: Distance::Hamming, ..crr::Settings::new(epsilon("1.6")) };
+            let mut mechanism =
+                Batched::new(Arc::clone(&model), Settings { batch, length: 2, part: Some(part) }).unwrap();
+            let mut shadow = Belief::new(&model);
+            let mut timestamp = 0;
+            for step in 0..40 {
+                if step % 7 == 3 {
+                    (0..4).for_each(|_| shadow.pass(&model).unwrap());
+                    timestamp += 2;
+                }
+                if step % 5 == 4 {
+                    mechanism.guess(timestamp).unwrap();
+                    (0..2).for_each(|_| shadow.pass(&model).unwrap());
+                } else {
+                    let answers = symbols(&answer(&mut mechanism, timestamp, &[step / 10 % 2, 1], random).unwrap());
+                    for answers in answers.chunks(part as usize) {
+                        let sequences = shadow.sequences(&model, part).unwrap();
+                        let share = if part == 1 { "0.8" } else { "1.6" };
+                        let channel =
+                            batched::channel(&sequences, 2, part, epsilon(share), &Distance::Hamming, Effort::Fast)
+                                .unwrap();
+                        if channel.outputs().len() == 1 {
+                            constant += 1;
+                            (0..part).for_each(|_| shadow.pass(&model).unwrap());
+                        } else {
+                            paid += 1;
+                            let number = answers.iter().fold(0, |number, symbol| 2 * number + symbol);
+                            shadow.release_sequence(&model, part, &channel, number).unwrap();
+                        }
+                    }
+                }
+                assert_eq!(*mechanism.belief(), shadow, "part {part}, step {step}");
+                timestamp += 1;
+            }
+        }
+    }
+    assert!(constant > 5 && paid > 5, "{constant} {paid}");
 }

@@ -53,7 +53,14 @@ pub fn assert_private(channel: &Channel, belief: &[f64], epsilon: Epsilon) {
         mixtures: channel.mixtures(),
         mixture_of: channel.mixture_of(),
     };
-    SymbolChannel::new(&ChannelLimits::new(epsilon).unwrap(), parts).unwrap();
+    // As drawn, from integer weights.
+    let drawn = SymbolChannel::new(&ChannelLimits::new(epsilon).unwrap(), parts).unwrap();
+    for (symbol, row) in (0..).zip(&rows) {
+        for (answer, a) in (0..).zip(row) {
+            let p = drawn.probability(symbol, answer);
+            assert!((p - a).abs() <= 1e-9 * a + 1e-12, "{symbol} is answered with {answer} at {p}, not {a}");
+        }
+    }
 }
 
 const LINE: [Distance; 2] = [Distance::Absolute, Distance::Squared];

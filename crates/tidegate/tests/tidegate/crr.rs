@@ -8,7 +8,7 @@ use tidegate::sequence::baseline::{self, Baseline, BaselineError, BaselineKind};
 use tidegate::sequence::crr::{Crr, CrrError, Effort, Guarantee, MAX_GAP, Settings, StepError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::hamming;
-use tidegate::sequence::model::{Belief, Model};
+use tidegate::sequence::model::{Belief, Model, SparseRow};
 
 use crate::support::{random_belief, random_rows, unit};
 
@@ -326,4 +326,43 @@ fn baselines_keep_their_budget_and_are_saved() {
         assert!(mechanism.seal(12, 4).is_err());
     }
     assert!(Baseline::new(BaselineKind::Rr, baseline::Settings::new(1, epsilon("1"))).is_err());
+}
+
+/// After each call, the belief is that of an observer who knows the channels and what was released.
+#[test]
+fn the_belief_follows_through_constant_steps_guesses_and_gaps() {
+    let random = &mut SeededRandom::new(645);
+    let lazy = Model::dense(vec![0.9, 0.1], vec![0.88, 0.12, 0.3, 0.7]).unwrap();
+    let rare = |p: f64| SparseRow { own: vec![(0, p), (1, 0.9 - p)], left: 0.1 };
+    let second = lazy.clone().with_pairs([((0, 1), rare(0.7)), ((1, 0), rare(0.2)), ((1, 1), rare(0.05))]).unwrap();
+    let (mut constant, mut paid) = (0, 0);
+    for model in [lazy, second] {
+        let mut mechanism = Crr::new(model.clone(), Settings::new(epsilon("0.8"))).unwrap();
+        let mut shadow = Belief::new(&model);
+        let mut timestamp = 0;
+        for step in 0..120 {
+            if step % 7 == 3 {
+                (0..3).for_each(|_| shadow.pass(&model).unwrap());
+                timestamp += 3;
+            }
+            if step % 5 == 4 {
+                mechanism.guess(timestamp).unwrap();
+                shadow.pass(&model).unwrap();
+            } else {
+                let channel = hamming::channel(shadow.present(), epsilon("0.8")).unwrap();
+                let release = mechanism.step(&mechanism.seal(timestamp, step / 20 % 2).unwrap(), random).unwrap();
+                if channel.outputs().len() == 1 {
+                    constant += 1;
+                    assert_eq!(release.spent, None);
+                    shadow.pass(&model).unwrap();
+                } else {
+                    paid += 1;
+                    shadow.release(&model, &channel, answer(&release)).unwrap();
+                }
+            }
+            assert_eq!(mechanism.belief(), &shadow, "step {step}");
+            timestamp += 1;
+        }
+    }
+    assert!(constant > 5 && paid > 5, "{constant} {paid}");
 }

@@ -282,3 +282,40 @@ fn parts_that_are_no_channel_are_refused() {
     assert!(matches!(channel.leakage(&[0.5, 0.5]), Err(ChannelError::Belief { given: 2, expected: 3 })));
     assert!(matches!(channel.marginal(&[0.5, 0.5, 0.5]), Err(ChannelError::Sum { .. })));
 }
+
+/// Where all symbols are believed at theta or more, all are kept, however the rounding of their sum falls.
+#[test]
+fn as_many_symbols_as_epsilon_can_tell_apart_are_all_kept() {
+    let random = &mut SeededRandom::new(640);
+    let check = |belief: &[f64], amount: f64| {
+        let channel = hamming::channel(belief, epsilon(amount)).unwrap();
+        let leakage = channel.leakage(belief).unwrap().largest();
+        assert!(leakage <= amount + 1e-11, "{leakage} at {} symbols, epsilon {amount}", belief.len());
+        assert!(channel.ldp_loss() <= 2.0 * amount + 1e-11);
+        let theta = 1.0 / (amount.exp() + 1.0);
+        if belief.iter().all(|weight| *weight >= theta) {
+            assert_eq!(channel.outputs().len(), belief.len());
+        }
+        let parts = ChannelParts {
+            outputs: channel.outputs(),
+            rows: channel.rows(),
+            mixtures: channel.mixtures(),
+            mixture_of: channel.mixture_of(),
+        };
+        SymbolChannel::new(&ChannelLimits::new(epsilon(amount)).unwrap(), parts).unwrap();
+    };
+    for amount in [4.0, 5.0, 6.0] {
+        (2..=150).for_each(|size| check(&vec![1.0 / size as f64; size], amount));
+    }
+    for amount in [5.0_f64, 6.0] {
+        let cap = amount.exp() + 1.0;
+        for size in 20..=140 {
+            // A share of theta each, and what is left at random.
+            let left = 1.0 - size as f64 / cap;
+            let weights: Vec<f64> = (0..size).map(|_| unit(random)).collect();
+            let total: f64 = weights.iter().sum();
+            let belief: Vec<f64> = weights.iter().map(|weight| 1.0 / cap + left * weight / total).collect();
+            check(&belief, amount);
+        }
+    }
+}

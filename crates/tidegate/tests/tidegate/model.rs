@@ -220,3 +220,51 @@ fn what_is_no_model_is_refused() {
     assert_eq!(belief.release(&model, &constant, 0), Err(ModelError::Impossible { given: 0 }));
     assert_eq!(belief, before);
 }
+
+#[test]
+fn a_saved_model_or_belief_whose_pairs_got_lost_is_refused() {
+    let model = second_order(3, &mut SeededRandom::new(641));
+    let without = |value: serde_json::Value| {
+        let mut value = value;
+        assert!(value.as_object_mut().unwrap().remove("pairs").is_some());
+        value
+    };
+    let lost = without(serde_json::to_value(&model).unwrap());
+    assert!(serde_json::from_value::<Model>(lost).unwrap_err().to_string().contains("pairs"));
+    let fresh = Belief::new(&model);
+    assert!(fresh.fits(&model));
+    let mut belief = fresh.clone();
+    belief.pass(&model).unwrap();
+    assert!(belief.fits(&model));
+    let saved = serde_json::to_value(&belief).unwrap();
+    assert!(serde_json::from_value::<Belief>(without(saved.clone())).unwrap_err().to_string().contains("pairs"));
+    let mut null = saved;
+    null["pairs"] = serde_json::Value::Null;
+    let lost: Belief = serde_json::from_value(null).unwrap();
+    assert!(!lost.fits(&model), "after the first symbol there are pairs");
+}
+
+#[test]
+fn rows_that_miss_one_by_little_are_divided_by_their_sum() {
+    // A bit that never changes, whose rows miss one to either side.
+    let (more, less) = (1.0 + 9e-10, 1.0 - 9e-10);
+    let full = |symbol: u32, own: f64| SparseRow { own: vec![(symbol, own)], left: 0.0 };
+    let models = [
+        Model::dense(vec![0.5, 0.5], vec![more, 0.0, 0.0, less]).unwrap(),
+        Model::sparse(vec![0.5, 0.5], vec![full(0, more), full(1, less)], vec![0.5, 0.5]).unwrap(),
+        Model::uniform(2).unwrap().with_pairs([((0, 0), full(0, more)), ((1, 1), full(1, less))]).unwrap(),
+    ];
+    for model in models {
+        assert_eq!((model.transition(Some(0), 0, 0), model.transition(Some(1), 1, 1)), (1.0, 1.0));
+        let mut belief = Belief::new(&model);
+        (0..1 << 16).for_each(|_| belief.pass(&model).unwrap());
+        assert!((belief.present()[0] - 0.5).abs() < 1e-9, "{:?}", belief.present());
+    }
+    let off =
+        Model::sparse(vec![0.5, 0.5 + 5e-10], vec![SparseRow { own: vec![], left: less }; 2], vec![0.3, 0.7 - 5e-10]);
+    let off = off.unwrap();
+    assert!((off.prior().iter().sum::<f64>() - 1.0).abs() < 1e-15);
+    assert!((off.transition(None, 0, 0) + off.transition(None, 0, 1) - 1.0).abs() < 1e-15);
+    let text = serde_json::to_string(&off).unwrap();
+    assert_eq!(serde_json::from_str::<Model>(&text).unwrap(), off, "dividing again changes nothing");
+}
