@@ -77,7 +77,7 @@ impl Pool {
         {
             self.spends.pop_front();
         }
-        let spent: u64 = self.spends.iter().map(|(_, amount)| amount).sum();
+        let spent = self.spends.iter().fold(0_u64, |spent, (_, amount)| spent.saturating_add(*amount));
         self.pool.saturating_sub(spent)
     }
 
@@ -129,15 +129,16 @@ impl Absorption {
     }
 
     pub(crate) fn propose(&mut self, timestamp: u64) -> Proposal {
-        match self.since {
-            Since::Never => self.since = Since::First(timestamp),
-            Since::NeverInAdvance => self.since = Since::Published { timestamp, shares: 0 },
-            Since::First(_) | Since::Published { .. } => {}
-        }
         let saved = match self.since {
-            Since::NeverInAdvance => 1,
+            Since::NeverInAdvance => {
+                self.since = Since::Published { timestamp, shares: 0 };
+                1
+            }
             // As in the paper, one more than have gone by: a publication pays it back by the timestamps that it nullifies.
-            Since::Never => 2,
+            Since::Never => {
+                self.since = Since::First(timestamp);
+                2
+            }
             Since::First(first) => timestamp.saturating_sub(first).saturating_add(2),
             // All since then, less those that the last publication took in advance.
             Since::Published { timestamp: last, shares } => {

@@ -20,7 +20,16 @@
 //! distance of the first move. A class that the user asked for but left before counting in it has spent nothing on the user. ∎
 //!
 //! A user who comes back after leaving is one who moves; who has been away long enough counts at once. What a user last counted in
-//! is remembered for as long as any window is long, so leaving and joining again resets nothing.
+//! is remembered for as long as any window is long, so leaving and [rejoining](Registry::rejoin) resets nothing.
+//!
+//! **One person has one number for ever.** That is the caller's word: a second number is a second person to the registry, without
+//! a memory of what was spent on the first, and whoever counts under two loses what both lose.
+//!
+//! # Saving, losing, redeclaring
+//! Save the registry together with the mechanism, before a release becomes visible. One that goes on from an older save has
+//! forgotten who counted where since: call [`Registry::restored`], which leaves out as many timestamps as the longest window has. The
+//! same holds for the mechanism: handed no timestamp in between, nothing of what it forgot lies in a window with anything new. To
+//! declare other classes, leave everyone out for the longest window of the old and the new ones in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -102,7 +111,7 @@ pub enum ClassError {
         user: u32,
     },
     /// A user who has left cannot change class, nor leave again.
-    #[error("user {user} has left; join again instead")]
+    #[error("user {user} has left; call rejoin with the same number")]
     HasLeft {
         /// The user.
         user: u32,
@@ -287,10 +296,13 @@ const VERSION: u16 = 1;
 
 /// A user who counts in no class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Moving {
     /// The class that is wanted; none for a user who has left.
+    #[serde(deserialize_with = "Option::deserialize")] // not to be left out
     wanted: Option<u16>,
     /// In which class the user last counted, and when; none for one who never did, or too long ago to matter.
+    #[serde(deserialize_with = "Option::deserialize")]
     counted: Option<(u16, u64)>,
 }
 
@@ -318,7 +330,9 @@ impl Registry {
         self.counting.get(user as usize).copied().filter(|class| *class != NONE)
     }
 
-    /// Registers a new user, who counts from the next timestamp on. Returns the user's number.
+    /// Registers a new user, who counts from the next timestamp on. Returns the user's number, which is the person's for ever: one who
+    /// has left comes back with [`rejoin`](Self::rejoin). A second number is a second person to the registry, and the promises to
+    /// each do not hold for the person who has both.
     pub fn join(&mut self, class: u16) -> Result<u32, ClassError> {
         self.classes.get(class)?;
         let user = u32::try_from(self.counting.len()).map_err(|_| ClassError::Full)?;
@@ -394,7 +408,7 @@ impl Registry {
         }
         self.clock = Some(timestamp);
         let window_of = |class: u16| self.classes.0[usize::from(class)].requirement.window.get();
-        let longest = self.classes.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1);
+        let longest = self.longest_window();
         let (counting, members) = (&mut self.counting, &mut self.members);
         self.moving.retain(|user, Moving { wanted, counted }| {
             let counts_in = &mut counting[*user as usize];
@@ -419,8 +433,33 @@ impl Registry {
         Ok(())
     }
 
+    /// Goes on from a save that may be older than what was last published; `last` is the latest timestamp that may have been. No
+    /// timestamp can be begun until the longest window has passed since, so that no window holds both what was forgotten and
+    /// anything new: the first is `last` + longest window + 1. Nor may the mechanism be handed one before.
+    ///
+    /// Users who joined since the save are unknown; they register anew. Those who changed or left say so again.
+    #[must_use]
+    pub fn restored(mut self, last: u64) -> Self {
+        let clock = last.saturating_add(self.longest_window()).max(self.clock.unwrap_or(0));
+        // Users who count are taken to have counted until now, which errs on the safe side.
+        for (user, moving) in &mut self.moving {
+            let counts_in = self.counting[*user as usize];
+            if counts_in != NONE {
+                moving.counted = Some((counts_in, clock));
+            }
+        }
+        self.clock = Some(clock);
+        self
+    }
+
+    fn longest_window(&self) -> u64 {
+        self.classes.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1)
+    }
+
     /// Seals the histograms of all classes for the timestamp that has begun, from pairs of user and value. Values of users who
     /// sit out are left out; users without a value are absent.
+    ///
+    /// Whether it fails depends on the values: show errors to nobody from whom the values are kept.
     ///
     /// # Errors
     /// [`ClassError::NotBegun`] for another timestamp, [`ClassError::UnknownUser`] and [`ClassError::SecondValue`] by the position
@@ -470,6 +509,7 @@ struct Saved {
     classes: Classes,
     counting: Vec<u16>,
     moving: BTreeMap<u32, Moving>,
+    #[serde(deserialize_with = "Option::deserialize")]
     clock: Option<u64>,
 }
 
@@ -495,7 +535,9 @@ impl TryFrom<Saved> for Registry {
             *count += 1;
         }
         let sound = |(user, Moving { wanted, counted }): (&u32, &Moving)| {
-            (*user as usize) < counting.len()
+            // Who still counts has counted at the timestamp that was begun last, and must be remembered to have.
+            let remembered = |class: &u16| *class == NONE || *counted == clock.map(|clock| (*class, clock));
+            counting.get(*user as usize).is_some_and(remembered)
                 && wanted.is_none_or(known)
                 && counted.is_none_or(|(class, last)| known(class) && Some(last) <= clock)
         };

@@ -172,6 +172,12 @@ pub enum CentralError {
         /// How many there are.
         expected: usize,
     },
+    /// A registry of other classes than the mechanism's.
+    #[error("the registry's classes are not those that the mechanism was made for")]
+    OtherClasses,
+    /// The registry could not seal the values. Depends on them: not to be shown.
+    #[error(transparent)]
+    Registry(#[from] classes::ClassError),
     /// Another number of member counts, or of answers, than of classes.
     #[error("{given} {what} were given for {expected} classes")]
     Length {

@@ -10,7 +10,7 @@ use tidegate_kernel::primitives::{
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSILON};
 
 use crate::central::budget_selection::{Selection, sampling_error, select};
-use crate::central::classes::{Class, Classes, Requirement};
+use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::stratified::{self, Differences};
 use crate::central::{
     CentralError, MISFIT, check_cells, check_domain, check_time, check_version, drifted, pba, pbd, release, rounded,
@@ -101,7 +101,7 @@ impl PersonalSettings {
 /// For each user of a class `(w, epsilon)`: two streams that differ only in what this user contributes within `w` consecutive
 /// timestamps, as [`PersonalSettings::neighbours`] says, make any sequence of releases equally likely up to a factor of e^epsilon. Which
 /// class a user is in is public. A user counts at most once at a timestamp, and in one class; that is the caller's word, which a
-/// [`Registry`](super::classes::Registry) keeps.
+/// [`Registry`] keeps.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -116,8 +116,8 @@ impl PersonalSettings {
 /// let mut registry = Registry::new(classes);
 /// let users = [registry.join(0)?, registry.join(3)?, registry.join(3)?];
 /// registry.begin(0)?;
-/// let values = registry.seal(0, users.into_iter().zip([4, 1, 1]), 5)?;
-/// let releases = mechanism.push(&values, registry.members(), &mut SystemRandom::new()?)?;
+/// let values = users.into_iter().zip([4, 1, 1]);
+/// let releases = mechanism.push_registered(&registry, 0, values, &mut SystemRandom::new()?)?;
 /// assert_eq!(releases[0].timestamp, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -213,7 +213,8 @@ impl Personal {
     /// passed.
     ///
     /// `members` says how many users are registered in each class at this timestamp. It is public, so it must not be counted from who is
-    /// present; it decides how much is spent and how classes are weighed, and a wrong number costs accuracy only.
+    /// present: a number that depends on the data would tell about it, through how much is spent and how classes are weighed. A public
+    /// number that is wrong costs accuracy only. With a registry, [`push_registered`](Self::push_registered) gives the right one.
     ///
     /// # Errors
     /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`], [`CentralError::Classes`] and
@@ -243,6 +244,26 @@ impl Personal {
         };
         self.last_pushed = Some(timestamp);
         Ok(vec![release])
+    }
+
+    /// Publishes the timestamp that a registry has begun, from pairs of user and value: seals the values of those who count, and passes on
+    /// how many are registered. The way to use the two together.
+    ///
+    /// # Errors
+    /// [`CentralError::OtherClasses`] where the registry's classes are not the mechanism's, [`CentralError::Registry`] where it cannot
+    /// [seal](Registry::seal) the values, and those of [`push`](Self::push).
+    pub fn push_registered(
+        &mut self,
+        registry: &Registry,
+        timestamp: u64,
+        values: impl IntoIterator<Item = (u32, u32)>,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, CentralError> {
+        if registry.classes() != &self.classes {
+            return Err(CentralError::OtherClasses);
+        }
+        let sealed = registry.seal(timestamp, values, self.settings.domain)?;
+        self.push(&sealed, registry.members(), random)
     }
 
     /// What is still held back: nothing, since every timestamp is published at once.

@@ -168,7 +168,7 @@ pub fn expected_error(groups: &[Group]) -> f64 {
 
 /// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what is now
 /// known about the differences between classes.
-pub fn estimate(groups: &mut [Group], histograms: &[Vec<i64>], differences: &mut Differences) -> Vec<Vec<f64>> {
+pub(super) fn estimate(groups: &mut [Group], histograms: &[Vec<i64>], differences: &mut Differences) -> Vec<Vec<f64>> {
     let cells = histograms.first().map_or(0, Vec::len);
     let mut next = histograms.iter();
     #[allow(clippy::cast_precision_loss)]

@@ -1,8 +1,8 @@
 //! Requirement classes and users who choose, change, leave and come back: what is spent on each of them.
 
 use tidegate::central::classes::{Class, ClassError, Classes, Registry, Requirement};
-use tidegate::central::{Personal, PersonalKind, PersonalSettings};
-use tidegate::kernel::primitives::HistogramError;
+use tidegate::central::{CentralError, Personal, PersonalKind, PersonalSettings};
+use tidegate::kernel::primitives::{HistogramError, Neighbours, grouped_histograms};
 use tidegate::kernel::{ClassLedgers, Epsilon, Ledger, Randomness, SeededRandom, Window};
 
 use crate::personal::{classes, spends_at};
@@ -86,6 +86,64 @@ fn no_promise_is_broken_under_any_sequence_of_moves() {
     assert!(broken > 1_000, "{broken}");
 }
 
+/// In which classes' histograms the value of each user is, read back with noise that is practically none (e⁻¹⁰⁰⁰). Each has a cell.
+fn classes_with(registry: &Registry, timestamp: u64, users: &[u32]) -> Vec<Vec<u16>> {
+    let mut ledgers = ClassLedgers::default();
+    let classes = 0..registry.classes().len() as u32;
+    for class in classes.clone() {
+        ledgers.register(class, Ledger::new(Epsilon::MAX, Window::EVENT));
+    }
+    let permits = classes.map(|class| vec![ledgers.spend(class, timestamp, Epsilon::MAX).unwrap()]);
+    let permits: Vec<_> = permits.collect();
+    let sealed = registry.seal(timestamp, users.iter().map(|user| (*user, *user)), users.len() as u32).unwrap();
+    let read = grouped_histograms(permits, &sealed, Neighbours::AddRemove, &mut SeededRandom::new(timestamp)).unwrap();
+    let holds = |user: u32| -> Vec<u16> {
+        let classes = (0..).zip(read.value());
+        classes.filter(|(_, counts)| counts[user as usize] != 0).map(|(class, _)| class).collect()
+    };
+    users.iter().map(|user| holds(*user)).collect()
+}
+
+fn of_registry(registry: &Registry) -> impl Fn(&u32) -> Vec<u16> {
+    |user| registry.class_of(*user).into_iter().collect()
+}
+
+#[test]
+fn a_registry_from_an_older_save_leaves_out_the_longest_window() {
+    let mut registry = Registry::new(classes(&[("1", 2), ("1", 5)]));
+    let (moving, staying) = (registry.join(0).unwrap(), registry.join(1).unwrap());
+    registry.begin(3).unwrap();
+    registry.change(moving, 1).unwrap();
+    let mut restored = registry.restored(9);
+    assert_eq!(restored.begin(14), Err(ClassError::Time { given: 14, last: 14 }));
+    let saved = postcard::to_allocvec(&restored).unwrap();
+    assert_eq!(postcard::from_bytes::<Registry>(&saved).unwrap(), restored);
+    restored.begin(15).unwrap();
+    assert_eq!((restored.class_of(moving), restored.class_of(staying)), (None, Some(1)));
+    restored.begin(19).unwrap();
+    assert_eq!(restored.class_of(moving), Some(1));
+    // A save that is not older than what was published loses no time that it knows of.
+    assert_eq!(restored.restored(2).begin(19), Err(ClassError::Time { given: 19, last: 19 }));
+}
+
+#[test]
+fn a_mechanism_publishes_what_a_registry_of_its_own_classes_seals() {
+    let declared = classes(&[("1", 2), ("1", 5)]);
+    let mut registry = Registry::new(declared.clone());
+    let user = registry.join(1).unwrap();
+    registry.begin(3).unwrap();
+    let new = |classes| Personal::new(PersonalKind::Pba, classes, PersonalSettings::new(2)).unwrap();
+    let random = || SeededRandom::new(32);
+    let sealed = registry.seal(3, [(user, 1)], 2).unwrap();
+    let by_hand = new(declared.clone()).push(&sealed, registry.members(), &mut random()).unwrap();
+    let mut mechanism = new(declared);
+    let unsealed = mechanism.push_registered(&registry, 3, [(user, 2)], &mut random());
+    assert!(matches!(unsealed, Err(CentralError::Registry(ClassError::Histogram(_)))));
+    assert_eq!(mechanism.push_registered(&registry, 3, [(user, 1)], &mut random()), Ok(by_hand));
+    let other = new(classes(&[("1", 2), ("1", 6)])).push_registered(&registry, 3, [(user, 1)], &mut random());
+    assert_eq!(other, Err(CentralError::OtherClasses));
+}
+
 #[test]
 fn promises_hold_for_a_crowd_that_moves_at_random_through_a_real_mechanism() {
     let declared = classes(&[("0.4", 6), ("1", 3), ("2", 9), ("0.7", 1)]);
@@ -120,6 +178,10 @@ fn promises_hold_for_a_crowd_that_moves_at_random_through_a_real_mechanism() {
             let value = u32::from(timestamp / 4 % 2 == 0);
             let sealed = registry.seal(timestamp, users.iter().map(|user| (*user, value)), 2).unwrap();
             mechanism.push(&sealed, registry.members(), &mut random).unwrap();
+            assert_eq!(
+                classes_with(&registry, timestamp, &users),
+                users.iter().map(of_registry(&registry)).collect::<Vec<_>>()
+            );
             let spent = spends_at(&mechanism, timestamp);
             for (user, account) in users.iter().zip(&mut accounts) {
                 account.push(registry.class_of(*user).map(|class| (class, spent[usize::from(class)])));
@@ -219,6 +281,10 @@ fn bad_calls_are_refused_with_what_is_allowed() {
     assert_eq!(seal(&[(user, 1), (user, 0)]), ClassError::SecondValue { position: 1 });
     assert_eq!(seal(&[(user, 2)]), HistogramError::Value { position: 0, domain: 2 }.into());
     assert!(matches!(registry.seal(3, [], 0), Err(ClassError::Histogram(HistogramError::Cells { .. }))));
+    for passed_or_to_come in [2, 4] {
+        let error = ClassError::NotBegun { given: passed_or_to_come };
+        assert_eq!(registry.seal(passed_or_to_come, [(user, 0)], 2).map(drop), Err(error));
+    }
     registry.leave(user).unwrap();
     assert_eq!(registry.leave(user), Err(ClassError::HasLeft { user }));
     assert_eq!(registry.change(user, 0), Err(ClassError::HasLeft { user }));
@@ -234,6 +300,16 @@ fn bad_calls_are_refused_with_what_is_allowed() {
     assert!(refused(&|state| state["counting"][0] = 5.into()).contains("does not exist"));
     assert!(refused(&|state| state["moving"]["0"]["counted"] = serde_json::json!([1, 9])).contains("do not fit"));
     assert!(refused(&|state| state["clock"] = serde_json::Value::Null).contains("do not fit"));
+    // Who counts at the timestamp that has begun has counted then, and there.
+    for forgotten in [serde_json::Value::Null, serde_json::json!([0, 3]), serde_json::json!([1, 2])] {
+        assert!(refused(&|state| state["moving"]["0"]["counted"] = forgotten.clone()).contains("do not fit"));
+    }
+    assert!(refused(&|state| state["moving"]["0"]["more"] = 1.into()).contains("more"));
+    for field in ["wanted", "counted"] {
+        let without = |state: &mut serde_json::Value| drop(state["moving"]["0"].as_object_mut().unwrap().remove(field));
+        assert!(refused(&without).contains(field));
+    }
+    assert!(refused(&|state| drop(state.as_object_mut().unwrap().remove("clock"))).contains("clock"));
 }
 
 #[test]
