@@ -221,7 +221,7 @@ fn releases_are_unbiased_with_the_stated_variance() {
 pub fn check_laplace(draws: &[f64], scale: f64, what: &str) {
     let n = draws.len() as f64;
     let (mean, absolute) = (draws.iter().sum::<f64>() / n, draws.iter().map(|draw| draw.abs()).sum::<f64>() / n);
-    // The absolute value has mean and standard deviation `scale`; half a count is lost to rounding at most.
+    // The absolute value has mean and standard deviation `scale`; that of whole numbers is less by about 1/(6 scale), 1 % at 4.
     let tolerance = 5.0 * scale / n.sqrt();
     assert!(mean.abs() < 1.5 * tolerance, "{what}: mean {mean}");
     assert!((absolute - scale).abs() < tolerance, "{what}: {absolute}, not {scale}");
