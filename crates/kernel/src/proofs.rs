@@ -6,6 +6,9 @@ pub mod above_threshold {}
 #[doc = include_str!("../proofs/deviation.md")]
 pub mod deviation {}
 
+#[doc = include_str!("../proofs/grouped_histograms.md")]
+pub mod grouped_histograms {}
+
 #[doc = include_str!("../proofs/ledger.md")]
 pub mod ledger {}
 

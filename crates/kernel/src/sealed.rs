@@ -47,6 +47,14 @@ impl<T: Zeroize> Sealed<T> {
     }
 }
 
+/// What is public about a sealed histogram.
+impl Sealed<Vec<u64>> {
+    /// The number of its cells.
+    pub fn cells(&self) -> usize {
+        self.value.len()
+    }
+}
+
 impl<T: Zeroize> fmt::Debug for Sealed<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Sealed(..)")

@@ -278,6 +278,7 @@ impl OnCounts for LocalSubject {
             outcome.reports += release.reports;
             match release.statistic {
                 Statistic::Histogram(histogram) => outcome.frequencies.push(histogram.frequencies),
+                Statistic::Counts(counts) => outcome.frequencies.push(counts.histogram(None).frequencies),
                 Statistic::Tree(tree) => {
                     outcome.frequencies.push(tree.leaves().0.to_vec());
                     outcome.trees.push(tree);

@@ -10,13 +10,16 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
+//! | [`central`] | mechanisms of a trusted curator, for one guarantee or for classes of users with their own |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
+pub mod central;
 pub mod local;
+mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;

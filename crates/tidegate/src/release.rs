@@ -40,6 +40,8 @@ pub enum Statistic {
     Histogram(Histogram),
     /// The frequency of each node of a hierarchy over the domain.
     Tree(Tree),
+    /// How many users hold each value of a domain.
+    Counts(Counts),
 }
 
 impl From<Histogram> for Statistic {
@@ -54,21 +56,75 @@ impl From<Tree> for Statistic {
     }
 }
 
+impl From<Counts> for Statistic {
+    fn from(counts: Counts) -> Self {
+        Self::Counts(counts)
+    }
+}
+
 impl Statistic {
     /// The number of values of the domain.
     pub fn domain(&self) -> usize {
         match self {
             Self::Histogram(histogram) => histogram.frequencies.len(),
             Self::Tree(tree) => tree.domain(),
+            Self::Counts(counts) => counts.counts.len(),
         }
     }
 
-    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree.
+    /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree. For counts, the
+    /// count of each value and its variance; [`Counts::histogram`] turns them into frequencies.
     pub fn leaves(&self) -> (&[f64], &[f64]) {
         match self {
             Self::Histogram(histogram) => (&histogram.frequencies, &histogram.variances),
             Self::Tree(tree) => tree.leaves(),
+            Self::Counts(counts) => (&counts.counts, &counts.variances),
         }
+    }
+}
+
+/// Estimated counts with their variances, where a curator knows how many users there are or keeps it secret. They may be
+/// negative, and need not be whole.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// The estimated number of users that hold each value.
+    pub counts: Vec<f64>,
+    /// The expected squared error of each count, as far as the mechanism can tell: exact for a fresh release, with the
+    /// estimated drift on top for an approximated one.
+    pub variances: Vec<f64>,
+}
+
+impl Counts {
+    /// How many users there seem to be: the sum of the counts, rounded, at least one. It is computed from what is public
+    /// already.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at least one; beyond the range, its end
+    pub fn population(&self) -> u64 {
+        self.counts.iter().sum::<f64>().round().max(1.0) as u64
+    }
+
+    /// The counts as shares of `population` users, where their number is public, and of [those that there seem to
+    /// be](Self::population) otherwise. A population of zero is taken as one.
+    ///
+    /// The variances are those of the counts divided by the square of the population: where it is estimated, they leave out
+    /// that its error is shared by all frequencies.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn histogram(&self, population: Option<u64>) -> Histogram {
+        let users = population.unwrap_or_else(|| self.population()).max(1) as f64;
+        Histogram {
+            frequencies: self.counts.iter().map(|count| count / users).collect(),
+            variances: self.variances.iter().map(|variance| variance / (users * users)).collect(),
+        }
+    }
+}
+
+impl Release {
+    /// The release with counts turned into frequencies, and the number of users that these are shares of. Other releases
+    /// and a population that is known stay as they are.
+    pub(crate) fn in_frequencies(self, population: Option<u64>) -> (Self, Option<u64>) {
+        let Statistic::Counts(counts) = &self.statistic else { return (self, population) };
+        let population = population.unwrap_or_else(|| counts.population()).max(1);
+        let statistic = counts.histogram(Some(population)).into();
+        (Self { statistic, ..self }, Some(population))
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`noisy_histogram`] | how many users hold each value | ε |
 //! | [`noisy_distance`] | how far a histogram is from a public one | ε |
 //! | [`sampled_histogram`], [`sampled_distance`] | the same, where classes of users spend different amounts | each class its own ε |
+//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling: a histogram of each group of classes, one distance | each class its own ε |
 //! | [`noisy_scalar`], [`noisy_sum`] | a reading, a sum of readings | ε for each reading |
 //! | [`noisy_comparison`] | which of two readings is smaller | ε for each reading |
 //! | [`randomised_bucket`] | in which of a few buckets a reading lies | ε |
@@ -44,6 +45,7 @@ mod bound;
 mod bucket;
 mod comparison;
 mod distance;
+mod grouped_histograms;
 mod histogram;
 mod max;
 mod query;
@@ -56,6 +58,7 @@ pub use bound::{Bound, bound_noise, noisy_bound};
 pub use bucket::{BucketProbabilities, bucket_probabilities, bucket_range, randomised_bucket};
 pub use comparison::noisy_comparison;
 pub use distance::noisy_distance;
+pub use grouped_histograms::{grouped_histograms, weighted_distance};
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};
 pub use query::Query;

@@ -50,6 +50,12 @@ impl ClassHistograms {
         }
     }
 
+    /// The counts of a class; none where it has no histogram.
+    pub(super) fn of(&self, class: u32) -> &[u64] {
+        let of_class = |first_cell: &usize| &self.counts[*first_cell..*first_cell + self.domain];
+        self.first_cells.get(&class).map_or(&[], of_class)
+    }
+
     fn sealed(
         timestamp: u64,
         first_cells: BTreeMap<u32, usize>,
@@ -72,6 +78,19 @@ fn first_cells(classes: &[u32], domain: usize) -> Result<BTreeMap<u32, usize>, H
         }
     }
     Ok(first_cells)
+}
+
+/// What is public about sealed histograms.
+impl Sealed<ClassHistograms> {
+    /// The size of the domain.
+    pub fn domain(&self) -> usize {
+        self.content().domain
+    }
+
+    /// The classes that have a histogram, in ascending order.
+    pub fn classes(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
+        self.content().first_cells.keys().copied()
+    }
 }
 
 impl Zeroize for ClassHistograms {
@@ -104,15 +123,75 @@ pub fn seal_class_histograms(
         return Err(HistogramError::Cells { cells });
     }
     let first_cells = first_cells(classes, domain as usize)?;
+    let lookup = Lookup::new(&first_cells);
     let mut counts = Zeroizing::new(vec![0; classes.len() * domain as usize]);
     for (position, (class, value)) in users.into_iter().enumerate() {
-        let first_cell = first_cells.get(&class).ok_or(HistogramError::Class { position, classes: classes.len() })?;
+        let first_cell = lookup.find(class).ok_or(HistogramError::Class { position, classes: classes.len() })?;
         if value >= domain {
             return Err(HistogramError::Value { position, domain });
         }
         counts[first_cell + value as usize] += 1;
     }
     ClassHistograms::sealed(timestamp, first_cells, domain as usize, counts)
+}
+
+/// Finds where the cells of a class begin, once for each of millions of users: by a table where the classes are small
+/// numbers, which they usually are.
+enum Lookup<'a> {
+    Table(Vec<Option<usize>>),
+    Map(&'a BTreeMap<u32, usize>),
+}
+
+impl<'a> Lookup<'a> {
+    const LARGEST_TABLE: u32 = 1 << 16;
+
+    fn new(first_cells: &'a BTreeMap<u32, usize>) -> Self {
+        match first_cells.last_key_value() {
+            Some((&largest, _)) if largest < Self::LARGEST_TABLE => {
+                let mut table = vec![None; largest as usize + 1];
+                first_cells.iter().for_each(|(class, first_cell)| table[*class as usize] = Some(*first_cell));
+                Self::Table(table)
+            }
+            _ => Self::Map(first_cells),
+        }
+    }
+
+    #[inline]
+    fn find(&self, class: u32) -> Option<usize> {
+        match self {
+            Self::Table(table) => table.get(class as usize).copied().flatten(),
+            Self::Map(first_cells) => first_cells.get(&class).copied(),
+        }
+    }
+}
+
+/// The classes that have been paid for, each once, and by how much.
+pub(super) struct PaidClasses<'a> {
+    histograms: &'a Sealed<ClassHistograms>,
+    pub(super) amounts: BTreeMap<u32, Epsilon>,
+}
+
+impl<'a> PaidClasses<'a> {
+    pub(super) const fn new(histograms: &'a Sealed<ClassHistograms>) -> Self {
+        Self { histograms, amounts: BTreeMap::new() }
+    }
+
+    pub(super) fn add(&mut self, permit: &Permit) -> Result<(), PrimitiveError> {
+        check_timestamp(permit, self.histograms)?;
+        let class = permit.class().ok_or(PrimitiveError::WithoutClass)?;
+        if !self.histograms.content().first_cells.contains_key(&class) {
+            return Err(PrimitiveError::NoSuchClass { class });
+        }
+        if self.amounts.insert(class, permit.epsilon()).is_some() {
+            return Err(PrimitiveError::ClassPaidTwice { class });
+        }
+        Ok(())
+    }
+
+    /// The most that any class pays.
+    pub(super) fn most(&self) -> Result<Epsilon, PrimitiveError> {
+        self.amounts.values().copied().max().ok_or(PrimitiveError::Nothing { expected: "class permit" })
+    }
 }
 
 /// How many of a class are kept.
@@ -269,25 +348,17 @@ fn sample(
     neighbours: Neighbours,
     random: &mut impl Randomness,
 ) -> Result<(Zeroizing<Vec<i128>>, Epsilon), PrimitiveError> {
-    let ClassHistograms { first_cells, domain, counts } = histograms.content();
-    let mut amounts = BTreeMap::new();
-    for permit in permits {
-        check_timestamp(&permit, histograms)?;
-        let class = permit.class().ok_or(PrimitiveError::WithoutClass)?;
-        let first_cell = *first_cells.get(&class).ok_or(PrimitiveError::NoSuchClass { class })?;
-        if amounts.insert(first_cell, permit.epsilon()).is_some() {
-            return Err(PrimitiveError::ClassPaidTwice { class });
-        }
-    }
-    let spent = amounts.values().copied().max().ok_or(PrimitiveError::Nothing { expected: "class permit" })?;
+    let mut paid = PaidClasses::new(histograms);
+    permits.into_iter().try_for_each(|permit| paid.add(&permit))?;
+    let spent = paid.most()?;
 
-    let mut sample = Zeroizing::new(vec![0_i128; *domain]);
-    for (first_cell, amount) in amounts {
+    let mut sample = Zeroizing::new(vec![0_i128; histograms.content().domain]);
+    for (class, amount) in paid.amounts {
         let coins = match Kept::new(neighbours, amount, threshold)? {
             Kept::All => None,
             Kept::Share(share) => Some(BiasedBits::new(share)),
         };
-        for (kept, count) in sample.iter_mut().zip(&counts[first_cell..]) {
+        for (kept, count) in sample.iter_mut().zip(histograms.content().of(class)) {
             *kept += i128::from(coins.as_ref().map_or(*count, |coins| coins.count_ones(*count, random)));
         }
     }

@@ -13,6 +13,7 @@ mod bound;
 mod bucket;
 mod comparison;
 mod distance;
+mod grouped_histograms;
 mod histogram;
 mod max;
 mod query;

@@ -5,8 +5,8 @@ use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
 use crate::local::division::{Answer, Division, Prospect};
-use crate::local::policy::{Policy, Proposal};
 use crate::local::{LocalError, Settings, Step};
+use crate::policy::{Policy, Proposal};
 use crate::release::{Freshness, Histogram, Release, Statistic};
 
 /// At each timestamp a first question, with a fixed share, measures the dissimilarity to the last release. If it exceeds the

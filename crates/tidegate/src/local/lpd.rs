@@ -5,8 +5,8 @@
 
 use crate::local::adaptive::Adaptive;
 use crate::local::division::Division;
-use crate::local::policy::Policy;
 use crate::local::{LocalError, Settings};
+use crate::policy::Policy;
 
 /// The mechanism, before its first timestamp.
 pub(super) fn new(settings: &Settings) -> Result<Adaptive, LocalError> {

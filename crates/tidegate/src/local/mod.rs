@@ -30,7 +30,6 @@ pub mod lpd;
 pub mod lpu;
 pub mod lsp;
 pub mod mtsp;
-mod policy;
 pub mod slots;
 mod uniform;
 

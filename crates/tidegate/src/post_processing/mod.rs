@@ -27,7 +27,7 @@ mod sound;
 
 use serde::{Deserialize, Serialize};
 
-use crate::release::{Histogram, Statistic};
+use crate::release::{Counts, Histogram, Statistic};
 use crate::tree::Tree;
 
 pub use norm_sub::norm_sub;
@@ -63,6 +63,9 @@ pub enum PostProcessing {
 
 impl PostProcessing {
     /// The repaired statistic, of the same shape. Fails on input that no mechanism publishes.
+    ///
+    /// Counts are repaired as shares of [as many users as there seem to be](Counts::population), and are counts again
+    /// afterwards.
     pub fn apply(self, statistic: &Statistic) -> Result<Statistic, PostProcessingError> {
         check(statistic)?;
         Ok(match statistic {
@@ -84,6 +87,16 @@ impl PostProcessing {
                 Self::Consistency => consistency::consistent_tree(tree)?,
                 Self::NormSub => norm_sub::non_negative(&consistency::consistent_tree(tree)?)?,
             }),
+            Statistic::Counts(counts) => {
+                #[allow(clippy::cast_precision_loss)]
+                let users = counts.population() as f64;
+                let repaired = self.apply(&Statistic::Histogram(counts.histogram(None)))?;
+                let (frequencies, variances) = repaired.leaves();
+                Statistic::Counts(Counts {
+                    counts: frequencies.iter().map(|frequency| frequency * users).collect(),
+                    variances: variances.iter().map(|variance| variance * users * users).collect(),
+                })
+            }
         })
     }
 }

@@ -46,7 +46,7 @@ pub enum Unsound {
 /// Refuses what no mechanism publishes.
 pub(crate) fn check(statistic: &Statistic) -> Result<(), Unsound> {
     let (frequencies, variances) = match statistic {
-        Statistic::Histogram(histogram) => (&histogram.frequencies[..], &histogram.variances[..]),
+        Statistic::Histogram(_) | Statistic::Counts(_) => statistic.leaves(),
         Statistic::Tree(tree) => {
             let (shape, (frequencies, variances)) = (tree.shape(), tree.nodes());
             // A loaded tree may claim any shape. No shape is built for a domain that the nodes cannot hold.

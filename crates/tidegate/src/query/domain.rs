@@ -29,7 +29,7 @@ impl Domain {
         let size = release.statistic.domain();
         let size = u32::try_from(size).map_err(|_| QueryError::DomainTooLarge { given: size })?;
         Ok(match release.statistic {
-            Statistic::Histogram(_) => Self::Histogram(size),
+            Statistic::Histogram(_) | Statistic::Counts(_) => Self::Histogram(size),
             Statistic::Tree(_) => Self::Tree(size),
         })
     }
@@ -73,7 +73,7 @@ impl fmt::Display for Domain {
 /// The numbers that places refer to: the values of a histogram, or all nodes of a tree.
 fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     match statistic {
-        Statistic::Histogram(_) => statistic.leaves(),
+        Statistic::Histogram(_) | Statistic::Counts(_) => statistic.leaves(),
         Statistic::Tree(tree) => tree.nodes(),
     }
 }

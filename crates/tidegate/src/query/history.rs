@@ -113,7 +113,7 @@ impl Kept {
                 });
                 std::iter::once((0.0, 0.0)).chain(sums).collect()
             }
-            Statistic::Tree(_) => Vec::new(),
+            Statistic::Tree(_) | Statistic::Counts(_) => Vec::new(),
         };
         Self { release, population, sums }
     }
@@ -154,9 +154,13 @@ impl History {
     /// Takes in a release, with the number of users at its timestamp where that is known (it is public, and may change).
     /// The oldest release is forgotten when there are too many.
     ///
+    /// A release of counts is kept as frequencies. Where the number of users is not given they are shares of [as many as
+    /// there seem to be](crate::release::Counts::population); answers in counts do not depend on it.
+    ///
     /// Fails, and changes nothing, if the release is not later than all before, or not of the same domain.
     pub fn push(&mut self, release: Release, population: Option<u64>) -> Result<(), QueryError> {
         let given = Domain::of(&release)?;
+        let (release, population) = release.in_frequencies(population);
         if let Some(expected) = self.domain
             && expected != given
         {

@@ -285,7 +285,8 @@ impl Monitor {
         {
             return Err(QueryError::OtherDomain { given: domain, expected });
         }
-        let Release { timestamp, freshness, ref statistic, .. } = *release;
+        let (release, population) = release.clone().in_frequencies(population);
+        let Release { timestamp, freshness, ref statistic, .. } = release;
         if let Some(latest) = self.samples.back()
             && timestamp <= latest.timestamp
         {

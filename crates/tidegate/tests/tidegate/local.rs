@@ -6,7 +6,7 @@ use tidegate::kernel::{Epsilon, Question, SLOTS, SeededRandom};
 use tidegate::local::{Local, LocalError, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release};
 
-use crate::support::{Asked, settings};
+use crate::support::{Asked, bytes, hex, settings};
 
 const ADAPTIVE: [LocalKind; 4] = [LocalKind::Lbd, LocalKind::Lba, LocalKind::Lpd, LocalKind::Lpa];
 
@@ -262,14 +262,8 @@ fn used(kind: LocalKind) -> Local {
 #[test]
 fn saved_mechanisms_of_version_1_still_load() {
     let golden: Vec<String> = serde_json::from_str(include_str!("../golden/local_v1.json")).unwrap();
-    let bytes = |hex: &String| -> Vec<u8> {
-        (0..hex.len() / 2).map(|index| u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).unwrap()).collect()
-    };
     let loaded: Vec<LocalKind> = golden.iter().map(|hex| load(&bytes(hex)).kind()).collect();
-    let now: Vec<String> = LocalKind::ALL
-        .into_iter()
-        .map(|kind| save(&used(kind)).iter().map(|byte| format!("{byte:02x}")).collect())
-        .collect();
+    let now: Vec<String> = LocalKind::ALL.into_iter().map(|kind| hex(&save(&used(kind)))).collect();
     assert_eq!(loaded, LocalKind::ALL, "{}", serde_json::to_string_pretty(&now).unwrap());
     for (hex, kind) in golden.iter().zip(LocalKind::ALL) {
         // What was loaded goes on: it knows its last timestamp, and opens the next.

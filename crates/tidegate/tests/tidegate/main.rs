@@ -3,8 +3,11 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
+mod central;
+mod classes;
 mod local;
 mod mtsp;
+mod personal;
 mod post_processing;
 mod query;
 mod support;

@@ -482,6 +482,7 @@ fn drifted(statistic: &Statistic, by: f64) -> Statistic {
         Statistic::Histogram(Histogram { frequencies, variances }) => {
             Statistic::Histogram(Histogram { frequencies: frequencies.clone(), variances: grown(variances) })
         }
+        Statistic::Counts(_) => panic!("frequencies are released here"),
         Statistic::Tree(tree) => {
             let (frequencies, variances) = tree.nodes();
             Statistic::Tree(Tree::new(*tree.shape(), frequencies.to_vec(), grown(variances)).unwrap())

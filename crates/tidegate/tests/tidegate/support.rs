@@ -64,3 +64,13 @@ pub fn settings(window: u64, domain: u32) -> Settings {
     let (window, users) = (NonZeroU64::new(window).unwrap(), NonZeroU64::new(1_000_000).unwrap());
     Settings::new("1".parse().unwrap(), window, domain, users)
 }
+
+/// Bytes as text, for golden files.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of such a text.
+pub fn bytes(hex: &str) -> Vec<u8> {
+    (0..hex.len() / 2).map(|index| u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).unwrap()).collect()
+}

@@ -23,8 +23,8 @@ use tidegate_kernel::{Cohort, Epsilon, Question, View};
 
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division, Prospect};
-use crate::local::policy::Pool;
 use crate::local::{LocalError, Settings, Step};
+use crate::policy::Pool;
 use crate::release::Freshness;
 use crate::tree::{Shape, Tree};
 use allocation::Allocation;

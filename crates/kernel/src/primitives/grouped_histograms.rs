@@ -1,0 +1,126 @@
+//! Users who spend different amounts, without sampling: a histogram of each group of classes, and one distance of all.
+
+use std::num::NonZeroU64;
+
+use zeroize::Zeroizing;
+
+use super::distance::distance;
+use super::sampled_histogram::PaidClasses;
+use super::{ClassHistograms, Neighbours, Noised, PrimitiveError, histogram_noise};
+use crate::epsilon::UNITS_PER_EPSILON;
+use crate::noise::{DiscreteLaplace, Scale};
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::sealed::Sealed;
+
+/// For each group of classes the histogram of all their members, with [discrete Laplace](DiscreteLaplace) noise for
+/// what the group spends. A group is given by its classes' permits, which are all of the same amount; a group may be a
+/// single class. A class without a permit is left out, and the output says nothing about its members.
+///
+/// # Guarantee
+/// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a loss of
+/// exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Which class a user belongs to is public.
+/// Each count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`] at the group's
+/// epsilon and a contribution of one. The histograms come in the order of the groups.
+///
+/// # Errors
+/// [`PrimitiveError::Nothing`] for no group or an empty one, [`PrimitiveError::UnequalPermits`] for permits of different
+/// amounts in one group, [`PrimitiveError::Timestamp`], [`PrimitiveError::WithoutClass`], [`PrimitiveError::NoSuchClass`]
+/// and [`PrimitiveError::ClassPaidTwice`] as for [`sampled_histogram`](super::sampled_histogram).
+///
+/// ```
+/// use tidegate_kernel::primitives::{Neighbours, grouped_histograms, seal_class_histograms};
+/// use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, SystemRandom, Window};
+///
+/// let (careful, relaxed): (Epsilon, Epsilon) = ("0.5".parse()?, "1".parse()?);
+/// let mut ledgers = ClassLedgers::default();
+/// ledgers.register(7, Ledger::new(careful, Window::EVENT));
+/// ledgers.register(9, Ledger::new(relaxed, Window::EVENT));
+/// let users = [(7, 2), (7, 2), (7, 1), (9, 2), (9, 0)]; // class, value
+/// let histograms = seal_class_histograms(0, users, &[7, 9], 3)?;
+/// let groups = [vec![ledgers.spend(7, 0, careful)?], vec![ledgers.spend(9, 0, relaxed)?]];
+/// let noisy = grouped_histograms(groups, &histograms, Neighbours::AddRemove, &mut SystemRandom::new()?)?;
+/// assert_eq!(noisy.value().len(), 2); // two histograms of three counts
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn grouped_histograms(
+    groups: impl IntoIterator<Item = Vec<Permit>>,
+    histograms: &Sealed<ClassHistograms>,
+    neighbours: Neighbours,
+    random: &mut impl Randomness,
+) -> Result<Noised<Vec<Vec<i64>>>, PrimitiveError> {
+    let mut paid = PaidClasses::new(histograms);
+    let mut sums = Vec::new();
+    for group in groups {
+        let first = group.first().ok_or(PrimitiveError::Nothing { expected: "permit in each group" })?.epsilon();
+        let mut sum = Zeroizing::new(vec![0_i128; histograms.domain()]);
+        for permit in &group {
+            paid.add(permit)?;
+            if permit.epsilon() != first {
+                return Err(PrimitiveError::UnequalPermits { first, other: permit.epsilon() });
+            }
+            let counts = permit.class().map_or(&[][..], |class| histograms.content().of(class));
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += i128::from(*count));
+        }
+        sums.push((DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, first)?), sum));
+    }
+    let spent = paid.most()?;
+    let noised = sums.iter().map(|(noise, sum)| sum.iter().map(|count| noise.add_to(*count, random)).collect());
+    let noised = noised.collect();
+    Ok(Noised::new(noised, spent, random))
+}
+
+/// How far the classes' histograms are from public ones, each class weighted by what it spends: with `c_i` and `r_i` the
+/// counts and reference of class `i`, the sum over the cells of `|sum_i ε_i·(c_i - r_i)|`, with one
+/// [discrete Laplace](DiscreteLaplace) noise of scale 1 (2 for [`Neighbours::Replace`]).
+///
+/// The result is in billionths, as epsilons are: divided by a billion and by the mean ε of all users it says how far the
+/// histogram of all of them is from the sum of the references, if all classes have moved alike. The noise then is what a
+/// [`noisy_distance`](super::noisy_distance) would have if all users spent that mean. That is less than with any sampling,
+/// and no class is left out.
+///
+/// `references` has the reference counts of each class that has a permit, in any order; those of other classes are
+/// ignored.
+///
+/// # Guarantee
+/// A user of class `i`, who counts once, loses at most the class's epsilon
+/// ([proof](crate::proofs::grouped_histograms)). The result is unbiased for the weighted distance, with variance 2·10¹⁸
+/// (four times that for [`Neighbours::Replace`]), and may be negative. A sum beyond `i64` is returned as its ends, which is post-processing.
+///
+/// # Errors
+/// [`PrimitiveError::Length`] where a reference is missing or has not as many cells as the domain, and those of
+/// [`grouped_histograms`] about permits.
+pub fn weighted_distance(
+    permits: impl IntoIterator<Item = Permit>,
+    histograms: &Sealed<ClassHistograms>,
+    references: &[(u32, &[i64])],
+    neighbours: Neighbours,
+    random: &mut impl Randomness,
+) -> Result<Noised<i64>, PrimitiveError> {
+    let mut paid = PaidClasses::new(histograms);
+    permits.into_iter().try_for_each(|permit| paid.add(&permit))?;
+    let spent = paid.most()?;
+    let mut sums = Zeroizing::new(vec![0_i128; histograms.domain()]);
+    for (class, amount) in paid.amounts {
+        let reference = references.iter().find(|(other, _)| *other == class).map_or(&[][..], |(_, counts)| *counts);
+        super::distance::check_length(reference, histograms.domain())?;
+        for ((sum, count), reference) in sums.iter_mut().zip(histograms.content().of(class)).zip(reference) {
+            *sum += i128::from(amount.units()) * (i128::from(*count) - i128::from(*reference));
+        }
+    }
+    let zero = vec![0; histograms.domain()];
+    let noise = DiscreteLaplace::new(Scale::new(weighted_scale(neighbours), NonZeroU64::MIN));
+    Ok(Noised::new(noise.add_to(distance(sums.iter().copied(), &zero), random), spent, random))
+}
+
+/// The scale at which a user whose count weighs ε billionths loses ε.
+const fn weighted_scale(neighbours: Neighbours) -> NonZeroU64 {
+    let units = match NonZeroU64::new(UNITS_PER_EPSILON) {
+        Some(units) => units,
+        None => NonZeroU64::MIN, // not reached: a billion
+    };
+    match NonZeroU64::new(neighbours.histogram_sensitivity(units)) {
+        Some(scale) => scale,
+        None => units, // not reached: one or two billions
+    }
+}

@@ -1,0 +1,170 @@
+//! What `bd` and `ba` have in common: look how far the stream has moved, then publish or not.
+
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::noisy_distance;
+use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
+
+use crate::central::uniform::publish;
+use crate::central::{CentralError, Settings, drifted, release, rounded};
+use crate::policy::{Policy, Proposal};
+use crate::release::{Counts, Freshness, Release};
+
+/// At each timestamp a fixed share measures the mean absolute distance to the last release. If it exceeds the mean absolute
+/// error that publishing would have with what the policy proposes, the histogram is published.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Adaptive {
+    ledger: Ledger,
+    /// What measuring the distance spends.
+    share: Epsilon,
+    policy: Policy,
+    last: Option<Counts>,
+}
+
+impl Adaptive {
+    pub(super) fn new(settings: &Settings, share: Epsilon, policy: Policy) -> Self {
+        Self { ledger: settings.ledger(), share, policy, last: None }
+    }
+
+    pub(super) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) const fn last(&self) -> Option<&Counts> {
+        self.last.as_ref()
+    }
+
+    /// The smaller of an amount and what the ledger has left; `None` where that is nothing.
+    fn affordable(&self, timestamp: u64, units: u64) -> Option<Epsilon> {
+        let left = self.ledger.remaining(timestamp)?;
+        Epsilon::from_units(units.min(left.units())).ok()
+    }
+
+    pub(super) fn push(
+        &mut self,
+        histogram: &Sealed<Vec<u64>>,
+        settings: &Settings,
+        random: &mut impl Randomness,
+    ) -> Result<Release, CentralError> {
+        let timestamp = histogram.timestamp();
+        let distance = self.distance(histogram, settings, random)?;
+        let (proposed, skipped) = match self.policy.propose(timestamp) {
+            Proposal::Spend(units) => (units, Freshness::Approximated),
+            Proposal::Nullify => (0, Freshness::Nullified),
+        };
+        let amount = self.affordable(timestamp, proposed);
+        let measured = distance.map(|(distance, _)| distance);
+        let spent = distance.map(|(_, spent)| spent);
+        if let Some(last) = &self.last {
+            // The mean absolute error of Laplace noise is its scale.
+            let error = amount.map(|amount| sensitivity(settings) / amount.as_f64());
+            let worth_it = error.zip(measured).is_some_and(|(error, distance)| distance > error);
+            if !worth_it {
+                let counts = drifted(last, measured.unwrap_or(0.0));
+                return Ok(release(timestamp, counts, skipped, spent));
+            }
+        }
+        // At the first timestamp there is nothing to repeat, and something to spend: settings that leave nothing are refused.
+        let amount = amount.unwrap_or(self.share);
+        let counts = publish(&mut self.ledger, amount, histogram, settings, random)?;
+        self.policy.note_spend(timestamp, amount.units());
+        self.last = Some(counts.clone());
+        let spent = spent.map_or(Some(amount), |first| first.checked_add(amount));
+        Ok(release(timestamp, counts, Freshness::Fresh, spent))
+    }
+
+    /// The mean absolute distance between the counts and the last release, with noise, and what it cost.
+    #[allow(clippy::cast_precision_loss)]
+    fn distance(
+        &mut self,
+        histogram: &Sealed<Vec<u64>>,
+        settings: &Settings,
+        random: &mut impl Randomness,
+    ) -> Result<Option<(f64, Epsilon)>, CentralError> {
+        let timestamp = histogram.timestamp();
+        let amount = self.affordable(timestamp, self.share.units());
+        let (Some(last), Some(amount)) = (&self.last, amount) else { return Ok(None) };
+        let permit = self.ledger.spend(timestamp, amount)?;
+        let reference = rounded(&last.counts);
+        let once = NonZeroU64::MIN;
+        let noisy = noisy_distance(permit, histogram, &reference, settings.neighbours, once, random)?;
+        Ok(Some((noisy.into_value() as f64 / f64::from(settings.domain), amount)))
+    }
+}
+
+/// By how much one user can move a histogram.
+#[allow(clippy::cast_precision_loss)] // one or two
+fn sensitivity(settings: &Settings) -> f64 {
+    settings.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_kernel::{SeededRandom, UNITS_PER_EPSILON};
+
+    use super::*;
+
+    const WINDOW: u64 = 50;
+
+    fn settings() -> Settings {
+        Settings::new(Epsilon::from_units(UNITS_PER_EPSILON).unwrap(), NonZeroU64::new(WINDOW).unwrap(), 4)
+    }
+
+    /// The most that any window has spent.
+    fn fullest_window(spends: &[u64]) -> u64 {
+        spends.windows(WINDOW as usize).map(|window| window.iter().sum()).max().unwrap_or(0)
+    }
+
+    /// Absorption that forgets to record its last publication: its state afterwards is what it was before.
+    fn forgetful(mechanism: &mut Adaptive, step: impl FnOnce(&mut Adaptive) -> u64) -> u64 {
+        let before = serde_json::to_string(&mechanism.policy).unwrap();
+        let spent = step(mechanism);
+        mechanism.policy = serde_json::from_str(&before).unwrap();
+        spent
+    }
+
+    /// What the mutant would spend if it were asked without a ledger: after the first window all of epsilon / 2 at every timestamp.
+    #[test]
+    fn absorption_that_forgets_its_last_publication_would_spend_25_budgets_in_a_window() {
+        let mut mechanism = crate::central::ba::new(&settings()).unwrap();
+        let propose = |mechanism: &mut Adaptive, timestamp| match mechanism.policy.propose(timestamp) {
+            Proposal::Spend(amount) => {
+                mechanism.policy.note_spend(timestamp, amount);
+                amount
+            }
+            Proposal::Nullify => 0,
+        };
+        // The first proposal only says when the stream began.
+        propose(&mut crate::central::ba::new(&settings()).unwrap(), 0);
+        let _ = mechanism.policy.propose(0);
+        let mutant: Vec<u64> =
+            (0..300).map(|timestamp| forgetful(&mut mechanism, |inner| propose(inner, timestamp))).collect();
+        let budget = settings().epsilon.units();
+        assert_eq!(fullest_window(&mutant), 25 * budget);
+
+        let mut honest = crate::central::ba::new(&settings()).unwrap();
+        let honest: Vec<u64> = (0..300).map(|timestamp| propose(&mut honest, timestamp)).collect();
+        assert!(fullest_window(&honest) <= budget / 2);
+    }
+
+    /// The same mutant inside the mechanism: the ledger gives it no more than there is.
+    #[test]
+    fn the_ledger_stops_absorption_that_forgets_its_last_publication() {
+        let mut mechanism = crate::central::ba::new(&settings()).unwrap();
+        let (mut random, settings) = (SeededRandom::new(1), settings());
+        let spends: Vec<u64> = (0..300)
+            .map(|timestamp| {
+                let counts = Sealed::at(timestamp, vec![if timestamp % 2 == 0 { 0 } else { 1_000_000 }; 4]);
+                forgetful(&mut mechanism, |inner| {
+                    let release = inner.push(&counts, &settings, &mut random).unwrap();
+                    release.spent.map_or(0, Epsilon::units)
+                })
+            })
+            .collect();
+        let fullest = fullest_window(&spends);
+        assert!(fullest <= settings.epsilon.units(), "{fullest}");
+        // It takes all that there is, so that soon nothing is left even to measure with.
+        assert!(fullest > settings.epsilon.units() - 100 && spends.contains(&0), "{fullest}");
+    }
+}

@@ -1,0 +1,78 @@
+//! Optimal budget selection: at which threshold the sampling mechanism of personalised privacy has the lowest error.
+//!
+//! A class whose members spend less than the threshold is sampled: that costs variance and bias, while noise gets less. Both are
+//! foreseen from the registered numbers of members, never from who is present: the threshold is public, and where presence is the
+//! secret it would tell.
+
+use std::num::NonZeroU64;
+
+use tidegate_kernel::Epsilon;
+use tidegate_kernel::primitives::{Neighbours, sampling_probability};
+
+/// A threshold, and what it would bring.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    /// What those who are not sampled spend.
+    pub threshold: Epsilon,
+    /// The expected squared error of a count, on average over the cells.
+    pub error: f64,
+    /// With which probability a member of each class is kept; zero for classes that spend nothing.
+    pub kept: Vec<f64>,
+}
+
+/// The expected squared error of a count, on average over the cells of a domain, if classes that can spend `budgets` and have
+/// `members` are sampled at a threshold:
+///
+/// ```text
+/// sum n_i p_i (1-p_i) / d  +  (sum n_i (1-p_i) / d)²  +  2 (S/threshold)²
+/// ```
+///
+/// with `S` the sensitivity, 1 or 2. The paper states it for the total count, which is `domain = 1`. `None` as a budget stands for
+/// nothing at all.
+pub fn sampling_error(
+    budgets: &[Option<Epsilon>],
+    members: &[u64],
+    threshold: Epsilon,
+    domain: u32,
+    neighbours: Neighbours,
+) -> Selection {
+    let probability = |budget: &Option<Epsilon>| {
+        // So little that nobody would be kept is nothing.
+        budget.and_then(|budget| sampling_probability(neighbours, budget.min(threshold), threshold).ok()).unwrap_or(0.0)
+    };
+    let kept: Vec<f64> = budgets.iter().map(probability).collect();
+    let (mut variance, mut bias) = (0.0, 0.0);
+    #[allow(clippy::cast_precision_loss)]
+    for (p, members) in kept.iter().zip(members) {
+        variance += *members as f64 * p * (1.0 - p);
+        bias += *members as f64 * (1.0 - p);
+    }
+    #[allow(clippy::cast_precision_loss)] // one or two
+    let scale = neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64 / threshold.as_f64();
+    let cells = f64::from(domain.max(1));
+    let error = variance / cells + (bias / cells) * (bias / cells) + 2.0 * scale * scale;
+    Selection { threshold, error, kept }
+}
+
+/// The best threshold among the budgets of classes that have members (of all classes where none has). Of equally good ones, the
+/// smallest. `None` where nobody can spend anything.
+///
+/// ```
+/// use tidegate::central::budget_selection::select;
+/// use tidegate::kernel::primitives::Neighbours;
+///
+/// let budgets = [Some("0.1".parse()?), Some("0.4".parse()?), Some("0.8".parse()?)];
+/// let best = select(&budgets, &[2, 5, 3], 1, Neighbours::AddRemove).ok_or("there are budgets")?;
+/// assert_eq!(best.threshold, "0.4".parse()?);
+/// assert!((best.error - 15.31).abs() < 0.005);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn select(budgets: &[Option<Epsilon>], members: &[u64], domain: u32, neighbours: Neighbours) -> Option<Selection> {
+    let nobody = members.iter().all(|members| *members == 0);
+    let with_members = budgets.iter().zip(members).filter(|(_, members)| nobody || **members > 0);
+    let mut candidates: Vec<Epsilon> = with_members.filter_map(|(budget, _)| *budget).collect();
+    candidates.sort_unstable();
+    candidates.dedup();
+    let selections = candidates.into_iter().map(|th| sampling_error(budgets, members, th, domain, neighbours));
+    selections.reduce(|best, other| if other.error < best.error { other } else { best })
+}

@@ -1,0 +1,508 @@
+//! Requirement classes: what an operator offers, and which of it each user has chosen.
+//!
+//! [`Classes`] are declared once, for example privacy `high`, `medium` or `low` for a window that is `small`, `medium` or
+//! `large`. A [`Registry`] knows which class each user is in. Users choose, change, leave and come back at any time; which class
+//! they are in, and since when, is public.
+//!
+//! # The guarantee of users who move
+//! A user counts at a timestamp in one class or in none. While the user is in class `a`, what is spent on the user is part of what
+//! the ledger of `a` records, so a window of `w_a` timestamps spends at most `epsilon_a`, however long the user has been there: a
+//! user who joins, or leaves and comes back to the same class, may count at once.
+//!
+//! A user who last counted in `a`, at timestamp `t`, and moves to `b` sits out, in no class, and counts in `b` from timestamp `t +
+//! max(w_a, w_b)` on. Until then the promise of `a` stands, and from then on that of `b`.
+//!
+//! *Proof.* Let a window of `w_a` or of `w_b` timestamps contain one at which the user counted in `a` and one at which the user
+//! counted in `b`. The first is at most `t`, the second at least `t + max(w_a, w_b)`, so the window is longer than
+//! `max(w_a, w_b)`, a contradiction. Hence whatever window of the old or the new length is taken, all that it spends on the
+//! user is recorded in one ledger, which keeps it within that class's epsilon if the window is of that class's length. By induction over
+//! the moves the same holds for a user who moves again: between counting in `a` and in a later class there lies at least the
+//! distance of the first move. A class that the user asked for but left before counting in it has spent nothing on the user. ∎
+//!
+//! A user who comes back after leaving is one who moves; who has been away long enough counts at once. What a user last counted in
+//! is remembered for as long as any window is long, so leaving and joining again resets nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::{ClassHistograms, HistogramError, seal_class_histograms};
+use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Sealed, Window};
+
+/// What a class of users is promised: at most `epsilon` in any `window` consecutive timestamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Requirement {
+    /// What may be spent on a member in any window.
+    pub epsilon: Epsilon,
+    /// The length of the window.
+    pub window: NonZeroU64,
+}
+
+/// A class that can be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// What users call it.
+    pub name: String,
+    /// What its members are promised.
+    pub requirement: Requirement,
+}
+
+/// The classes that can be chosen, numbered from zero.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate::central::classes::Classes;
+///
+/// let hour = NonZeroU64::new(60).ok_or("a window has a length")?;
+/// let day = NonZeroU64::new(1440).ok_or("a window has a length")?;
+/// let privacy = [("high", "0.1".parse()?), ("low", "0.9".parse()?)];
+/// let classes = Classes::levels(&privacy, &[("small", hour), ("large", day)])?;
+/// assert_eq!(classes.len(), 4);
+/// let chosen = classes.find("high/large").ok_or("it was declared")?;
+/// assert_eq!(classes.all()[usize::from(chosen)].requirement.window, day);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Class>", into = "Vec<Class>")]
+pub struct Classes(Vec<Class>);
+
+/// The most classes that there can be.
+pub const MAX_CLASSES: usize = u16::MAX as usize;
+
+/// Classes that cannot be declared, or a choice that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClassError {
+    /// No classes, or too many.
+    #[error("{given} classes are outside 1..={MAX_CLASSES}")]
+    Number {
+        /// How many were given.
+        given: usize,
+    },
+    /// Two classes have one name.
+    #[error("two classes are called {name:?}")]
+    Repeated {
+        /// The name.
+        name: String,
+    },
+    /// No class has this number.
+    #[error("class {class} is not one of 0..{classes}")]
+    Unknown {
+        /// The number that was given.
+        class: u16,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// A number that no user was given.
+    #[error("user {user} was never registered")]
+    NoSuchUser {
+        /// The number.
+        user: u32,
+    },
+    /// A user who has left cannot change class, nor leave again.
+    #[error("user {user} has left; join again instead")]
+    HasLeft {
+        /// The user.
+        user: u32,
+    },
+    /// A user who is there cannot join.
+    #[error("user {user} is registered already; change the class instead")]
+    IsThere {
+        /// The user.
+        user: u32,
+    },
+    /// All numbers for users have been given out.
+    #[error("no more users can be registered")]
+    Full,
+    /// A timestamp that is not after the last one.
+    #[error("timestamp {given} is not after {last}, the last one begun")]
+    Time {
+        /// The timestamp that was given.
+        given: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// Values for a timestamp that has not begun, or has passed.
+    #[error("timestamp {given} is not the one that has begun; begin it before sealing its values")]
+    NotBegun {
+        /// The timestamp that was given.
+        given: u64,
+    },
+    /// A user's value was given twice.
+    #[error("the value at position {position} is a second one of the same user")]
+    SecondValue {
+        /// The position of the value among those given.
+        position: usize,
+    },
+    /// A value of somebody who was never registered.
+    #[error("the value at position {position} is of a user who was never registered")]
+    UnknownUser {
+        /// The position of the value among those given.
+        position: usize,
+    },
+    /// Values that cannot be counted.
+    #[error(transparent)]
+    Histogram(#[from] HistogramError),
+}
+
+impl Classes {
+    /// These classes, numbered in this order.
+    ///
+    /// # Errors
+    /// [`ClassError::Number`] for none or more than [`MAX_CLASSES`], [`ClassError::Repeated`] for a name that is given twice.
+    pub fn new(classes: Vec<Class>) -> Result<Self, ClassError> {
+        if !(1..=MAX_CLASSES).contains(&classes.len()) {
+            return Err(ClassError::Number { given: classes.len() });
+        }
+        let mut names = BTreeSet::new();
+        if let Some(repeated) = classes.iter().find(|class| !names.insert(class.name.as_str())) {
+            return Err(ClassError::Repeated { name: repeated.name.clone() });
+        }
+        Ok(Self(classes))
+    }
+
+    /// A class for each level of privacy and each length of window, called `privacy/window`; the windows of the first level
+    /// of privacy come first.
+    pub fn levels(privacy: &[(&str, Epsilon)], windows: &[(&str, NonZeroU64)]) -> Result<Self, ClassError> {
+        let class = |privacy: &(&str, Epsilon), window: &(&str, NonZeroU64)| Class {
+            name: format!("{}/{}", privacy.0, window.0),
+            requirement: Requirement { epsilon: privacy.1, window: window.1 },
+        };
+        let of_level = |level| windows.iter().map(move |window| class(level, window));
+        Self::new(privacy.iter().flat_map(of_level).collect())
+    }
+
+    /// Classes that are called by their numbers.
+    pub fn numbered(requirements: &[Requirement]) -> Result<Self, ClassError> {
+        let class = |(number, requirement): (usize, &Requirement)| Class {
+            name: number.to_string(),
+            requirement: *requirement,
+        };
+        Self::new(requirements.iter().enumerate().map(class).collect())
+    }
+
+    /// How many there are, at least one.
+    #[allow(clippy::len_without_is_empty)] // never
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All of them, in the order of their numbers.
+    pub fn all(&self) -> &[Class] {
+        &self.0
+    }
+
+    /// The number of the class of this name.
+    #[allow(clippy::cast_possible_truncation)] // at most MAX_CLASSES
+    pub fn find(&self, name: &str) -> Option<u16> {
+        self.0.iter().position(|class| class.name == name).map(|position| position as u16)
+    }
+
+    /// Their numbers, as the kernel takes them.
+    pub(super) fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
+        #[allow(clippy::cast_possible_truncation)] // at most MAX_CLASSES
+        let end = self.0.len() as u16;
+        (0..end).map(u32::from)
+    }
+
+    /// A ledger for each.
+    pub(super) fn ledgers(&self) -> ClassLedgers {
+        let mut ledgers = ClassLedgers::default();
+        for (number, Class { requirement, .. }) in self.numbers().zip(&self.0) {
+            ledgers.register(number, Ledger::new(requirement.epsilon, Window::Timestamps(requirement.window)));
+        }
+        ledgers
+    }
+
+    /// Whether these are ledgers for them.
+    pub(super) fn are_of(&self, ledgers: &ClassLedgers) -> bool {
+        let kept_for = |((number, ledger), (class, declared)): ((u32, &Ledger), (u32, &Class))| {
+            let Requirement { epsilon, window } = declared.requirement;
+            number == class && ledger.budget() == epsilon && ledger.window() == Window::Timestamps(window)
+        };
+        ledgers.iter().len() == self.len() && ledgers.iter().zip(self.numbers().zip(&self.0)).all(kept_for)
+    }
+
+    fn get(&self, class: u16) -> Result<Requirement, ClassError> {
+        let found = self.0.get(usize::from(class)).map(|class| class.requirement);
+        found.ok_or(ClassError::Unknown { class, classes: self.len() })
+    }
+}
+
+impl TryFrom<Vec<Class>> for Classes {
+    type Error = ClassError;
+
+    fn try_from(classes: Vec<Class>) -> Result<Self, ClassError> {
+        Self::new(classes)
+    }
+}
+
+impl From<Classes> for Vec<Class> {
+    fn from(classes: Classes) -> Self {
+        classes.0
+    }
+}
+
+/// Which class each user is in. Users have the numbers 0, 1, 2, ..., in the order in which they first joined.
+///
+/// Memory is two bytes for each user ever registered, and a record for each who has moved within the longest window.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate::central::classes::{Classes, Registry, Requirement};
+///
+/// let window = |length| NonZeroU64::new(length).ok_or("a window has a length");
+/// let careful = Requirement { epsilon: "0.1".parse()?, window: window(3)? };
+/// let relaxed = Requirement { epsilon: "1".parse()?, window: window(2)? };
+/// let mut registry = Registry::new(Classes::numbered(&[careful, relaxed])?);
+/// let (anna, ben) = (registry.join(0)?, registry.join(1)?);
+/// registry.begin(0)?;
+/// let _values = registry.seal(0, [(anna, 4), (ben, 2)], 5)?;
+/// registry.change(ben, 0)?; // Ben counted at 0, and sits out 1 and 2
+/// registry.begin(1)?;
+/// assert_eq!((registry.class_of(ben), registry.members()), (None, &[1, 0][..]));
+/// registry.begin(3)?;
+/// assert_eq!((registry.class_of(ben), registry.members()), (Some(0), &[2, 0][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Saved", into = "Saved")]
+pub struct Registry {
+    classes: Classes,
+    /// The class in which each user counts, or [`NONE`].
+    counting: Vec<u16>,
+    /// Users who count in no class, unless they left long ago.
+    moving: BTreeMap<u32, Moving>,
+    /// How many count in each class.
+    members: Vec<u64>,
+    /// The timestamp that was begun last.
+    clock: Option<u64>,
+}
+
+const NONE: u16 = u16::MAX;
+
+const VERSION: u16 = 1;
+
+/// A user who counts in no class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Moving {
+    /// The class that is wanted; none for a user who has left.
+    wanted: Option<u16>,
+    /// In which class the user last counted, and when; none for one who never did, or too long ago to matter.
+    counted: Option<(u16, u64)>,
+}
+
+impl Registry {
+    /// Nobody is registered yet.
+    pub fn new(classes: Classes) -> Self {
+        let members = vec![0; classes.len()];
+        Self { classes, counting: Vec::new(), moving: BTreeMap::new(), members, clock: None }
+    }
+
+    /// The classes.
+    pub const fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// How many users count in each class at the timestamp that was begun last. It is public, and what
+    /// [`Personal::push`](super::Personal::push) wants to know.
+    pub fn members(&self) -> &[u64] {
+        &self.members
+    }
+
+    /// The class in which a user counts at the timestamp that was begun last; `None` for one who sits out, has left, or was
+    /// never registered.
+    pub fn class_of(&self, user: u32) -> Option<u16> {
+        self.counting.get(user as usize).copied().filter(|class| *class != NONE)
+    }
+
+    /// Registers a new user, who counts from the next timestamp on. Returns the user's number.
+    pub fn join(&mut self, class: u16) -> Result<u32, ClassError> {
+        self.classes.get(class)?;
+        let user = u32::try_from(self.counting.len()).map_err(|_| ClassError::Full)?;
+        self.counting.push(NONE);
+        self.moving.insert(user, Moving { wanted: Some(class), counted: None });
+        Ok(user)
+    }
+
+    /// A user who has left comes back.
+    pub fn rejoin(&mut self, user: u32, class: u16) -> Result<(), ClassError> {
+        self.classes.get(class)?;
+        let counted = match self.find(user)? {
+            Moving { wanted: Some(_), .. } => return Err(ClassError::IsThere { user }),
+            Moving { wanted: None, counted } => counted,
+        };
+        self.set(user, Moving { wanted: Some(class), counted });
+        Ok(())
+    }
+
+    /// A user wants to be in another class.
+    pub fn change(&mut self, user: u32, class: u16) -> Result<(), ClassError> {
+        self.classes.get(class)?;
+        match self.find(user)? {
+            Moving { wanted: None, .. } => Err(ClassError::HasLeft { user }),
+            Moving { wanted: Some(before), .. } if before == class => Ok(()),
+            Moving { counted, .. } => {
+                self.set(user, Moving { wanted: Some(class), counted });
+                Ok(())
+            }
+        }
+    }
+
+    /// A user leaves, and no longer counts from the next timestamp on.
+    pub fn leave(&mut self, user: u32) -> Result<(), ClassError> {
+        match self.find(user)? {
+            Moving { wanted: None, .. } => Err(ClassError::HasLeft { user }),
+            Moving { counted, .. } => {
+                self.set(user, Moving { wanted: None, counted });
+                Ok(())
+            }
+        }
+    }
+
+    /// What a user wants, and in which class the user last counted.
+    fn find(&self, user: u32) -> Result<Moving, ClassError> {
+        if let Some(moving) = self.moving.get(&user) {
+            return Ok(*moving);
+        }
+        match self.counting.get(user as usize).copied() {
+            None => Err(ClassError::NoSuchUser { user }),
+            Some(NONE) => Ok(Moving { wanted: None, counted: None }),
+            // Whoever counts at all has counted at the timestamp that was begun last.
+            Some(class) => Ok(Moving { wanted: Some(class), counted: self.clock.map(|clock| (class, clock)) }),
+        }
+    }
+
+    fn set(&mut self, user: u32, moving: Moving) {
+        // The user may have counted at the timestamp that has begun, and its values may still be sealed: that does no harm, since
+        // this timestamp is the one that is remembered.
+        self.moving.insert(user, moving);
+    }
+
+    /// Begins a timestamp: from now on until the next one, [`class_of`](Self::class_of) and [`members`](Self::members) are those
+    /// of this timestamp. Costs O(users who have moved within the longest window).
+    ///
+    /// # Errors
+    /// [`ClassError::Time`] for a timestamp that is not after the last one.
+    pub fn begin(&mut self, timestamp: u64) -> Result<(), ClassError> {
+        if let Some(last) = self.clock
+            && timestamp <= last
+        {
+            return Err(ClassError::Time { given: timestamp, last });
+        }
+        self.clock = Some(timestamp);
+        let window_of = |class: u16| self.classes.0[usize::from(class)].requirement.window.get();
+        let longest = self.classes.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1);
+        let (counting, members) = (&mut self.counting, &mut self.members);
+        self.moving.retain(|user, Moving { wanted, counted }| {
+            let counts_in = &mut counting[*user as usize];
+            if *counts_in != NONE {
+                members[usize::from(*counts_in)] -= 1;
+                *counts_in = NONE;
+            }
+            let since = counted.map(|(class, last)| (class, timestamp - last));
+            let may_count = |wanted: u16| {
+                since.is_none_or(|(class, since)| class == wanted || since >= window_of(class).max(window_of(wanted)))
+            };
+            match *wanted {
+                Some(class) if may_count(class) => {
+                    *counts_in = class;
+                    members[usize::from(class)] += 1;
+                    false
+                }
+                Some(_) => true,
+                None => since.is_some_and(|(_, since)| since < longest),
+            }
+        });
+        Ok(())
+    }
+
+    /// Seals the histograms of all classes for the timestamp that has begun, from pairs of user and value. Values of users who
+    /// sit out are left out; users without a value are absent.
+    ///
+    /// # Errors
+    /// [`ClassError::NotBegun`] for another timestamp, [`ClassError::UnknownUser`] and [`ClassError::SecondValue`] by the position
+    /// of what is wrong, and [`ClassError::Histogram`].
+    pub fn seal(
+        &self,
+        timestamp: u64,
+        values: impl IntoIterator<Item = (u32, u32)>,
+        domain: u32,
+    ) -> Result<Sealed<ClassHistograms>, ClassError> {
+        if self.clock != Some(timestamp) {
+            return Err(ClassError::NotBegun { given: timestamp });
+        }
+        let numbers: Vec<u32> = self.classes.numbers().collect();
+        let mut seen = vec![0_u64; self.counting.len().div_ceil(64)];
+        let mut wrong = None;
+        let mut first_wrong = |error| {
+            wrong.get_or_insert(error);
+        };
+        let counted = values.into_iter().enumerate().filter_map(|(position, (user, value))| {
+            let Some(class) = self.counting.get(user as usize) else {
+                first_wrong(ClassError::UnknownUser { position });
+                return None;
+            };
+            let (word, bit) = (&mut seen[user as usize / 64], 1 << (user % 64));
+            if *word & bit != 0 {
+                first_wrong(ClassError::SecondValue { position });
+            }
+            *word |= bit;
+            // Checked here, so that the position is that among all values, and whether or not the user counts.
+            if value >= domain {
+                first_wrong(HistogramError::Value { position, domain }.into());
+                return None;
+            }
+            (*class != NONE).then_some((u32::from(*class), value))
+        });
+        let sealed = seal_class_histograms(timestamp, counted, &numbers, domain)?;
+        wrong.map_or(Ok(sealed), Err)
+    }
+}
+
+/// The saved form. Loading accepts only states that a registry can be in.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    classes: Classes,
+    counting: Vec<u16>,
+    moving: BTreeMap<u32, Moving>,
+    clock: Option<u64>,
+}
+
+impl From<Registry> for Saved {
+    fn from(registry: Registry) -> Self {
+        let Registry { classes, counting, moving, members: _, clock } = registry;
+        Self { version: VERSION, classes, counting, moving, clock }
+    }
+}
+
+impl TryFrom<Saved> for Registry {
+    type Error = String;
+
+    fn try_from(saved: Saved) -> Result<Self, String> {
+        let Saved { version, classes, counting, moving, clock } = saved;
+        if version != VERSION {
+            return Err(format!("registry version {version} is not known; this program reads version {VERSION}"));
+        }
+        let known = |class: u16| usize::from(class) < classes.len();
+        let mut members = vec![0; classes.len()];
+        for class in counting.iter().filter(|class| **class != NONE) {
+            let count = members.get_mut(usize::from(*class)).ok_or("a user counts in a class that does not exist")?;
+            *count += 1;
+        }
+        let sound = |(user, Moving { wanted, counted }): (&u32, &Moving)| {
+            (*user as usize) < counting.len()
+                && wanted.is_none_or(known)
+                && counted.is_none_or(|(class, last)| known(class) && Some(last) <= clock)
+        };
+        let never_begun = clock.is_none() && members.iter().any(|count| *count > 0);
+        if !moving.iter().all(sound) || never_begun {
+            return Err("the registry's users do not fit its classes or its clock".to_owned());
+        }
+        Ok(Self { classes, counting, moving, members, clock })
+    }
+}

@@ -1,0 +1,397 @@
+//! Central streams: a trusted curator sees the values, and publishes how many users hold each. w-event privacy on infinite
+//! streams.
+//!
+//! | mechanism | whose guarantee | how the budget is spent |
+//! | --- | --- | --- |
+//! | [`uniform`] | one for all | evenly over the window |
+//! | [`sample`] | one for all | all of it at one timestamp of each window |
+//! | [`bd`] | one for all | half of what is left, where the stream has changed enough |
+//! | [`ba`] | one for all | saved up where the stream has not changed, spent where it has |
+//! | [`pbd`] | each class its own | as `bd` |
+//! | [`pba`] | each class its own | as `ba` |
+//! | [`plbu`] | each class its own, and nobody is trusted | evenly over the window, on the devices |
+//!
+//! [`Central`] is the face of the first four, [`Personal`] that of `pbd` and `pba`, [`Plbu`](plbu::Plbu) the last. They are
+//! handed the data of a timestamp [sealed](tidegate_kernel::Sealed) and return releases of [`Counts`]: a curator
+//! counts users, and under [`Neighbours::AddRemove`] how many there are is itself a secret.
+//! [`Counts::histogram`] makes frequencies of them, and so do [queries](crate::query).
+//!
+//! [`classes`] has what comes before: levels that an operator declares, and users who choose one, change it, come and go.
+//!
+//! **Who guards the guarantee?** The kernel's [`Ledger`](tidegate_kernel::Ledger). The mechanisms only propose; what is spent
+//! is the smaller of the proposal and what the ledger has left. The state can be saved between any two timestamps. Save it
+//! *before* a release becomes visible: a curator who forgets what was published spends it again.
+
+mod adaptive;
+pub mod ba;
+pub mod bd;
+pub mod budget_selection;
+pub mod classes;
+pub mod pba;
+pub mod pbd;
+mod personal;
+pub mod plbu;
+pub mod sample;
+pub mod stratified;
+pub mod uniform;
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::{Neighbours, PrimitiveError};
+use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Randomness, Refusal, Sealed, Window};
+
+use crate::release::{Counts, Freshness, Release};
+use adaptive::Adaptive;
+pub use personal::{Estimator, Personal, PersonalKind, PersonalSettings, UnknownPersonal};
+
+/// Which mechanism, of those with one guarantee for all users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CentralKind {
+    /// The same share at each timestamp.
+    Uniform,
+    /// Sampling: one timestamp a window.
+    Sample,
+    /// Budget distribution.
+    Bd,
+    /// Budget absorption.
+    Ba,
+}
+
+impl CentralKind {
+    /// All mechanisms.
+    pub const ALL: [Self; 4] = [Self::Uniform, Self::Sample, Self::Bd, Self::Ba];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => "uniform",
+            Self::Sample => "sample",
+            Self::Bd => "bd",
+            Self::Ba => "ba",
+        }
+    }
+}
+
+impl fmt::Display for CentralKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A name that is no central mechanism's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no central mechanism {given:?} with one guarantee for all; there are uniform, sample, bd and ba")]
+pub struct UnknownCentral {
+    given: String,
+}
+
+impl FromStr for CentralKind {
+    type Err = UnknownCentral;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCentral> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| UnknownCentral { given: name.chars().take(40).collect() })
+    }
+}
+
+/// What a central mechanism is set to.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What may be spent on any user in any window.
+    pub epsilon: Epsilon,
+    /// The length of the window.
+    pub window: NonZeroU64,
+    /// The number of values.
+    pub domain: u32,
+    /// Which two streams must be hard to tell apart.
+    pub neighbours: Neighbours,
+}
+
+impl Settings {
+    /// The given, and whether somebody takes part at a timestamp is protected too.
+    pub const fn new(epsilon: Epsilon, window: NonZeroU64, domain: u32) -> Self {
+        Self { epsilon, window, domain, neighbours: Neighbours::AddRemove }
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::new(self.epsilon, Window::Timestamps(self.window))
+    }
+
+    /// The same share of a window for each of its timestamps, `1 / (parts · window)` of epsilon, rounded down.
+    fn share(&self, parts: u64) -> Result<Epsilon, CentralError> {
+        let error = CentralError::Epsilon { epsilon: self.epsilon, window: self.window.get() };
+        self.epsilon.divided_by(self.window.get().saturating_mul(parts)).ok_or(error)
+    }
+}
+
+/// Why a mechanism published nothing. Its state is as before, but for [`CentralError::Account`] and
+/// [`CentralError::Primitive`], after which what was spent stays spent.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CentralError {
+    /// A domain of no values or too many.
+    #[error("a domain of {given} values is outside 1..={MAX_DOMAIN}")]
+    Domain {
+        /// The size that was given.
+        given: u32,
+    },
+    /// A window leaves less of the epsilon for one timestamp than can be spent, or more than can be.
+    #[error("epsilon {epsilon} over a window of {window} leaves a share that cannot be spent")]
+    Epsilon {
+        /// The epsilon that was given.
+        epsilon: Epsilon,
+        /// The window that was given.
+        window: u64,
+    },
+    /// A timestamp that is not after the last one.
+    #[error("timestamp {given} is not after {last}, the last one published")]
+    Time {
+        /// The timestamp that was given.
+        given: u64,
+        /// The last one.
+        last: u64,
+    },
+    /// Data over another domain.
+    #[error("histograms of {given} cells were given, but the domain has {expected} values")]
+    Cells {
+        /// The number of cells.
+        given: usize,
+        /// The size of the domain.
+        expected: u32,
+    },
+    /// Data of other classes than those declared.
+    #[error("histograms of {given} classes were given, not of the {expected} that are declared, 0..{expected}")]
+    Classes {
+        /// How many classes have a histogram.
+        given: usize,
+        /// How many there are.
+        expected: usize,
+    },
+    /// Another number of member counts, or of answers, than of classes.
+    #[error("{given} {what} were given for {expected} classes")]
+    Length {
+        /// What was counted.
+        what: &'static str,
+        /// How many there are.
+        given: usize,
+        /// How many there should be.
+        expected: usize,
+    },
+    /// Answers for a timestamp at which nothing was asked, or an answer over another domain.
+    #[error("{given} does not answer what was asked: {expected}")]
+    Answer {
+        /// What was given.
+        given: String,
+        /// What was expected.
+        expected: String,
+    },
+    /// The ledger refused, which no sequence of calls can bring about.
+    #[error("the ledger refused: {0}")]
+    Account(#[from] Refusal),
+    /// The kernel published nothing.
+    #[error(transparent)]
+    Primitive(#[from] PrimitiveError),
+}
+
+/// A central mechanism with one guarantee for all users: one of the four of Kellaris et al.
+///
+/// # Guarantee
+/// w-event epsilon-differential privacy: two streams that differ only in what one user contributes within `window` consecutive
+/// timestamps, as [`Settings::neighbours`] says, make any sequence of releases equally likely up to a factor of e^epsilon. A
+/// user counts at most once at a timestamp; that is the caller's word.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate::central::{Central, CentralKind, Settings};
+/// use tidegate::kernel::SystemRandom;
+/// use tidegate::kernel::primitives::seal_histogram;
+///
+/// let window = NonZeroU64::new(20).ok_or("a window has a length")?;
+/// let mut mechanism = Central::new(CentralKind::Ba, Settings::new("1".parse()?, window, 3))?;
+/// let values = seal_histogram(0, [2, 0, 2, 2, 1], 3)?; // what each of five users holds at timestamp 0
+/// let releases = mechanism.push(&values, &mut SystemRandom::new()?)?;
+/// assert_eq!(releases[0].timestamp, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(try_from = "Saved")]
+pub struct Central {
+    version: u16,
+    settings: Settings,
+    last_pushed: Option<u64>,
+    machine: Machine,
+}
+
+const VERSION: u16 = 1;
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Machine {
+    Uniform(uniform::Uniform),
+    Sample(sample::Sample),
+    Bd(Adaptive),
+    Ba(Adaptive),
+}
+
+/// Calls the same method on whichever mechanism it is.
+macro_rules! on_machine {
+    ($machine:expr, $mechanism:ident => $call:expr) => {
+        match $machine {
+            Machine::Uniform($mechanism) => $call,
+            Machine::Sample($mechanism) => $call,
+            Machine::Bd($mechanism) | Machine::Ba($mechanism) => $call,
+        }
+    };
+}
+
+impl Central {
+    /// A mechanism that has published nothing yet.
+    pub fn new(kind: CentralKind, settings: Settings) -> Result<Self, CentralError> {
+        check_domain(settings.domain)?;
+        let machine = match kind {
+            CentralKind::Uniform => Machine::Uniform(uniform::Uniform::new(&settings)?),
+            CentralKind::Sample => Machine::Sample(sample::Sample::new(&settings)),
+            CentralKind::Bd => Machine::Bd(bd::new(&settings)?),
+            CentralKind::Ba => Machine::Ba(ba::new(&settings)?),
+        };
+        Ok(Self { version: VERSION, settings, last_pushed: None, machine })
+    }
+
+    /// What it is set to.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Which mechanism it is.
+    pub const fn kind(&self) -> CentralKind {
+        match self.machine {
+            Machine::Uniform(_) => CentralKind::Uniform,
+            Machine::Sample(_) => CentralKind::Sample,
+            Machine::Bd(_) => CentralKind::Bd,
+            Machine::Ba(_) => CentralKind::Ba,
+        }
+    }
+
+    /// What has been spent.
+    pub const fn ledger(&self) -> &Ledger {
+        on_machine!(&self.machine, mechanism => mechanism.ledger())
+    }
+
+    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as time
+    /// passed.
+    ///
+    /// # Errors
+    /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`] for data over another
+    /// domain.
+    pub fn push(
+        &mut self,
+        histogram: &Sealed<Vec<u64>>,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, CentralError> {
+        let timestamp = histogram.timestamp();
+        check_time(timestamp, self.last_pushed)?;
+        check_cells(histogram.cells(), self.settings.domain)?;
+        let settings = &self.settings;
+        let release = on_machine!(&mut self.machine, mechanism => mechanism.push(histogram, settings, random))?;
+        self.last_pushed = Some(timestamp);
+        Ok(vec![release])
+    }
+
+    /// What is still held back: nothing, since every timestamp is published at once.
+    pub const fn finish(&mut self) -> Vec<Release> {
+        Vec::new()
+    }
+}
+
+fn check_domain(domain: u32) -> Result<(), CentralError> {
+    if (1..=MAX_DOMAIN).contains(&domain) { Ok(()) } else { Err(CentralError::Domain { given: domain }) }
+}
+
+fn check_time(given: u64, last: Option<u64>) -> Result<(), CentralError> {
+    match last {
+        Some(last) if given <= last => Err(CentralError::Time { given, last }),
+        _ => Ok(()),
+    }
+}
+
+fn check_cells(given: usize, domain: u32) -> Result<(), CentralError> {
+    if given == domain as usize { Ok(()) } else { Err(CentralError::Cells { given, expected: domain }) }
+}
+
+/// The release of a timestamp.
+fn release(timestamp: u64, counts: Counts, freshness: Freshness, spent: Option<Epsilon>) -> Release {
+    Release { timestamp, statistic: counts.into(), freshness, spent, reports: 0 }
+}
+
+/// Noisy counts, all of the same expected squared error.
+#[allow(clippy::cast_precision_loss)]
+fn counts_of(noisy: &[i64], variance: f64) -> Counts {
+    Counts { counts: noisy.iter().map(|count| *count as f64).collect(), variances: vec![variance; noisy.len()] }
+}
+
+/// Whole counts near the given ones, to compare others with.
+#[allow(clippy::cast_possible_truncation)] // beyond the range, its ends
+fn rounded(counts: &[f64]) -> Vec<i64> {
+    counts.iter().map(|count| count.round() as i64).collect()
+}
+
+/// The counts again, of which the mean absolute error seems to be `distance` by now: what that exceeds the mean absolute error of
+/// Laplace noise of the stated variance by, squared, is added to the variances.
+#[allow(clippy::cast_precision_loss)]
+fn drifted(counts: &Counts, distance: f64) -> Counts {
+    let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;
+    let drift = (distance - (own / 2.0).sqrt()).max(0.0);
+    let variances = counts.variances.iter().map(|variance| variance + drift * drift).collect();
+    Counts { counts: counts.counts.clone(), variances }
+}
+
+impl Counts {
+    /// Whether they are over a domain of so many values, and finite.
+    fn fits(&self, domain: u32) -> bool {
+        let numbers = || self.counts.iter().chain(&self.variances);
+        self.counts.len() == domain as usize
+            && self.variances.len() == domain as usize
+            && numbers().all(|n| n.is_finite())
+    }
+}
+
+/// The saved form, which is believed only if its version is known and its parts fit together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    settings: Settings,
+    last_pushed: Option<u64>,
+    machine: Machine,
+}
+
+impl TryFrom<Saved> for Central {
+    type Error = String;
+
+    fn try_from(saved: Saved) -> Result<Self, String> {
+        let Saved { version, settings, last_pushed, machine } = saved;
+        check_version(version, VERSION)?;
+        let ledger = on_machine!(&machine, mechanism => mechanism.ledger());
+        let kept_for = ledger.budget() == settings.epsilon && ledger.window() == Window::Timestamps(settings.window);
+        let last = on_machine!(&machine, mechanism => mechanism.last());
+        let fits = last.is_none_or(|last| last.fits(settings.domain)) && last.is_some() == last_pushed.is_some();
+        if check_domain(settings.domain).is_err() || !kept_for || !fits {
+            return Err(MISFIT.to_owned());
+        }
+        Ok(Self { version, settings, last_pushed, machine })
+    }
+}
+
+const MISFIT: &str = "the mechanism's state does not fit its settings";
+
+fn check_version(given: u16, known: u16) -> Result<(), String> {
+    if given == known {
+        return Ok(());
+    }
+    Err(format!("mechanism state version {given} is not known; this program reads version {known}"))
+}

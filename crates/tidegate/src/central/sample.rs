@@ -1,0 +1,49 @@
+//! `sample`: the whole budget at one timestamp of each window.
+//!
+//! Until the next one the release is repeated.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::{Ledger, Randomness, Sealed};
+
+use crate::central::uniform::Uniform;
+use crate::central::{CentralError, Settings, release};
+use crate::release::{Counts, Freshness, Release};
+
+/// The mechanism.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Sample {
+    publisher: Uniform,
+    last_sampled: Option<u64>,
+}
+
+impl Sample {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self { publisher: Uniform::with_share(settings, settings.epsilon), last_sampled: None }
+    }
+
+    pub(super) const fn ledger(&self) -> &Ledger {
+        self.publisher.ledger()
+    }
+
+    pub(super) const fn last(&self) -> Option<&Counts> {
+        self.publisher.last()
+    }
+
+    pub(super) fn push(
+        &mut self,
+        histogram: &Sealed<Vec<u64>>,
+        settings: &Settings,
+        random: &mut impl Randomness,
+    ) -> Result<Release, CentralError> {
+        let timestamp = histogram.timestamp();
+        let within = |last: u64| timestamp.saturating_sub(last) < settings.window.get();
+        if let (Some(last), Some(counts)) = (self.last_sampled, self.last())
+            && within(last)
+        {
+            return Ok(release(timestamp, counts.clone(), Freshness::Approximated, None));
+        }
+        let published = self.publisher.push(histogram, settings, random)?;
+        self.last_sampled = Some(timestamp);
+        Ok(published)
+    }
+}

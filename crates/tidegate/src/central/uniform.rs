@@ -1,0 +1,65 @@
+//! `uniform`: the budget evenly over the window.
+//!
+//! At each timestamp the histogram is published with `epsilon / w`.
+
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::{PrimitiveError, histogram_noise, noisy_histogram};
+use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
+
+use crate::central::{CentralError, Settings, counts_of, release};
+use crate::release::{Counts, Freshness, Release};
+
+/// The mechanism.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Uniform {
+    ledger: Ledger,
+    share: Epsilon,
+    last: Option<Counts>,
+}
+
+impl Uniform {
+    pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {
+        Ok(Self::with_share(settings, settings.share(1)?))
+    }
+
+    /// One that spends another share.
+    pub(super) fn with_share(settings: &Settings, share: Epsilon) -> Self {
+        Self { ledger: settings.ledger(), share, last: None }
+    }
+
+    pub(super) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(super) const fn last(&self) -> Option<&Counts> {
+        self.last.as_ref()
+    }
+
+    pub(super) fn push(
+        &mut self,
+        histogram: &Sealed<Vec<u64>>,
+        settings: &Settings,
+        random: &mut impl Randomness,
+    ) -> Result<Release, CentralError> {
+        let timestamp = histogram.timestamp();
+        let counts = publish(&mut self.ledger, self.share, histogram, settings, random)?;
+        self.last = Some(counts.clone());
+        Ok(release(timestamp, counts, Freshness::Fresh, Some(self.share)))
+    }
+}
+
+/// Pays for a histogram and publishes it.
+pub(super) fn publish(
+    ledger: &mut Ledger,
+    amount: Epsilon,
+    histogram: &Sealed<Vec<u64>>,
+    settings: &Settings,
+    random: &mut impl Randomness,
+) -> Result<Counts, CentralError> {
+    let permit = ledger.spend(histogram.timestamp(), amount)?;
+    let noise = histogram_noise(settings.neighbours, NonZeroU64::MIN, amount).map_err(PrimitiveError::from)?;
+    let noisy = noisy_histogram(permit, histogram, settings.neighbours, NonZeroU64::MIN, random)?;
+    Ok(counts_of(noisy.value(), noise.laplace_variance()))
+}
