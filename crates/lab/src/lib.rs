@@ -13,10 +13,12 @@
 //! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
+//! | [`central`] | central mechanisms, with users in classes |
 //! | [`subjects`] | what there is to try, by name |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
+pub mod central;
 pub mod datasets;
 pub mod experiment;
 pub mod generate;
