@@ -132,8 +132,10 @@ pub(crate) struct Evaluate {
     #[arg(long, default_value = "auto", value_parser = oracle)]
     oracle: OracleChoice,
 
-    /// What users require of personalised central mechanisms: classes, separated by commas, with their
-    /// epsilon, window and number in proportion
+    /// What users require of central mechanisms: classes, separated by commas, with their epsilon, window
+    /// and number in proportion. Those with one guarantee for all give that of the strictest class. Unless
+    /// given, --epsilon and --window are the strictest, and users of personalised mechanisms choose among
+    /// them and the laxer ones of 0.2, 0.4 .. 1 and of 40, 80 .. 200
     #[arg(long, value_delimiter = ',', value_name = "EPSILON:WINDOW:WEIGHT", value_parser = class)]
     classes: Vec<RequirementClass>,
 

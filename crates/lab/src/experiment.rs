@@ -42,7 +42,8 @@ pub struct Settings {
     pub delay: u64,
     /// Local: the frequency oracle; `None` leaves the choice to the mechanism.
     pub oracle: Option<OracleKind>,
-    /// Central: what users require, where not all require the same. Empty where they do: `epsilon` and `window`.
+    /// Central: what users require, instead of what [`requirements`](crate::central::requirements) derives from `epsilon` and
+    /// `window` where this is empty.
     pub classes: Vec<RequirementClass>,
     /// Event: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
     pub protects: Protects,

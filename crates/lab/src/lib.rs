@@ -14,11 +14,13 @@
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
 //! | [`event`] | event-level mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
-//! | [`sequence`] | published mechanisms for sequences that are not private, to show why |
+//! | [`central`] | central mechanisms, with users in classes |
+//! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |
 //! | [`subjects`] | what there is to try, by name |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
+pub mod central;
 pub mod datasets;
 pub mod event;
 pub mod experiment;

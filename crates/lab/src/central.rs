@@ -1,0 +1,309 @@
+//! Central mechanisms driven through a stream, and the users' classes where each class has a guarantee of its own.
+//!
+//! A curator publishes counts. What is compared with the truth are those counts as shares of the number of users that there really
+//! are, so that [`Metric::Amre`](crate::metrics::Metric::Amre) is exactly the squared error of a count. Somebody who does not know
+//! that number would divide by an estimate of it.
+
+use std::num::NonZeroU64;
+
+use tidegate::central::classes::{Classes, Requirement};
+use tidegate::central::plbu::Plbu;
+use tidegate::central::{
+    Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
+};
+use tidegate::release::{Release, Statistic};
+use tidegate_kernel::primitives::ClassHistograms;
+use tidegate_kernel::simulation::{estimate_of, multinomial, sample_without_replacement};
+use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
+
+use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Settings, Subject};
+use crate::stream::{CountStream, as_float};
+
+/// All central mechanisms.
+pub const SUBJECTS: &[&dyn Subject] = &[
+    &CentralSubject(CentralKind::Uniform),
+    &CentralSubject(CentralKind::Sample),
+    &CentralSubject(CentralKind::Bd),
+    &CentralSubject(CentralKind::Ba),
+    &PersonalSubject { kind: PersonalKind::Pbd, estimator: None },
+    &PersonalSubject { kind: PersonalKind::Pbd, estimator: Some(Estimator::Sampling) },
+    &PersonalSubject { kind: PersonalKind::Pbd, estimator: Some(Estimator::Stratified) },
+    &PersonalSubject { kind: PersonalKind::Pba, estimator: None },
+    &PersonalSubject { kind: PersonalKind::Pba, estimator: Some(Estimator::Sampling) },
+    &PersonalSubject { kind: PersonalKind::Pba, estimator: Some(Estimator::Stratified) },
+    &PlbuSubject,
+];
+
+/// The levels of privacy and of windows that the paper on personalised w-event privacy lets users choose from: 0.2, 0.4 up to 1,
+/// and 40, 80 up to 200.
+const LEVELS: u64 = 5;
+const BUDGET_STEP: u64 = UNITS_PER_EPSILON / 5;
+const WINDOW_STEP: u64 = 40;
+
+/// What users require: [`Settings::classes`], or as in the paper on personalised w-event privacy where there are none.
+///
+/// There, [`Settings::epsilon`] and [`Settings::window`] are what the strictest user requires. Of the budgets 0.2, 0.4, 0.6, 0.8 and
+/// 1 those above that epsilon can be chosen too, and of the windows 40, 80, 120, 160 and 200 those below that window; a class
+/// for each pair. How many users choose which the paper does not say; here each is as likely.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate_lab::central::requirements;
+/// use tidegate_lab::experiment::Settings;
+///
+/// let settings = Settings::new("0.6".parse()?, NonZeroU64::new(120).ok_or("a window has a length")?);
+/// let classes = requirements(&settings); // 0.6, 0.8 and 1, each with windows of 120, 80 and 40
+/// assert_eq!(classes.len(), 9);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn requirements(settings: &Settings) -> Vec<RequirementClass> {
+    if !settings.classes.is_empty() {
+        return settings.classes.clone();
+    }
+    let (epsilon, window) = (settings.epsilon, settings.window);
+    let levels = || 1..=LEVELS;
+    let budgets = levels().filter_map(|level| Epsilon::from_units(level * BUDGET_STEP).ok());
+    let budgets: Vec<_> = std::iter::once(epsilon).chain(budgets.filter(|budget| *budget > epsilon)).collect();
+    let windows = levels().rev().filter_map(|level| NonZeroU64::new(level * WINDOW_STEP));
+    let windows: Vec<_> = std::iter::once(window).chain(windows.filter(|other| *other < window)).collect();
+    let of_budget = |epsilon: Epsilon| {
+        windows.iter().map(move |window| RequirementClass { epsilon, window: *window, weight: NonZeroU64::MIN })
+    };
+    budgets.into_iter().flat_map(of_budget).collect()
+}
+
+/// What satisfies every user: the smallest budget and the longest window that any requires. A mechanism with one guarantee for
+/// all has to give this.
+pub fn strictest(settings: &Settings) -> Requirement {
+    let classes = &settings.classes;
+    let epsilon = classes.iter().map(|class| class.epsilon).min().unwrap_or(settings.epsilon);
+    let window = classes.iter().map(|class| class.window).max().unwrap_or(settings.window);
+    Requirement { epsilon, window }
+}
+
+/// Users with their classes.
+///
+/// As many are registered as the stream has at most; each is in a class drawn by the classes' weights, once and for all. Only how many
+/// users hold each value is known of a stream, not who: so at each timestamp those present are any of those registered, and
+/// who holds which value has nothing to do with the class.
+#[derive(Clone, Debug)]
+pub struct Members {
+    of_class: Vec<u64>,
+}
+
+impl Members {
+    /// Draws the classes of all users who are ever there.
+    pub fn draw(
+        stream: &CountStream,
+        classes: &[RequirementClass],
+        random: &mut SeededRandom,
+    ) -> Result<Self, RunError> {
+        let registered = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max().unwrap_or(0);
+        let weights: Vec<f64> = classes.iter().map(|class| as_float(class.weight.get())).collect();
+        Ok(Self { of_class: multinomial(registered, &weights, random).map_err(RunError::failed)? })
+    }
+
+    /// So many in each class.
+    pub const fn new(of_class: Vec<u64>) -> Self {
+        Self { of_class }
+    }
+
+    /// How many users are registered in each class.
+    pub fn of_class(&self) -> &[u64] {
+        &self.of_class
+    }
+
+    /// How many users of each class hold each value, given how many of all do: a histogram for each class, one after the other.
+    ///
+    /// The histograms add up to `counts`. Of all ways to deal those values out to the members, each is as likely.
+    ///
+    /// # Errors
+    /// Where there are more values than members.
+    pub fn split(&self, counts: &[u64], random: &mut SeededRandom) -> Result<Vec<u64>, RunError> {
+        let present = counts.iter().sum();
+        let present = sample_without_replacement(present, &self.of_class, random).map_err(RunError::failed)?;
+        let mut left = counts.to_vec();
+        let mut split = Vec::with_capacity(counts.len() * present.len());
+        for of_class in present {
+            let drawn = sample_without_replacement(of_class, &left, random).map_err(RunError::failed)?;
+            left.iter_mut().zip(&drawn).for_each(|(left, drawn)| *left -= drawn);
+            split.extend(drawn);
+        }
+        Ok(split)
+    }
+}
+
+/// Drives a mechanism, given as a function of timestamp and counts, through a whole stream.
+fn drive(
+    stream: &CountStream,
+    mut push: impl FnMut(u64, &[u64]) -> Result<Vec<Release>, RunError>,
+) -> Result<CountOutcome, RunError> {
+    let mut outcome = CountOutcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
+    for (timestamp, counts) in (0..).zip(stream.counts()) {
+        let users = counts.iter().sum();
+        for release in push(timestamp, counts)? {
+            outcome.reports += release.reports;
+            outcome.frequencies.push(match release.statistic {
+                Statistic::Counts(counts) => counts.histogram(Some(users)).frequencies,
+                other => other.leaves().0.to_vec(),
+            });
+        }
+    }
+    Ok(outcome)
+}
+
+fn domain_of(stream: &CountStream) -> u32 {
+    u32::try_from(stream.domain()).unwrap_or(u32::MAX)
+}
+
+/// A central mechanism with one guarantee for all, which is that of the [strictest](strictest) user.
+#[derive(Clone, Copy, Debug)]
+pub struct CentralSubject(pub CentralKind);
+
+impl Subject for CentralSubject {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn summary(&self) -> &'static str {
+        match self.0 {
+            CentralKind::Uniform => "central: the budget evenly over the window",
+            CentralKind::Sample => "central: the whole budget at one timestamp of each window",
+            CentralKind::Bd => "central: half of the budget that is left, where the stream changes",
+            CentralKind::Ba => "central: budget saved up while the stream stands still",
+        }
+    }
+
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for CentralSubject {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
+        let Requirement { epsilon, window } = strictest(settings);
+        let settings = CentralSettings::new(epsilon, window, domain_of(stream));
+        let mut mechanism = Central::new(self.0, settings).map_err(RunError::unsupported)?;
+        drive(stream, |timestamp, counts| {
+            mechanism.push(&Sealed::at(timestamp, counts.to_vec()), random).map_err(RunError::failed)
+        })
+    }
+}
+
+/// A central mechanism in which each class has a guarantee of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct PersonalSubject {
+    /// Which mechanism.
+    pub kind: PersonalKind,
+    /// How classes make one histogram; the library's default where none is given.
+    pub estimator: Option<Estimator>,
+}
+
+impl Subject for PersonalSubject {
+    fn name(&self) -> &'static str {
+        match (self.kind, self.estimator) {
+            (kind, None) => kind.name(),
+            (PersonalKind::Pbd, Some(Estimator::Sampling)) => "pbd_sampling",
+            (PersonalKind::Pbd, Some(Estimator::Stratified)) => "pbd_stratified",
+            (PersonalKind::Pba, Some(Estimator::Sampling)) => "pba_sampling",
+            (PersonalKind::Pba, Some(Estimator::Stratified)) => "pba_stratified",
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match (self.kind, self.estimator) {
+            (PersonalKind::Pbd, None) => "central: as bd, each class of users with its own budget and window",
+            (PersonalKind::Pba, None) => "central: as ba, each class of users with its own budget and window",
+            (PersonalKind::Pbd, Some(Estimator::Sampling)) => "central: pbd, careful users sampled as in its paper",
+            (PersonalKind::Pba, Some(Estimator::Sampling)) => "central: pba, careful users sampled as in its paper",
+            (PersonalKind::Pbd, Some(Estimator::Stratified)) => "central: pbd, each class with its own noise",
+            (PersonalKind::Pba, Some(Estimator::Stratified)) => "central: pba, each class with its own noise",
+        }
+    }
+
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for PersonalSubject {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
+        let (classes, members) = classes_and_members(stream, settings, random)?;
+        let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
+        let defaults = PersonalSettings::new(domain_of(stream));
+        let settings = PersonalSettings { estimator: self.estimator.unwrap_or(defaults.estimator), ..defaults };
+        let mut mechanism = Personal::new(self.kind, classes, settings).map_err(RunError::unsupported)?;
+        drive(stream, |timestamp, counts| {
+            let split = members.split(counts, random)?;
+            let sealed = ClassHistograms::seal(timestamp, &numbers, split).map_err(RunError::failed)?;
+            mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
+        })
+    }
+}
+
+/// The personalised local baseline, answered by a simulated crowd of each class.
+#[derive(Clone, Copy, Debug)]
+pub struct PlbuSubject;
+
+impl Subject for PlbuSubject {
+    fn name(&self) -> &'static str {
+        "plbu"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local: each class of users its own budget, evenly over its own window"
+    }
+
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for PlbuSubject {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
+        let (classes, members) = classes_and_members(stream, settings, random)?;
+        let domain = domain_of(stream);
+        let mut mechanism = Plbu::new(classes, domain, settings.oracle).map_err(RunError::unsupported)?;
+        drive(stream, |timestamp, counts| {
+            let split = members.split(counts, random)?;
+            let questions = mechanism.open(timestamp).map_err(RunError::failed)?;
+            let answers = questions.iter().zip(split.chunks(stream.domain())).map(|(question, counts)| {
+                if counts.iter().all(|count| *count == 0) {
+                    return Ok(None);
+                }
+                let oracle = question.oracle().map_err(RunError::failed)?;
+                estimate_of(&oracle, counts, random).map(Some).map_err(RunError::failed)
+            });
+            let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+            mechanism.answer(timestamp, &answers).map_err(RunError::failed)
+        })
+    }
+}
+
+fn classes_and_members(
+    stream: &CountStream,
+    settings: &Settings,
+    random: &mut SeededRandom,
+) -> Result<(Classes, Members), RunError> {
+    let required = requirements(settings);
+    let declared: Vec<_> =
+        required.iter().map(|class| Requirement { epsilon: class.epsilon, window: class.window }).collect();
+    let classes = Classes::numbered(&declared).map_err(RunError::unsupported)?;
+    let members = Members::draw(stream, &required, random)?;
+    Ok((classes, members))
+}
