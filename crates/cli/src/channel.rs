@@ -32,8 +32,8 @@ const MAX_DOMAIN: usize = 1000;
 /// as it was. Whatever the observer expects, any two symbols give any answer with
 /// probabilities that differ by a factor of at most e^(2 epsilon).
 ///
-/// With --json: the prior, epsilon and distance as used; channel, whose channel[x][y] is the
-/// probability of answer y for symbol x; output, the probability of each answer; leakage, the
+/// With --json: the prior, epsilon and distance as used; channel, whose row x has the
+/// probability of each answer y for symbol x; output, the probability of each answer; leakage, the
 /// epsilon that is really reached; and cost, the expected distance.
 #[derive(Debug, Args)]
 #[command(
