@@ -156,7 +156,7 @@ fn domain_of(stream: &CountStream) -> u32 {
     u32::try_from(stream.domain()).unwrap_or(u32::MAX)
 }
 
-/// A central mechanism with one guarantee for all, which is that of the [strictest](strictest) user.
+/// A central mechanism with one guarantee for all, which is that of the [strictest] user.
 #[derive(Clone, Copy, Debug)]
 pub struct CentralSubject(pub CentralKind);
 
