@@ -58,7 +58,7 @@ pub use bound::{Bound, bound_noise, noisy_bound};
 pub use bucket::{BucketProbabilities, bucket_probabilities, bucket_range, randomised_bucket};
 pub use comparison::noisy_comparison;
 pub use distance::noisy_distance;
-pub use grouped_histograms::{grouped_histograms, weighted_distance};
+pub use grouped_histograms::{common_unit, grouped_histograms, weighted_distance};
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};
 pub use query::Query;

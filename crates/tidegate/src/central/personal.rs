@@ -381,18 +381,16 @@ impl Personal {
         if error.is_none() {
             return Ok(self.nothing(timestamp, members));
         }
+        let numbers: Vec<u32> = self.classes.numbers().collect();
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
-            let numbers: Vec<u32> = self.classes.numbers().collect();
-            group
-                .amount
-                .map_or_else(Vec::new, |amount| group.classes.iter().map(|class| (numbers[*class], amount)).collect())
+            group.classes.iter().zip(&group.amounts).map(|(class, amount)| (numbers[*class], *amount)).collect()
         };
         let amounts: Vec<Vec<(u32, Epsilon)>> = groups.iter().map(of_group).filter(|group| !group.is_empty()).collect();
         let all = amounts.concat();
         let mut permits = self.ledgers.spend_all(timestamp, &all)?.into_iter();
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
         let noisy = grouped_histograms(permits, histograms, self.settings.neighbours, random)?;
-        let estimates = stratified::estimate(&mut groups, noisy.value(), &mut self.differences);
+        let estimates = stratified::estimate(&mut groups, noisy.value(), members, &mut self.differences);
         let error = stratified::expected_error(&groups);
 
         let domain = self.settings.domain as usize;

@@ -322,7 +322,7 @@ fn classes_are_merged_where_that_lowers_the_error() {
     // A class without members is in no group; one without budget is a group that takes no part.
     assert!(!merged(&[0, 5, 5, 5]).concat().contains(&0));
     let groups = group(&[None, budgets[2]], &[5, 5], &Differences::unknown(2, 10), Neighbours::AddRemove);
-    assert_eq!((groups.len(), groups[0].amount, groups[1].amount), (2, None, budgets[2]));
+    assert_eq!((groups.len(), groups[0].amounts.len(), &groups[1].amounts), (2, 0, &vec![budgets[2].unwrap()]));
     assert!(expected_error(&groups).is_finite());
     assert!(expected_error(&group(&[None], &[5], &unknown, Neighbours::AddRemove)).is_infinite());
 }
