@@ -259,10 +259,10 @@ mod tests {
         let run = |accounted: bool| {
             // epsilon 1000, of which 500 for publishing.
             let mut pool = Pool::new(500, window);
-            let spent: Vec<u64> = (2..=4)
-                .map(|timestamp| {
-                    // What the fractional shares of the unsound rule allow: two at 2, then what is saved less what was used.
-                    let fractional = [333, 123, 333][timestamp as usize - 2];
+            let spent: Vec<u64> = (2..)
+                // What the fractional shares of the unsound rule allow: two at 2, then what is saved less what was used.
+                .zip([333, 123, 333])
+                .map(|(timestamp, fractional): (u64, u64)| {
                     let allowed = if accounted { pool.remaining(timestamp) } else { u64::MAX };
                     let amount = fractional.min(threshold).min(allowed);
                     pool.note_spend(timestamp, amount);

@@ -175,7 +175,7 @@ fn every_central_mechanism_runs_on_users_who_come_and_go() {
 #[test]
 fn errors_of_counts_are_those_predicted() {
     // Counts of one to a thousand, of users that come and go: what is measured does not depend on how many there are.
-    let rows: Vec<Vec<u64>> = (0..200).map(|t| vec![t * t % 1_000; 20]).collect();
+    let rows: Vec<Vec<u64>> = (0..200).map(|t| vec![1 + t * t % 1_000; 20]).collect();
     let changing = stream(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
     // 2 (w / epsilon)²; 40,000 squares of Laplace noise have a relative deviation of about 1.1 %.
     let amre = measure(by_name("uniform").unwrap(), &changing, &settings("2", 10), 10)[&Metric::Amre];

@@ -54,8 +54,8 @@ pub fn sampling_error(
     Selection { threshold, error, kept }
 }
 
-/// The best threshold among the budgets of classes that have members (of all classes where none has). Of equally good ones, the
-/// smallest. `None` where nobody can spend anything.
+/// The best threshold among the budgets of classes that have members. Of equally good ones, the smallest. `None` where nobody can
+/// spend anything.
 ///
 /// ```
 /// use tidegate::central::budget_selection::select;
@@ -68,8 +68,7 @@ pub fn sampling_error(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn select(budgets: &[Option<Epsilon>], members: &[u64], domain: u32, neighbours: Neighbours) -> Option<Selection> {
-    let nobody = members.iter().all(|members| *members == 0);
-    let with_members = budgets.iter().zip(members).filter(|(_, members)| nobody || **members > 0);
+    let with_members = budgets.iter().zip(members).filter(|(_, members)| **members > 0);
     let mut candidates: Vec<Epsilon> = with_members.filter_map(|(budget, _)| *budget).collect();
     candidates.sort_unstable();
     candidates.dedup();

@@ -18,7 +18,7 @@
 //!
 //! [`classes`] has what comes before: levels that an operator declares, and users who choose one, change it, come and go.
 //!
-//! **Who guards the guarantee?** The kernel's [`Ledger`](tidegate_kernel::Ledger). The mechanisms only propose; what is spent
+//! **Who guards the guarantee?** The kernel's [`Ledger`]. The mechanisms only propose; what is spent
 //! is the smaller of the proposal and what the ledger has left. The state can be saved between any two timestamps. Save it
 //! *before* a release becomes visible: a curator who forgets what was published spends it again.
 

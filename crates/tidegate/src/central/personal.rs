@@ -11,7 +11,7 @@ use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSIL
 
 use crate::central::budget_selection::{Selection, sampling_error, select};
 use crate::central::classes::{Class, Classes, Requirement};
-use crate::central::stratified::{self, Differences};
+use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{
     CentralError, MISFIT, check_cells, check_domain, check_time, check_version, drifted, pba, pbd, release, rounded,
 };
@@ -69,7 +69,7 @@ impl FromStr for PersonalKind {
 pub enum Estimator {
     /// As in the paper: everyone who can spend the threshold counts, others by a coin. Biased.
     Sampling,
-    /// Each class with its own noise, shrunk towards what classes have in common: see [`stratified`].
+    /// Groups of classes in which everyone weighs what the class spends, shrunk towards what they have in common: see [`stratified`].
     #[default]
     Stratified,
 }
@@ -282,7 +282,7 @@ impl Personal {
         let present = self.classes.numbers().zip(shares).zip(members).map(|((class, share), members)| {
             if *members == 0 { None } else { self.affordable(class, timestamp, share.units()) }
         });
-        let amounts: Vec<Option<Epsilon>> = present.collect();
+        let mut amounts: Vec<Option<Epsilon>> = present.collect();
         let Some(most) = amounts.iter().flatten().copied().max() else { return Ok(Measured::nothing()) };
         let PersonalSettings { domain, neighbours, .. } = self.settings;
         let distance = match &last.to_compare {
@@ -294,10 +294,13 @@ impl Personal {
                 let permits = self.ledgers.spend_all(timestamp, &taking_part(&amounts, &now))?;
                 let reference = rounded(&reference);
                 let noisy = sampled_distance(permits, histograms, &reference, most, neighbours, random)?;
-                in_counts(noisy.into_value()) / keeps
+                // In the counts of the last release, whose own error is then weighed as it is.
+                in_counts(noisy.into_value()) * kept / keeps
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
+                // Others spend less than they could where they would tell of their own counts rather than of everyone's.
+                amounts = Offers { budgets: &amounts, members, domain, neighbours }.for_distance(&self.differences);
                 let permits = self.ledgers.spend_all(timestamp, &all_of(&amounts))?;
                 let noisy = weighted_distance(permits, histograms, &references, neighbours, random)?;
                 in_counts(noisy.into_value()) / mean_weight(&amounts, members)
@@ -355,7 +358,11 @@ impl Personal {
         }
         let Some(selection) = selection else { return Ok(self.nothing(timestamp, members)) };
         let threshold = selection.threshold;
-        let cut: Vec<Option<Epsilon>> = offers.iter().map(|offer| offer.map(|offer| offer.min(threshold))).collect();
+        let cut = offers.iter().zip(members).map(|(offer, members)| {
+            // A class without members has nothing to spend on.
+            offer.filter(|_| *members > 0).map(|offer| offer.min(threshold))
+        });
+        let cut: Vec<Option<Epsilon>> = cut.collect();
         let amounts = taking_part(&cut, &selection);
         let permits = self.ledgers.spend_all(timestamp, &amounts)?;
         let noisy = sampled_histogram(permits, histograms, threshold, neighbours, random)?;
@@ -373,7 +380,9 @@ impl Personal {
         random: &mut impl Randomness,
     ) -> Result<Release, CentralError> {
         let timestamp = histograms.timestamp();
-        let mut groups = stratified::group(offers, members, &self.differences, self.settings.neighbours);
+        let PersonalSettings { domain, neighbours, .. } = self.settings;
+        let offers = Offers { budgets: offers, members, domain, neighbours };
+        let mut groups = stratified::group(&offers, &self.differences);
         let error = Some(stratified::expected_error(&groups)).filter(|error| error.is_finite());
         if let Some(release) = self.repeat(timestamp, error, measured) {
             return Ok(release);
@@ -389,11 +398,11 @@ impl Personal {
         let all = amounts.concat();
         let mut permits = self.ledgers.spend_all(timestamp, &all)?.into_iter();
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
-        let noisy = grouped_histograms(permits, histograms, self.settings.neighbours, random)?;
-        let estimates = stratified::estimate(&mut groups, noisy.value(), members, &mut self.differences);
+        let noisy = grouped_histograms(permits, histograms, neighbours, random)?;
+        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, &mut self.differences);
         let error = stratified::expected_error(&groups);
 
-        let domain = self.settings.domain as usize;
+        let domain = domain as usize;
         let mut sum = vec![0.0; domain];
         let mut classes = vec![vec![0; domain]; self.classes.len()];
         for (group, estimate) in groups.iter().zip(&estimates) {

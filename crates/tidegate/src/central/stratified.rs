@@ -12,20 +12,22 @@
 //! and `S` the sensitivity, 1 or 2:
 //!
 //! ```text
-//! V_g = 2 (S/e_g)² + sum D_i (e_i/e_g - 1)²                 noise, and lean
+//! V_g = 2 (S/e_g)² + sum n_i m (e_i/e_g - 1)² + delta_high (sum n_i |e_i/e_g - 1|)²    noise, uneven weights, lean
+//! D_g = n_g m + n_g² delta_low                              how far a group's counts are from n_g pi
 //! pi  = sum n_g H_g/(V_g+D_g) / sum n_g²/(V_g+D_g)          the common composition
 //! c_g = n_g pi + D_g/(V_g+D_g) · (H_g - n_g pi)             the estimate
-//! D_i = n_i m + n_i² delta_i
 //! ```
 //!
-//! `D` is the expected squared difference between a count and its expectation from the common composition. `m`, the mean of
-//! `pi (1-pi)`, is the spread of independent members; `delta` is what classes differ by beyond that, estimated from the
-//! publications themselves, group against group. That is why a group leans only where there is another group: a single one would never show
-//! that its classes differ. Given `D`, no other linear estimate of the sum that is unbiased for a common composition has a lower
-//! expected squared error; with a single group it is that group's histogram.
+//! `m`, the mean of `pi (1-pi)`, is the spread of independent members. `delta` is what the compositions of classes differ by beyond that,
+//! estimated from the publications themselves, group against group: `delta_low` is the most that any class has been seen to differ by, less a
+//! standard error, and `delta_high` the mean of all, and a standard error more. Where nothing has been seen, that is as much as two compositions can differ: a group does not
+//! lean before its classes have been seen to be alike, unless it is so small that it does not matter. Given `D` and `V`, no other
+//! linear estimate of the sum that is unbiased for a common composition has a lower expected squared error; with a single group
+//! it is that group's histogram.
 //!
-//! Which classes are grouped, and whether those who could spend more do, is what lowers the expected error most. It follows from
-//! public numbers: budgets, members, and what has been published.
+//! Which classes are grouped, and whether those who could spend more do, is what lowers the expected error most, except that now and
+//! then there are two groups at least, to be compared. All that follows from public numbers: budgets, members, and what
+//! has been published.
 
 use std::num::NonZeroU64;
 
@@ -47,7 +49,9 @@ pub struct Group {
     mean: f64,
     /// The variance of the noise of a count.
     noise: f64,
-    /// What is added to it because members who spend more weigh more.
+    /// What is added to it because independent members have different weights.
+    uneven: f64,
+    /// What is added because members who weigh more may hold other values.
     lean: f64,
     /// The expected squared difference of a count from the common composition.
     difference: f64,
@@ -56,7 +60,7 @@ pub struct Group {
 impl Group {
     /// The variance of the group's histogram around its members' counts.
     fn variance(&self) -> f64 {
-        self.noise + self.lean
+        self.noise + self.uneven + self.lean
     }
 
     /// The expected squared distance of a noisy count from the common composition. It is a divisor, and so never zero.
@@ -106,13 +110,45 @@ impl Differences {
         self.of_class.len() == classes && self.of_class.iter().all(finite) && (0.0..=0.25).contains(&self.spread)
     }
 
-    /// The expected squared difference of a count of so many members of these classes. What the classes have in common is not known;
-    /// their differences are taken to add up.
-    #[allow(clippy::cast_precision_loss)]
-    fn of(&self, classes: &[usize], members: f64) -> f64 {
-        let beyond = classes.iter().map(|class| self.of_class[*class].0.max(0.0)).sum::<f64>() / classes.len() as f64;
+    /// The expected squared difference of a count of so many members from the common composition. Which classes differ is known badly, and
+    /// how they differ from each other not at all: so all are taken to differ as much as any one has been seen to, by one standard error at
+    /// least.
+    fn of(&self, members: f64) -> f64 {
+        let surely = |(estimate, weight): &(f64, f64)| estimate - weight.max(f64::MIN_POSITIVE).sqrt().recip();
+        let beyond = self.of_class.iter().map(surely).fold(0.0, f64::max);
         members * self.spread + members * members * beyond
     }
+
+    /// What classes may differ by, as far as is known: the mean over all, and a standard error more. As much as two compositions over
+    /// so many cells can, where nothing is known.
+    fn at_most(&self, cells: f64) -> f64 {
+        let (sum, known) =
+            (self.of_class.iter().map(|(estimate, weight)| estimate * weight).sum::<f64>(), self.known());
+        let possibly = if known > 0.0 { (sum / known).max(0.0) + known.sqrt().recip() } else { f64::INFINITY };
+        possibly.min(largest_difference(cells))
+    }
+
+    /// The weight of all that is known.
+    fn known(&self) -> f64 {
+        self.of_class.iter().map(|(_, weight)| *weight).sum()
+    }
+
+    /// What is added to the variance of a count where a member of each class counts `amount / mean`: because members have different
+    /// weights, and because those who weigh more may hold other values.
+    fn of_weights<'a>(&self, classes: impl Iterator<Item = (f64, &'a Epsilon)>, mean: f64, cells: f64) -> (f64, f64) {
+        let (mut uneven, mut shift) = (0.0, 0.0);
+        for (members, amount) in classes {
+            let off = (amount.as_f64() / mean - 1.0).abs();
+            uneven += members * self.spread * off * off;
+            shift += members * off;
+        }
+        (uneven, self.at_most(cells) * shift * shift)
+    }
+}
+
+/// The mean squared difference of two compositions over so many cells, at most.
+fn largest_difference(cells: f64) -> f64 {
+    2.0 / cells
 }
 
 fn largest_spread(domain: u32) -> f64 {
@@ -120,13 +156,17 @@ fn largest_spread(domain: u32) -> f64 {
     (1.0 - 1.0 / cells) / cells
 }
 
-/// What groups are made of.
-#[derive(Clone, Copy)]
-struct Offers<'a> {
-    budgets: &'a [Option<Epsilon>],
-    members: &'a [u64],
-    differences: &'a Differences,
-    neighbours: Neighbours,
+/// What classes can spend, and what is known about them.
+#[derive(Clone, Copy, Debug)]
+pub struct Offers<'a> {
+    /// What each class can spend; `None` for nothing.
+    pub budgets: &'a [Option<Epsilon>],
+    /// How many members each class has.
+    pub members: &'a [u64],
+    /// The number of values.
+    pub domain: u32,
+    /// Which two streams must be hard to tell apart.
+    pub neighbours: Neighbours,
 }
 
 impl Offers<'_> {
@@ -135,92 +175,149 @@ impl Offers<'_> {
         self.members[class] as f64
     }
 
-    /// A group of these classes, in the order of their budgets. Its members spend their budget, but no more than a limit: that
-    /// which has the lowest variance or, where the group must not lean, the smallest budget.
-    fn group(&self, classes: Vec<usize>, may_lean: bool) -> Group {
-        let members = classes.iter().map(|class| self.members_of(*class)).sum();
-        let difference = self.differences.of(&classes, members);
+    /// How many members these classes have.
+    fn members_of_all(&self, classes: &[usize]) -> f64 {
+        classes.iter().map(|class| self.members_of(*class)).sum()
+    }
+
+    /// Each of these classes' members, with what they spend.
+    fn weights<'a>(
+        &'a self,
+        classes: &'a [usize],
+        amounts: &'a [Epsilon],
+    ) -> impl Iterator<Item = (f64, &'a Epsilon)> + 'a {
+        classes.iter().map(|class| self.members_of(*class)).zip(amounts)
+    }
+
+    /// What a member of these classes spends on average.
+    fn mean(&self, classes: &[usize], amounts: &[Epsilon]) -> f64 {
+        let all: f64 = self.weights(classes, amounts).map(|(members, amount)| members * amount.as_f64()).sum();
+        all / self.members_of_all(classes)
+    }
+
+    /// A group of these classes, in the order of their budgets. Its members spend their budget, but no more than the limit that
+    /// has the lowest variance.
+    fn group(&self, classes: Vec<usize>, differences: &Differences) -> Group {
+        let members = self.members_of_all(&classes);
+        let difference = differences.of(members);
         let budgets: Vec<Epsilon> = classes.iter().filter_map(|class| self.budgets[*class]).collect();
         let noise = f64::INFINITY;
-        let mut best = Group { classes, members, amounts: Vec::new(), mean: 0.0, noise, lean: 0.0, difference };
-        let limits = budgets.iter().take(if may_lean { budgets.len() } else { 1 });
-        for limit in limits {
+        let mut best =
+            Group { classes, members, amounts: Vec::new(), mean: 0.0, noise, uneven: 0.0, lean: 0.0, difference };
+        for limit in &budgets {
             let amounts: Vec<Epsilon> = budgets.iter().map(|budget| *budget.min(limit)).collect();
-            let mean = self.mean(&best.classes, &amounts) / members;
+            let mean = self.mean(&best.classes, &amounts);
             let noise = self.noise(&amounts, mean);
-            let lean = lean(&best.classes, &amounts, mean, |class| (self.members_of(class), self.differences));
-            if noise + lean < best.variance() {
-                best = Group { amounts, mean, noise, lean, ..best };
+            let weights = self.weights(&best.classes, &amounts);
+            let (uneven, lean) = differences.of_weights(weights, mean, f64::from(self.domain));
+            if noise + uneven + lean < best.variance() {
+                best = Group { amounts, mean, noise, uneven, lean, ..best };
             }
         }
         best
     }
 
-    /// What all members spend together.
-    fn mean(&self, classes: &[usize], amounts: &[Epsilon]) -> f64 {
-        classes.iter().zip(amounts).map(|(class, amount)| self.members_of(*class) * amount.as_f64()).sum()
-    }
-
     /// The variance of the noise of a count. Where all spend the same it is exact; otherwise weights are large numbers, and noise is
     /// as good as continuous.
-    #[allow(clippy::cast_precision_loss)] // one or two
     fn noise(&self, amounts: &[Epsilon], mean: f64) -> f64 {
         let same = amounts.first().filter(|first| amounts.iter().all(|amount| amount == *first));
         let scale = same.and_then(|amount| histogram_noise(self.neighbours, NonZeroU64::MIN, *amount).ok());
-        let continuous = || 2.0 * (self.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64 / mean).powi(2);
-        scale.map_or_else(continuous, Scale::laplace_variance)
+        scale.map_or_else(|| 2.0 * (self.sensitivity() / mean).powi(2), Scale::laplace_variance)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // one or two
+    fn sensitivity(&self) -> f64 {
+        self.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
+    }
+
+    /// What classes with these budgets should spend on a weighted distance: no more than the limit at which its noise and lean, for
+    /// a cell, are lowest.
+    pub(super) fn for_distance(&self, differences: &Differences) -> Vec<Option<Epsilon>> {
+        let with = |class: &usize| self.budgets[*class].is_some() && self.members[*class] > 0;
+        let classes: Vec<usize> = (0..self.budgets.len()).filter(with).collect();
+        let budgets: Vec<Epsilon> = classes.iter().filter_map(|class| self.budgets[*class]).collect();
+        let cells = f64::from(self.domain);
+        let error = |limit: &Epsilon| {
+            let amounts: Vec<Epsilon> = budgets.iter().map(|budget| *budget.min(limit)).collect();
+            let mean = self.mean(&classes, &amounts);
+            let (uneven, lean) = differences.of_weights(self.weights(&classes, &amounts), mean, cells);
+            2.0 * (self.sensitivity() / mean / cells).powi(2) + uneven + lean
+        };
+        let best = budgets.iter().map(|limit| (error(limit), limit)).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        let Some((_, limit)) = best else { return vec![None; self.budgets.len()] };
+        let cut =
+            |class: usize| self.budgets[class].filter(|_| self.members[class] > 0).map(|budget| budget.min(*limit));
+        (0..self.budgets.len()).map(cut).collect()
     }
 }
 
-/// The expected squared error of a count because a member of each class weighs more or less than one.
-fn lean<'a>(classes: &[usize], amounts: &[Epsilon], mean: f64, of: impl Fn(usize) -> (f64, &'a Differences)) -> f64 {
-    let of_class = |(class, amount): (&usize, &Epsilon)| {
-        let (members, differences) = of(*class);
-        (amount.as_f64() / mean - 1.0).powi(2) * differences.of(&[*class], members)
-    };
-    classes.iter().zip(amounts).map(of_class).sum()
-}
-
-/// How classes with these budgets and members are best grouped. Classes without members are in no group. Classes without a
-/// budget are a group that takes no part.
+/// How classes are best grouped. Classes without members are in no group. Classes without a budget are a group that takes no part.
 ///
 /// Beginning with each class by itself, those two groups next to each other in the order of their budgets are merged that lower
-/// the expected error most, as long as one does.
-pub fn group(
-    budgets: &[Option<Epsilon>],
-    members: &[u64],
-    differences: &Differences,
-    neighbours: Neighbours,
-) -> Vec<Group> {
-    let offers = Offers { budgets, members, differences, neighbours };
-    let mut classes: Vec<usize> = (0..budgets.len()).filter(|class| members[*class] > 0).collect();
-    classes.sort_by_key(|class| budgets[*class]);
-    let mut groups: Vec<Group> = classes.into_iter().map(|class| offers.group(vec![class], false)).collect();
+/// the expected error most, as long as one does. At least two groups remain that take part where comparing them would teach twice
+/// as much about differences as is known from earlier publications.
+pub fn group(offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
+    let mut classes: Vec<usize> = (0..offers.budgets.len()).filter(|class| offers.members[*class] > 0).collect();
+    classes.sort_by_key(|class| offers.budgets[*class]);
+    let mut groups: Vec<Group> = classes.into_iter().map(|class| offers.group(vec![class], differences)).collect();
     let mut error = expected_error(&groups);
     loop {
         // Those that take no part come first, and stay among themselves.
         let alike = |right: &usize| groups[right - 1].takes_part() == groups[*right].takes_part();
         let merged = (1..groups.len()).filter(alike).map(|right| {
-            let merged = merge(&groups, right, &offers);
+            let merged = merge(&groups, right, offers, differences);
             (expected_error(&merged), merged)
         });
         match merged.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
             // Where it makes no difference, fewer groups are simpler.
-            Some((lower, merged)) if lower <= error => (error, groups) = (lower, merged),
+            Some((lower, merged)) if lower <= error => {
+                let last = merged.iter().filter(|group| group.takes_part()).count() == 1;
+                let same = groups.iter().all(|group| group.amounts.first() == groups[0].amounts.first());
+                if last && !same && teaches(&groups, offers, differences) > 2.0 * differences.known() {
+                    return groups;
+                }
+                (error, groups) = (lower, merged);
+            }
             _ => return groups,
         }
     }
 }
 
 /// The groups, of which that at `right` has joined the one before it.
-fn merge(groups: &[Group], right: usize, offers: &Offers<'_>) -> Vec<Group> {
+fn merge(groups: &[Group], right: usize, offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
     let mut merged = groups.to_vec();
     let joining = merged.remove(right);
-    // A group that leans needs another by which it would be noticed that classes differ.
-    let may_lean = merged.iter().filter(|group| group.takes_part()).count() > 1;
     let classes = [merged[right - 1].classes.as_slice(), &joining.classes].concat();
-    merged[right - 1] = offers.group(classes, may_lean);
+    merged[right - 1] = offers.group(classes, differences);
     merged
+}
+
+/// The weight of what comparing these groups would teach.
+fn teaches(groups: &[Group], offers: &Offers<'_>, differences: &Differences) -> f64 {
+    let cells = f64::from(offers.domain);
+    let of_group = |index: usize| {
+        let other = precision(groups, Some(index)).recip();
+        lesson(&groups[index], differences, cells, other).map_or(0.0, |lesson| lesson.weight)
+    };
+    (0..groups.len()).filter(|index| groups[*index].takes_part()).map(of_group).sum()
+}
+
+/// What a group's difference from the others says about its classes.
+struct Lesson {
+    /// The expected squared difference of a count, if classes do not differ.
+    explained: f64,
+    /// One over the variance of what will be learned.
+    weight: f64,
+}
+
+/// `None` where there is nothing to learn, since noise alone is more than compositions can differ by. `others` is the variance of
+/// the composition to compare with.
+fn lesson(group: &Group, differences: &Differences, cells: f64, others: f64) -> Option<Lesson> {
+    let square = group.members * group.members;
+    let explained = group.noise + group.uneven + group.members * differences.spread + square * others;
+    // The mean of so many squares has about this variance.
+    let weight = (cells / (2.0 * (explained / square).powi(2))).min(1e100);
+    (explained / square <= largest_difference(cells)).then_some(Lesson { explained, weight })
 }
 
 /// What the estimate of the sum makes of each group's histogram: `sum g_g H_g`.
@@ -247,12 +344,12 @@ pub fn expected_error(groups: &[Group]) -> f64 {
     groups.iter().zip(coefficients(groups)).map(of_group).sum()
 }
 
-/// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order, and the members of
-/// each class; and what is now known about the differences between classes.
+/// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what is now
+/// known about the differences between classes.
 pub fn estimate(
     groups: &mut [Group],
     histograms: &[Vec<i64>],
-    members: &[u64],
+    offers: &Offers<'_>,
     differences: &mut Differences,
 ) -> Vec<Vec<f64>> {
     let cells = histograms.first().map_or(0, Vec::len);
@@ -260,11 +357,10 @@ pub fn estimate(
     let counts = |group: &Group| if group.takes_part() { next.next().map(|counts| group.counts(counts)) } else { None };
     let histograms: Vec<Option<Vec<f64>>> = groups.iter().map(counts).collect();
     learn(groups, &histograms, differences);
-    #[allow(clippy::cast_precision_loss)]
-    let of = |class: usize| (members[class] as f64, &*differences);
     for group in groups.iter_mut() {
-        group.difference = differences.of(&group.classes, group.members);
-        group.lean = lean(&group.classes, &group.amounts, group.mean, of);
+        let weights = offers.weights(&group.classes, &group.amounts);
+        (group.uneven, group.lean) = differences.of_weights(weights, group.mean, f64::from(offers.domain));
+        group.difference = differences.of(group.members);
     }
     let common = composition(groups, &histograms, None, cells).map_or_else(|| vec![0.0; cells], |(common, _)| common);
     let of_group = |(group, histogram): (&Group, &Option<Vec<f64>>)| {
@@ -278,6 +374,12 @@ pub fn estimate(
     groups.iter().zip(&histograms).map(of_group).collect()
 }
 
+/// What the composition of all groups but one is known with: one over the variance of its error in a cell.
+fn precision(groups: &[Group], without: Option<usize>) -> f64 {
+    let others = groups.iter().enumerate().filter(|(index, group)| group.takes_part() && without != Some(*index));
+    others.map(|(_, group)| group.members * group.members / group.scatter()).sum()
+}
+
 /// The composition of all groups but one, and the variance of its error in a cell; `None` where no group takes part.
 fn composition(
     groups: &[Group],
@@ -285,17 +387,17 @@ fn composition(
     without: Option<usize>,
     cells: usize,
 ) -> Option<(Vec<f64>, f64)> {
-    let (mut sum, mut precision) = (vec![0.0; cells], 0.0);
+    let precision = precision(groups, without);
+    let mut sum = vec![0.0; cells];
     for (index, (group, histogram)) in groups.iter().zip(histograms).enumerate() {
         let (Some(histogram), false) = (histogram, without == Some(index)) else { continue };
         let weight = group.members / group.scatter();
-        precision += weight * group.members;
         sum.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += weight * count);
     }
     (precision > 0.0).then(|| (sum.iter().map(|sum| sum / precision).collect(), 1.0 / precision))
 }
 
-/// Learns from noisy histograms how far groups differ.
+/// Learns from noisy histograms how far groups differ. What was learned earlier fades with every publication.
 fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Differences) {
     let Some(cells) = histograms.iter().flatten().map(Vec::len).next() else { return };
     #[allow(clippy::cast_precision_loss)]
@@ -304,22 +406,23 @@ fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Di
         let squares = common.iter().map(|pi| pi * pi).sum::<f64>() - number * variance;
         differences.spread = ((1.0 - squares) / number).clamp(0.0, (1.0 - 1.0 / number) / number);
     }
+    differences.of_class.iter_mut().for_each(|(_, weight)| *weight *= MEMORY);
     for (index, (group, histogram)) in groups.iter().zip(histograms).enumerate() {
         let (Some(histogram), Some((others, error))) = (histogram, composition(groups, histograms, Some(index), cells))
         else {
             continue;
         };
+        let Some(Lesson { explained, weight }) = lesson(group, differences, number, error) else { continue };
         let squares = histogram.iter().zip(&others).map(|(count, pi)| (count - group.members * pi).powi(2));
-        let square = group.members * group.members;
-        let explained = group.variance() + group.members * differences.spread + square * error;
-        let seen = (squares.sum::<f64>() / number - explained) / square;
-        // The mean of so many squares has about this variance.
-        let weight = (number / (2.0 * (explained / square).powi(2))).min(1e100);
+        let seen = (squares.sum::<f64>() / number - explained) / (group.members * group.members);
+        let seen = seen.min(largest_difference(number));
+        // It is one lesson, however many classes share it.
+        #[allow(clippy::cast_precision_loss)]
+        let weight = weight / group.classes.len() as f64;
         for class in &group.classes {
             let (estimate, earlier) = &mut differences.of_class[*class];
-            let kept = MEMORY * *earlier;
-            *estimate = (kept * *estimate + weight * seen) / (kept + weight).max(f64::MIN_POSITIVE);
-            *earlier = kept + weight;
+            *estimate = (*earlier * *estimate + weight * seen) / (*earlier + weight).max(f64::MIN_POSITIVE);
+            *earlier += weight;
         }
     }
 }

@@ -297,9 +297,10 @@ fn used(kind: CentralKind) -> Central {
 fn saved_mechanisms_of_version_1_still_load() {
     let golden: Vec<String> = serde_json::from_str(include_str!("../golden/central_v1.json")).unwrap();
     let now: Vec<String> = CentralKind::ALL.into_iter().map(|kind| crate::support::hex(&save(&used(kind)))).collect();
-    assert_eq!(golden, now, "{}", serde_json::to_string_pretty(&now).unwrap());
+    assert_eq!(golden.len(), now.len(), "{}", serde_json::to_string_pretty(&now).unwrap());
     for (hex, kind) in golden.iter().zip(CentralKind::ALL) {
         let mut mechanism = load(&crate::support::bytes(hex));
+        assert_eq!(crate::support::hex(&save(&mechanism)), *hex, "today's form is that of version 1");
         assert_eq!(mechanism.kind(), kind);
         push(&mut mechanism, 5, vec![1, 2, 3], &mut SeededRandom::new(9));
     }
