@@ -137,6 +137,10 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "STEPS", value_parser = at_least_one::<NonZeroU64>)]
     contribution: Option<NonZeroU64>,
 
+    /// Move the numbers that event-level mechanisms release into the domain where they lie outside
+    #[arg(long)]
+    within_domain: bool,
+
     /// How many symbols are released together by mechanisms that release batches
     #[arg(long, value_name = "N", default_value_t = Settings::DEFAULT_BATCH, value_parser = at_least_one::<NonZeroUsize>)]
     batch: NonZeroUsize,
@@ -170,7 +174,7 @@ fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "expected a whole number, at least 1")
 }
 
-fn domain(text: &str) -> Result<(f64, f64), &'static str> {
+pub(crate) fn domain(text: &str) -> Result<(f64, f64), &'static str> {
     let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     ends.ok_or("expected two numbers: LO..HI")
 }
@@ -293,6 +297,7 @@ impl Evaluate {
                             oracle: self.oracle.0,
                             classes: self.classes.clone(),
                             protects: self.contribution.map_or(Protects::Reading, Protects::Contribution),
+                            within_domain: self.within_domain,
                             batch: self.batch,
                             order: self.order,
                             ..Settings::new(epsilon, window)

@@ -22,10 +22,15 @@ impl Failure {
         Self { message: error.to_string(), code: 1 }
     }
 
-    /// Says so on standard error.
-    pub(crate) fn report(&self) -> ExitCode {
+    /// Says so on standard error; the code to exit with.
+    pub(crate) fn complain(&self) -> u8 {
         complain("error", &self.message);
-        ExitCode::from(self.code)
+        self.code
+    }
+
+    /// The same, for `main`.
+    pub(crate) fn report(&self) -> ExitCode {
+        ExitCode::from(self.complain())
     }
 }
 

@@ -38,6 +38,7 @@ mod randomised_response;
 mod sealed;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod vault;
 
 pub use class_ledgers::ClassLedgers;
 pub use epsilon::{Epsilon, EpsilonError, UNITS_PER_EPSILON, as_units};
@@ -48,6 +49,7 @@ pub use question::{Cohort, Question, QuestionError, SLOTS, View};
 pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
 pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;
+pub use vault::{Locked, UnlockError, VaultKey};
 
 /// The README's example, compiled and run with the documentation's others.
 #[cfg(doctest)]

@@ -3,8 +3,14 @@
 #[doc = include_str!("../proofs/above_threshold.md")]
 pub mod above_threshold {}
 
+#[doc = include_str!("../proofs/continuous_groups.md")]
+pub mod continuous_groups {}
+
 #[doc = include_str!("../proofs/deviation.md")]
 pub mod deviation {}
+
+#[doc = include_str!("../proofs/deviation_tests.md")]
+pub mod deviation_tests {}
 
 #[doc = include_str!("../proofs/grouped_histograms.md")]
 pub mod grouped_histograms {}
@@ -38,3 +44,6 @@ pub mod randomised_bucket {}
 
 #[doc = include_str!("../proofs/sampled_histogram.md")]
 pub mod sampled_histogram {}
+
+#[doc = include_str!("../proofs/symbol_channel.md")]
+pub mod symbol_channel {}

@@ -42,8 +42,15 @@ impl<T: Zeroize> Sealed<T> {
     }
 
     /// The content, for the kernel's own primitives.
+    #[inline]
     pub(crate) fn content(&self) -> &T {
         &self.value
+    }
+
+    /// The content, for primitives that keep sealed data of their own.
+    #[inline]
+    pub(crate) fn content_mut(&mut self) -> &mut T {
+        &mut self.value
     }
 }
 

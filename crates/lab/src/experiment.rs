@@ -45,6 +45,8 @@ pub struct Settings {
     pub classes: Vec<RequirementClass>,
     /// Event: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
     pub protects: Protects,
+    /// Event: whether what is released is moved into the domain where it lies outside, which costs nothing.
+    pub within_domain: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
     /// Sequence: how many symbols of the past the model looks back on.
@@ -75,6 +77,7 @@ impl Settings {
             oracle: None,
             classes: Vec::new(),
             protects: Protects::Reading,
+            within_domain: false,
             batch: Self::DEFAULT_BATCH,
             order: 1,
         }

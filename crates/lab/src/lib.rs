@@ -12,20 +12,24 @@
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
 //! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
+//! | [`event`] | event-level mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`central`] | central mechanisms, with users in classes |
+//! | [`sequence`] | published mechanisms for sequences that are not private, to show why |
 //! | [`subjects`] | what there is to try, by name |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
 pub mod central;
 pub mod datasets;
+pub mod event;
 pub mod experiment;
 pub mod generate;
 pub mod local;
 pub mod metrics;
 mod names;
 pub mod queries;
+pub mod sequence;
 pub mod stream;
 pub mod subjects;
 

@@ -283,6 +283,8 @@ impl OnCounts for LocalSubject {
                     outcome.frequencies.push(tree.leaves().0.to_vec());
                     outcome.trees.push(tree);
                 }
+                // No local mechanism publishes one.
+                Statistic::Number(_) | Statistic::Symbol(_) => {}
             }
         })?;
         Ok(outcome)

@@ -19,7 +19,8 @@ fn did_you_mean(nearest: &Option<&str>) -> String {
 }
 
 impl UnknownName {
-    pub(crate) fn new(kind: &'static str, given: &str, valid: impl IntoIterator<Item = &'static str>) -> Self {
+    /// What was looked for, what was given, and all valid names.
+    pub fn new(kind: &'static str, given: &str, valid: impl IntoIterator<Item = &'static str>) -> Self {
         let given: String = given.chars().take(40).collect();
         let valid: Vec<_> = valid.into_iter().collect();
         let nearest = nearest(&given.to_lowercase(), &valid);

@@ -7,6 +7,7 @@
 use tidegate_kernel::SeededRandom;
 
 use crate::central;
+use crate::event;
 use crate::experiment::{
     CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Settings, Subject, SymbolOutcome,
 };
@@ -67,7 +68,7 @@ impl OnSymbols for Constant {
 }
 
 /// All subjects, a list for each family, in the order in which they are listed.
-pub const FAMILIES: &[&[&dyn Subject]] = &[&[&Constant], local::SUBJECTS, central::SUBJECTS];
+pub const FAMILIES: &[&[&dyn Subject]] = &[&[&Constant], local::SUBJECTS, central::SUBJECTS, event::SUBJECTS];
 
 /// All subjects.
 pub fn all() -> impl Iterator<Item = &'static dyn Subject> {

@@ -11,18 +11,24 @@
 //! | module | what lives there |
 //! | --- | --- |
 //! | [`central`] | mechanisms of a trusted curator, for one guarantee or for classes of users with their own |
+//! | [`event`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
+//! | [`sequence`] | one user's correlated stream, under sequence information privacy |
+//! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod central;
+pub mod event;
 pub mod local;
 mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
+pub mod sequence;
+pub mod spec;
 pub mod tree;
 
 pub use tidegate_kernel as kernel;

@@ -32,6 +32,17 @@ pub enum Freshness {
     Nullified,
 }
 
+impl Freshness {
+    /// The name that users read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fresh => "fresh",
+            Self::Approximated => "approximated",
+            Self::Nullified => "nullified",
+        }
+    }
+}
+
 /// What is published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,6 +53,10 @@ pub enum Statistic {
     Tree(Tree),
     /// How many users hold each value of a domain.
     Counts(Counts),
+    /// A number.
+    Number(Number),
+    /// What one user's stream may have held.
+    Symbol(Symbol),
 }
 
 impl From<Histogram> for Statistic {
@@ -62,25 +77,68 @@ impl From<Counts> for Statistic {
     }
 }
 
+impl From<Number> for Statistic {
+    fn from(number: Number) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<Symbol> for Statistic {
+    fn from(symbol: Symbol) -> Self {
+        Self::Symbol(symbol)
+    }
+}
+
 impl Statistic {
-    /// The number of values of the domain.
+    /// The number of values of the domain; zero for a number, which is about no domain of values.
     pub fn domain(&self) -> usize {
         match self {
             Self::Histogram(histogram) => histogram.frequencies.len(),
             Self::Tree(tree) => tree.domain(),
             Self::Counts(counts) => counts.counts.len(),
+            Self::Number(_) => 0,
+            Self::Symbol(symbol) => symbol.domain as usize,
         }
     }
 
     /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree. For counts, the
-    /// count of each value and its variance; [`Counts::histogram`] turns them into frequencies.
+    /// count of each value and its variance; [`Counts::histogram`] turns them into frequencies. A number and a symbol have
+    /// none.
     pub fn leaves(&self) -> (&[f64], &[f64]) {
         match self {
             Self::Histogram(histogram) => (&histogram.frequencies, &histogram.variances),
             Self::Tree(tree) => tree.leaves(),
             Self::Counts(counts) => (&counts.counts, &counts.variances),
+            Self::Number(_) | Self::Symbol(_) => (&[], &[]),
         }
     }
+
+    /// The number, where one is published.
+    pub const fn number(&self) -> Option<Number> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Histogram(_) | Self::Tree(_) | Self::Counts(_) | Self::Symbol(_) => None,
+        }
+    }
+}
+
+/// An estimate of a reading.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Number {
+    /// The estimate, in the unit of the stream. It need not lie in the domain.
+    pub value: f64,
+    /// The expected squared error, as far as the mechanism can tell: that of the noise. What it cannot tell is how far the
+    /// readings of a group really are from each other, or how far readings were cut off.
+    pub variance: f64,
+}
+
+/// An answer in place of one user's symbol: no frequency, and no variance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Symbol {
+    /// The answer.
+    pub symbol: u32,
+    /// How many symbols there are.
+    pub domain: u32,
 }
 
 /// Estimated counts with their variances, where a curator knows how many users there are or keeps it secret. They may be

@@ -1,6 +1,9 @@
 //! The command's tests: they run the built binary.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
+mod channel;
+mod release;
+
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
@@ -21,7 +24,8 @@ fn run_with_input(arguments: &str, input: &[u8]) -> Output {
     let mut command = command(arguments);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
+    // It may refuse what it was given before it has read everything.
+    let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
 
@@ -49,7 +53,7 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["evaluate", "data"] {
+    for subcommand in ["release", "evaluate", "channel", "data"] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());

@@ -41,6 +41,7 @@ use crate::epsilon::Epsilon;
 use crate::permit::Permit;
 use crate::random::{Provenance, Randomness};
 use crate::randomised_response::ResponseError;
+use crate::sealed::Sealed;
 use grr::Grr;
 use hadamard::Hadamard;
 use local_hash::LocalHash;
@@ -127,6 +128,14 @@ pub enum OracleError {
         permit: Epsilon,
         /// What the oracle spends.
         oracle: Epsilon,
+    },
+    /// The permit is for another timestamp than the sealed value.
+    #[error("the permit is for timestamp {permit}, but the value is of timestamp {value}")]
+    Timestamp {
+        /// The permit's timestamp.
+        permit: u64,
+        /// The timestamp of the value.
+        value: u64,
     },
     /// The buffer does not have the length of a report.
     #[error("a report has {expected} bytes, but the buffer has {given}")]
@@ -337,6 +346,19 @@ impl Oracle {
         let mut bytes = vec![0; self.report_length()].into_boxed_slice();
         let provenance = self.perturb_into(permit, value, random, &mut bytes)?;
         Ok(Report { bytes, provenance })
+    }
+
+    /// As [`Oracle::perturb`], for a value that is sealed. The permit must be for the timestamp of the value.
+    pub fn perturb_sealed(
+        &self,
+        permit: Permit,
+        value: &Sealed<u32>,
+        random: &mut impl Randomness,
+    ) -> Result<Report, OracleError> {
+        if permit.timestamp() != value.timestamp() {
+            return Err(OracleError::Timestamp { permit: permit.timestamp(), value: value.timestamp() });
+        }
+        self.perturb(permit, *value.content(), random)
     }
 
     /// As [`Oracle::perturb`], writing the report into a buffer of [`Oracle::report_length`] bytes, and telling where

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::reading::Clamp;
-use super::{Noised, PrimitiveError, paid};
+use super::{Noised, PrimitiveError, paid, paid_exactly};
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
 use crate::random::Randomness;
@@ -65,11 +65,61 @@ pub fn randomised_bucket(
     random: &mut impl Randomness,
 ) -> Result<Noised<u32>, PrimitiveError> {
     let epsilon = paid(&permit, reading)?;
-    let response = RandomisedResponse::new(buckets, epsilon)?;
-    let (clamp, points) = points(&range, buckets)?;
-    #[allow(clippy::cast_possible_truncation)] // a reading lies below the number of points, hence below `buckets`
-    let bucket = (u128::from(clamp.above_low(reading)) * u128::from(buckets) / points) as u32;
-    Ok(Noised::new(response.sample(bucket, random), epsilon, random))
+    Bucketing::new(range, buckets, epsilon)?.randomise(permit, reading, random)
+}
+
+/// [`randomised_bucket`], set up once for many readings.
+///
+/// # Guarantee
+/// That of [`randomised_bucket`], for each reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Bucketing {
+    clamp: Clamp,
+    points: u128,
+    buckets: u32,
+    epsilon: Epsilon,
+    response: RandomisedResponse,
+}
+
+impl Bucketing {
+    /// `buckets` equal parts of a range, for permits of `epsilon`.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Response`], [`PrimitiveError::Range`] and [`PrimitiveError::Buckets`], as
+    /// [`randomised_bucket`].
+    pub fn new(range: RangeInclusive<i64>, buckets: u32, epsilon: Epsilon) -> Result<Self, PrimitiveError> {
+        let response = RandomisedResponse::new(buckets, epsilon)?;
+        let (clamp, points) = points(&range, buckets)?;
+        Ok(Self { clamp, points, buckets, epsilon, response })
+    }
+
+    /// The probabilities with which it answers.
+    pub fn probabilities(&self) -> BucketProbabilities {
+        let response = &self.response;
+        BucketProbabilities { truth: response.probability_of_truth(), other: response.probability_of_other() }
+    }
+
+    /// In which bucket the reading lies, randomised.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
+    /// permit that is not the reading's or not of the epsilon.
+    #[inline]
+    pub fn randomise(
+        &self,
+        permit: Permit,
+        reading: &Sealed<i64>,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<u32>, PrimitiveError> {
+        paid_exactly(&permit, reading, self.epsilon)?;
+        let (above_low, buckets) = (self.clamp.above_low(reading), u64::from(self.buckets));
+        #[allow(clippy::cast_possible_truncation)] // a reading lies below the number of points, hence below `buckets`
+        let bucket = match (above_low.checked_mul(buckets), u64::try_from(self.points)) {
+            (Some(product), Ok(points)) => (product / points) as u32,
+            _ => (u128::from(above_low) * u128::from(buckets) / self.points) as u32,
+        };
+        Ok(Noised::new(self.response.sample(bucket, random), self.epsilon, random))
+    }
 }
 
 /// The part of the range that a [randomised bucket](randomised_bucket) stands for. The parts differ in length by one

@@ -1,10 +1,17 @@
 //! Which of two readings is smaller.
 
-use super::{Noised, PrimitiveError, paid_members};
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+
+use zeroize::Zeroizing;
+
+use super::{Noised, PrimitiveError, paid_exactly, paid_members};
+use crate::epsilon::Epsilon;
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{NoEntropy, Randomness};
 use crate::randomised_response::RandomisedResponse;
 use crate::sealed::Sealed;
+use crate::vault::{Locked, UnlockError, VaultKey, signed};
 
 /// Whether `left` is less than `right`, by randomised response on the one bit.
 ///
@@ -41,4 +48,158 @@ pub fn noisy_comparison(
     let (epsilon, _) = paid_members([left, right])?;
     let response = RandomisedResponse::new(2, epsilon)?;
     Ok(Noised::new(response.sample(u32::from(is_less), random) == 1, epsilon, random))
+}
+
+/// [Noisy comparisons](noisy_comparison) among the readings of a sliding window, so many for each reading at most.
+///
+/// A reading is admitted with one permit, which pays for all its comparisons in equal parts; what it has left is kept
+/// account of, and a comparison for which one of the two has nothing left is refused.
+///
+/// # Guarantee
+/// If a reading changes by any amount, all comparisons together lose at most its permit's epsilon
+/// ([proof](crate::proofs::noisy_comparison)); if several do, the losses add up.
+///
+/// ```
+/// use tidegate_kernel::primitives::{Comparisons, PrimitiveError};
+/// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
+/// # use std::num::NonZeroU64;
+///
+/// let epsilon: Epsilon = "1".parse()?;
+/// let mut ledger = Ledger::new(epsilon, Window::EVENT);
+/// let grid = Grid::new(0.0, 50.0, 0.5)?;
+/// let mut comparisons = Comparisons::new(epsilon, NonZeroU64::MIN)?;
+/// for (timestamp, reading) in [(0, 21.0), (1, 21.5), (2, 20.0)] {
+///     comparisons.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(timestamp, reading)?)?;
+/// }
+/// let random = &mut SystemRandom::new()?;
+/// let is_less = comparisons.compare(0, 2, random)?;
+/// println!("false with probability 0.73: {}", is_less.value());
+/// assert_eq!(comparisons.compare(1, 2, random), Err(PrimitiveError::UsedUp { timestamp: 2 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Comparisons {
+    epsilon: Epsilon,
+    each: Epsilon,
+    times: u64,
+    response: RandomisedResponse,
+    /// Oldest first.
+    members: VecDeque<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    reading: Sealed<i64>,
+    left: u64,
+}
+
+const PURPOSE: &str = "comparisons 1";
+
+impl Comparisons {
+    /// Comparisons for permits of `epsilon`, each of which pays for `times` of them.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Response`] where what is left for one comparison is above
+    /// [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON), [`PrimitiveError::TooSmallToDivide`] where it is nothing.
+    pub fn new(epsilon: Epsilon, times: NonZeroU64) -> Result<Self, PrimitiveError> {
+        let times = times.get();
+        let each = epsilon.divided_by(times).ok_or(PrimitiveError::TooSmallToDivide { given: epsilon, times })?;
+        let response = RandomisedResponse::new(2, each)?;
+        Ok(Self { epsilon, each, times, response, members: VecDeque::new() })
+    }
+
+    /// What one comparison loses.
+    pub const fn each(&self) -> Epsilon {
+        self.each
+    }
+
+    /// Takes a reading into the window, after those that are there.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
+    /// permit that is not the reading's or not of the epsilon; [`PrimitiveError::OutOfOrder`] for a timestamp that is
+    /// not after the last one.
+    pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<(), PrimitiveError> {
+        paid_exactly(&permit, reading, self.epsilon)?;
+        let timestamp = reading.timestamp();
+        if let Some(latest) = self.members.back().map(|member| member.reading.timestamp())
+            && timestamp <= latest
+        {
+            return Err(PrimitiveError::OutOfOrder { timestamp, latest });
+        }
+        self.members.push_back(Member { reading: Sealed::at(timestamp, *reading.content()), left: self.times });
+        Ok(())
+    }
+
+    /// The timestamps of the window's readings, oldest first, and how many comparisons each has left.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
+        self.members.iter().map(|member| (member.reading.timestamp(), member.left))
+    }
+
+    /// Whether the reading at index `left`, counted from the oldest, is less than the one at index `right`.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::NoSuchMember`] for an index that is none, [`PrimitiveError::UsedUp`] where one of them has no
+    /// comparison left. Nothing is charged then.
+    #[inline]
+    pub fn compare(
+        &mut self,
+        left: usize,
+        right: usize,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<bool>, PrimitiveError> {
+        let members = self.members.len();
+        let member = |index| self.members.get(index).ok_or(PrimitiveError::NoSuchMember { index, members });
+        let (first, second) = (member(left)?, member(right)?);
+        let is_less = first.reading.content() < second.reading.content();
+        if let Some(empty) = [first, second].into_iter().find(|member| member.left == 0) {
+            return Err(PrimitiveError::UsedUp { timestamp: empty.reading.timestamp() });
+        }
+        for index in [left, right] {
+            if let Some(member) = self.members.get_mut(index) {
+                // Both have one left, unless they are the same reading, whose answer then depends on nothing.
+                member.left = member.left.saturating_sub(1);
+            }
+        }
+        Ok(Noised::new(self.response.sample(u32::from(is_less), random) == 1, self.each, random))
+    }
+
+    /// Forgets the readings before a timestamp.
+    pub fn forget_before(&mut self, timestamp: u64) {
+        while self.members.pop_front_if(|member| member.reading.timestamp() < timestamp).is_some() {}
+    }
+
+    /// The window's readings, with what they have left, in a form that can be saved.
+    ///
+    /// # Errors
+    /// [`NoEntropy`] where the operating system gives no randomness.
+    pub fn lock(&self, key: &VaultKey) -> Result<Locked, NoEntropy> {
+        let mut words = Zeroizing::new(vec![self.epsilon.units(), self.times]);
+        for Member { reading, left } in &self.members {
+            words.extend([reading.timestamp(), signed(*reading.content()), *left]);
+        }
+        key.lock(PURPOSE, &words)
+    }
+
+    /// Goes on with the readings that were locked, instead of those that are there. They must have been locked by
+    /// comparisons of the same epsilon and number.
+    ///
+    /// # Errors
+    /// [`UnlockError`] where the key or the parameters are others, or the content was changed; nothing changes then.
+    pub fn unlock(&mut self, locked: &Locked, key: &VaultKey) -> Result<(), UnlockError> {
+        let mut words = key.unlock(PURPOSE, locked)?;
+        words.expect(self.epsilon.units())?;
+        words.expect(self.times)?;
+        let mut members = VecDeque::new();
+        while words.left() > 0 {
+            let reading = Sealed::at(words.next()?, words.next_signed()?);
+            let left = words.next()?;
+            if left > self.times {
+                return Err(UnlockError::Content);
+            }
+            members.push_back(Member { reading, left });
+        }
+        self.members = members;
+        Ok(())
+    }
 }

@@ -17,7 +17,14 @@
 //! | [`randomised_bucket`] | in which of a few buckets a reading lies | ε |
 //! | [`noisy_max`] | which score is the largest | ε |
 //! | [`noisy_bound`] | where to cut readings off | ε for each reading |
+//! | [`SymbolChannel`] | a symbol, through a public channel that fits what is believed of it | ε |
 //! | [`AboveThreshold`] | when a series of [queries](Query) first crosses a threshold | ε for each timestamp, for the whole series |
+//! | [`ContinuousGroups`] | which consecutive readings are alike | ε for each reading |
+//! | [`DeviationTests`] | which readings are alike, wherever they stand | ε for each reading, for all its tests |
+//! | [`Comparisons`] | the order of each reading and its neighbours | ε for each reading, for all its comparisons |
+//!
+//! [`Summing`] and [`Bucketing`] are [`noisy_sum`] and [`randomised_bucket`] set up once for many readings, and
+//! [`Held`] keeps readings that wait, with the permits that pay for them.
 //!
 //! Three things hold for all of them:
 //!
@@ -43,22 +50,34 @@ use crate::sealed::Sealed;
 mod above_threshold;
 mod bound;
 mod bucket;
+mod channel;
 mod comparison;
+mod continuous_groups;
+mod deviation;
+mod deviation_tests;
 mod distance;
 mod grouped_histograms;
+mod held;
 mod histogram;
 mod max;
 mod query;
 mod reading;
 mod sampled_histogram;
 mod scalar;
+mod symbol_batch;
 
 pub use above_threshold::{AboveThreshold, Side, ThresholdNoise};
 pub use bound::{Bound, bound_noise, noisy_bound};
-pub use bucket::{BucketProbabilities, bucket_probabilities, bucket_range, randomised_bucket};
-pub use comparison::noisy_comparison;
+pub use bucket::{BucketProbabilities, Bucketing, bucket_probabilities, bucket_range, randomised_bucket};
+pub use channel::{
+    ChannelError, ChannelLimits, ChannelParts, MAX_CHANNEL_EPSILON, SymbolChannel, SymbolError, seal_symbol,
+};
+pub use comparison::{Comparisons, noisy_comparison};
+pub use continuous_groups::{ContinuousGroups, Placed};
+pub use deviation_tests::DeviationTests;
 pub use distance::noisy_distance;
 pub use grouped_histograms::{common_unit, grouped_histograms, weighted_distance};
+pub use held::Held;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};
 pub use query::Query;
@@ -66,7 +85,8 @@ pub use reading::Protects;
 pub use sampled_histogram::{
     ClassHistograms, sampled_distance, sampled_histogram, sampling_probability, seal_class_histograms,
 };
-pub use scalar::{noisy_scalar, noisy_sum};
+pub use scalar::{Summing, noisy_scalar, noisy_sum};
+pub use symbol_batch::{BatchError, SymbolBatch};
 
 /// Which two data sets must be hard to tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -167,6 +187,14 @@ pub enum PrimitiveError {
         /// The permit's class.
         class: u32,
     },
+    /// A permit is not worth what an answer from the channel loses.
+    #[error("the permit is for {permit}, but an answer from this channel loses {channel}")]
+    ChannelPermit {
+        /// What the permit is worth.
+        permit: Epsilon,
+        /// What an answer loses.
+        channel: Epsilon,
+    },
     /// Two permits are for one class.
     #[error("two permits were given for class {class}; spend the sum at once")]
     ClassPaidTwice {
@@ -212,6 +240,28 @@ pub enum PrimitiveError {
         low: i64,
         /// The upper end.
         high: i64,
+    },
+    /// A timestamp's readings come out of order.
+    #[error("timestamp {timestamp} does not come after {latest}, the latest so far")]
+    OutOfOrder {
+        /// The timestamp that was given.
+        timestamp: u64,
+        /// The latest before it.
+        latest: u64,
+    },
+    /// A reading has taken part in all that it was paid for.
+    #[error("the reading of timestamp {timestamp} has taken part in all tests that its permit pays for")]
+    UsedUp {
+        /// The timestamp of the reading.
+        timestamp: u64,
+    },
+    /// A public index that is no member's.
+    #[error("there is no member {index}; there are {members}")]
+    NoSuchMember {
+        /// The index.
+        index: usize,
+        /// The number of members.
+        members: usize,
     },
     /// Permits that pay for one value are not of the same amount.
     #[error("all permits for one value must be of the same amount, but they are of {first} and {other}")]
@@ -261,6 +311,14 @@ pub enum PrimitiveError {
     TooSmallToShare {
         /// What was given.
         given: Epsilon,
+    },
+    /// An amount too small to be divided among comparisons.
+    #[error("epsilon {given} is too small to be divided among {times} comparisons")]
+    TooSmallToDivide {
+        /// What was given.
+        given: Epsilon,
+        /// The number of comparisons.
+        times: u64,
     },
     /// A class spends more than the sampling threshold, which would be paid in vain.
     #[error("a class spends {epsilon}, more than the threshold of {threshold}; spend no more than that")]
@@ -329,6 +387,7 @@ pub enum HistogramError {
 }
 
 /// What a permit pays for data of everyone.
+#[inline]
 fn plain(permit: &Permit) -> Result<Epsilon, PrimitiveError> {
     match permit.class() {
         None => Ok(permit.epsilon()),
@@ -336,15 +395,24 @@ fn plain(permit: &Permit) -> Result<Epsilon, PrimitiveError> {
     }
 }
 
+#[inline]
 fn check_timestamp<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<(), PrimitiveError> {
     let (permit, data) = (permit.timestamp(), data.timestamp());
     if permit == data { Ok(()) } else { Err(PrimitiveError::Timestamp { permit, data }) }
 }
 
 /// What a permit pays for the data, if it is theirs.
+#[inline]
 fn paid<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<Epsilon, PrimitiveError> {
     check_timestamp(permit, data)?;
     plain(permit)
+}
+
+/// That a permit pays for the data, and exactly this.
+#[inline]
+fn paid_exactly<T: Zeroize>(permit: &Permit, data: &Sealed<T>, epsilon: Epsilon) -> Result<(), PrimitiveError> {
+    let other = paid(permit, data)?;
+    if other == epsilon { Ok(()) } else { Err(PrimitiveError::UnequalPermits { first: epsilon, other }) }
 }
 
 /// Readings that are published together, each paid for by a permit of its own, and the one epsilon of those permits.

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use zeroize::Zeroizing;
 
+use super::deviation;
 use super::reading::Clamp;
 use super::{PrimitiveError, Protects};
 use crate::sealed::Sealed;
@@ -72,24 +73,18 @@ impl Query {
         let mut values = Zeroizing::new(Vec::new());
         for reading in readings {
             timestamps.push(reading.timestamp());
-            values.push(i128::from(clamp.above_low(reading)));
+            values.push(clamp.above_low(reading));
         }
         timestamps.sort_unstable();
         if let Some(pair) = timestamps.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(PrimitiveError::SameTimestamp { timestamp: pair[0] });
         }
-        let count = timestamps.len() as u128;
-        let moves = u128::from(protects.within(&clamp)) * 2 * count.saturating_sub(1);
-        let rounded_up = moves.checked_add(count.saturating_sub(1)).and_then(|moves| moves.checked_div(count));
-        let sensitivity = rounded_up.ok_or(PrimitiveError::Nothing { expected: "reading" })?;
-        let count = timestamps.len() as i128;
-        let sum: i128 = values.iter().sum();
-        let distances: i128 = values.iter().map(|value| (count * value - sum).abs()).sum();
-        Ok(Self {
-            timestamps,
-            sensitivity: u64::try_from(sensitivity).unwrap_or(u64::MAX),
-            value: Zeroizing::new(distances / count),
-        })
+        if values.is_empty() {
+            return Err(PrimitiveError::Nothing { expected: "reading" });
+        }
+        let sensitivity = deviation::sensitivity(values.len() as u64, protects.within(&clamp), 1);
+        let value = deviation::times_count(&values, clamp.width()) / values.len() as i128;
+        Ok(Self { timestamps, sensitivity, value: Zeroizing::new(value) })
     }
 
     /// The timestamps whose data it was computed from, in ascending order.

@@ -41,7 +41,7 @@ impl Protects {
 }
 
 /// A public range of at least two grid points.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Clamp {
     low: i64,
     high: i64,
@@ -57,16 +57,22 @@ impl Clamp {
         self.low
     }
 
+    pub(super) const fn high(self) -> i64 {
+        self.high
+    }
+
     pub(super) const fn width(self) -> u64 {
         self.high.abs_diff(self.low)
     }
 
     /// The reading, moved to the nearest end of the range where it lies outside.
+    #[inline]
     pub(super) fn apply(self, reading: &Sealed<i64>) -> i64 {
         (*reading.content()).clamp(self.low, self.high)
     }
 
     /// How far the clamped reading lies above the lower end: `0..=width`.
+    #[inline]
     pub(super) fn above_low(self, reading: &Sealed<i64>) -> u64 {
         self.apply(reading).abs_diff(self.low)
     }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::reading::Clamp;
-use super::{Noised, PrimitiveError, Protects, paid, paid_members};
+use super::{Noised, PrimitiveError, Protects, paid, paid_exactly, paid_members};
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale};
 use crate::permit::Permit;
@@ -46,7 +46,7 @@ pub fn noisy_scalar(
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
     let epsilon = paid(&permit, reading)?;
-    publish(&[reading], &range, protects, epsilon, random)
+    Summing::new(range, protects, epsilon)?.publish([(permit, reading)], random)
 }
 
 /// The sum of several readings, in grid units, each clamped to a public range, with one
@@ -87,18 +87,63 @@ pub fn noisy_sum<'a>(
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
     let (epsilon, readings) = paid_members(members)?;
-    publish(&readings, &range, protects, epsilon, random)
+    Ok(Summing::new(range, protects, epsilon)?.add_up(readings.into_iter(), random))
 }
 
-fn publish(
-    readings: &[&Sealed<i64>],
-    range: &RangeInclusive<i64>,
-    protects: Protects,
+/// [`noisy_scalar`] and [`noisy_sum`], set up once for many readings.
+///
+/// # Guarantee
+/// That of [`noisy_sum`], for each [publication](Self::publish).
+#[derive(Clone, Copy, Debug)]
+pub struct Summing {
+    clamp: Clamp,
     epsilon: Epsilon,
-    random: &mut impl Randomness,
-) -> Result<Noised<i64>, PrimitiveError> {
-    let clamp = Clamp::new(range)?;
-    let noise = DiscreteLaplace::new(Scale::calibrated(protects.within(&clamp), epsilon)?);
-    let sum = readings.iter().map(|reading| i128::from(clamp.apply(reading))).sum();
-    Ok(Noised::new(noise.add_to(sum, random), epsilon, random))
+    scale: Scale,
+    noise: DiscreteLaplace,
+}
+
+impl Summing {
+    /// Sums of readings clamped to a range, for permits of `epsilon`.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Range`] and [`PrimitiveError::Scale`], as [`noisy_scalar`].
+    pub fn new(range: RangeInclusive<i64>, protects: Protects, epsilon: Epsilon) -> Result<Self, PrimitiveError> {
+        let clamp = Clamp::new(&range)?;
+        let scale = Scale::calibrated(protects.within(&clamp), epsilon)?;
+        Ok(Self { clamp, epsilon, scale, noise: DiscreteLaplace::new(scale) })
+    }
+
+    /// The scale of the noise of one sum.
+    pub const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The sum of the readings, with noise.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
+    /// permit that is not its reading's or not of the epsilon, [`PrimitiveError::Nothing`] for no readings.
+    #[inline]
+    pub fn publish<'a>(
+        &self,
+        members: impl IntoIterator<Item = (Permit, &'a Sealed<i64>)>,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<i64>, PrimitiveError> {
+        let (mut sum, mut count) = (0_i128, 0_usize);
+        for (permit, reading) in members {
+            paid_exactly(&permit, reading, self.epsilon)?;
+            sum += i128::from(self.clamp.apply(reading));
+            count += 1;
+        }
+        if count == 0 {
+            return Err(PrimitiveError::Nothing { expected: "reading" });
+        }
+        Ok(Noised::new(self.noise.add_to(sum, random), self.epsilon, random))
+    }
+
+    /// The noisy sum of readings that have been paid for.
+    fn add_up<'a>(&self, readings: impl Iterator<Item = &'a Sealed<i64>>, random: &mut impl Randomness) -> Noised<i64> {
+        let sum = readings.map(|reading| i128::from(self.clamp.apply(reading))).sum();
+        Noised::new(self.noise.add_to(sum, random), self.epsilon, random)
+    }
 }

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tidegate_kernel::oracle::{Aggregate, AggregateError, MalformedReport, Oracle, OracleError, OracleKind};
-use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Provenance, Randomness, SeededRandom, SystemRandom, Window};
+use tidegate_kernel::{
+    Epsilon, Ledger, MAX_DOMAIN, Provenance, Randomness, Sealed, SeededRandom, SystemRandom, Window,
+};
 
-use crate::support::{ALPHA, assert_fits, assert_rejects, epsilon, repeatable, two_sample_p};
+use crate::support::{ALPHA, assert_fits, assert_rejects, epsilon, permit, permit_at, repeatable, two_sample_p};
 
 const KINDS: [OracleKind; 7] = OracleKind::ALL;
 
@@ -594,5 +596,19 @@ mod simulated {
         let too_many = "the counts sum to 18446744073709551616, more than a population can have";
         assert_eq!(error(&[u64::MAX, 1, 0]), too_many);
         assert_eq!(error(&[0, 0, 0]), "a population of 0 over 3 values cannot report to an oracle over 3 values");
+    }
+}
+
+#[test]
+fn a_sealed_value_is_reported_like_an_open_one_and_only_for_a_permit_of_its_timestamp() {
+    for kind in KINDS {
+        let oracle = oracle(kind, 5, "1");
+        let sealed = Sealed::at(0, 3);
+        let open = reports(&oracle, [3; 20], &mut SeededRandom::new(205));
+        let random = &mut SeededRandom::new(205);
+        let report = |_| oracle.perturb_sealed(permit(epsilon("1")), &sealed, random).unwrap().into_bytes();
+        assert_eq!((0..20).flat_map(report).collect::<Vec<u8>>(), open);
+        let wrong = oracle.perturb_sealed(permit_at(7, epsilon("1")), &sealed, &mut SeededRandom::new(1));
+        assert_eq!(wrong.unwrap_err(), OracleError::Timestamp { permit: 7, value: 0 });
     }
 }

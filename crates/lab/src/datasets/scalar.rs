@@ -8,6 +8,7 @@
 //!
 //! Timestamps are whole numbers, each later than the last; there may be gaps. A file may be compressed with gzip.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use super::DataError;
@@ -64,20 +65,21 @@ impl<R: Read> Readings<R> {
         Self { table, last: None }
     }
 
-    /// The next reading, which must pass a check; the error says what is expected of it.
-    fn next_if<T>(
+    /// What a check makes of the next reading; where it refuses the number, it says what is expected of it, and the error names
+    /// the line and the field.
+    pub fn next_checked<T>(
         &mut self,
-        check: impl Fn(f64) -> Result<T, std::borrow::Cow<'static, str>>,
-    ) -> Result<Option<(u64, T)>, DataError> {
+        check: impl FnOnce(Reading) -> Result<T, Cow<'static, str>>,
+    ) -> Result<Option<T>, DataError> {
         let Some(line) = self.table.next_line()? else { return Ok(None) };
         let timestamp = line.number(0, "a timestamp: a whole number, zero or more")?;
         if self.last.is_some_and(|last| timestamp <= last) {
             return Err(line.bad_field(0, "a timestamp that is later than the last"));
         }
         let value = line.finite(1, "a number")?;
-        let checked = check(value).map_err(|expected| line.bad_field(1, expected))?;
+        let checked = check(Reading { timestamp, value }).map_err(|expected| line.bad_field(1, expected))?;
         self.last = Some(timestamp);
-        Ok(Some((timestamp, checked)))
+        Ok(Some(checked))
     }
 }
 
@@ -86,8 +88,7 @@ impl<R: Read> Iterator for Readings<R> {
     type Item = Result<Reading, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let reading = self.next_if(Ok).transpose()?;
-        Some(reading.map(|(timestamp, value)| Reading { timestamp, value }))
+        self.next_checked(Ok).transpose()
     }
 }
 
@@ -110,7 +111,7 @@ pub(super) fn stream<R: Read>(
 ) -> Result<NumberStream, DataError> {
     let grid = Grid::new(domain.low, domain.high, domain.resolution.unwrap_or(1.0))?;
     let whole = domain.resolution.is_none();
-    let check = |value: f64| {
+    let check = |Reading { value, .. }| {
         if grid.steps(value).is_err() {
             return Err(format!("a number within the domain, {}..{}", grid.low(), grid.high()).into());
         }
@@ -120,7 +121,7 @@ pub(super) fn stream<R: Read>(
         Ok(value)
     };
     let mut values = Vec::new();
-    while let Some((_, value)) = readings.next_if(check)? {
+    while let Some(value) = readings.next_checked(check)? {
         values.push(value);
     }
     NumberStream::new(name, grid, values).map_err(|source| DataError::Stream { file: name.to_owned(), source })

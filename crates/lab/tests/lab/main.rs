@@ -7,11 +7,13 @@ mod central;
 #[path = "../../../kernel/tests/kernel/support.rs"]
 mod chi_square;
 mod datasets;
+mod event;
 mod experiment;
 mod generate;
 mod local;
 mod metrics;
 mod queries;
 mod real_data;
+mod sequence;
 mod stream;
 mod support;

@@ -97,6 +97,7 @@ impl PostProcessing {
                     variances: variances.iter().map(|variance| variance * users * users).collect(),
                 })
             }
+            Statistic::Number(_) | Statistic::Symbol(_) => return Err(PostProcessingError::NotFrequencies),
         })
     }
 }
@@ -117,6 +118,9 @@ pub enum PostProcessingError {
     /// The statistic is not one that a mechanism publishes.
     #[error(transparent)]
     Unsound(#[from] Unsound),
+    /// A number or a symbol, which has no frequencies to be repaired.
+    #[error("a number or a symbol cannot be repaired; repairs are of frequencies")]
+    NotFrequencies,
     /// Frequencies of variance zero are known exactly, but contradict each other.
     #[error(
         "node {node} of level {level} is known to be {known}, but what it is made of, which is known as well, sums to {sum}"

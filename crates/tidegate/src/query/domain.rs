@@ -28,10 +28,11 @@ impl Domain {
         post_processing::check(&release.statistic).map_err(|reason| QueryError::BadRelease { timestamp, reason })?;
         let size = release.statistic.domain();
         let size = u32::try_from(size).map_err(|_| QueryError::DomainTooLarge { given: size })?;
-        Ok(match release.statistic {
-            Statistic::Histogram(_) | Statistic::Counts(_) => Self::Histogram(size),
-            Statistic::Tree(_) => Self::Tree(size),
-        })
+        match release.statistic {
+            Statistic::Histogram(_) | Statistic::Counts(_) => Ok(Self::Histogram(size)),
+            Statistic::Tree(_) => Ok(Self::Tree(size)),
+            Statistic::Number(_) | Statistic::Symbol(_) => Err(QueryError::NotFrequencies { timestamp }),
+        }
     }
 
     /// How many values there are.
@@ -73,7 +74,9 @@ impl fmt::Display for Domain {
 /// The numbers that places refer to: the values of a histogram, or all nodes of a tree.
 fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     match statistic {
-        Statistic::Histogram(_) | Statistic::Counts(_) => statistic.leaves(),
+        Statistic::Histogram(_) | Statistic::Counts(_) | Statistic::Number(_) | Statistic::Symbol(_) => {
+            statistic.leaves()
+        }
         Statistic::Tree(tree) => tree.nodes(),
     }
 }

@@ -127,6 +127,12 @@ pub enum QueryError {
         /// What is wrong with it.
         reason: Unsound,
     },
+    /// A release of a number or a symbol, of which no value's frequency can be asked.
+    #[error("the release of timestamp {timestamp} is a number or a symbol; queries are about frequencies of values")]
+    NotFrequencies {
+        /// The timestamp of the release.
+        timestamp: u64,
+    },
     /// A domain whose values cannot be numbered.
     #[error("a domain of {given} values is too large; it has at most {}", u32::MAX)]
     DomainTooLarge {

@@ -113,7 +113,7 @@ impl Kept {
                 });
                 std::iter::once((0.0, 0.0)).chain(sums).collect()
             }
-            Statistic::Tree(_) | Statistic::Counts(_) => Vec::new(),
+            Statistic::Tree(_) | Statistic::Counts(_) | Statistic::Number(_) | Statistic::Symbol(_) => Vec::new(),
         };
         Self { release, population, sums }
     }

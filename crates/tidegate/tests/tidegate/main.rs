@@ -3,11 +3,19 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
+mod batched;
 mod central;
+mod channels;
 mod classes;
+mod crr;
+mod event;
+mod hamming;
+mod leakage;
 mod local;
+mod model;
 mod mtsp;
 mod personal;
 mod post_processing;
 mod query;
+mod spec;
 mod support;

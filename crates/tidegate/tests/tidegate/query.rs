@@ -487,6 +487,7 @@ fn drifted(statistic: &Statistic, by: f64) -> Statistic {
             let (frequencies, variances) = tree.nodes();
             Statistic::Tree(Tree::new(*tree.shape(), frequencies.to_vec(), grown(variances)).unwrap())
         }
+        Statistic::Number(_) | Statistic::Symbol(_) => panic!("frequencies drift"),
     }
 }
 

@@ -65,6 +65,24 @@ pub fn settings(window: u64, domain: u32) -> Settings {
     Settings::new("1".parse().unwrap(), window, domain, users)
 }
 
+/// A belief over so many symbols, some of them impossible: from even to very uneven.
+pub fn random_belief(domain: usize, random: &mut SeededRandom) -> Vec<f64> {
+    let uneven = [0.3, 1.0, 3.0][(random.next_word() % 3) as usize];
+    let zeros = (random.next_word() % 2) as f64 * 0.3 * unit(random);
+    let mut belief: Vec<f64> = (0..domain)
+        .map(|_| if unit(random) < zeros { 0.0 } else { (-unit(random).max(1e-300).ln()).powf(uneven) })
+        .collect();
+    belief[(random.next_word() % domain as u64) as usize] += 1e-3;
+    let sum: f64 = belief.iter().sum();
+    belief.iter_mut().for_each(|weight| *weight /= sum);
+    belief
+}
+
+/// A matrix of transitions, or a channel: so many rows that are beliefs.
+pub fn random_rows(domain: usize, random: &mut SeededRandom) -> Vec<Vec<f64>> {
+    (0..domain).map(|_| random_belief(domain, random)).collect()
+}
+
 /// Bytes as text, for golden files.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -16,7 +16,7 @@ fn query(value: i64, sensitivity: u64) -> Query {
 
 /// The probability of every transcript: "above" at the first query, at the second, ..., and never. Summed over what
 /// the threshold's noise can be.
-fn transcripts(queries: &[i64], threshold: i64, threshold_scale: f64, query_scale: f64) -> Vec<f64> {
+pub fn transcripts(queries: &[i64], threshold: i64, threshold_scale: f64, query_scale: f64) -> Vec<f64> {
     let mut probabilities = vec![0.0; queries.len() + 1];
     for rho in 0..(40.0 * threshold_scale) as i64 {
         let mut open = geometric_tail(threshold_scale, rho) - geometric_tail(threshold_scale, rho + 1);

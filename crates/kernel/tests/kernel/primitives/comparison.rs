@@ -1,8 +1,8 @@
-use tidegate_kernel::primitives::{PrimitiveError, noisy_comparison};
-use tidegate_kernel::{Epsilon, ResponseError, Sealed, SeededRandom};
+use tidegate_kernel::primitives::{Comparisons, PrimitiveError, noisy_comparison};
+use tidegate_kernel::{Epsilon, ResponseError, Sealed, SeededRandom, UnlockError, VaultKey};
 
 use super::DRAWS;
-use crate::support::{assert_fits, assert_rejects, epsilon, permit, tally};
+use crate::support::{assert_fits, assert_rejects, epsilon, nonzero, permit, permit_at, tally};
 
 #[test]
 fn the_answer_is_right_with_the_same_probability_for_every_gap() {
@@ -31,4 +31,78 @@ fn both_readings_pay_the_same() {
     assert_eq!(result, Err(PrimitiveError::UnequalPermits { first: epsilon("1"), other: epsilon("2") }));
     let result = noisy_comparison((permit(Epsilon::MAX), &reading), (permit(Epsilon::MAX), &reading), random);
     assert_eq!(result, Err(PrimitiveError::Response(ResponseError::Epsilon { given: Epsilon::MAX })));
+}
+
+#[test]
+fn each_of_many_comparisons_has_its_part_of_epsilon() {
+    let (whole, right) = (epsilon("3"), |epsilon: f64| 1.0 / (1.0 + (-epsilon).exp()));
+    let mut random = SeededRandom::new(330);
+    let readings = [Sealed::at(0, 7), Sealed::at(1, 9)];
+    let drawn = tally(DRAWS / 2, 2, || {
+        let mut comparisons = Comparisons::new(whole, nonzero(3)).unwrap();
+        for reading in &readings {
+            comparisons.admit(permit_at(reading.timestamp(), whole), reading).unwrap();
+        }
+        usize::from(comparisons.compare(0, 1, &mut random).unwrap().into_value())
+    });
+    assert_fits(&drawn, &[1.0 - right(1.0), right(1.0)]);
+    assert_rejects(&drawn, &[1.0 - right(1.1), right(1.1)]);
+    assert_rejects(&drawn, &[1.0 - right(0.9), right(0.9)]);
+}
+
+#[test]
+fn a_reading_is_compared_as_often_as_it_was_paid_for_and_no_more() {
+    let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
+    let mut comparisons = Comparisons::new(one, nonzero(3)).unwrap();
+    assert_eq!(comparisons.each(), epsilon("0.333333333"));
+    for timestamp in 0..4 {
+        comparisons.admit(permit_at(timestamp, one), &Sealed::at(timestamp, 5)).unwrap();
+    }
+    for other in 1..4 {
+        assert_eq!(comparisons.compare(0, other, random).unwrap().epsilon(), comparisons.each());
+    }
+    assert_eq!(comparisons.compare(0, 1, random), Err(PrimitiveError::UsedUp { timestamp: 0 }));
+    assert_eq!(comparisons.compare(1, 0, random), Err(PrimitiveError::UsedUp { timestamp: 0 }));
+    assert_eq!(comparisons.members().collect::<Vec<_>>(), [(0, 0), (1, 2), (2, 2), (3, 2)]);
+    comparisons.forget_before(2);
+    assert_eq!(comparisons.members().collect::<Vec<_>>(), [(2, 2), (3, 2)]);
+    assert_eq!(comparisons.compare(0, 2, random), Err(PrimitiveError::NoSuchMember { index: 2, members: 2 }));
+    assert_eq!(comparisons.admit(permit_at(3, one), &Sealed::at(3, 5)), Err(late(3, 3)));
+    let wrong = PrimitiveError::Timestamp { permit: 4, data: 5 };
+    assert_eq!(comparisons.admit(permit_at(4, one), &Sealed::at(5, 5)), Err(wrong));
+    let less = PrimitiveError::UnequalPermits { first: one, other: epsilon("0.1") };
+    assert_eq!(comparisons.admit(permit_at(4, epsilon("0.1")), &Sealed::at(4, 5)), Err(less));
+    let none = Comparisons::new(Epsilon::MIN, nonzero(2)).unwrap_err();
+    assert_eq!(none, PrimitiveError::TooSmallToDivide { given: Epsilon::MIN, times: 2 });
+}
+
+fn late(timestamp: u64, latest: u64) -> PrimitiveError {
+    PrimitiveError::OutOfOrder { timestamp, latest }
+}
+
+#[test]
+fn comparisons_go_on_after_being_locked_and_unlocked() {
+    let (one, key) = (epsilon("1"), VaultKey::from_bytes([1; 32]));
+    let new = || Comparisons::new(one, nonzero(4)).unwrap();
+    let run = |saves: bool| {
+        let (mut comparisons, mut random, mut answers) = (new(), SeededRandom::new(4), Vec::new());
+        for timestamp in 0..30 {
+            comparisons.forget_before(u64::saturating_sub(timestamp, 2));
+            comparisons.admit(permit_at(timestamp, one), &Sealed::at(timestamp, timestamp as i64 % 3)).unwrap();
+            let latest = comparisons.members().len() - 1;
+            for earlier in 0..latest {
+                answers.push(*comparisons.compare(earlier, latest, &mut random).unwrap().value());
+            }
+            if saves {
+                let locked = comparisons.lock(&key).unwrap();
+                comparisons = new();
+                comparisons.unlock(&locked, &key).unwrap();
+            }
+        }
+        (answers, comparisons.members().collect::<Vec<_>>())
+    };
+    assert_eq!(run(true), run(false));
+    let locked = new().lock(&key).unwrap();
+    let mut other = Comparisons::new(one, nonzero(5)).unwrap();
+    assert_eq!(other.unlock(&locked, &key), Err(UnlockError::Content));
 }

@@ -1,0 +1,359 @@
+//! `tidegate release`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::{assert_refused, command, run, run_with_input, stderr, stdout};
+
+const SPEC: &str = "family = \"event\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n";
+
+/// An empty directory of the test's own.
+fn directory(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("release").join(name);
+    let _ = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Releases readings by a spec of this text.
+fn release_by(name: &str, spec: impl AsRef<[u8]>, input: &[u8], options: &str) -> Output {
+    let file = directory(name).join("stream.toml");
+    std::fs::write(&file, spec).unwrap();
+    run_with_input(&format!("release --spec {} {options}", file.display()), input)
+}
+
+fn fields(line: &str) -> Vec<f64> {
+    line.split(',').take(3).map(|field| field.parse().unwrap()).collect()
+}
+
+fn spawn(arguments: &str) -> (Child, BufReader<ChildStdout>) {
+    let mut command = command(arguments);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    (child, stdout)
+}
+
+fn feed(child: &mut Child, lines: &str) {
+    child.stdin.as_mut().unwrap().write_all(lines.as_bytes()).unwrap();
+}
+
+fn next_line(output: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    line
+}
+
+#[test]
+fn every_reading_is_released_once_and_in_order() {
+    let input: String = std::iter::once("t,value\n".to_owned())
+        .chain((0..50).map(|step| format!("{},{}\n", step * 3, step * 7 % 600)))
+        .collect();
+    for mechanism in ["constant", "laplace", "pegasus", "pegasus_delay", "contin", "discontin", "comporder", "bucorder"]
+    {
+        let output = run_with_input(
+            &format!("release --mechanism {mechanism} --epsilon 1 --domain 0..612 --delay 4"),
+            input.as_bytes(),
+        );
+        assert!(output.status.success() && stderr(&output).is_empty(), "{mechanism}: {}", stderr(&output));
+        let mut lines = stdout(&output).lines();
+        assert_eq!(lines.next(), Some("t,value,variance,freshness"));
+        let timestamps: Vec<f64> = lines.map(|line| fields(line)[0]).collect();
+        assert_eq!(timestamps, (0..50).map(|step| f64::from(step * 3)).collect::<Vec<_>>(), "{mechanism}");
+    }
+}
+
+#[test]
+fn the_example_in_the_repository_is_a_spec_that_names_every_key() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/event.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    for key in tidegate::spec::EventSpec::KEYS {
+        let names = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} = "));
+        assert!(text.lines().any(names), "{key}");
+    }
+    let output = run_with_input(&format!("release --spec {}", file.display()), b"t,value\n0,240\n1,238\n");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), 3);
+    // With every key that has an example of its own, where they go together.
+    let all = text.replace("# protects = \"reading\"", "protects = \"reading\"");
+    let all = ["outside", "grouping", "threshold", "publication", "smoother", "buckets", "within_domain", "truncation"]
+        .iter()
+        .fold(all, |text, key| text.replace(&format!("# {key} = "), &format!("{key} = ")));
+    let output = release_by("example", all, b"t,value\n0,240\n1,238\n", "");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(stdout(&output).lines().count(), 3);
+}
+
+#[test]
+fn the_spec_in_the_help_is_one() {
+    let help = run("release --help");
+    let spec = stdout(&help).split_once("A spec:\n\n").unwrap().1.split_once("\n\n").unwrap().0;
+    let output = release_by("help", spec, b"t,value\n0,240\n", "");
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn bad_readings_are_refused_with_their_line_and_field_and_leave_no_file() {
+    let folder = directory("bad");
+    let file = folder.join("released.csv");
+    let arguments =
+        format!("release --mechanism contin --epsilon 1 --domain 0..612 --delay 1 --output {}", file.display());
+    for (input, why) in [
+        (&b""[..], "standard input, line 1: the file is empty"),
+        (b"t,v\n0,1\n", "line 1: the fields must be t,value"),
+        (b"t,value\n0,1\n1,x\n", "line 3, field \"value\": expected a number"),
+        (b"t,value\n0,NaN\n", "line 2, field \"value\": expected a number"),
+        (b"t,value\n0,inf\n", "line 2, field \"value\": expected a number"),
+        (b"t,value\n0,1e999\n", "line 2, field \"value\": expected a number"),
+        (b"t,value\n0,1e300\n", "line 2, field \"value\": expected a number within the domain, 0..612"),
+        (b"t,value\n0,1\n1,2\n2,-1\n", "line 4, field \"value\": expected a number within the domain, 0..612"),
+        (b"t,value\n0,1.5\n", "line 2, field \"value\": expected a whole number, for no resolution was given"),
+        (b"t,value\n-1,1\n", "line 2, field \"t\": expected a timestamp: a whole number, zero or more"),
+        (b"t,value\n99999999999999999999,1\n", "line 2, field \"t\": expected a timestamp"),
+        (b"t,value\n5,1\n5,1\n", "line 3, field \"t\": expected a timestamp that is later than the last"),
+        (b"t,value\n5,1\n4,1\n", "line 3, field \"t\": expected a timestamp that is later than the last"),
+        (b"t,value\n0,1\n1", "line 3: it has 1 fields, but 2 are expected"),
+        (b"t,value\n0,1\n1,", "line 3, field \"value\": expected a number"),
+        (b"t,value\n0,1\n1,\xff\n", "line 3: it is not valid UTF-8"),
+    ] {
+        assert_refused(&run_with_input(&arguments, input), why);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "{why}");
+    }
+    let output = run_with_input(&arguments, b"t,value\n0,1\n1,2\n2,3");
+    assert!(output.status.success() && stdout(&output).is_empty(), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 4);
+    assert_refused(
+        &run("release --mechanism laplace --epsilon 1 --domain 0..1 --input no/such.csv"),
+        "cannot be opened",
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
+    let with = |line: &str| format!("{SPEC}{line}\n");
+    for (spec, why) in [
+        (String::new(), "stream.toml: it has no key family; families: event"),
+        ("family = \"evnt\"".to_owned(), "line 1, key \"family\": there is no family \"evnt\" (did you mean event?)"),
+        ("family = 3".to_owned(), "line 1, key \"family\": there is no family"),
+        ("\nfamily = ".to_owned(), "stream.toml, line 2: "),
+        ("family = \"event\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),
+        (
+            SPEC.replace("contin", "continn"),
+            "line 2, key \"mechanism\": there is no event-level mechanism \"continn\" (did you mean contin?)",
+        ),
+        (SPEC.replace("\"contin\"", "7"), "line 2, key \"mechanism\": "),
+        (SPEC.replace("1.0", "0"), "line 3, key \"epsilon\": epsilon must be at least 0.000000001"),
+        (
+            SPEC.replace("high", "hihg"),
+            "line 4: there is no key \"hihg\" (did you mean high?); there are: low, high, resolution",
+        ),
+        (SPEC.replace("612", "-1"), "line 4, key \"domain\": a domain must be two finite numbers"),
+        (SPEC.replace("= 0", "= 0.5"), "line 4, key \"domain\": without a resolution readings are whole numbers"),
+        (
+            with("epsilonn = 1"),
+            "line 5: there is no key \"epsilonn\" (did you mean epsilon?); there are: mechanism, epsilon",
+        ),
+        (with("epsilon = 1"), "line 5: duplicate key"),
+        (with("delay = -1"), "line 5, key \"delay\": invalid value: integer `-1`"),
+        (with("\n[truncation]\nevery = 1\npercnt = 3"), "line 8: there is no key \"percnt\" (did you mean percent?)"),
+        (with("truncation = { every = 1, percent = 100 }"), "line 5, key \"truncation\": a sample of 100 per cent"),
+        (with("publication = \"labels\""), "line 5, key \"publication\": contin does not publish labels"),
+        (with("publication = \"lables\""), "line 5, key \"publication\": unknown variant `lables`"),
+        (with("grouping = 1"), "line 5, key \"grouping\": a share of 1 for grouping"),
+        (with("threshold = nan"), "line 5, key \"threshold\": a threshold of NaN was given"),
+        (
+            with("protects = { contributor = 0.5 }"),
+            "line 5, key \"protects\": a contributor changes a reading by at least 1",
+        ),
+        (with("protects = { contribtor = 1 }"), "line 5: there is no key \"contribtor\" (did you mean contributor?)"),
+        (with("outside = \"clip\""), "line 5, key \"outside\": unknown variant `clip`"),
+    ] {
+        assert_refused(&release_by("spec_errors", &spec, b"t,value\n0,1\n", ""), why);
+    }
+    let not_text = release_by("spec_errors", b"family = \"event\"\nmechanism = \"\xff\"", b"", "");
+    assert_refused(&not_text, "stream.toml, line 2: it is not valid UTF-8");
+    assert_refused(&run("release --spec no/such.toml"), "no/such.toml cannot be opened");
+    assert_refused(&run("release --spec -"), "spec and readings cannot both come from standard input");
+    assert_refused(&run("release"), "--spec");
+    assert_refused(&run("release --mechanism contin --epsilon 1"), "--domain");
+    assert_refused(&run("release --spec x.toml --mechanism contin --epsilon 1 --domain 0..1"), "cannot be used with");
+    let unknown = run("release --mechanism lap --epsilon 1 --domain 0..1");
+    assert_refused(&unknown, "there is no event-level mechanism \"lap\" (did you mean laplace?)");
+}
+
+#[test]
+fn options_say_the_same_as_a_spec() {
+    let input = b"t,value\n0,240\n1,238\n2,239\n";
+    let by_spec = release_by("same", format!("{SPEC}delay = 1\n"), input, "--seed 3");
+    let by_options = run_with_input("release --mechanism contin --epsilon 1 --domain 0..612 --delay 1 --seed 3", input);
+    assert!(stderr(&by_spec).starts_with("warning: this run is seeded with 3: "), "{}", stderr(&by_spec));
+    assert!(stderr(&by_spec).contains("is not private"));
+    assert_eq!(stdout(&by_spec), stdout(&by_options));
+    let unseeded = || run_with_input("release --mechanism laplace --epsilon 0.000001 --domain 0..612", input);
+    let (first, second) = (unseeded(), unseeded());
+    assert_eq!(stderr(&first), "");
+    assert_ne!(stdout(&first), stdout(&second), "three numbers out of billions are never the same");
+}
+
+#[test]
+fn json_has_an_object_a_line() {
+    let input = b"t,value\n7,240\n9,238\n";
+    let output = release_by("json", SPEC, input, "--json");
+    let lines: Vec<Value> = stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.iter().map(|line| line["t"].as_u64().unwrap()).collect::<Vec<_>>(), [7, 9]);
+    for line in lines {
+        assert!(line["value"].is_f64() && line["variance"].as_f64() > Some(0.0));
+        assert_eq!((&line["freshness"], line.as_object().unwrap().len()), (&"fresh".into(), 4));
+    }
+}
+
+#[test]
+fn readings_outside_the_domain_are_clamped_where_the_spec_says_so() {
+    let spec = SPEC.replace("contin", "laplace").replace("1.0", "50") + "outside = \"clamp\"\n";
+    let output = release_by("clamp", &spec, b"t,value\n0,-1000\n1,1e300\n", "--seed 1");
+    let values: Vec<f64> = stdout(&output).lines().skip(1).map(|line| fields(line)[1]).collect();
+    // Noise of scale 12: a distance of 250 has a probability of 1e-9.
+    assert!(values[0].abs() < 250.0 && (values[1] - 612.0).abs() < 250.0, "{values:?}");
+}
+
+#[test]
+fn a_contributor_needs_less_noise_than_a_reading() {
+    let variance = |name: &str, protects: &str, resolution: &str| {
+        let spec = SPEC.replace("contin", "laplace").replace(" }", &format!("{resolution} }}"));
+        let output = release_by(name, format!("{spec}protects = {protects}\n"), b"t,value\n0,240\n", "");
+        fields(stdout(&output).lines().nth(1).unwrap_or_else(|| panic!("{}", stderr(&output))))[2]
+    };
+    let expected = |scale: f64| 2.0 * (-1.0 / scale).exp() / (1.0 - (-1.0 / scale).exp()).powi(2);
+    let near = |given: f64, expected: f64| assert!((given / expected - 1.0).abs() < 1e-6, "{given} is not {expected}");
+    near(variance("reading", "\"reading\"", ""), expected(612.0));
+    near(variance("contributor", "{ contributor = 1 }", ""), expected(1.0));
+    // Rounding to halves can make a difference of one step more: three of them.
+    near(variance("rounded", "{ contributor = 1 }", ", resolution = 0.5"), expected(3.0) / 4.0);
+}
+
+#[test]
+fn releases_leave_an_endless_pipe_as_soon_as_the_delay_allows() {
+    let (mut child, mut released) = spawn("release --mechanism contin --epsilon 1 --domain 0..612 --delay 2");
+    feed(&mut child, "t,value\n0,240\n1,238\n2,241\n");
+    assert_eq!(next_line(&mut released), "t,value,variance,freshness\n");
+    for timestamp in 0..3 {
+        assert_eq!(fields(&next_line(&mut released))[0], f64::from(timestamp));
+    }
+    // A gap: what waits for what never came is released when time has passed.
+    feed(&mut child, "3,240\n9,240\n");
+    assert_eq!(fields(&next_line(&mut released))[0], 3.0);
+    drop(child.stdin.take());
+    assert_eq!(fields(&next_line(&mut released))[0], 9.0);
+    assert_eq!(next_line(&mut released), "");
+    assert!(child.wait().unwrap().success());
+
+    let (mut child, mut released) = spawn("release --mechanism laplace --epsilon 1 --domain 0..612");
+    feed(&mut child, "t,value\n");
+    for timestamp in 0..20 {
+        feed(&mut child, &format!("{timestamp},5\n"));
+        if timestamp == 0 {
+            next_line(&mut released);
+        }
+        assert_eq!(fields(&next_line(&mut released))[0], f64::from(timestamp));
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_stream() {
+    use std::fmt::Write as _;
+
+    for mechanism in ["contin", "comporder"] {
+        let arguments = format!("release --mechanism {mechanism} --epsilon 1 --domain 0..612 --delay 20");
+        let mut child = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        feed(&mut child, "t,value\n");
+        let status = format!("/proc/{}/status", child.id());
+        let resident = || -> u64 {
+            let status = std::fs::read_to_string(&status).unwrap();
+            let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let mut after = Vec::new();
+        for block in 0..20 {
+            let mut lines = String::new();
+            (block * 10_000..(block + 1) * 10_000).for_each(|t| writeln!(lines, "{t},{}", t % 613).unwrap());
+            feed(&mut child, &lines);
+            after.push(resident());
+        }
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        // 200,000 readings are 1.6 megabytes as plain numbers, and more as anything else.
+        assert!(after[19] <= after[1] + 512, "{mechanism}: {after:?} KiB");
+    }
+}
+
+#[cfg(unix)]
+fn signal(child: &Child, name: &str) {
+    let kill = std::process::Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_releases_what_is_held_back() {
+    for name in ["INT", "TERM"] {
+        let (mut child, mut released) = spawn("release --mechanism contin --epsilon 1 --domain 0..612 --delay 100");
+        // In one piece: the header is not handed over before both were taken in.
+        feed(&mut child, "t,value\n0,240\n1,238\n");
+        assert_eq!(next_line(&mut released), "t,value,variance,freshness\n");
+        signal(&child, name);
+        assert_eq!(child.wait().unwrap().code(), Some(0), "SIG{name}");
+        let timestamps: Vec<f64> = released.lines().map(|line| fields(&line.unwrap())[0]).collect();
+        assert_eq!(timestamps, [0.0, 1.0]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_a_whole_file() {
+    let folder = directory("interrupt");
+    let file = folder.join("released.csv");
+    let arguments = "release --mechanism laplace --epsilon 1 --domain 0..612";
+    let (mut child, _released) = spawn(&format!("{arguments} --output {}", file.display()));
+    let lines: String = (0..3000).map(|t| format!("{t},5\n")).collect();
+    feed(&mut child, &format!("t,value\n{lines}"));
+    let written =
+        || std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum::<u64>();
+    while written() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(!file.exists());
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let timestamps: Vec<f64> = text.lines().skip(1).map(|line| fields(line)[0]).collect();
+    assert!(text.ends_with("fresh\n") && timestamps.len() > 100);
+    assert!((0_u32..).zip(&timestamps).all(|(step, timestamp)| f64::from(step) == *timestamp));
+}
+
+#[test]
+fn a_reader_of_releases_that_went_away_is_no_failure() {
+    let (mut child, released) = spawn("release --mechanism laplace --epsilon 1 --domain 0..612");
+    drop(released);
+    // It may end before it has read everything.
+    let _ = child.stdin.as_mut().unwrap().write_all(b"t,value\n0,1\n");
+    let _ = child.stdin.as_mut().unwrap().write_all(b"1,1\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn releases_that_cannot_be_written_are_a_failure() {
+    let mut child = command("release --mechanism laplace --epsilon 1 --domain 0..612 --output /dev/full");
+    let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let _ = child.stdin.as_mut().unwrap().write_all(b"t,value\n0,1\n");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).starts_with("error: /dev/full cannot be written"), "{}", stderr(&output));
+}

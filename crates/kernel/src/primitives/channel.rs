@@ -1,0 +1,438 @@
+//! A symbol, answered from a public channel in factored form.
+
+use super::{Noised, PrimitiveError, paid};
+use crate::epsilon::Epsilon;
+use crate::interval::Interval;
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::sealed::Sealed;
+
+/// The largest epsilon of a [`ChannelLimits`].
+pub const MAX_CHANNEL_EPSILON: Epsilon = Epsilon::whole::<10>();
+
+/// What the weights of every distribution sum to: a point below it is 62 random bits.
+const TOTAL: u64 = 1 << 62;
+
+/// By how much rounding may move a distribution, in weight: less than one part in 10⁹.
+const TOLERANCE: u64 = 1 << 32;
+
+/// Why a channel is not one that the kernel answers from. Everything here is public.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// An epsilon whose e^epsilon cannot be told from one, or is too large for the weights.
+    #[error("epsilon {given} is outside {}..={MAX_CHANNEL_EPSILON}, what a channel can be set to", Epsilon::MIN)]
+    Epsilon {
+        /// What was given.
+        given: Epsilon,
+    },
+    /// No symbols, or more than can be told apart.
+    #[error("a channel over {given} symbols is outside 1..={}", crate::MAX_DOMAIN)]
+    Domain {
+        /// How many there are.
+        given: usize,
+    },
+    /// Something points to what is not there.
+    #[error("{what} {given} is not below {limit}")]
+    Index {
+        /// What points.
+        what: &'static str,
+        /// Where it points.
+        given: u32,
+        /// How many there are.
+        limit: usize,
+    },
+    /// A list names something twice, or not in ascending order.
+    #[error("{what} {index} is not in ascending order, each once")]
+    Order {
+        /// Which kind of list.
+        what: &'static str,
+        /// Which of them.
+        index: usize,
+    },
+    /// Numbers that are not probabilities with sum one.
+    #[error("{what} {index} is no probability distribution: its numbers are not from 0 to 1, or do not sum to 1")]
+    Distribution {
+        /// Which kind of list.
+        what: &'static str,
+        /// Which of them.
+        index: usize,
+    },
+    /// A cell that answers with some output more than `e^epsilon + 1` times as often as the independent answer does.
+    #[error("cell {cell} gives some output more than e^epsilon + 1 times its probability in the independent answer")]
+    AboveLimit {
+        /// The cell.
+        cell: usize,
+    },
+}
+
+/// What a channel of a given epsilon must keep to, in exact arithmetic. Made once and used for many channels, because
+/// it takes longer than they do.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelLimits {
+    epsilon: Epsilon,
+    /// Twice epsilon: what an answer loses.
+    loss: Epsilon,
+    /// Of 2^64 words, how many lead to an independent answer: not below `e^-epsilon`.
+    independent: u64,
+    /// `e^epsilon + 1`.
+    ratio: Interval,
+}
+
+impl ChannelLimits {
+    /// The limits for an epsilon, which is half of what an answer [loses](Self::loss).
+    ///
+    /// # Errors
+    /// [`ChannelError::Epsilon`] above [`MAX_CHANNEL_EPSILON`].
+    pub fn new(epsilon: Epsilon) -> Result<Self, ChannelError> {
+        let error = ChannelError::Epsilon { given: epsilon };
+        let loss = epsilon.checked_mul(2).filter(|_| epsilon <= MAX_CHANNEL_EPSILON).ok_or(error)?;
+        let power = epsilon.exp();
+        let independent = Interval::integer(1).div(power).probability_up().ok_or(error)?;
+        Ok(Self { epsilon, loss, independent, ratio: power.add(Interval::integer(1)) })
+    }
+
+    /// The epsilon: no output is more than e^epsilon times as likely, or as unlikely, under any symbol as in the independent
+    /// answer.
+    pub const fn epsilon(&self) -> Epsilon {
+        self.epsilon
+    }
+
+    /// What an answer loses, and what its permit must be worth: twice [`ChannelLimits::epsilon`].
+    pub const fn loss(&self) -> Epsilon {
+        self.loss
+    }
+
+    /// The largest weight that a row may give to an output of this weight.
+    fn largest(&self, output: u64) -> u64 {
+        self.ratio.floor_times(output).map_or(TOTAL, |limit| limit.min(TOTAL))
+    }
+}
+
+/// A public channel in factored form, as the caller computed it. With probability `e^-epsilon` the answer is one of
+/// `outputs`, whatever the symbol; otherwise the symbol's mixture chooses a cell and the cell's row an output.
+#[derive(Clone, Copy, Debug)]
+pub struct ChannelParts<'a> {
+    /// The outputs, ascending, and the probability of each in the independent answer.
+    pub outputs: &'a [(u32, f64)],
+    /// For each cell: positions in `outputs`, ascending, and probabilities.
+    pub rows: &'a [Vec<(u32, f64)>],
+    /// Mixtures: cells, ascending, and weights, which sum to one.
+    pub mixtures: &'a [Vec<(u32, f64)>],
+    /// For each symbol, which of the mixtures is its own.
+    pub mixture_of: &'a [u32],
+}
+
+/// A channel in exact integer weights, from which the kernel answers symbols; only one that keeps to its
+/// [limits](ChannelLimits) can be made.
+///
+/// ```
+/// use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel, seal_symbol};
+/// use tidegate_kernel::{Ledger, SystemRandom, Window};
+///
+/// // A bit that is believed to be 1 with probability 0.7: itself, or with probability e^-1 one drawn from the belief.
+/// let limits = ChannelLimits::new("1".parse()?)?;
+/// let (rows, mixtures) = (vec![vec![(0, 1.0)], vec![(1, 1.0)]], vec![vec![(0, 1.0)], vec![(1, 1.0)]]);
+/// let outputs = [(0, 0.3), (1, 0.7)];
+/// let parts = ChannelParts { outputs: &outputs, rows: &rows, mixtures: &mixtures, mixture_of: &[0, 1] };
+/// let channel = SymbolChannel::new(&limits, parts)?;
+///
+/// let mut ledger = Ledger::new("2".parse()?, Window::EVENT);
+/// let permit = ledger.spend(0, limits.loss())?;
+/// let answer = channel.answer(permit, &seal_symbol(0, 1, 2)?, &mut SystemRandom::new()?)?;
+/// assert!(*answer.value() < 2);
+///
+/// // With a belief of 0.1 the same would tell too much, and is refused.
+/// let parts = ChannelParts { outputs: &[(0, 0.1), (1, 0.9)], ..parts };
+/// assert!(SymbolChannel::new(&limits, parts).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SymbolChannel {
+    loss: Epsilon,
+    independent: u64,
+    /// The symbols that the positions stand for.
+    symbols: Vec<u32>,
+    outputs: Table,
+    rows: Vec<Table>,
+    mixtures: Vec<Table>,
+    mixture_of: Vec<u32>,
+}
+
+/// A distribution in integer weights that sum to [`TOTAL`]: items, ascending, with weights.
+#[derive(Clone, Debug)]
+struct Table {
+    items: Vec<(u32, u64)>,
+}
+
+impl Table {
+    fn weight_of(&self, item: u32) -> u64 {
+        self.items.binary_search_by_key(&item, |(item, _)| *item).map_or(0, |found| self.items[found].1)
+    }
+
+    fn total(&self) -> Option<u64> {
+        self.items.iter().try_fold(0_u64, |sum, (_, weight)| sum.checked_add(*weight))
+    }
+
+    /// An item, each with probability exactly its weight over [`TOTAL`].
+    #[inline]
+    fn sample(&self, random: &mut impl Randomness) -> u32 {
+        let mut point = random.next_word() >> 2;
+        let mut last = 0;
+        for &(item, weight) in &self.items {
+            last = item;
+            match point.checked_sub(weight) {
+                Some(beyond) => point = beyond,
+                None => break,
+            }
+        }
+        last
+    }
+}
+
+impl SymbolChannel {
+    /// A channel from its parts. They are floats, and are rounded; what was rounded is then checked in exact arithmetic,
+    /// and only that check is relied upon. Rounding moves each distribution by less than one part in 10⁹, always to the side
+    /// that the limits allow. O(number of entries).
+    ///
+    /// # Errors
+    /// Parts that are no channel, and [`ChannelError::AboveLimit`] for one that is not private enough.
+    pub fn new(limits: &ChannelLimits, parts: ChannelParts<'_>) -> Result<Self, ChannelError> {
+        let ChannelParts { outputs, rows, mixtures, mixture_of } = parts;
+        let domain = mixture_of.len();
+        if domain == 0 || domain > crate::MAX_DOMAIN as usize {
+            return Err(ChannelError::Domain { given: domain });
+        }
+        check_list(outputs, domain, "the list of outputs", 0)?;
+        let weights = round_to_largest(outputs).ok_or(ChannelError::Distribution { what: "outputs", index: 0 })?;
+        // By position from here on, as in the rows.
+        let by_position = (0_u32..).zip(weights).map(|(position, (_, weight))| (position, weight)).collect();
+        let outputs_table = Table { items: by_position };
+        let spare = most_likely(&outputs_table);
+        let mut row_tables = Vec::with_capacity(rows.len());
+        for (cell, row) in rows.iter().enumerate() {
+            check_list(row, outputs.len(), "row", cell)?;
+            row_tables.push(round_row(row, cell, &outputs_table, &spare, limits)?);
+        }
+        let mut mixture_tables = Vec::with_capacity(mixtures.len());
+        for (index, mixture) in mixtures.iter().enumerate() {
+            check_list(mixture, rows.len(), "mixture", index)?;
+            let error = ChannelError::Distribution { what: "mixture", index };
+            mixture_tables.push(Table { items: round_to_largest(mixture).ok_or(error)? });
+        }
+        let channel = Self {
+            loss: limits.loss,
+            independent: limits.independent,
+            symbols: outputs.iter().map(|(symbol, _)| *symbol).collect(),
+            outputs: outputs_table,
+            rows: row_tables,
+            mixtures: mixture_tables,
+            mixture_of: mixture_of.to_vec(),
+        };
+        channel.verify(limits)?;
+        Ok(channel)
+    }
+
+    /// What the [proof](crate::proofs::symbol_channel) assumes, in exact arithmetic and whatever the rounding did.
+    fn verify(&self, limits: &ChannelLimits) -> Result<(), ChannelError> {
+        let complete = |table: &Table, what, index| match table.total() {
+            Some(TOTAL) => Ok(()),
+            _ => Err(ChannelError::Distribution { what, index }),
+        };
+        complete(&self.outputs, "outputs", 0)?;
+        for (cell, row) in self.rows.iter().enumerate() {
+            complete(row, "row", cell)?;
+            for &(position, weight) in &row.items {
+                let Some((_, output)) = self.outputs.items.get(position as usize) else {
+                    return Err(ChannelError::Index { what: "output", given: position, limit: self.symbols.len() });
+                };
+                if weight > limits.largest(*output) {
+                    return Err(ChannelError::AboveLimit { cell });
+                }
+            }
+        }
+        for (index, mixture) in self.mixtures.iter().enumerate() {
+            complete(mixture, "mixture", index)?;
+            if let Some((cell, _)) = mixture.items.iter().find(|(cell, _)| *cell as usize >= self.rows.len()) {
+                return Err(ChannelError::Index { what: "cell", given: *cell, limit: self.rows.len() });
+            }
+        }
+        match self.mixture_of.iter().find(|mixture| **mixture as usize >= self.mixtures.len()) {
+            Some(mixture) => Err(ChannelError::Index { what: "mixture", given: *mixture, limit: self.mixtures.len() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The number of symbols.
+    pub fn domain(&self) -> u32 {
+        u32::try_from(self.mixture_of.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What an answer loses, and what its permit must be worth.
+    pub const fn loss(&self) -> Epsilon {
+        self.loss
+    }
+
+    /// The probability of answering `output` for `symbol`, from the same integer weights that [`SymbolChannel::answer`] draws
+    /// with; zero outside the domain. For audits.
+    #[allow(clippy::cast_precision_loss)] // a probability to the precision of a float is what is asked for
+    pub fn probability(&self, symbol: u32, output: u32) -> f64 {
+        let (Some(mixture), Ok(position)) = (self.mixture_of.get(symbol as usize), self.symbols.binary_search(&output))
+        else {
+            return 0.0;
+        };
+        let Ok(position) = u32::try_from(position) else { return 0.0 };
+        let share = |weight: u64| weight as f64 / TOTAL as f64;
+        let independent = self.independent as f64 / 2_f64.powi(64);
+        let cells = &self.mixtures[*mixture as usize].items;
+        let own = |(cell, weight): &(u32, u64)| share(*weight) * share(self.rows[*cell as usize].weight_of(position));
+        independent * share(self.outputs.weight_of(position)) + (1.0 - independent) * cells.iter().map(own).sum::<f64>()
+    }
+
+    /// Answers a symbol.
+    ///
+    /// # Guarantee
+    /// Any change of the symbol is protected at a loss of at most the permit's epsilon, whatever is known or believed about
+    /// the symbol ([proof](crate::proofs::symbol_channel)). Moreover no output is more than e^(half of it) times as likely, or as
+    /// unlikely, under any symbol as in the independent answer; where the independent answer has the distribution
+    /// that an observer expects of the output, that bounds what this observer learns.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the symbol's, and
+    /// [`PrimitiveError::ChannelPermit`] for one that is not worth [`SymbolChannel::loss`]. A symbol outside the domain
+    /// is read as the last one, since an error would tell that it is; [`seal_symbol`] refuses it before it is sealed.
+    pub fn answer(
+        &self,
+        permit: Permit,
+        symbol: &Sealed<u32>,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<u32>, PrimitiveError> {
+        let epsilon = paid(&permit, symbol)?;
+        if epsilon != self.loss {
+            return Err(PrimitiveError::ChannelPermit { permit: epsilon, channel: self.loss });
+        }
+        let position = if random.next_word() < self.independent {
+            self.outputs.sample(random)
+        } else {
+            let symbol = (*symbol.content() as usize).min(self.mixture_of.len() - 1);
+            let cell = self.mixtures[self.mixture_of[symbol] as usize].sample(random);
+            self.rows[cell as usize].sample(random)
+        };
+        Ok(Noised::new(self.symbols[position as usize], epsilon, random))
+    }
+}
+
+/// A symbol that cannot be sealed. The symbol itself is not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the symbol is outside the domain 0..{domain}")]
+pub struct SymbolError {
+    /// The size of the domain.
+    pub domain: u32,
+}
+
+/// Seals the symbol that the stream has at `timestamp`.
+///
+/// # Errors
+/// A symbol that is not below `domain`.
+pub fn seal_symbol(timestamp: u64, symbol: u32, domain: u32) -> Result<Sealed<u32>, SymbolError> {
+    if symbol < domain { Ok(Sealed::at(timestamp, symbol)) } else { Err(SymbolError { domain }) }
+}
+
+/// Whether a list names items below `limit`, ascending, with numbers that can be probabilities.
+fn check_list(list: &[(u32, f64)], limit: usize, what: &'static str, index: usize) -> Result<(), ChannelError> {
+    if list.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+        return Err(ChannelError::Order { what, index });
+    }
+    // Ascending, so that the last is the largest.
+    if let Some((given, _)) = list.last().filter(|(item, _)| *item as usize >= limit) {
+        return Err(ChannelError::Index { what, given: *given, limit });
+    }
+    if list.iter().any(|(_, probability)| !(0.0..=1.0 + 1e-9).contains(probability)) {
+        return Err(ChannelError::Distribution { what, index });
+    }
+    Ok(())
+}
+
+/// The weight of a probability.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+// Checked to lie between 0 and little more than 1, so the product is well below 2^63.
+fn weight(probability: f64) -> u64 {
+    (probability * TOTAL as f64) as u64
+}
+
+/// Weights that sum to [`TOTAL`]; what rounding leaves goes to the largest. `None` where that is more than rounding.
+fn round_to_largest(list: &[(u32, f64)]) -> Option<Vec<(u32, u64)>> {
+    let mut items: Vec<(u32, u64)> = list.iter().map(|&(item, probability)| (item, weight(probability))).collect();
+    settle(&mut items, |_| TOTAL)?;
+    Some(items)
+}
+
+/// Makes weights sum to [`TOTAL`] by changing the largest, up to `most`; gives back what is still missing, or `None` where
+/// more than the tolerance is too much or missing.
+fn settle(items: &mut [(u32, u64)], most: impl Fn(u32) -> u64) -> Option<u64> {
+    let sum = items.iter().try_fold(0_u64, |sum, (_, weight)| sum.checked_add(*weight))?;
+    if sum.abs_diff(TOTAL) > TOLERANCE {
+        return None;
+    }
+    let largest = items.iter_mut().max_by_key(|(_, weight)| *weight)?;
+    if let Some(excess) = sum.checked_sub(TOTAL) {
+        largest.1 = largest.1.checked_sub(excess)?;
+        return Some(0);
+    }
+    let missing = TOTAL - sum;
+    let added = missing.min(most(largest.0).saturating_sub(largest.1));
+    largest.1 += added;
+    Some(missing - added)
+}
+
+/// The two most likely outputs: what the limit cuts off a row goes to one of them, where it is felt least.
+fn most_likely(outputs: &Table) -> Vec<u32> {
+    let mut best: [Option<(u32, u64)>; 2] = [None, None];
+    for &(position, weight) in &outputs.items {
+        if best[0].is_none_or(|(_, first)| weight > first) {
+            best = [Some((position, weight)), best[0]];
+        } else if best[1].is_none_or(|(_, second)| weight > second) {
+            best[1] = Some((position, weight));
+        }
+    }
+    best.into_iter().flatten().map(|(position, _)| position).collect()
+}
+
+/// A row whose weights keep to the limits and sum to [`TOTAL`].
+fn round_row(
+    row: &[(u32, f64)],
+    cell: usize,
+    outputs: &Table,
+    spare: &[u32],
+    limits: &ChannelLimits,
+) -> Result<Table, ChannelError> {
+    let most = |position: u32| limits.largest(outputs.items[position as usize].1);
+    let mut cut = 0_u64;
+    let mut items = Vec::with_capacity(row.len() + spare.len());
+    for &(position, probability) in row {
+        let wanted = weight(probability);
+        let given = wanted.min(most(position));
+        cut = cut.saturating_add(wanted - given);
+        items.push((position, given));
+    }
+    if cut > TOLERANCE {
+        return Err(ChannelError::AboveLimit { cell });
+    }
+    let mut missing = settle(&mut items, most).ok_or(ChannelError::Distribution { what: "row", index: cell })?;
+    for &position in spare {
+        if missing == 0 {
+            break;
+        }
+        let place = items.partition_point(|(item, _)| *item < position);
+        if items.get(place).is_none_or(|(item, _)| *item != position) {
+            items.insert(place, (position, 0));
+        }
+        let added = missing.min(most(position).saturating_sub(items[place].1));
+        items[place].1 += added;
+        missing -= added;
+    }
+    if missing > 0 {
+        return Err(ChannelError::AboveLimit { cell });
+    }
+    Ok(Table { items })
+}

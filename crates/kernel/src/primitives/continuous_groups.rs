@@ -1,0 +1,243 @@
+//! Which consecutive readings are alike.
+
+use std::ops::RangeInclusive;
+
+use zeroize::Zeroizing;
+
+use super::deviation;
+use super::reading::Clamp;
+use super::{Noised, PrimitiveError, Protects, ThresholdNoise, paid_exactly};
+use crate::epsilon::Epsilon;
+use crate::noise::Geometric;
+use crate::permit::Permit;
+use crate::random::{NoEntropy, Provenance, Randomness};
+use crate::sealed::Sealed;
+use crate::vault::{Locked, UnlockError, VaultKey, signed, wipe};
+
+/// Where a reading went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// It opened a group: there was none to join, so nothing was asked.
+    Opens,
+    /// It is like the open group, and belongs to it now.
+    Joins,
+    /// It is not: the group was closed, and the reading is a closed group of its own.
+    Alone,
+}
+
+/// Divides a stream into groups of consecutive readings that are alike: an
+/// [above-threshold test](super::AboveThreshold) of the [deviation](super::Query::deviation) for each group.
+///
+/// A group is opened by a reading. Each further reading joins if the deviation of the group with it stays below the
+/// threshold, both with [noise](ThresholdNoise); the first one that does not closes the group and stays alone.
+/// [`close`](Self::close) ends a group at any time.
+///
+/// # Guarantee
+/// If a reading changes as `protects` says, where all readings went loses at most its permit's epsilon
+/// ([proof](crate::proofs::continuous_groups)): it is tested in one group only, and a group's test is one
+/// above-threshold test for queries of a sensitivity of twice [`Protects::sensitivity`]. If several change, the losses
+/// add up. Readings are clamped to the range first. When a group is closed must not depend on the readings but through
+/// what is public.
+///
+/// Memory is proportional to the open group.
+///
+/// ```
+/// use tidegate_kernel::primitives::{ContinuousGroups, Placed, Protects};
+/// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
+///
+/// let epsilon: Epsilon = "1".parse()?;
+/// let mut ledger = Ledger::new(epsilon, Window::EVENT);
+/// let grid = Grid::new(0.0, 10.0, 1.0)?;
+/// let random = &mut SystemRandom::new()?;
+/// let mut groups = ContinuousGroups::new(grid.range(), Protects::Reading, epsilon, 5_000)?;
+/// let first = groups.offer(ledger.spend(0, epsilon)?, &grid.seal(0, 3.0)?, random)?;
+/// assert_eq!(*first.value(), Placed::Opens);
+/// let second = groups.offer(ledger.spend(1, epsilon)?, &grid.seal(1, 4.0)?, random)?;
+/// assert_eq!(*second.value(), Placed::Joins); // but for a chance of 10^-33
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ContinuousGroups {
+    clamp: Clamp,
+    protects: Protects,
+    epsilon: Epsilon,
+    threshold: i64,
+    scales: ThresholdNoise,
+    threshold_noise: Geometric,
+    query_noise: Geometric,
+    /// How far each reading of the open group lies above the lower end of the range.
+    open: Sealed<Vec<u64>>,
+    /// The timestamp of its last reading.
+    latest: u64,
+    /// Sealed, like the readings: whoever knew it could tell more from the answers. Drawn when the group is first tested.
+    noisy_threshold: Option<Sealed<i128>>,
+    tests: u64,
+    provenance: Provenance,
+}
+
+const PURPOSE: &str = "continuous group 1";
+
+impl ContinuousGroups {
+    /// Groups of readings clamped to a range, for permits of `epsilon`. The threshold is in grid units.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Range`], and those of [`ThresholdNoise::calibrated`] for twice the sensitivity.
+    pub fn new(
+        range: RangeInclusive<i64>,
+        protects: Protects,
+        epsilon: Epsilon,
+        threshold: i64,
+    ) -> Result<Self, PrimitiveError> {
+        let clamp = Clamp::new(&range)?;
+        let scales = Self::noise(range, protects, epsilon)?;
+        Ok(Self {
+            clamp,
+            protects,
+            epsilon,
+            threshold,
+            scales,
+            threshold_noise: Geometric::new(scales.threshold),
+            query_noise: Geometric::new(scales.query),
+            open: Sealed::at(0, Vec::new()),
+            latest: 0,
+            noisy_threshold: None,
+            tests: 0,
+            provenance: Provenance::System,
+        })
+    }
+
+    /// The scales of the noise. It is one-sided; for a test that is centred, add the difference of the scales, the
+    /// query's minus the threshold's, to the threshold.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn noise(
+        range: RangeInclusive<i64>,
+        protects: Protects,
+        epsilon: Epsilon,
+    ) -> Result<ThresholdNoise, PrimitiveError> {
+        ThresholdNoise::calibrated(protects.sensitivity(&range)?.saturating_mul(2), epsilon)
+    }
+
+    /// The scales of the noise.
+    pub const fn scales(&self) -> ThresholdNoise {
+        self.scales
+    }
+
+    /// How many readings the open group has; none where there is no open group.
+    pub fn members(&self) -> usize {
+        self.open.content().len()
+    }
+
+    /// How many noisy comparisons the open group has been through: one for each reading but the first.
+    pub const fn tests(&self) -> u64 {
+        self.tests
+    }
+
+    /// Where the reading goes.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
+    /// permit that is not the reading's or not of the epsilon; [`PrimitiveError::OutOfOrder`] for a timestamp that is
+    /// not after that of the group's last reading.
+    #[inline]
+    pub fn offer(
+        &mut self,
+        permit: Permit,
+        reading: &Sealed<i64>,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<Placed>, PrimitiveError> {
+        paid_exactly(&permit, reading, self.epsilon)?;
+        let (timestamp, is_first) = (reading.timestamp(), self.members() == 0);
+        if !is_first && timestamp <= self.latest {
+            return Err(PrimitiveError::OutOfOrder { timestamp, latest: self.latest });
+        }
+        self.latest = timestamp;
+        if random.provenance() == Provenance::Seeded {
+            self.provenance = Provenance::Seeded;
+        }
+        let group = self.open.content_mut();
+        group.push(self.clamp.above_low(reading));
+        let placed = if is_first {
+            Placed::Opens
+        } else {
+            let (threshold, noise) = (i128::from(self.threshold), &self.threshold_noise);
+            let noisy_threshold = self
+                .noisy_threshold
+                .get_or_insert_with(|| Sealed::at(timestamp, threshold.saturating_add(noise.sample(random))));
+            let deviation = deviation::times_count(group, self.clamp.width()) / group.len() as i128;
+            self.tests += 1;
+            let joins = deviation.saturating_add(self.query_noise.sample(random)) < *noisy_threshold.content();
+            if joins { Placed::Joins } else { Placed::Alone }
+        };
+        let mut answer = Noised::new(placed, self.epsilon, random);
+        answer.provenance = self.provenance;
+        if placed == Placed::Alone {
+            self.close();
+        }
+        Ok(answer)
+    }
+
+    /// Closes the open group, if there is one: the next reading opens another.
+    pub fn close(&mut self) {
+        wipe(self.open.content_mut());
+        self.noisy_threshold = None;
+        self.tests = 0;
+        self.provenance = Provenance::System;
+    }
+
+    fn parameters(&self) -> [u64; 5] {
+        let protects = match self.protects {
+            Protects::Reading => 0,
+            Protects::Contribution(most) => most.get(),
+        };
+        let [low, high, threshold] = [self.clamp.low(), self.clamp.high(), self.threshold].map(signed);
+        [self.epsilon.units(), low, high, protects, threshold]
+    }
+
+    /// The open group, with its noisy threshold, in a form that can be saved.
+    ///
+    /// # Errors
+    /// [`NoEntropy`] where the operating system gives no randomness.
+    pub fn lock(&self, key: &VaultKey) -> Result<Locked, NoEntropy> {
+        let mut words = Zeroizing::new(self.parameters().to_vec());
+        words.extend([self.latest, self.tests, u64::from(self.provenance == Provenance::Seeded)]);
+        let (is_drawn, drawn) = match &self.noisy_threshold {
+            Some(drawn) => (1, *drawn.content()),
+            None => (0, 0),
+        };
+        let halves = drawn.to_le_bytes();
+        words.push(is_drawn);
+        words.extend(halves.as_chunks().0.iter().map(|half| u64::from_le_bytes(*half)));
+        words.extend(self.open.content().iter());
+        key.lock(PURPOSE, &words)
+    }
+
+    /// Goes on with the group that was locked, instead of the open one. It must have been locked by groups of the same
+    /// range, epsilon and threshold.
+    ///
+    /// # Errors
+    /// [`UnlockError`] where the key or the parameters are others, or the content was changed; the open group is as
+    /// before then.
+    pub fn unlock(&mut self, locked: &Locked, key: &VaultKey) -> Result<(), UnlockError> {
+        let mut words = key.unlock(PURPOSE, locked)?;
+        for parameter in self.parameters() {
+            words.expect(parameter)?;
+        }
+        let (latest, tests, seeded, is_drawn) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let drawn = i128::from(words.next()?) | (i128::from(words.next()?) << 64);
+        let mut open = Zeroizing::new(Vec::with_capacity(words.left()));
+        while words.left() > 0 {
+            open.push(words.next()?);
+        }
+        if open.iter().any(|value| *value > self.clamp.width()) {
+            return Err(UnlockError::Content);
+        }
+        self.close();
+        self.open.content_mut().extend_from_slice(&open);
+        (self.latest, self.tests) = (latest, tests);
+        self.noisy_threshold = (is_drawn == 1).then(|| Sealed::at(latest, drawn));
+        self.provenance = if seeded == 0 { Provenance::System } else { Provenance::Seeded };
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Which readings are alike, wherever they stand.
+
+use std::ops::RangeInclusive;
+
+use super::deviation;
+use super::reading::Clamp;
+use super::{Noised, PrimitiveError, Protects, Side, paid_exactly};
+use crate::epsilon::Epsilon;
+use crate::noise::{DiscreteLaplace, Scale, ScaleError};
+use crate::permit::Permit;
+use crate::random::Randomness;
+use crate::sealed::Sealed;
+use crate::vault::wipe;
+
+/// Tests of the [deviation](super::Query::deviation) of any groups among a batch of readings, each test answered, with
+/// noise of its own, by the [side](Side) of a public threshold on which the deviation lies.
+///
+/// A permit pays for as much as a reading can be told from in the *worst* course of events, and what it was told from so
+/// far is kept account of, reading by reading: a test that would go beyond it for one of its readings is refused. The
+/// account, and so the refusal, depends only on which groups were tested, which is public.
+///
+/// # Guarantee
+/// If a reading changes as `protects` says, all answers together lose at most its permit's epsilon
+/// ([proof](crate::proofs::deviation_tests)); if several do, the losses add up. Which groups are tested may depend on
+/// earlier answers. Readings are clamped to the range first.
+///
+/// The total is `sum over n = 2..=batch of 2·s·(n-1)/n = 2·s·(batch - H)`, with `s` for [`Protects::sensitivity`] and `H`
+/// for the harmonic number of `batch`: that suffices for a batch of so many readings, each of which is tested against
+/// groups of earlier ones until it joins one. The noise of each test is discrete Laplace noise of
+/// [that scale](Self::scale).
+///
+/// ```
+/// use tidegate_kernel::primitives::{DeviationTests, PrimitiveError, Protects, Side};
+/// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
+///
+/// let epsilon: Epsilon = "1".parse()?;
+/// let mut ledger = Ledger::new(epsilon, Window::EVENT);
+/// let grid = Grid::new(0.0, 10.0, 1.0)?;
+/// let random = &mut SystemRandom::new()?;
+/// let mut tests = DeviationTests::new(grid.range(), Protects::Reading, epsilon, 1_000, 2)?;
+/// for timestamp in 0..2 {
+///     tests.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(timestamp, 4.0)?)?;
+/// }
+/// assert_eq!(tests.total_sensitivity(), 10.0); // a batch of two has one test to go through
+/// assert_eq!(*tests.ask(&[0, 1], random)?.value(), Side::Below); // but for a chance of 10^-43
+/// assert_eq!(tests.ask(&[0, 1], random), Err(PrimitiveError::UsedUp { timestamp: 0 }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct DeviationTests {
+    clamp: Clamp,
+    sensitivity: u64,
+    epsilon: Epsilon,
+    threshold: i128,
+    /// A grid unit is divided into so many parts, in which deviations and their sensitivities are rounded.
+    fine: u64,
+    /// What a permit pays for, in those parts.
+    total: u64,
+    scale: Scale,
+    noise: DiscreteLaplace,
+    members: Vec<Member>,
+    /// The readings of the group that is tested.
+    group: Sealed<Vec<u64>>,
+}
+
+#[derive(Debug)]
+struct Member {
+    /// How far the reading lies above the lower end of the range.
+    above_low: Sealed<u64>,
+    /// How much of the total was used up.
+    used: u64,
+    tests: u64,
+}
+
+impl DeviationTests {
+    /// The finest parts of a grid unit.
+    const FINEST: u64 = 1 << 20;
+
+    /// Tests among readings clamped to a range, for permits of `epsilon`, with a total that suffices for batches of
+    /// `batch` readings. The threshold is in grid units.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] where noise cannot be
+    /// scaled to the total: a coarser grid or a smaller batch is needed then.
+    pub fn new(
+        range: RangeInclusive<i64>,
+        protects: Protects,
+        epsilon: Epsilon,
+        threshold: i64,
+        batch: usize,
+    ) -> Result<Self, PrimitiveError> {
+        let clamp = Clamp::new(&range)?;
+        let sensitivity = protects.within(&clamp);
+        let batch = batch as u64;
+        // Below 2·s for each further reading.
+        let bound = sensitivity.saturating_mul(2).saturating_mul(batch.max(1));
+        let error = ScaleError { sensitivity: bound };
+        // The finer, the less is lost to rounding; the largest power of two for which there is a scale.
+        let room = Scale::MAX_SENSITIVITY.checked_div(bound).filter(|room| *room > 0).ok_or(error)?;
+        let fine = (1 << room.ilog2()).min(Self::FINEST);
+        let total = (2..=batch).map(|count| deviation::sensitivity(count, sensitivity, fine)).sum::<u64>().max(1);
+        let scale = Scale::calibrated(total, epsilon)?;
+        Ok(Self {
+            clamp,
+            sensitivity,
+            epsilon,
+            threshold: i128::from(threshold) * i128::from(fine),
+            fine,
+            total,
+            scale,
+            noise: DiscreteLaplace::new(scale),
+            members: Vec::new(),
+            group: Sealed::at(0, Vec::new()),
+        })
+    }
+
+    /// How far, in grid units and summed over all tests that it takes part in, one reading can move deviations.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn total_sensitivity(&self) -> f64 {
+        self.total as f64 / self.fine as f64
+    }
+
+    /// The scale of the noise of each test, in grid units.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn scale(&self) -> f64 {
+        self.scale.as_f64() / self.fine as f64
+    }
+
+    /// Takes a reading into the batch. Its index is the number of readings before it.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
+    /// permit that is not the reading's or not of the epsilon; [`PrimitiveError::OutOfOrder`] for a timestamp that is
+    /// not after the last one.
+    #[inline]
+    pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<usize, PrimitiveError> {
+        paid_exactly(&permit, reading, self.epsilon)?;
+        let timestamp = reading.timestamp();
+        if let Some(latest) = self.members.last().map(|member| member.above_low.timestamp())
+            && timestamp <= latest
+        {
+            return Err(PrimitiveError::OutOfOrder { timestamp, latest });
+        }
+        let above_low = Sealed::at(timestamp, self.clamp.above_low(reading));
+        self.members.push(Member { above_low, used: 0, tests: 0 });
+        Ok(self.members.len() - 1)
+    }
+
+    /// On which side of the threshold the deviation of these members lies.
+    ///
+    /// # Errors
+    /// [`PrimitiveError::NoSuchMember`] for an index that is none, [`PrimitiveError::SameTimestamp`] where an index is
+    /// not above the one before it, [`PrimitiveError::UsedUp`] where one of them has not enough left. Nothing is
+    /// charged then.
+    #[inline]
+    pub fn ask(&mut self, group: &[usize], random: &mut impl Randomness) -> Result<Noised<Side>, PrimitiveError> {
+        let moves = deviation::sensitivity(group.len() as u64, self.sensitivity, self.fine);
+        let values = self.group.content_mut();
+        wipe(values);
+        let mut above = 0;
+        for &index in group {
+            let members = self.members.len();
+            let member = self.members.get(index).ok_or(PrimitiveError::NoSuchMember { index, members })?;
+            if index < above {
+                return Err(PrimitiveError::SameTimestamp { timestamp: member.above_low.timestamp() });
+            }
+            if moves > self.total - member.used {
+                return Err(PrimitiveError::UsedUp { timestamp: member.above_low.timestamp() });
+            }
+            above = index + 1;
+            values.push(*member.above_low.content());
+        }
+        for &index in group {
+            let member = &mut self.members[index];
+            member.used += moves;
+            member.tests += 1;
+        }
+        let count = (group.len() as i128).max(1);
+        let deviation = deviation::times_count(values, self.clamp.width()).saturating_mul(i128::from(self.fine));
+        let noisy = (deviation / count).saturating_add(self.noise.sample(random));
+        let side = if noisy < self.threshold { Side::Below } else { Side::Above };
+        Ok(Noised::new(side, self.epsilon, random))
+    }
+
+    /// How many tests each reading of the batch took part in, and how far, in grid units, it could move their deviations
+    /// in all.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn uses(&self) -> impl ExactSizeIterator<Item = (u64, f64)> + '_ {
+        self.members.iter().map(|member| (member.tests, member.used as f64 / self.fine as f64))
+    }
+
+    /// Forgets all readings: the next batch begins.
+    pub fn clear(&mut self) {
+        self.members.clear();
+        wipe(self.group.content_mut());
+    }
+}

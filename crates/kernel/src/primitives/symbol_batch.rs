@@ -1,0 +1,180 @@
+//! Several symbols, gathered and sealed as one.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use crate::sealed::Sealed;
+
+/// Why symbols are not gathered. No symbol is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchError {
+    /// No parts, an empty one, or one of which there are more sequences than symbols of a channel.
+    #[error(
+        "part {part} of the batch, {length} symbols from a domain of {domain}, does not have 1..={} sequences",
+        crate::MAX_DOMAIN
+    )]
+    Part {
+        /// Which part, from 0 on.
+        part: usize,
+        /// How many symbols it has.
+        length: u32,
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// A symbol that is not below the size of the domain.
+    #[error("the symbol is outside the domain 0..{domain}")]
+    Symbol {
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// A symbol beyond the last.
+    #[error("the batch has all its {length} symbols")]
+    Full {
+        /// How many it has.
+        length: usize,
+    },
+    /// A batch that is to be sealed before it is full.
+    #[error("the batch has {given} of its {length} symbols")]
+    Incomplete {
+        /// How many it has.
+        given: usize,
+        /// How many it should have.
+        length: usize,
+    },
+}
+
+/// Gathers the symbols of a batch and seals them, so that a whole sequence is answered as one symbol by a
+/// [`SymbolChannel`](super::SymbolChannel): the sequence `x_1 .. x_w` over `d` symbols is the symbol
+/// `x_1 d^(w-1) + .. + x_w` of a domain of `d^w`. A batch may be divided into parts, each sealed on its own.
+///
+/// A batch is the data of one timestamp: the ledger that pays for it counts batches, and what a permit protects is any
+/// change of the whole batch. The symbols gathered so far are as secret as sealed ones: nothing reads them, `Debug` does not
+/// print them, there is no serialisation, and they are wiped on drop.
+///
+/// ```
+/// use tidegate_kernel::primitives::SymbolBatch;
+///
+/// let mut batch = SymbolBatch::new(10, &[2])?;
+/// batch.push(4)?;
+/// assert!(!batch.is_full());
+/// batch.push(7)?;
+/// let sealed = batch.seal(0)?; // one part, the symbol 47 of 100
+/// assert_eq!(sealed.len(), 1);
+/// # Ok::<(), tidegate_kernel::primitives::BatchError>(())
+/// ```
+pub struct SymbolBatch {
+    domain: u32,
+    parts: Vec<u32>,
+    length: usize,
+    symbols: Zeroizing<Vec<u32>>,
+}
+
+impl SymbolBatch {
+    /// An empty batch of parts with these lengths.
+    ///
+    /// # Errors
+    /// [`BatchError::Part`] where a part is empty or has more than [`MAX_DOMAIN`](crate::MAX_DOMAIN) sequences, or there is none.
+    pub fn new(domain: u32, parts: &[u32]) -> Result<Self, BatchError> {
+        if parts.is_empty() {
+            return Err(BatchError::Part { part: 0, length: 0, domain });
+        }
+        let mut length = 0_usize;
+        for (part, &symbols) in parts.iter().enumerate() {
+            let sequences = domain.checked_pow(symbols).filter(|_| domain > 0 && symbols > 0);
+            if sequences.is_none_or(|sequences| sequences > crate::MAX_DOMAIN) {
+                return Err(BatchError::Part { part, length: symbols, domain });
+            }
+            length += symbols as usize;
+        }
+        // Reserved at once, so that no copy of a symbol is left behind when the list grows.
+        Ok(Self { domain, parts: parts.to_vec(), length, symbols: Zeroizing::new(Vec::with_capacity(length)) })
+    }
+
+    /// Takes the next symbol.
+    ///
+    /// # Errors
+    /// [`BatchError::Symbol`] and [`BatchError::Full`]; the batch stays as it was.
+    pub fn push(&mut self, symbol: u32) -> Result<(), BatchError> {
+        if symbol >= self.domain {
+            return Err(BatchError::Symbol { domain: self.domain });
+        }
+        if self.is_full() {
+            return Err(BatchError::Full { length: self.length });
+        }
+        self.symbols.push(symbol);
+        Ok(())
+    }
+
+    /// Whether it gathers symbols of this domain, in parts of these lengths.
+    pub fn fits(&self, domain: u32, parts: impl IntoIterator<Item = u32>) -> bool {
+        self.domain == domain && self.parts.iter().copied().eq(parts)
+    }
+
+    /// Whether all symbols are there.
+    pub fn is_full(&self) -> bool {
+        self.symbols.len() == self.length
+    }
+
+    /// How many symbols are missing.
+    pub fn missing(&self) -> usize {
+        self.length - self.symbols.len()
+    }
+
+    /// Seals the batch, each part as one symbol, as the data of `timestamp`.
+    ///
+    /// # Errors
+    /// [`BatchError::Incomplete`]; the symbols are lost then.
+    pub fn seal(self, timestamp: u64) -> Result<Vec<Sealed<u32>>, BatchError> {
+        if !self.is_full() {
+            return Err(BatchError::Incomplete { given: self.symbols.len(), length: self.length });
+        }
+        let mut symbols = self.symbols.iter();
+        let number = |length: u32| symbols.by_ref().take(length as usize).fold(0, |number, x| number * self.domain + x);
+        Ok(self.parts.iter().copied().map(number).map(|number| Sealed::at(timestamp, number)).collect())
+    }
+}
+
+impl fmt::Debug for SymbolBatch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SymbolBatch(..)")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::{BatchError, SymbolBatch};
+
+    #[test]
+    fn a_sequence_is_a_number_in_the_base_of_the_domain_part_by_part() {
+        let mut batch = SymbolBatch::new(5, &[2, 1]).unwrap();
+        for symbol in [3, 4, 2] {
+            assert!(!batch.is_full());
+            batch.push(symbol).unwrap();
+        }
+        let sealed = batch.seal(9).unwrap();
+        assert_eq!(
+            sealed.iter().map(|part| (part.timestamp(), *part.content())).collect::<Vec<_>>(),
+            [(9, 19), (9, 2)]
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_told_without_the_symbol() {
+        for parts in [&[][..], &[2, 0], &[25]] {
+            assert!(matches!(SymbolBatch::new(2, parts), Err(BatchError::Part { .. })), "{parts:?}");
+        }
+        assert!(SymbolBatch::new(0, &[1]).is_err());
+        SymbolBatch::new(2, &[24]).unwrap();
+        let mut batch = SymbolBatch::new(5, &[1, 1]).unwrap();
+        assert_eq!(batch.push(5), Err(BatchError::Symbol { domain: 5 }));
+        batch.push(4).unwrap();
+        assert_eq!((batch.missing(), format!("{batch:?}")), (1, "SymbolBatch(..)".to_owned()));
+        batch.push(4).unwrap();
+        assert_eq!(batch.push(0), Err(BatchError::Full { length: 2 }));
+        let empty = SymbolBatch::new(5, &[1]).unwrap().seal(0).map(|_| ());
+        assert_eq!(empty, Err(BatchError::Incomplete { given: 0, length: 1 }));
+    }
+}

@@ -1,0 +1,80 @@
+use tidegate_kernel::primitives::{
+    Comparisons, ContinuousGroups, DeviationTests, Held, PrimitiveError, Protects, Summing, noisy_sum,
+};
+use tidegate_kernel::{Sealed, SeededRandom, UnlockError, VaultKey};
+
+use crate::support::{class_permit, epsilon, nonzero, permit_at};
+
+#[test]
+fn readings_come_back_as_they_were_also_after_being_locked() {
+    let (key, amount) = (VaultKey::from_bytes([5; 32]), epsilon("0.25"));
+    let mut held = Held::default();
+    for (timestamp, value) in [(3, 40), (4, -7), (9, i64::MAX)] {
+        held.push(permit_at(timestamp, amount), Sealed::at(timestamp, value)).unwrap();
+    }
+    let saved = serde_json::to_string(&held.lock(&key).unwrap()).unwrap();
+    let mut loaded = Held::unlock(&serde_json::from_str(&saved).unwrap(), &key).unwrap();
+    assert_eq!(loaded.timestamps().collect::<Vec<_>>(), [3, 4, 9]);
+    assert!(loaded.amounts().all(|left| left == amount));
+    assert_eq!((loaded.len(), loaded.is_empty()), (3, false));
+    let sum = |held: &mut Held| {
+        let (permits, readings): (Vec<_>, Vec<_>) = held.drain().unzip();
+        let members = permits.into_iter().zip(&readings);
+        noisy_sum(members, -100..=100, Protects::Reading, &mut SeededRandom::new(7)).unwrap()
+    };
+    assert_eq!(sum(&mut loaded), sum(&mut held));
+    assert!(loaded.is_empty());
+    assert_eq!(Held::unlock(&held.lock(&key).unwrap(), &key).unwrap().len(), 0);
+    let other = VaultKey::from_bytes([6; 32]);
+    assert_eq!(Held::unlock(&serde_json::from_str(&saved).unwrap(), &other).err(), Some(UnlockError::Key));
+}
+
+#[test]
+fn a_reading_is_held_with_its_own_permit_and_in_order_of_time() {
+    let (mut held, amount) = (Held::default(), epsilon("1"));
+    let wrong = PrimitiveError::Timestamp { permit: 2, data: 3 };
+    assert_eq!(held.push(permit_at(2, amount), Sealed::at(3, 1)), Err(wrong));
+    assert_eq!(held.push(class_permit(4, amount), Sealed::at(0, 1)), Err(PrimitiveError::ClassPermit { class: 4 }));
+    held.push(permit_at(3, amount), Sealed::at(3, 1)).unwrap();
+    let late = PrimitiveError::OutOfOrder { timestamp: 3, latest: 3 };
+    assert_eq!(held.push(permit_at(3, amount), Sealed::at(3, 1)), Err(late));
+    assert_eq!(late.to_string(), "timestamp 3 does not come after 3, the latest so far");
+}
+
+#[test]
+fn what_is_set_up_once_publishes_as_what_is_set_up_each_time() {
+    let amount = epsilon("0.5");
+    let readings = [Sealed::at(0, 30), Sealed::at(1, 95)];
+    let members = || readings.iter().map(|reading| (permit_at(reading.timestamp(), amount), reading));
+    let summing = Summing::new(0..=90, Protects::Reading, amount).unwrap();
+    let once = summing.publish(members(), &mut SeededRandom::new(5)).unwrap();
+    assert_eq!(once, noisy_sum(members(), 0..=90, Protects::Reading, &mut SeededRandom::new(5)).unwrap());
+    assert!((summing.scale().as_f64() - 180.0).abs() < 1e-9);
+    let random = &mut SeededRandom::new(5);
+    assert_eq!(summing.publish([], random), Err(PrimitiveError::Nothing { expected: "reading" }));
+    let other = [(permit_at(0, epsilon("1")), &readings[0])];
+    let refused = PrimitiveError::UnequalPermits { first: amount, other: epsilon("1") };
+    assert_eq!(summing.publish(other, random), Err(refused));
+    let other = [(permit_at(1, amount), &readings[0])];
+    assert_eq!(summing.publish(other, random), Err(PrimitiveError::Timestamp { permit: 1, data: 0 }));
+}
+
+#[test]
+fn what_keeps_readings_does_not_print_them() {
+    let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
+    let mut held = Held::default();
+    let mut groups = ContinuousGroups::new(0..=99_999, Protects::Reading, one, 1 << 40).unwrap();
+    let mut tests = DeviationTests::new(0..=99_999, Protects::Reading, one, 0, 2).unwrap();
+    let mut comparisons = Comparisons::new(one, nonzero(2)).unwrap();
+    for timestamp in 0..2 {
+        let (reading, permit) = (Sealed::at(timestamp, 76_543), || permit_at(timestamp, one));
+        assert_eq!(groups.offer(permit(), &reading, random).map(|_| ()), Ok(()));
+        tests.admit(permit(), &reading).unwrap();
+        comparisons.admit(permit(), &reading).unwrap();
+        held.push(permit(), reading).unwrap();
+    }
+    assert_eq!(tests.ask(&[0, 1], random).map(|_| ()), Ok(()));
+    let printed = format!("{held:?} {groups:?} {tests:?} {comparisons:?}");
+    // The timestamps are public, and so is all but the readings and the noisy threshold.
+    assert!(!printed.contains("76543") && printed.contains("noisy_threshold: Some(Sealed(..))"), "{printed}");
+}

@@ -1,0 +1,56 @@
+//! From grid units to releases.
+
+use tidegate_kernel::{Epsilon, Grid};
+
+use super::settings::Settings;
+use crate::release::{Freshness, Number, Release};
+
+/// What turns numbers in grid units into releases.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Output {
+    low: f64,
+    high: f64,
+    step: f64,
+    within_domain: bool,
+    epsilon: Epsilon,
+}
+
+impl Output {
+    pub(super) fn new(settings: &Settings, within_domain: bool) -> Self {
+        let grid: &Grid = &settings.grid;
+        let (low, high, step) = (grid.low(), grid.high(), grid.step());
+        Self { low, high, step, within_domain, epsilon: settings.epsilon }
+    }
+
+    /// The release of a value and its variance, both in grid units.
+    #[inline]
+    pub(super) fn release(&self, timestamp: u64, steps: f64, variance: f64) -> Release {
+        self.of_value(timestamp, self.low + steps * self.step, variance * self.step * self.step)
+    }
+
+    /// The release of a value and its variance, both in the unit of the stream.
+    #[inline]
+    pub(super) fn of_value(&self, timestamp: u64, value: f64, variance: f64) -> Release {
+        let value = if self.within_domain { value.clamp(self.low, self.high) } else { value };
+        Release {
+            timestamp,
+            statistic: Number { value, variance }.into(),
+            freshness: Freshness::Fresh,
+            spent: Some(self.epsilon),
+            reports: 1,
+        }
+    }
+
+    /// The value that a number of grid units stands for.
+    pub(super) fn value_of(&self, steps: f64) -> f64 {
+        self.low + steps * self.step
+    }
+
+    pub(super) const fn domain(&self) -> (f64, f64) {
+        (self.low, self.high)
+    }
+
+    pub(super) const fn step(&self) -> f64 {
+        self.step
+    }
+}

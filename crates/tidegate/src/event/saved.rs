@@ -1,0 +1,201 @@
+//! Saving a mechanism, and going on with it.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::Held;
+use tidegate_kernel::{Ledger, Locked, NoEntropy, VaultKey, Window};
+
+use super::smoothing::Smoothing;
+use super::truncation::{Batches, SavedBatches, candidates};
+use super::{Event, EventError, EventKind, Machine, Settings};
+
+const VERSION: u16 = 1;
+
+/// The saved form of an [`Event`]: plain data, but for the readings that it holds, which are [locked](Locked).
+///
+/// `L` is the ledger, borrowed when the mechanism is saved and owned when it is loaded.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SavedEvent<L = Ledger> {
+    version: u16,
+    kind: EventKind,
+    settings: Settings,
+    ledger: L,
+    last: Option<u64>,
+    bound: Option<i64>,
+    batches: Option<SavedBatches>,
+    sample: Option<Locked>,
+    machine: SavedMachine,
+}
+
+/// What each mechanism keeps from one timestamp to the next.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum SavedMachine {
+    Nothing,
+    Group { group: Locked, smoothing: Smoothing, waiting: VecDeque<u64> },
+    Window { window: Locked, released: VecDeque<f64> },
+    Batch { held: Locked, done: u64, due: bool },
+}
+
+impl Event {
+    /// All of the mechanism's state, to be serialised. Saving it, loading it and going on is the same as going on.
+    ///
+    /// Readings that are held back are encrypted under the key. Save before releases become visible, in one transaction with them,
+    /// and load only the latest: an older state has budget that was spent since, and readings that were published since.
+    ///
+    /// # Errors
+    /// [`NoEntropy`] where the operating system gives no randomness to encrypt with.
+    ///
+    /// ```
+    /// use tidegate::event::{Event, EventKind, SavedEvent, Settings};
+    /// use tidegate::kernel::{Grid, SystemRandom, VaultKey};
+    ///
+    /// let settings = Settings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 10);
+    /// let mut mechanism = Event::new(EventKind::Contin, settings)?;
+    /// mechanism.push(mechanism.seal(0, 240.0)?, &mut SystemRandom::new()?)?;
+    /// let key = VaultKey::new()?;
+    /// let saved = serde_json::to_string(&mechanism.save(&key)?)?;
+    /// let loaded = Event::load(serde_json::from_str(&saved)?, &key)?;
+    /// assert_eq!(loaded.waiting(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn save(&self, key: &VaultKey) -> Result<SavedEvent<&Ledger>, NoEntropy> {
+        let machine = match &self.machine {
+            Machine::Constant | Machine::Laplace(_) | Machine::Labels(_) => SavedMachine::Nothing,
+            Machine::Pegasus(pegasus) => SavedMachine::Group {
+                group: pegasus.group.groups.lock(key)?,
+                smoothing: pegasus.group.smoothing.clone(),
+                waiting: VecDeque::new(),
+            },
+            Machine::PegasusDelay(pegasus) => SavedMachine::Group {
+                group: pegasus.group.groups.lock(key)?,
+                smoothing: pegasus.group.smoothing.clone(),
+                waiting: pegasus.waiting.clone(),
+            },
+            Machine::Comporder(comporder) => match &comporder.window {
+                None => SavedMachine::Nothing,
+                Some(window) => {
+                    SavedMachine::Window { window: window.lock(key)?, released: comporder.released.clone() }
+                }
+            },
+            Machine::Batched(batched) => {
+                SavedMachine::Batch { held: batched.held.lock(key)?, done: batched.done, due: batched.due }
+            }
+        };
+        let (batches, sample) = match &self.batches {
+            None => (None, None),
+            Some(batches) => {
+                let public = SavedBatches { begun: batches.begun, first: batches.first, due: batches.due };
+                (Some(public), Some(batches.sample.lock(key)?))
+            }
+        };
+        Ok(SavedEvent {
+            version: VERSION,
+            kind: self.kind,
+            settings: self.settings,
+            ledger: &self.ledger,
+            last: self.last,
+            bound: self.bound,
+            batches,
+            sample,
+            machine,
+        })
+    }
+
+    /// Goes on with what was saved.
+    ///
+    /// # Errors
+    /// [`EventError::Version`], [`EventError::Locked`] where the key is another or the data were changed, and
+    /// [`EventError::Misfit`] for a state that no mechanism with its settings can have been in.
+    pub fn load(saved: SavedEvent, key: &VaultKey) -> Result<Self, EventError> {
+        let SavedEvent { version, kind, settings, ledger, last, bound, batches, sample, machine } = saved;
+        if version != VERSION {
+            return Err(EventError::Version { found: version, known: VERSION });
+        }
+        let misfit = |what| EventError::Misfit { what };
+        let mut event = Self::new(kind, settings)?;
+        let expected_clock = if kind == EventKind::Constant { None } else { last };
+        let same_budget = (ledger.budget(), ledger.window()) == (settings.epsilon, Window::EVENT);
+        if !same_budget || ledger.clock() != expected_clock {
+            return Err(misfit("the ledger"));
+        }
+        if let Some(bound) = bound {
+            if settings.truncation.is_none() || !candidates(&settings.grid.range()).contains(&bound) {
+                return Err(misfit("the bound"));
+            }
+            event.bound = Some(bound);
+            event.set_range()?;
+        }
+        (event.ledger, event.last) = (ledger, last);
+        let recent = |timestamp: u64| last.is_some_and(|last| timestamp <= last);
+        match (&mut event.batches, batches, sample) {
+            (None, None, None) => {}
+            (Some(empty), Some(SavedBatches { begun, first, due }), Some(sample)) => {
+                let sample = Held::unlock(&sample, key)?;
+                let share = event.shares.bound;
+                let fits = sample.amounts().all(|amount| Some(amount) == share)
+                    && sample.timestamps().all(|timestamp| recent(timestamp) && Some(timestamp) >= first);
+                if !fits || first.is_some_and(|first| !recent(first)) || (begun == 0) != first.is_none() {
+                    return Err(misfit("the sample"));
+                }
+                *empty = Batches { begun, first, due, sample };
+            }
+            _ => return Err(misfit("the sample")),
+        }
+        match (&mut event.machine, machine) {
+            (Machine::Constant | Machine::Laplace(_) | Machine::Labels(_), SavedMachine::Nothing) => {}
+            (Machine::Comporder(comporder), SavedMachine::Nothing) if comporder.window.is_none() => {}
+            (Machine::Pegasus(pegasus), SavedMachine::Group { group, smoothing, waiting }) => {
+                pegasus.group.groups.unlock(&group, key)?;
+                let members = pegasus.group.groups.members();
+                // The average of a closed group stays until the next one is opened, and is not looked at.
+                if !waiting.is_empty() || (members > 0 && !smoothing.fits(settings.smoother, members)) {
+                    return Err(misfit("the open group"));
+                }
+                if members > 0 {
+                    pegasus.group.smoothing = smoothing;
+                }
+            }
+            (Machine::PegasusDelay(pegasus), SavedMachine::Group { group, smoothing, waiting }) => {
+                pegasus.group.groups.unlock(&group, key)?;
+                let members = pegasus.group.groups.members();
+                let in_order = waiting.iter().is_sorted_by(|first, second| first < second);
+                let fits = waiting.len() <= members && in_order && waiting.iter().all(|timestamp| recent(*timestamp));
+                if !fits || (members > 0 && !smoothing.fits(settings.smoother, members)) {
+                    return Err(misfit("the open group"));
+                }
+                if members > 0 {
+                    pegasus.group.smoothing = smoothing;
+                }
+                pegasus.waiting = waiting;
+            }
+            (Machine::Comporder(comporder), SavedMachine::Window { window: locked, released }) => {
+                let Some(window) = &mut comporder.window else { return Err(misfit("the window")) };
+                window.unlock(&locked, key)?;
+                let is_window = window.members().all(|(timestamp, _)| recent(timestamp));
+                if released.len() != window.members().len() || !is_window {
+                    return Err(misfit("the window"));
+                }
+                comporder.released = released;
+            }
+            (Machine::Batched(batched), SavedMachine::Batch { held, done, due }) => {
+                batched.held = Held::unlock(&held, key)?;
+                (batched.done, batched.due) = (done, due);
+                let first = batched.held.timestamps().next();
+                let in_batch = last.is_none_or(|last| {
+                    first.is_none_or(|first| last >= first && last - first < u64::from(settings.delay))
+                });
+                if !batched.held.amounts().all(|amount| amount == settings.epsilon)
+                    || !batched.held.timestamps().all(recent)
+                    || !in_batch
+                {
+                    return Err(misfit("the batch"));
+                }
+            }
+            _ => return Err(misfit("the mechanism")),
+        }
+        Ok(event)
+    }
+}

@@ -1,0 +1,587 @@
+//! `batched`: several symbols released at once, through a channel over whole sequences.
+//!
+//! ```text
+//! w symbols ──▶ belief over d^w sequences ──▶ channel ──▶ kernel answers the sealed batch ──▶ w releases ──▶ next belief
+//! ```
+//!
+//! An answer that is given to a sequence as a whole can be right about it as a whole: at the same budget for each symbol, a batch
+//! has fewer wrong symbols than as many single steps, and far fewer where symbols depend on each other. The price is
+//! the delay, and the number of sequences:
+//!
+//! | sequences `n = d^w` | channel | time for a batch |
+//! | --- | --- | --- |
+//! | up to [`PROGRAMME_LIMIT`], with [`Effort::Thorough`] | the optimum, or within a percent of it, by linear programming | tenths of a second at 64, seconds at 256 |
+//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters) of sequences, O(n e^epsilon): 0 to 20 % above the optimum | 1 ms at 128, .1 s at 1,024, seconds at 16,384 |
+//! | beyond | none: [`BatchedError::TooLarge`] names the size | |
+//!
+//! What scales to any length is to [divide](Settings::part) a batch into parts, which are answered one after the other, each
+//! with its share of epsilon and with what is believed after the parts before.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
+use tidegate_kernel::primitives::{BatchError, ChannelLimits, SymbolBatch, SymbolChannel};
+use tidegate_kernel::{Epsilon, Ledger, Randomness, SpendError, Window};
+
+use super::bins::{self, Shares, index};
+use super::channel::{Channel, ChannelError};
+use super::clusters::best_clusters;
+use super::crr::{self, CrrError, MAX_GAP};
+use super::distance::Distance;
+use super::effort::{self, Effort};
+use super::leakage::Leakage;
+use super::model::{Belief, Model, ModelError};
+use crate::release::{Freshness, Release, Symbol};
+
+/// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature `programme`).
+pub const PROGRAMME_LIMIT: u64 = 256;
+
+/// Up to how many sequences there is a channel for a batch, or a part of one. Beyond, too few clusters could be looked at for
+/// longer batches to be better than shorter ones.
+pub const CLUSTER_LIMIT: u64 = 1 << 14;
+
+/// How many sequences the linear programme may answer with, besides those that represent clusters: the likeliest.
+#[cfg(feature = "programme")]
+const ANSWERS: usize = 96;
+
+/// What a batched mechanism is set to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// As for single steps, with a batch in place of a symbol: epsilon is what a whole batch spends, and timestamps
+    /// and the window count batches. The distance of two sequences is the sum over their symbols.
+    pub batch: crr::Settings,
+    /// How many symbols a batch has.
+    pub length: u32,
+    /// How many symbols of a batch are answered together: all, unless given. Where the length is no multiple, the last part is
+    /// shorter.
+    #[serde(default)]
+    pub part: Option<u32>,
+}
+
+/// Why there is no such batched mechanism, or it released nothing.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BatchedError {
+    /// More sequences than a channel is computed for.
+    #[error(
+        "sequences of {length} symbols from a domain of {domain} are {sequences}, more than {CLUSTER_LIMIT}; \
+         release batches, or divide them into parts, of at most {longest}"
+    )]
+    TooLarge {
+        /// The size of the domain.
+        domain: u32,
+        /// How many symbols are answered together.
+        length: u32,
+        /// How many sequences there are, in digits or as a power.
+        sequences: String,
+        /// How many symbols could be answered together; zero where not even one.
+        longest: u32,
+    },
+    /// A batch or a part without symbols.
+    #[error("a batch has at least one symbol, and so has a part of it")]
+    Empty,
+    /// An epsilon too small to give each part a share.
+    #[error("epsilon {epsilon} cannot be divided among {parts} parts")]
+    Share {
+        /// The epsilon of a batch.
+        epsilon: Epsilon,
+        /// The number of parts.
+        parts: usize,
+    },
+    /// A batch that was gathered for something else.
+    #[error("the batch was not gathered for this mechanism; use Batched::gather")]
+    OtherBatch,
+    /// A batch that could not be gathered or sealed.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// Anything that can go wrong with single steps as well.
+    #[error(transparent)]
+    Step(#[from] CrrError),
+}
+
+macro_rules! by_way_of_step {
+    ($($error:ty),*) => { $(
+        impl From<$error> for BatchedError {
+            fn from(error: $error) -> Self {
+                Self::Step(error.into())
+            }
+        }
+    )* };
+}
+
+by_way_of_step!(ModelError, ChannelError, tidegate_kernel::Refusal, tidegate_kernel::primitives::ChannelError);
+
+/// Why [`Batched::answer_and_save`] released nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum AnswerError<E> {
+    /// The answer failed.
+    #[error(transparent)]
+    Answer(#[from] BatchedError),
+    /// The ledger could not be saved. The amount counts as spent.
+    #[error("the ledger could not be saved, so nothing was released: {0}")]
+    NotSaved(E),
+}
+
+/// A batched mechanism on one user's stream; see the [module](self).
+///
+/// # Guarantee
+/// As that of [`Crr`](crr::Crr), with a batch in place of a symbol: each batch is epsilon-SIP if the model is right (whatever was
+/// released before, no sequence of symbols becomes more than e^epsilon times as likely, or as unlikely), and 2 epsilon-LDP for
+/// any change of the whole batch whether it is or not. A window is a number of batches.
+///
+/// ```
+/// use tidegate::kernel::SystemRandom;
+/// use tidegate::sequence::batched::{Batched, Settings};
+/// use tidegate::sequence::crr;
+/// use tidegate::sequence::model::Model;
+///
+/// let model = Model::dense(vec![0.7, 0.3], vec![0.9, 0.1, 0.2, 0.8])?;
+/// let mut mechanism = Batched::new(model, Settings { batch: crr::Settings::new("3".parse()?), length: 3, part: None })?;
+/// let mut batch = mechanism.gather()?;
+/// for symbol in [0, 0, 1] {
+///     batch.push(symbol)?;
+/// }
+/// let releases = mechanism.answer(0, batch, &mut SystemRandom::new()?)?;
+/// assert_eq!(releases.iter().map(|release| release.timestamp).collect::<Vec<_>>(), [0, 1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Saved")]
+pub struct Batched {
+    settings: Settings,
+    model: Arc<Model>,
+    /// Of the first symbol of the next batch.
+    belief: Belief,
+    /// The timestamp of the next batch; any, before the first.
+    next: Option<u64>,
+    ledger: Ledger,
+    leakage: Leakage,
+    parts: Vec<Part>,
+}
+
+/// Symbols of a batch that are answered together, and what that may spend.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    length: u32,
+    limits: ChannelLimits,
+}
+
+const VERSION: u16 = 1;
+
+impl Batched {
+    /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
+    ///
+    /// # Errors
+    /// [`BatchedError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart; settings that are
+    /// wrong for [`Crr`](crr::Crr), too.
+    pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, BatchedError> {
+        let model = model.into();
+        settings.batch.check(&model)?;
+        let parts = divide(&settings, model.domain())?;
+        let ledger = Ledger::new(settings.batch.loss_budget()?, settings.batch.window);
+        let leakage = Leakage::new(match settings.batch.window {
+            Window::Timestamps(length) => Some(length),
+            Window::Unbounded => None,
+        });
+        Ok(Self { belief: Belief::new(&model), settings, model, next: None, ledger, leakage, parts })
+    }
+
+    /// What it is set to.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The model.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What is believed of the first symbol of the next batch.
+    pub const fn belief(&self) -> &Belief {
+        &self.belief
+    }
+
+    /// What was released so far has given away at most so much; in batches.
+    pub const fn leakage(&self) -> &Leakage {
+        &self.leakage
+    }
+
+    /// The ledger, in losses of local privacy, and in batches.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// An empty batch, to gather symbols in. It holds raw symbols and is therefore no part of the mechanism's state: a program
+    /// that stops in the middle of a batch keeps its symbols as it keeps other raw data, and gathers them again.
+    pub fn gather(&self) -> Result<SymbolBatch, BatchedError> {
+        let lengths: Vec<u32> = self.parts.iter().map(|part| part.length).collect();
+        Ok(SymbolBatch::new(self.model.domain(), &lengths)?)
+    }
+
+    /// The channel through which the next batch, or the first part of it, is answered, and the belief that it fits: over sequences,
+    /// numbered as [`SymbolBatch`] does.
+    pub fn channel(&self) -> Result<(Channel, Vec<f64>), BatchedError> {
+        let Some(part) = self.parts.first() else { return Err(BatchedError::Empty) };
+        self.channel_of(part, &self.belief)
+    }
+
+    fn channel_of(&self, part: &Part, belief: &Belief) -> Result<(Channel, Vec<f64>), BatchedError> {
+        let sequences = belief.sequences(&self.model, part.length)?;
+        let batch = &self.settings.batch;
+        let channel = channel(
+            &sequences,
+            self.model.domain(),
+            part.length,
+            part.limits.epsilon(),
+            &batch.distance,
+            batch.effort,
+        )?;
+        Ok((channel, sequences))
+    }
+
+    /// The belief in the first symbol of a batch, where batches were left out.
+    fn belief_at(&self, timestamp: u64) -> Result<Belief, BatchedError> {
+        let mut belief = self.belief.clone();
+        if let Some(next) = self.next {
+            let gap = timestamp.checked_sub(next).ok_or(CrrError::Time { given: timestamp, next })?;
+            let gap = gap.saturating_mul(u64::from(self.settings.length));
+            if gap > MAX_GAP {
+                return Err(CrrError::Gap { given: timestamp, gap }.into());
+            }
+            for _ in 0..gap {
+                belief.pass(&self.model)?;
+            }
+        }
+        Ok(belief)
+    }
+
+    /// Answers a batch, which must lie after the last one; batches may be left out. Gives a release for each symbol: that of
+    /// symbol `i` of batch `timestamp` has the timestamp `timestamp · length + i`. What the batch has spent is
+    /// written on the first.
+    ///
+    /// Where the best channel gives the same answer for all sequences, nothing is spent. The releases must not leave the device
+    /// before the mechanism was saved, where it is saved at all.
+    ///
+    /// # Errors
+    /// If too little is left in the window, the timestamp is not a later one, or the batch is incomplete or not from
+    /// [`Batched::gather`]. The belief is then as before.
+    pub fn answer(
+        &mut self,
+        timestamp: u64,
+        batch: SymbolBatch,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, BatchedError> {
+        self.answer_and_save(timestamp, batch, random, |_| Ok::<(), Infallible>(())).map_err(|error| match error {
+            AnswerError::Answer(error) => error,
+            AnswerError::NotSaved(never) => match never {},
+        })
+    }
+
+    /// As [`Batched::answer`]; between each spend and its answer, hands the ledger to `save`, and answers only once that has
+    /// succeeded.
+    pub fn answer_and_save<E>(
+        &mut self,
+        timestamp: u64,
+        batch: SymbolBatch,
+        random: &mut impl Randomness,
+        mut save: impl FnMut(&Ledger) -> Result<(), E>,
+    ) -> Result<Vec<Release>, AnswerError<E>> {
+        let mut belief = self.belief_at(timestamp)?;
+        if !batch.fits(self.model.domain(), self.parts.iter().map(|part| part.length)) {
+            return Err(BatchedError::OtherBatch.into());
+        }
+        let sealed = batch.seal(timestamp).map_err(BatchedError::from)?;
+        // All parts or none: what is left must do for all of them.
+        let whole = self.settings.batch.step().map_err(BatchedError::from)?;
+        let loss = whole.checked_mul(2).ok_or(BatchedError::Step(CrrError::Budget { given: whole }))?;
+        self.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
+        let mut symbols = Vec::with_capacity(self.settings.length as usize);
+        let (mut spent, mut leaked) = (None::<Epsilon>, None::<Epsilon>);
+        for (part, sealed) in self.parts.clone().iter().zip(&sealed) {
+            let (channel, _) = self.channel_of(part, &belief)?;
+            let answer = if let [(only, _)] = channel.outputs() {
+                for _ in 0..part.length {
+                    belief.pass(&self.model).map_err(BatchedError::from)?;
+                }
+                *only
+            } else {
+                let kernel = SymbolChannel::new(&part.limits, crr::parts(&channel)).map_err(BatchedError::from)?;
+                let permit = match self.ledger.spend_and_save(timestamp, part.limits.loss(), &mut save) {
+                    Ok(permit) => permit,
+                    Err(SpendError::Refused(refusal)) => return Err(BatchedError::from(refusal).into()),
+                    Err(SpendError::NotSaved(error)) => return Err(AnswerError::NotSaved(error)),
+                };
+                let answer = kernel.answer(permit, sealed, random);
+                let answer = answer.map_err(|error| BatchedError::Step(error.into()))?.into_value();
+                let released = belief.release_sequence(&self.model, part.length, &channel, answer);
+                released.map_err(BatchedError::from)?;
+                let add = |sum: Option<Epsilon>, more: Epsilon| sum.map_or(Some(more), |sum| sum.checked_add(more));
+                spent = add(spent, part.limits.loss());
+                leaked = add(leaked, part.limits.epsilon());
+                answer
+            };
+            symbols.extend(digits(answer, self.model.domain(), part.length));
+        }
+        self.ledger.close(timestamp).map_err(BatchedError::from)?;
+        if let Some(leaked) = leaked {
+            self.leakage.note(timestamp, leaked);
+        }
+        self.move_on(timestamp, belief);
+        Ok(self.releases(timestamp, &symbols, spent))
+    }
+
+    /// Answers for a batch without its symbols, and so for nothing: each with the symbol whose expected distance is least. For batches
+    /// at which the ledger has nothing left.
+    ///
+    /// # Errors
+    /// If the timestamp is not a later one.
+    pub fn guess(&mut self, timestamp: u64) -> Result<Vec<Release>, BatchedError> {
+        let mut belief = self.belief_at(timestamp)?;
+        let mut symbols = Vec::with_capacity(self.settings.length as usize);
+        for _ in 0..self.settings.length {
+            symbols.push(self.settings.batch.distance.best_answer(belief.present()));
+            belief.pass(&self.model)?;
+        }
+        self.ledger.close(timestamp)?;
+        self.move_on(timestamp, belief);
+        Ok(self.releases(timestamp, &symbols, None))
+    }
+
+    fn move_on(&mut self, timestamp: u64, belief: Belief) {
+        self.belief = belief;
+        self.next = Some(timestamp.saturating_add(1));
+    }
+
+    fn releases(&self, timestamp: u64, symbols: &[u32], spent: Option<Epsilon>) -> Vec<Release> {
+        let first = timestamp.saturating_mul(u64::from(self.settings.length));
+        let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
+        let domain = self.model.domain();
+        let mut releases: Vec<Release> = (first..)
+            .zip(symbols)
+            .map(|(timestamp, &symbol)| {
+                let statistic = Symbol { symbol, domain }.into();
+                Release { timestamp, statistic, freshness, spent: None, reports }
+            })
+            .collect();
+        if let Some(first) = releases.first_mut() {
+            first.spent = spent;
+        }
+        releases
+    }
+}
+
+/// The parts of a batch, with their shares of epsilon: in proportion to their symbols, the last has what is left.
+fn divide(settings: &Settings, domain: u32) -> Result<Vec<Part>, BatchedError> {
+    let part = settings.part.unwrap_or(settings.length).min(settings.length);
+    if part == 0 {
+        return Err(BatchedError::Empty);
+    }
+    check_size(domain, part)?;
+    let whole = settings.batch.step()?;
+    let count = settings.length.div_ceil(part);
+    let error = BatchedError::Share { epsilon: whole, parts: count as usize };
+    let mut left = Some(whole);
+    let mut parts = Vec::with_capacity(count as usize);
+    for number in 0..count {
+        let length = part.min(settings.length - number * part);
+        let share =
+            if number + 1 == count { left } else { whole.portion(u64::from(length), u64::from(settings.length)) };
+        let share = share.ok_or(error.clone())?;
+        left = left.and_then(|left| left.checked_sub(share));
+        parts.push(Part { length, limits: ChannelLimits::new(share)? });
+    }
+    Ok(parts)
+}
+
+/// Refuses what has too many sequences.
+fn check_size(domain: u32, length: u32) -> Result<(), BatchedError> {
+    let sequences = |length| u64::from(domain).checked_pow(length);
+    if sequences(length).is_some_and(|sequences| sequences <= CLUSTER_LIMIT) {
+        return Ok(());
+    }
+    let longest = (1..length).take_while(|length| sequences(*length).is_some_and(|n| n <= CLUSTER_LIMIT)).last();
+    let sequences = sequences(length).map_or_else(|| format!("{domain}^{length}"), |sequences| sequences.to_string());
+    Err(BatchedError::TooLarge { domain, length, sequences, longest: longest.unwrap_or(0) })
+}
+
+/// The symbols of a sequence, from its number.
+fn digits(mut number: u32, domain: u32, length: u32) -> Vec<u32> {
+    let mut symbols = Vec::with_capacity(length as usize);
+    for _ in 0..length {
+        symbols.push(number % domain);
+        number /= domain;
+    }
+    symbols.reverse();
+    symbols
+}
+
+/// All sequences, and how far they are from each other: the sum over their symbols.
+struct Sequences {
+    domain: usize,
+    length: usize,
+    /// The symbols of all sequences, one sequence after the other.
+    symbols: Vec<u32>,
+    /// The distance between symbols, row after row.
+    table: Vec<f64>,
+    /// For each position in a sequence and each answer there, the expected distance.
+    means: Vec<Vec<f64>>,
+}
+
+impl Sequences {
+    fn new(belief: &[f64], domain: u32, length: u32, distance: &Distance) -> Self {
+        let symbols: Vec<u32> = (0..index(belief.len())).flat_map(|number| digits(number, domain, length)).collect();
+        let table: Vec<f64> =
+            (0..domain).flat_map(|symbol| (0..domain).map(move |answer| distance.between(symbol, answer))).collect();
+        let mut sequences =
+            Self { domain: domain as usize, length: length as usize, symbols, table, means: Vec::new() };
+        let all: Vec<(u32, f64)> = (0_u32..).zip(belief.iter().copied()).collect();
+        sequences.means = sequences.distances_by_position(&all);
+        sequences
+    }
+
+    fn of(&self, number: u32) -> &[u32] {
+        let begin = number as usize * self.length;
+        &self.symbols[begin..begin + self.length]
+    }
+
+    fn between(&self, one: u32, other: u32) -> f64 {
+        let pairs = self.of(one).iter().zip(self.of(other));
+        pairs.map(|(symbol, answer)| self.table[*symbol as usize * self.domain + *answer as usize]).sum()
+    }
+
+    fn mean(&self, answer: u32) -> f64 {
+        self.means.iter().zip(self.of(answer)).map(|(means, answer)| means[*answer as usize]).sum()
+    }
+
+    /// For each position and each answer, the sum of weighted distances from these sequences.
+    fn distances_by_position(&self, members: &[(u32, f64)]) -> Vec<Vec<f64>> {
+        let mut weights = vec![vec![0.0; self.domain]; self.length];
+        for (number, weight) in members {
+            for (weights, symbol) in weights.iter_mut().zip(self.of(*number)) {
+                weights[*symbol as usize] += weight;
+            }
+        }
+        let sum = |weights: &[f64], answer: usize| -> f64 {
+            let rows = weights.iter().zip(self.table.chunks_exact(self.domain));
+            rows.filter(|(weight, _)| **weight > 0.0).map(|(weight, row)| weight * row[answer]).sum()
+        };
+        weights.iter().map(|weights| (0..self.domain).map(|answer| sum(weights, answer)).collect()).collect()
+    }
+
+    /// The best answer for a cluster: the distance being a sum, it is found symbol by symbol.
+    fn representative(&self, members: &[(u32, f64)], mass: f64, independent: f64) -> u32 {
+        let own = self.distances_by_position(members);
+        own.iter().zip(&self.means).fold(0, |number, (own, means)| {
+            let cost = |answer: usize| (1.0 - independent) * own[answer] + independent * mass * means[answer];
+            let best = (0..self.domain).min_by(|one, other| cost(*one).total_cmp(&cost(*other)));
+            number * index(self.domain) + index(best.unwrap_or(0))
+        })
+    }
+}
+
+/// An epsilon-SIP channel for a belief over sequences of `length` symbols, numbered as [`SymbolBatch`] does, where the distance
+/// of two sequences is the sum over their symbols; see the [module](self) for how good it is.
+///
+/// # Errors
+/// [`BatchedError::TooLarge`]; a belief that is none, or not over `domain^length` sequences; a matrix for another domain.
+pub fn channel(
+    belief: &[f64],
+    domain: u32,
+    length: u32,
+    epsilon: Epsilon,
+    distance: &Distance,
+    effort: Effort,
+) -> Result<Channel, BatchedError> {
+    check_size(domain, length)?;
+    let size = (domain as usize).pow(length);
+    if belief.len() != size {
+        return Err(ChannelError::Belief { given: belief.len(), expected: size }.into());
+    }
+    if let Some(expected) = distance.domain().filter(|expected| *expected != domain as usize) {
+        return Err(ChannelError::Belief { given: domain as usize, expected }.into());
+    }
+    if length == 1 {
+        return Ok(effort::channel(belief, epsilon, distance, effort)?);
+    }
+    let belief = bins::normalised(belief)?;
+    let shares = Shares::new(epsilon)?;
+    if let Some(identity) = bins::identity(&belief, &shares) {
+        return Ok(identity?);
+    }
+    let sequences = Sequences::new(&belief, domain, length, distance);
+    let between = |one, other| sequences.between(one, other);
+    let representative =
+        |members: &[(u32, f64)], mass: f64| sequences.representative(members, mass, shares.independent);
+    let clustered = best_clusters(&belief, &shares, between, |answer| sequences.mean(answer), representative)?;
+    #[cfg(feature = "programme")]
+    if effort == Effort::Thorough && belief.len() as u64 <= PROGRAMME_LIMIT {
+        use super::programme::{cheaper, own_cells, solve};
+        let mut likeliest: Vec<u32> = (0..index(belief.len())).collect();
+        likeliest.sort_by(|one, other| belief[*other as usize].total_cmp(&belief[*one as usize]));
+        likeliest.truncate(ANSWERS);
+        let mut outputs: Vec<u32> =
+            likeliest.into_iter().chain(clustered.outputs().iter().map(|(output, _)| *output)).collect();
+        outputs.sort_unstable();
+        outputs.dedup();
+        let solved = solve(&belief, &own_cells(&belief), outputs, &shares, between);
+        return Ok(cheaper(clustered, solved, &belief, between)?);
+    }
+    Ok(clustered)
+}
+
+/// The form in which a mechanism is saved.
+#[derive(Serialize)]
+struct Saving<'a> {
+    version: u16,
+    settings: &'a Settings,
+    model: &'a Model,
+    belief: &'a Belief,
+    next: Option<u64>,
+    ledger: &'a Ledger,
+    leakage: &'a Leakage,
+}
+
+impl Serialize for Batched {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { settings, model, belief, next, ledger, leakage, parts: _ } = self;
+        Saving { version: VERSION, settings, model, belief, next: *next, ledger, leakage }.serialize(serializer)
+    }
+}
+
+/// A mechanism as it is loaded, before its parts are checked against each other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    settings: Settings,
+    model: Model,
+    belief: Belief,
+    // Required, though it may be null: a mechanism whose time got lost must not load as one that has released nothing.
+    #[serde(deserialize_with = "Option::deserialize")]
+    next: Option<u64>,
+    ledger: Ledger,
+    leakage: Leakage,
+}
+
+impl TryFrom<Saved> for Batched {
+    type Error = String;
+
+    fn try_from(saved: Saved) -> Result<Self, String> {
+        let Saved { version, settings, model, belief, next, ledger, leakage } = saved;
+        if version != VERSION {
+            return Err(format!(
+                "mechanism state version {version} is not known; this program reads version {VERSION}"
+            ));
+        }
+        let fresh = Self::new(model, settings).map_err(|error| error.to_string())?;
+        let same_account = ledger.budget() == fresh.ledger.budget() && ledger.window() == fresh.ledger.window();
+        // The clock may be ahead: a refused batch moves it.
+        let same_time = next.is_none_or(|next| ledger.clock().is_some_and(|clock| clock >= next.saturating_sub(1)));
+        if !same_account || !same_time || !belief.fits(&fresh.model) || !leakage.fits(&fresh.leakage) {
+            return Err("the mechanism's state does not fit its settings".to_owned());
+        }
+        Ok(Self { belief, next, ledger, leakage, ..fresh })
+    }
+}

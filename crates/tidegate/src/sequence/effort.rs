@@ -1,0 +1,53 @@
+//! [`channel`]: the channel for a belief and a distance, at the effort that the caller is ready to make.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::Epsilon;
+
+use super::bins::{self, LineDistance};
+use super::channel::{Channel, ChannelError};
+use super::clusters;
+use super::distance::Distance;
+use super::hamming;
+
+/// How much time a channel may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// [Bins](bins) and [clusters]: tens of microseconds to milliseconds.
+    #[default]
+    Fast,
+    /// The optimum, or nearly so, by linear programming: milliseconds to seconds. Mechanisms refuse it where the library was built
+    /// without the feature `programme`; [`channel`] is then as with [`Effort::Fast`]. For the Hamming distance between symbols both are the optimum, in microseconds.
+    Thorough,
+}
+
+/// An epsilon-SIP channel for a belief, with an expected distance as small as the effort allows.
+///
+/// # Errors
+/// A belief that is no distribution, an epsilon that is out of range, a matrix of another size than the belief.
+///
+/// ```
+/// use tidegate::sequence::distance::Distance;
+/// use tidegate::sequence::effort::{self, Effort};
+///
+/// let belief = [0.4, 0.3, 0.2, 0.1];
+/// for distance in [Distance::Hamming, Distance::Absolute, Distance::Squared] {
+///     let channel = effort::channel(&belief, "1".parse()?, &distance, Effort::Fast)?;
+///     assert!(channel.leakage(&belief)?.largest() <= 1.0 + 1e-9);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance, effort: Effort) -> Result<Channel, ChannelError> {
+    #[cfg(feature = "programme")]
+    if effort == Effort::Thorough {
+        return super::programme::channel(belief, epsilon, distance);
+    }
+    #[cfg(not(feature = "programme"))]
+    let _ = effort;
+    match distance {
+        Distance::Hamming => hamming::channel(belief, epsilon),
+        Distance::Absolute => bins::channel(belief, epsilon, LineDistance::Absolute),
+        Distance::Squared => bins::channel(belief, epsilon, LineDistance::Squared),
+        Distance::Matrix(matrix) => clusters::channel(belief, epsilon, matrix),
+    }
+}

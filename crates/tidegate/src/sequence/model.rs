@@ -1,0 +1,837 @@
+//! [`Model`]: what everybody is taken to know about a stream before it begins, and [`Belief`]: what they know of its
+//! present symbol after what was released so far.
+//!
+//! A model is a Markov chain of order 1 or 2 over the symbols `0..d`. It is public, and must not have been learned from the
+//! stream that it is to protect (nor from data that are secret otherwise): the guarantees say nothing of what a model gives
+//! away.
+//!
+//! Transitions are kept as a matrix, or sparse: each row has a few entries of its own, and what is left of it is spread over a
+//! background that all rows share. So a smoothed model, which has no zero, still costs no more than what was seen. At
+//! order 2 what a row has left goes to the transitions of order 1 instead.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::MAX_DOMAIN;
+
+use super::channel::{Channel, ChannelError, SUM_TOLERANCE};
+
+/// How many pairs of symbols a model of order 2 may have at most: so many numbers is its belief.
+pub const MAX_PAIRS: u64 = 1 << 24;
+
+/// How many entries a matrix of transitions may have at most; beyond, transitions are sparse.
+pub const MAX_DENSE: u64 = 1 << 26;
+
+/// Why there is no such model, or a belief cannot be carried on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// Too few symbols, or too many.
+    #[error("a model over {given} symbols is outside 2..={MAX_DOMAIN}")]
+    Domain {
+        /// How many there are.
+        given: u64,
+    },
+    /// A list of another length than the symbols ask for.
+    #[error("{what} has {given} entries, but {expected} are needed")]
+    Length {
+        /// Which list.
+        what: &'static str,
+        /// Its length.
+        given: usize,
+        /// What it should be.
+        expected: usize,
+    },
+    /// A number that is no probability.
+    #[error("{given} in {what} {row} is no probability")]
+    Probability {
+        /// Which list.
+        what: &'static str,
+        /// Which of them.
+        row: u64,
+        /// The number.
+        given: f64,
+    },
+    /// Probabilities that do not sum to one.
+    #[error("{what} {row} sums to {given}, not to 1 (within {SUM_TOLERANCE})")]
+    Sum {
+        /// Which list.
+        what: &'static str,
+        /// Which of them.
+        row: u64,
+        /// The sum.
+        given: f64,
+    },
+    /// A symbol that is not of the domain.
+    #[error("symbol {given} in {what} is outside the domain 0..{domain}")]
+    Symbol {
+        /// Where it stands.
+        what: &'static str,
+        /// The symbol.
+        given: u32,
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// Rows or entries that are named twice, or out of order.
+    #[error("{what} {row} is not in ascending order, each once")]
+    Order {
+        /// Which list.
+        what: &'static str,
+        /// Which of them.
+        row: u64,
+    },
+    /// Too many pairs of symbols for order 2.
+    #[error("a model of order 2 over {domain} symbols has a belief over {} pairs, more than {MAX_PAIRS}", u64::from(*.domain) * u64::from(*.domain))]
+    TooManyPairs {
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// A matrix too large to be kept.
+    #[error("a matrix over {domain} symbols has more than {MAX_DENSE} entries; give the transitions sparse")]
+    TooDense {
+        /// The size of the domain.
+        domain: u32,
+    },
+    /// A pseudo-count that is negative or not finite.
+    #[error("a pseudo-count of {given} is not a finite number of at least 0")]
+    PseudoCount {
+        /// What was given.
+        given: f64,
+    },
+    /// Nothing to learn from.
+    #[error("there is no symbol to learn from, and no pseudo-count to do without")]
+    NoData,
+    /// A saved model or belief of another version.
+    #[error("version {given} of a saved {what} is not known; this program reads version {VERSION}")]
+    Version {
+        /// What was saved.
+        what: &'static str,
+        /// Its version.
+        given: u16,
+    },
+    /// A belief of another model.
+    #[error("the belief is not one of this model")]
+    OtherModel,
+    /// An output that the channel never gives.
+    #[error("output {given} cannot have come from this channel")]
+    Impossible {
+        /// The output.
+        given: u32,
+    },
+    /// The channel is over another domain.
+    #[error(transparent)]
+    Channel(#[from] ChannelError),
+}
+
+const VERSION: u16 = 1;
+
+/// How many symbols back a model looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The next symbol depends on the present one.
+    One,
+    /// The next symbol depends on the present one and the one before.
+    Two,
+}
+
+/// What a learned model makes of what was seen seldom.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Smoothing {
+    /// How many observations each row counts in addition to those it has: a row of `n` observations is mixed with the background at
+    /// `pseudo_count / (n + pseudo_count)`. With zero, what was not seen is taken for impossible.
+    pub pseudo_count: f64,
+    /// What is counted in addition.
+    pub background: Background,
+}
+
+/// What the rows of a learned model of order 1 are mixed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Background {
+    /// All symbols alike.
+    Uniform,
+    /// How often each symbol was seen at all, itself smoothed towards all alike.
+    Frequencies,
+}
+
+/// Sparse rows: the entries of row `i` are those at `starts[i]..starts[i + 1]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rows {
+    starts: Vec<u64>,
+    symbols: Vec<u32>,
+    probabilities: Vec<f64>,
+    /// What each row has left for the background.
+    left: Vec<f64>,
+}
+
+impl Rows {
+    #[allow(clippy::cast_possible_truncation)] // positions in a vector
+    fn range(&self, row: usize) -> std::ops::Range<usize> {
+        self.starts[row] as usize..self.starts[row + 1] as usize
+    }
+
+    fn entries(&self, row: usize) -> impl Iterator<Item = (u32, f64)> + '_ {
+        let range = self.range(row);
+        self.symbols[range.clone()].iter().copied().zip(self.probabilities[range].iter().copied())
+    }
+
+    fn push(&mut self, entries: impl IntoIterator<Item = (u32, f64)>, left: f64) {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        for (symbol, probability) in entries {
+            self.symbols.push(symbol);
+            self.probabilities.push(probability);
+        }
+        self.starts.push(self.symbols.len() as u64);
+        self.left.push(left);
+    }
+
+    fn check(&self, rows: usize, domain: u32, what: &'static str) -> Result<(), ModelError> {
+        let lengths =
+            [(self.starts.len(), rows + 1), (self.left.len(), rows), (self.probabilities.len(), self.symbols.len())];
+        if let Some(&(given, expected)) = lengths.iter().find(|(given, expected)| given != expected) {
+            return Err(ModelError::Length { what, given, expected });
+        }
+        let end = self.symbols.len() as u64;
+        if self.starts.first() != Some(&0) || self.starts.last() != Some(&end) {
+            return Err(ModelError::Order { what, row: 0 });
+        }
+        if let Some(row) = self.starts.windows(2).position(|pair| pair[0] > pair[1]) {
+            return Err(ModelError::Order { what, row: row as u64 });
+        }
+        for row in 0..rows {
+            let symbols = &self.symbols[self.range(row)];
+            if symbols.windows(2).any(|pair| pair[0] >= pair[1]) {
+                return Err(ModelError::Order { what, row: row as u64 });
+            }
+            if let Some(&given) = symbols.last().filter(|symbol| **symbol >= domain) {
+                return Err(ModelError::Symbol { what, given, domain });
+            }
+            let own = self.probabilities[self.range(row)].iter().copied();
+            check_distribution(own.chain([self.left[row]]), what, row as u64)?;
+        }
+        Ok(())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Transitions {
+    /// Row after row.
+    Dense(Vec<f64>),
+    Sparse {
+        rows: Rows,
+        background: Vec<f64>,
+    },
+}
+
+/// Transitions from pairs: the rows of some pairs, numbered `before · d + present` and ascending; all others have only
+/// what the present symbol tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Pairs {
+    pairs: Vec<u64>,
+    rows: Rows,
+}
+
+/// A Markov chain of order 1 or 2; see the [module](self).
+///
+/// Saved and loaded by `serde`, with a version; loading accepts only what the constructors accept.
+///
+/// ```
+/// use tidegate::sequence::model::{Background, Belief, Model, Order, Smoothing};
+///
+/// let model = Model::dense(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8])?;
+/// assert_eq!(model.transition(None, 1, 0), 0.2);
+///
+/// let smoothing = Smoothing { pseudo_count: 1.0, background: Background::Uniform };
+/// let learned = Model::learn(3, [[0, 1, 0, 1, 0].as_slice()], Order::One, smoothing)?;
+/// assert!((learned.transition(None, 0, 1) - (2.0 + 1.0 / 3.0) / 3.0).abs() < 1e-12);
+/// let text = serde_json::to_string(&learned)?;
+/// assert_eq!(serde_json::from_str::<Model>(&text)?, learned);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedModel")]
+pub struct Model {
+    version: u16,
+    prior: Vec<f64>,
+    transitions: Transitions,
+    pairs: Option<Pairs>,
+}
+
+/// A model as it is loaded, before it is checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedModel {
+    version: u16,
+    prior: Vec<f64>,
+    transitions: Transitions,
+    pairs: Option<Pairs>,
+}
+
+impl TryFrom<SavedModel> for Model {
+    type Error = ModelError;
+
+    fn try_from(saved: SavedModel) -> Result<Self, ModelError> {
+        let SavedModel { version, prior, transitions, pairs } = saved;
+        if version != VERSION {
+            return Err(ModelError::Version { what: "model", given: version });
+        }
+        Self::checked(prior, transitions, pairs)
+    }
+}
+
+/// A sparse row: what it has of its own, ascending, and what is left for the background. They sum to one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SparseRow {
+    /// Symbols, ascending, and probabilities.
+    pub own: Vec<(u32, f64)>,
+    /// What is spread over the background or, at order 2, over the transitions of order 1.
+    pub left: f64,
+}
+
+impl Model {
+    /// A chain of order 1 from its prior and its matrix of transitions, row after row.
+    pub fn dense(prior: Vec<f64>, matrix: Vec<f64>) -> Result<Self, ModelError> {
+        Self::checked(prior, Transitions::Dense(matrix), None)
+    }
+
+    /// A chain of order 1 with sparse transitions, a row for each symbol, and the background that they share.
+    pub fn sparse(prior: Vec<f64>, rows: Vec<SparseRow>, background: Vec<f64>) -> Result<Self, ModelError> {
+        let mut sparse = Rows::default();
+        rows.into_iter().for_each(|row| sparse.push(row.own, row.left));
+        Self::checked(prior, Transitions::Sparse { rows: sparse, background }, None)
+    }
+
+    /// The same chain at order 2: from some pairs of symbols (the one before, the present one), ascending, with rows of their own. What a
+    /// row has left, and a pair without a row, goes by the transitions of order 1. For a full table, give all pairs rows with
+    /// nothing left.
+    pub fn with_pairs(self, rows: impl IntoIterator<Item = ((u32, u32), SparseRow)>) -> Result<Self, ModelError> {
+        let domain = self.domain();
+        let mut pairs = Pairs { pairs: Vec::new(), rows: Rows { starts: vec![0], ..Rows::default() } };
+        for ((before, present), row) in rows {
+            if let Some(&given) = [before, present].iter().find(|symbol| **symbol >= domain) {
+                return Err(ModelError::Symbol { what: "the pairs", given, domain });
+            }
+            pairs.pairs.push(u64::from(before) * u64::from(domain) + u64::from(present));
+            pairs.rows.push(row.own, row.left);
+        }
+        Self::checked(self.prior, self.transitions, Some(pairs))
+    }
+
+    /// All symbols alike and independent: what somebody believes who knows nothing.
+    pub fn uniform(domain: u32) -> Result<Self, ModelError> {
+        if !(2..=MAX_DOMAIN).contains(&domain) {
+            return Err(ModelError::Domain { given: u64::from(domain) });
+        }
+        let uniform = vec![1.0 / f64::from(domain); domain as usize];
+        let rows = vec![SparseRow { own: Vec::new(), left: 1.0 }; domain as usize];
+        Self::sparse(uniform.clone(), rows, uniform)
+    }
+
+    fn checked(prior: Vec<f64>, transitions: Transitions, pairs: Option<Pairs>) -> Result<Self, ModelError> {
+        let domain = u32::try_from(prior.len()).ok().filter(|domain| (2..=MAX_DOMAIN).contains(domain));
+        let domain = domain.ok_or(ModelError::Domain { given: prior.len() as u64 })?;
+        check_distribution(prior.iter().copied(), "the prior, row", 0)?;
+        let size = prior.len();
+        match &transitions {
+            Transitions::Dense(matrix) => {
+                if u64::from(domain) * u64::from(domain) > MAX_DENSE {
+                    return Err(ModelError::TooDense { domain });
+                }
+                if matrix.len() != size * size {
+                    let (given, expected) = (matrix.len(), size * size);
+                    return Err(ModelError::Length { what: "the matrix", given, expected });
+                }
+                for (row, entries) in (0..).zip(matrix.chunks_exact(size)) {
+                    check_distribution(entries.iter().copied(), "transition row", row)?;
+                }
+            }
+            Transitions::Sparse { rows, background } => {
+                if background.len() != size {
+                    let given = background.len();
+                    return Err(ModelError::Length { what: "the background", given, expected: size });
+                }
+                check_distribution(background.iter().copied(), "the background, row", 0)?;
+                rows.check(size, domain, "transition row")?;
+            }
+        }
+        if let Some(Pairs { pairs, rows }) = &pairs {
+            let all = u64::from(domain) * u64::from(domain);
+            if all > MAX_PAIRS {
+                return Err(ModelError::TooManyPairs { domain });
+            }
+            let ascending = pairs.windows(2).all(|pair| pair[0] < pair[1]);
+            if !ascending || pairs.last().is_some_and(|last| *last >= all) {
+                return Err(ModelError::Order { what: "the list of pairs", row: 0 });
+            }
+            rows.check(pairs.len(), domain, "row of a pair, number")?;
+        }
+        Ok(Self { version: VERSION, prior, transitions, pairs })
+    }
+
+    /// Learns a model from sequences of symbols. The prior is how often each symbol was seen, smoothed; rows are mixed with
+    /// the background (at order 2, those of pairs with the rows of order 1) by the pseudo-count. Kept sparse, unless more
+    /// than a quarter of all transitions was seen.
+    ///
+    /// The sequences must be public, or somebody else's business; see the [module](self).
+    pub fn learn<'a>(
+        domain: u32,
+        sequences: impl IntoIterator<Item = &'a [u32]>,
+        order: Order,
+        smoothing: Smoothing,
+    ) -> Result<Self, ModelError> {
+        if !(2..=MAX_DOMAIN).contains(&domain) {
+            return Err(ModelError::Domain { given: u64::from(domain) });
+        }
+        let pseudo = smoothing.pseudo_count;
+        if !(pseudo.is_finite() && pseudo >= 0.0) {
+            return Err(ModelError::PseudoCount { given: pseudo });
+        }
+        let wide = u64::from(domain);
+        if order == Order::Two && wide * wide > MAX_PAIRS {
+            return Err(ModelError::TooManyPairs { domain });
+        }
+        let (mut seen, mut steps, mut triples) = (vec![0_u64; domain as usize], Vec::new(), Vec::new());
+        for sequence in sequences {
+            for (index, &symbol) in sequence.iter().enumerate() {
+                if symbol >= domain {
+                    return Err(ModelError::Symbol { what: "a sequence", given: symbol, domain });
+                }
+                seen[symbol as usize] += 1;
+                if index >= 1 {
+                    steps.push((u64::from(sequence[index - 1]), symbol));
+                }
+                if index >= 2 && order == Order::Two {
+                    triples.push((u64::from(sequence[index - 2]) * wide + u64::from(sequence[index - 1]), symbol));
+                }
+            }
+        }
+        let uniform = 1.0 / f64::from(domain);
+        let total: u64 = seen.iter().sum();
+        #[allow(clippy::cast_precision_loss)] // counts far below 2^53
+        let mass = total as f64 + pseudo;
+        if mass <= 0.0 {
+            return Err(ModelError::NoData);
+        }
+        #[allow(clippy::cast_precision_loss)]
+        let prior: Vec<f64> = seen.iter().map(|count| (*count as f64 + pseudo * uniform) / mass).collect();
+        let background = match smoothing.background {
+            Background::Uniform => vec![uniform; domain as usize],
+            Background::Frequencies => prior.clone(),
+        };
+        let counted = count(steps, pseudo);
+        let mut rows = Rows::default();
+        let mut known = counted.into_iter().peekable();
+        for symbol in 0..wide {
+            match known.next_if(|(row, _)| *row == symbol) {
+                Some((_, row)) => rows.push(row.own, row.left),
+                None => rows.push([], 1.0),
+            }
+        }
+        let entries = rows.symbols.len() as u64;
+        let transitions = if wide * wide <= MAX_DENSE && 4 * entries > wide * wide {
+            let row = |symbol: usize| {
+                let mut row: Vec<f64> = background.iter().map(|weight| rows.left[symbol] * weight).collect();
+                rows.entries(symbol).for_each(|(next, probability)| row[next as usize] += probability);
+                row
+            };
+            Transitions::Dense((0..domain as usize).flat_map(row).collect())
+        } else {
+            Transitions::Sparse { rows, background }
+        };
+        let pairs = (order == Order::Two).then(|| {
+            let mut pairs = Pairs { pairs: Vec::new(), rows: Rows { starts: vec![0], ..Rows::default() } };
+            for (pair, row) in count(triples, pseudo) {
+                pairs.pairs.push(pair);
+                pairs.rows.push(row.own, row.left);
+            }
+            pairs
+        });
+        Self::checked(prior, transitions, pairs)
+    }
+
+    /// The number of symbols.
+    pub fn domain(&self) -> u32 {
+        u32::try_from(self.prior.len()).unwrap_or(u32::MAX)
+    }
+
+    /// How many symbols back it looks.
+    pub const fn order(&self) -> Order {
+        if self.pairs.is_some() { Order::Two } else { Order::One }
+    }
+
+    /// The distribution of the first symbol.
+    pub fn prior(&self) -> &[f64] {
+        &self.prior
+    }
+
+    /// How many transition probabilities are kept.
+    pub fn entries(&self) -> usize {
+        let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.rows.symbols.len());
+        pairs
+            + match &self.transitions {
+                Transitions::Dense(matrix) => matrix.len(),
+                Transitions::Sparse { rows, .. } => rows.symbols.len(),
+            }
+    }
+
+    /// The probability that `next` follows `present`, where `before` came before it (which matters at order 2 only, and there is
+    /// `None` for the first symbol). Zero outside the domain.
+    pub fn transition(&self, before: Option<u32>, present: u32, next: u32) -> f64 {
+        let domain = self.domain();
+        if present >= domain || next >= domain || before.is_some_and(|before| before >= domain) {
+            return 0.0;
+        }
+        let own = |rows: &Rows, row: usize| {
+            let range = rows.range(row);
+            let found = rows.symbols[range.clone()].binary_search(&next);
+            found.map_or(0.0, |position| rows.probabilities[range.start + position])
+        };
+        let first = match &self.transitions {
+            Transitions::Dense(matrix) => matrix[present as usize * domain as usize + next as usize],
+            Transitions::Sparse { rows, background } => {
+                own(rows, present as usize) + rows.left[present as usize] * background[next as usize]
+            }
+        };
+        let (Some(Pairs { pairs, rows }), Some(before)) = (&self.pairs, before) else { return first };
+        match pairs.binary_search(&(u64::from(before) * u64::from(domain) + u64::from(present))) {
+            Ok(row) => own(rows, row) + rows.left[row] * first,
+            Err(_) => first,
+        }
+    }
+
+    /// Adds to `next` what follows from `present` by the transitions of order 1.
+    fn carry(&self, present: &[f64], next: &mut [f64]) {
+        match &self.transitions {
+            Transitions::Dense(matrix) => {
+                for (weight, row) in present.iter().zip(matrix.chunks_exact(self.prior.len())) {
+                    if *weight > 0.0 {
+                        next.iter_mut().zip(row).for_each(|(next, probability)| *next += weight * probability);
+                    }
+                }
+            }
+            Transitions::Sparse { rows, background } => {
+                let mut left = 0.0;
+                for (row, weight) in present.iter().enumerate() {
+                    if *weight > 0.0 {
+                        left += weight * rows.left[row];
+                        rows.entries(row)
+                            .for_each(|(symbol, probability)| next[symbol as usize] += weight * probability);
+                    }
+                }
+                if left > 0.0 {
+                    next.iter_mut().zip(background).for_each(|(next, weight)| *next += left * weight);
+                }
+            }
+        }
+    }
+
+    /// As [`Model::carry`], from one symbol alone.
+    fn carry_one(&self, present: usize, weight: f64, next: &mut [f64]) {
+        match &self.transitions {
+            Transitions::Dense(matrix) => {
+                let size = self.prior.len();
+                let row = &matrix[present * size..(present + 1) * size];
+                next.iter_mut().zip(row).for_each(|(next, probability)| *next += weight * probability);
+            }
+            Transitions::Sparse { rows, background } => {
+                let left = weight * rows.left[present];
+                next.iter_mut().zip(background).for_each(|(next, share)| *next += left * share);
+                rows.entries(present).for_each(|(symbol, probability)| next[symbol as usize] += weight * probability);
+            }
+        }
+    }
+}
+
+/// Rows from observations of a row and a symbol.
+fn count(mut observations: Vec<(u64, u32)>, pseudo: f64) -> Vec<(u64, SparseRow)> {
+    observations.sort_unstable();
+    observations
+        .chunk_by(|first, second| first.0 == second.0)
+        .map(|row| {
+            #[allow(clippy::cast_precision_loss)] // counts far below 2^53
+            let mass = row.len() as f64 + pseudo;
+            #[allow(clippy::cast_precision_loss)]
+            let entry = |seen: &[(u64, u32)]| (seen[0].1, seen.len() as f64 / mass);
+            let own = row.chunk_by(|first, second| first.1 == second.1).map(entry).collect();
+            (row[0].0, SparseRow { own, left: pseudo / mass })
+        })
+        .collect()
+}
+
+fn check_distribution(
+    probabilities: impl Iterator<Item = f64>,
+    what: &'static str,
+    row: u64,
+) -> Result<(), ModelError> {
+    let mut sum = 0.0;
+    for given in probabilities {
+        if !(given.is_finite() && given >= 0.0) {
+            return Err(ModelError::Probability { what, row, given });
+        }
+        sum += given;
+    }
+    if (sum - 1.0).abs() > SUM_TOLERANCE { Err(ModelError::Sum { what, row, given: sum }) } else { Ok(()) }
+}
+
+/// What an observer who knows the model and saw all that was released believes the present symbol to be.
+///
+/// It follows from released outputs only, never from symbols, so it is public. Each step normalises, and the
+/// logarithm of the probability of everything released so far is summed up, so that nothing underflows however long
+/// the stream; a symbol whose probability falls below the least positive float is believed impossible, which costs nothing,
+/// since channels treat impossible symbols like rare ones.
+///
+/// A step costs O(entries of the model), at order 2 plus O(d²).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedBelief")]
+pub struct Belief {
+    version: u16,
+    /// The distribution of the present symbol.
+    present: Vec<f64>,
+    /// At order 2, from the second symbol on: of the pair of the symbol before and the present one.
+    pairs: Option<Vec<f64>>,
+    log_probability: f64,
+    released: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedBelief {
+    version: u16,
+    present: Vec<f64>,
+    pairs: Option<Vec<f64>>,
+    log_probability: f64,
+    released: u64,
+}
+
+impl TryFrom<SavedBelief> for Belief {
+    type Error = ModelError;
+
+    fn try_from(saved: SavedBelief) -> Result<Self, ModelError> {
+        let SavedBelief { version, present, pairs, log_probability, released } = saved;
+        if version != VERSION {
+            return Err(ModelError::Version { what: "belief", given: version });
+        }
+        check_distribution(present.iter().copied(), "the belief, row", 0)?;
+        if let Some(pairs) = &pairs {
+            let (given, expected) = (pairs.len(), present.len() * present.len());
+            if given != expected {
+                return Err(ModelError::Length { what: "the belief in pairs", given, expected });
+            }
+            check_distribution(pairs.iter().copied(), "the belief in pairs, row", 0)?;
+        }
+        if log_probability.is_nan() || log_probability > 0.0 {
+            return Err(ModelError::Probability { what: "the belief, row", row: 0, given: log_probability });
+        }
+        Ok(Self { version, present, pairs, log_probability, released })
+    }
+}
+
+impl Belief {
+    /// What is believed of the first symbol before anything was released: the prior.
+    pub fn new(model: &Model) -> Self {
+        let total: f64 = model.prior.iter().sum();
+        let present = model.prior.iter().map(|probability| probability / total).collect();
+        Self { version: VERSION, present, pairs: None, log_probability: 0.0, released: 0 }
+    }
+
+    /// The distribution of the present symbol, given what was released before it.
+    pub fn present(&self) -> &[f64] {
+        &self.present
+    }
+
+    /// The natural logarithm of the probability of everything released so far.
+    pub const fn log_probability(&self) -> f64 {
+        self.log_probability
+    }
+
+    /// How many outputs were released so far.
+    pub const fn released(&self) -> u64 {
+        self.released
+    }
+
+    /// Whether it is a belief of this model.
+    pub fn fits(&self, model: &Model) -> bool {
+        let pairs = self.pairs.is_none() || model.order() == Order::Two;
+        self.present.len() == model.prior.len() && pairs
+    }
+
+    /// Takes in that `output` was released for the present symbol, through `channel`, and moves on to the next symbol. Gives back the
+    /// probability of that output.
+    pub fn release(&mut self, model: &Model, channel: &Channel, output: u32) -> Result<f64, ModelError> {
+        self.check(model)?;
+        if channel.domain() != self.present.len() {
+            let (given, expected) = (self.present.len(), channel.domain());
+            return Err(ChannelError::Belief { given, expected }.into());
+        }
+        let likelihoods = channel.likelihood_of_mixtures(output);
+        let likelihood = |symbol: usize| likelihoods[channel.mixture_of()[symbol] as usize];
+        let weighed = self.present.iter().enumerate().map(|(symbol, weight)| weight * likelihood(symbol));
+        let posterior: Vec<f64> = weighed.collect();
+        let probability: f64 = posterior.iter().sum();
+        if probability <= 0.0 || probability.is_nan() {
+            return Err(ModelError::Impossible { given: output });
+        }
+        self.log_probability += probability.ln();
+        self.released += 1;
+        let size = self.present.len();
+        if let Some(pairs) = &mut self.pairs {
+            for (position, weight) in pairs.iter_mut().enumerate() {
+                *weight *= likelihood(position % size) / probability;
+            }
+        }
+        self.present = posterior.into_iter().map(|weight| weight / probability).collect();
+        self.advance(model);
+        Ok(probability)
+    }
+
+    /// What is believed of the present symbol and those after it together, `length` of them: a number for each sequence, the sequence
+    /// `x_1 .. x_w` over `d` symbols at `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep it short.
+    pub fn sequences(&self, model: &Model, length: u32) -> Result<Vec<f64>, ModelError> {
+        self.check(model)?;
+        let domain = model.domain();
+        if length == 0 {
+            return Ok(vec![1.0]);
+        }
+        let mut sequences = self.present.clone();
+        for position in 1..length {
+            let mut longer = Vec::with_capacity(sequences.len() * domain as usize);
+            for (number, weight) in sequences.iter().enumerate() {
+                let rows = self.next_of(model, number, position);
+                longer.extend((0..domain).map(|next| {
+                    weight
+                        * rows
+                            .iter()
+                            .map(|(share, before, present)| share * model.transition(*before, *present, next))
+                            .sum::<f64>()
+                }));
+            }
+            sequences = longer;
+        }
+        normalise(&mut sequences);
+        Ok(sequences)
+    }
+
+    /// What the symbol after a sequence of `length` symbols depends on: symbols before and at its end, with weights. There are
+    /// several where the one before the sequence matters, which nobody knows.
+    #[allow(clippy::cast_possible_truncation)] // remainders by the size of the domain
+    fn next_of(&self, model: &Model, number: usize, length: u32) -> Vec<(f64, Option<u32>, u32)> {
+        let size = self.present.len();
+        let present = (number % size) as u32;
+        if model.order() == Order::One {
+            return vec![(1.0, None, present)];
+        }
+        if length > 1 {
+            return vec![(1.0, Some((number / size % size) as u32), present)];
+        }
+        let Some(pairs) = &self.pairs else { return vec![(1.0, None, present)] };
+        let total = self.present[present as usize];
+        let befores = (0_u32..).zip(pairs.iter().skip(present as usize).step_by(size));
+        befores
+            .filter(|(_, weight)| **weight > 0.0)
+            .map(|(before, weight)| (weight / total, Some(before), present))
+            .collect()
+    }
+
+    /// Takes in that `output` was released for the present symbol and those after it, `length` of them, through a channel over
+    /// [sequences](Belief::sequences), and moves on to the symbol after those. Gives back the probability of that output.
+    ///
+    /// What is believed of the next symbol is what follows from each sequence, weighed by how likely that sequence is now.
+    pub fn release_sequence(
+        &mut self,
+        model: &Model,
+        length: u32,
+        channel: &Channel,
+        output: u32,
+    ) -> Result<f64, ModelError> {
+        if length <= 1 {
+            return self.release(model, channel, output);
+        }
+        let sequences = self.sequences(model, length)?;
+        if channel.domain() != sequences.len() {
+            return Err(ChannelError::Belief { given: sequences.len(), expected: channel.domain() }.into());
+        }
+        let likelihoods = channel.likelihood_of_mixtures(output);
+        let mixtures = sequences.iter().zip(channel.mixture_of());
+        let posterior: Vec<f64> = mixtures.map(|(weight, mixture)| weight * likelihoods[*mixture as usize]).collect();
+        let probability: f64 = posterior.iter().sum();
+        if probability <= 0.0 || probability.is_nan() {
+            return Err(ModelError::Impossible { given: output });
+        }
+        self.log_probability += probability.ln();
+        self.released += 1;
+        let size = self.present.len();
+        let mut present = vec![0.0; size];
+        let mut pairs = vec![0.0; if model.order() == Order::Two { size * size } else { 0 }];
+        for (number, weight) in posterior.iter().enumerate() {
+            present[number % size] += weight / probability;
+            if let Some(pair) = pairs.get_mut(number % (size * size)) {
+                *pair += weight / probability;
+            }
+        }
+        self.present = present;
+        self.pairs = (model.order() == Order::Two).then_some(pairs);
+        self.advance(model);
+        Ok(probability)
+    }
+
+    /// Moves on to the next symbol, nothing having been released for the present one.
+    pub fn pass(&mut self, model: &Model) -> Result<(), ModelError> {
+        self.check(model)?;
+        self.advance(model);
+        Ok(())
+    }
+
+    fn check(&self, model: &Model) -> Result<(), ModelError> {
+        if self.fits(model) { Ok(()) } else { Err(ModelError::OtherModel) }
+    }
+
+    fn advance(&mut self, model: &Model) {
+        let size = self.present.len();
+        let Some(second) = &model.pairs else {
+            let mut next = vec![0.0; size];
+            model.carry(&self.present, &mut next);
+            normalise(&mut next);
+            self.present = next;
+            return;
+        };
+        // The pair of the present symbol and the next: what of each present symbol goes by order 1, and what by rows of pairs.
+        let mut joint = vec![0.0; size * size];
+        let mut first_order = self.present.clone();
+        if let Some(pairs) = &self.pairs {
+            for (row, &pair) in second.pairs.iter().enumerate() {
+                #[allow(clippy::cast_possible_truncation)] // below the number of pairs, a vector's length
+                let pair = pair as usize;
+                let (weight, present) = (pairs[pair], pair % size);
+                if weight > 0.0 {
+                    first_order[present] -= weight * (1.0 - second.rows.left[row]);
+                    let next = &mut joint[present * size..(present + 1) * size];
+                    second.rows.entries(row).for_each(|(symbol, share)| next[symbol as usize] += weight * share);
+                }
+            }
+        }
+        for (present, weight) in first_order.into_iter().enumerate() {
+            // What is left after subtraction may be a rounding error below zero.
+            if weight > 0.0 {
+                model.carry_one(present, weight, &mut joint[present * size..(present + 1) * size]);
+            }
+        }
+        normalise(&mut joint);
+        let mut next = vec![0.0; size];
+        for row in joint.chunks_exact(size) {
+            next.iter_mut().zip(row).for_each(|(next, weight)| *next += weight);
+        }
+        normalise(&mut next);
+        self.present = next;
+        self.pairs = Some(joint);
+    }
+}
+
+/// Divides by the sum, which is positive: of a distribution carried through rows that are distributions.
+fn normalise(weights: &mut [f64]) {
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
+}

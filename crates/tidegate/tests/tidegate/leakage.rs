@@ -1,0 +1,157 @@
+//! What sequences give away: the account, and the exact calculator against both.
+
+use std::num::NonZeroU64;
+
+use tidegate::kernel::{Epsilon, SeededRandom};
+use tidegate::sequence::hamming;
+use tidegate::sequence::leakage::{ExactError, Leakage, exact};
+use tidegate::sequence::model::{Belief, Model};
+
+use crate::support::{random_belief, random_rows, unit};
+
+fn epsilon(amount: f64) -> Epsilon {
+    Epsilon::budget(amount).unwrap()
+}
+
+fn chain(domain: usize, random: &mut SeededRandom) -> Model {
+    let rows = random_rows(domain, random);
+    Model::dense(random_belief(domain, random), rows.concat()).unwrap()
+}
+
+#[test]
+fn the_exact_leakage_of_whole_sequences_is_within_the_claim() {
+    let random = &mut SeededRandom::new(610);
+    let mut largest: f64 = 0.0;
+    for _ in 0..40 {
+        let model = chain(3, random);
+        let amount = epsilon(0.2 + 1.3 * unit(random));
+        let eps = amount.as_f64();
+        let leakage =
+            exact(&model, 1, 3, |_, belief| hamming::channel(belief, amount).map(|channel| channel.dense())).unwrap();
+        assert!(leakage.steps.iter().all(|step| *step <= eps + 1e-9), "{leakage:?} {eps}");
+        assert!(leakage.sequence <= 3.0 * eps + 1e-9, "{leakage:?} {eps}");
+        assert!(leakage.local <= 6.0 * eps + 1e-9, "{leakage:?} {eps}");
+        assert!(leakage.sequence <= leakage.steps.iter().sum::<f64>() + 1e-9);
+        largest = largest.max(leakage.sequence / (3.0 * eps));
+    }
+    assert!(largest > 0.9, "{largest}: the claim is not far from the truth");
+}
+
+/// A model that is not the stream's: more than epsilon, but never more than twice.
+#[test]
+fn a_wrong_model_costs_up_to_twice_as_much() {
+    let ln3 = epsilon(3_f64.ln());
+    let truth = Model::dense(vec![0.05, 0.95], vec![0.5; 4]).unwrap();
+    let designed = hamming::channel(&[0.5, 0.5], ln3).unwrap().dense();
+    let leakage = exact(&truth, 1, 1, |_, _| Ok::<_, String>(designed.clone())).unwrap();
+    assert!((leakage.sequence - 1.5686).abs() < 5e-5, "{leakage:?}");
+
+    let random = &mut SeededRandom::new(611);
+    let mut largest: f64 = 0.0;
+    for _ in 0..30 {
+        let (truth, design) = (chain(3, random), chain(3, random));
+        let leakage = exact(&truth, 1, 3, |history, _| {
+            // The mechanism's own belief, from what was released.
+            let mut belief = Belief::new(&design);
+            for output in history {
+                let channel = hamming::channel(belief.present(), epsilon(0.5)).map_err(|error| error.to_string())?;
+                belief.release(&design, &channel, *output).map_err(|error| error.to_string())?;
+            }
+            hamming::channel(belief.present(), epsilon(0.5)).map(|channel| channel.dense()).map_err(|e| e.to_string())
+        })
+        .unwrap();
+        assert!(leakage.sequence <= 3.0 + 1e-9 && leakage.local <= 3.0 + 1e-9, "{leakage:?}");
+        largest = largest.max(leakage.sequence);
+    }
+    assert!(largest > 1.6, "{largest}: wrong models do cost more");
+}
+
+#[test]
+fn batches_are_enumerated_by_the_same_definition() {
+    let model = Model::dense(vec![0.7, 0.3], vec![0.9, 0.1, 0.2, 0.8]).unwrap();
+    // A batch of two as a symbol of four; the belief in it is what the chain says.
+    let mut first = None;
+    let leakage = exact(&model, 2, 2, |history, belief| {
+        if history.is_empty() {
+            first = Some(belief.to_vec());
+        }
+        hamming::channel(belief, epsilon(0.8)).map(|channel| channel.dense())
+    })
+    .unwrap();
+    let expected = [0.7 * 0.9, 0.7 * 0.1, 0.3 * 0.2, 0.3 * 0.8];
+    assert!(first.unwrap().iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 1e-12));
+    assert!(leakage.steps.iter().all(|step| *step <= 0.8 + 1e-9) && leakage.sequence <= 1.6 + 1e-9);
+}
+
+#[test]
+fn what_reveals_a_symbol_leaks_without_bound() {
+    let model = Model::dense(vec![0.5, 0.5, 0.0], vec![0.5, 0.5, 0.0, 0.5, 0.5, 0.0, 1.0, 0.0, 0.0]).unwrap();
+    let identity =
+        |_: &[u32], _: &[f64]| Ok::<_, String>(vec![vec![1.0, 0.0, 0.0], vec![0.0, 1.0, 0.0], vec![0.0, 0.0, 1.0]]);
+    let leakage = exact(&model, 1, 2, identity).unwrap();
+    assert_eq!((leakage.sequence, leakage.local), (f64::INFINITY, f64::INFINITY));
+    let constant = exact(&model, 1, 2, |_, _| Ok::<_, String>(vec![vec![1.0]; 3])).unwrap();
+    assert_eq!((constant.sequence, constant.local), (0.0, 0.0));
+}
+
+#[test]
+fn what_cannot_be_enumerated_is_refused_with_its_size() {
+    let model = Model::uniform(10).unwrap();
+    let identity = |_: &[u32], belief: &[f64]| Ok::<_, String>(vec![vec![1.0]; belief.len()]);
+    let refusal = exact(&model, 1, 5, identity).unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "5 steps of 1 symbols each over a domain of 10 have 10^10 pairs of sequences, more than the 67108864 that are enumerated"
+    );
+    assert_eq!(exact(&model, 0, 1, identity).unwrap_err(), ExactError::Nothing);
+    assert!(matches!(exact(&model, u32::MAX, u32::MAX, identity), Err(ExactError::TooLarge { .. })));
+    let bad = exact(&model, 1, 1, |_, _| Ok::<_, String>(vec![vec![0.5]; 10])).unwrap_err();
+    assert_eq!(bad.to_string(), "after 0 releases the mechanism gave no channel: row 0 is no probability distribution");
+    let failing = exact(&model, 1, 1, |_, _| Err("no idea")).unwrap_err();
+    assert_eq!(failing.to_string(), "after 0 releases the mechanism gave no channel: no idea");
+    assert!(matches!(exact(&model, 1, 1, |_, _| Ok::<_, String>(vec![])), Err(ExactError::NoChannel { .. })));
+}
+
+#[test]
+fn the_account_adds_up_and_periods_begin_anew() {
+    let mut leakage = Leakage::new(NonZeroU64::new(10));
+    for timestamp in [0, 3, 9] {
+        leakage.note(timestamp, epsilon(0.5));
+    }
+    assert_eq!((leakage.steps(), leakage.total(), leakage.in_period(), leakage.local_bound()), (3, 1.5, 1.5, 3.0));
+    leakage.note(10, epsilon(0.25));
+    assert_eq!((leakage.total(), leakage.in_period()), (1.75, 0.25));
+    leakage.note(35, epsilon(0.5));
+    assert_eq!((leakage.total(), leakage.in_period(), leakage.last()), (2.25, 0.5, Some((35, epsilon(0.5)))));
+    for bad in [0.0, 1.0, -0.5, f64::NAN] {
+        assert!(leakage.pointwise(bad).is_err());
+    }
+}
+
+/// A fair bit released 1,000 times at epsilon 0.1.
+#[test]
+fn the_pointwise_bound_holds_for_one_sequence_and_none_holds_for_all() {
+    let mut leakage = Leakage::new(None);
+    (0..1_000).for_each(|timestamp| leakage.note(timestamp, epsilon(0.1)));
+    let bound = leakage.pointwise(1e-5).unwrap();
+    assert!((bound.above - 20.17).abs() < 5e-3, "{bound:?}");
+    assert!((bound.below + 0.1 * (2_000.0 * 1e5_f64.ln()).sqrt()).abs() < 1e-9);
+    assert!((leakage.total() - 100.0).abs() < 1e-9);
+
+    // Whatever is released, the sequence equal to it has gained this much.
+    let channel = hamming::channel(&[0.5, 0.5], epsilon(0.1)).unwrap();
+    let gain = 1_000.0 * (channel.probability(0, 0) / 0.5).ln();
+    assert!((gain - 90.90).abs() < 5e-3, "{gain}");
+
+    // The channel that moves most: up by epsilon with probability u/(u+1), else down. Its exact tail, against delta.
+    let up = 1.0 / (1.0 + (-0.1_f64).exp());
+    let mut log_choose = 0.0_f64;
+    let mut tail = 0.0;
+    for ups in 0..=1_000_i32 {
+        if 0.1 * f64::from(2 * ups - 1_000) > bound.above {
+            tail += (log_choose + f64::from(ups) * up.ln() + f64::from(1_000 - ups) * (1.0 - up).ln()).exp();
+        }
+        log_choose += f64::from(1_000 - ups).ln() - f64::from(ups + 1).ln();
+    }
+    assert!((tail - 7.8e-7).abs() < 1e-8, "{tail:e}");
+}
