@@ -14,7 +14,8 @@ use tidegate_lab::metrics::{Metric, Truth};
 use tidegate_lab::subjects::by_name;
 
 use crate::chi_square::{assert_fits, assert_rejects};
-use crate::support::stream;
+use crate::real_data::real;
+use crate::support::{counts, stream};
 
 fn nonzero(value: u64) -> NonZeroU64 {
     NonZeroU64::new(value).unwrap()
@@ -261,8 +262,9 @@ impl Absorbing {
 /// What a comparison of errors alone would not have told: the forgetful mechanism looks far better, and is not private.
 #[test]
 fn absorption_that_forgets_its_last_publication_looks_far_more_accurate_and_overspends_its_window() {
-    for process in [Process::LNS, Process::SIN, Process::LOG] {
-        let stream = process.generate(200_000, 800, &mut SeededRandom::new(5)).unwrap();
+    let generated = [Process::LNS, Process::SIN, Process::LOG]
+        .map(|process| process.generate(200_000, 800, &mut SeededRandom::new(5)).unwrap());
+    for stream in generated.into_iter().chain(real("tdrive_counts").map(counts)) {
         for (epsilon, window) in [("0.6", 120), ("1", 50)] {
             let (honest, within) = Absorbing { remembers: true }.measure(&stream, epsilon, window);
             let (forgetful, beyond) = Absorbing { remembers: false }.measure(&stream, epsilon, window);
@@ -276,7 +278,7 @@ fn absorption_that_forgets_its_last_publication_looks_far_more_accurate_and_over
             // The same algorithm as the library's, which has a ledger as well.
             let library = measure(by_name("ba").unwrap(), &stream, &settings(epsilon, window), 10)[&Metric::Amre];
             assert!((library / honest - 1.0).abs() < 0.2, "{name}: {library} {honest}");
-            assert!(honest > 10.0 * forgetful && beyond > 10.0, "{name}: {honest} {forgetful} {beyond}");
+            assert!(honest > 5.0 * forgetful && beyond > 10.0, "{name}: {honest} {forgetful} {beyond}");
         }
     }
 }
