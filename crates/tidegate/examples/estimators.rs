@@ -86,7 +86,7 @@ fn run(stream: &str, users: u64, correlated: bool, seed: u64) -> Vec<(String, f6
 }
 
 fn main() {
-    let repeats = 2;
+    let repeats = 10;
     for correlated in [false, true] {
         for stream in ["sin", "wander100", "jump100"] {
             for users in [9_000, 180_000] {

@@ -63,7 +63,7 @@ impl Scale {
     }
 }
 
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+pub(crate) const fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 

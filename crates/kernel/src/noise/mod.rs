@@ -12,6 +12,7 @@ mod uniform;
 
 pub use bernoulli::{bernoulli, bernoulli_exp};
 pub use biased_bits::BiasedBits;
+pub(crate) use discrete_laplace::greatest_common_divisor;
 pub use discrete_laplace::{DiscreteLaplace, Geometric, Scale, ScaleError};
 pub use subset::choose;
 pub use uniform::Below;

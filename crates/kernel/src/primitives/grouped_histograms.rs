@@ -7,26 +7,30 @@ use zeroize::Zeroizing;
 use super::distance::distance;
 use super::sampled_histogram::PaidClasses;
 use super::{ClassHistograms, Neighbours, Noised, PrimitiveError, histogram_noise};
-use crate::epsilon::UNITS_PER_EPSILON;
-use crate::noise::{DiscreteLaplace, Scale};
+use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
+use crate::noise::{DiscreteLaplace, Scale, greatest_common_divisor};
 use crate::permit::Permit;
 use crate::random::Randomness;
 use crate::sealed::Sealed;
 
-/// For each group of classes the histogram of all their members, with [discrete Laplace](DiscreteLaplace) noise for
-/// what the group spends. A group is given by its classes' permits, which are all of the same amount; a group may be a
-/// single class. A class without a permit is left out, and the output says nothing about its members.
+/// For each group of classes the histogram of all their members, each weighted by what its class spends, with
+/// [discrete Laplace](DiscreteLaplace) noise. A group is given by its classes' permits and may be a single class. A class
+/// without a permit is left out, and the output says nothing about its members.
+///
+/// The weight of a class is a whole number: its epsilon in units of the group's [`common_unit`]. In a group whose classes
+/// all spend the same every weight is one, and the histogram counts users.
 ///
 /// # Guarantee
 /// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a loss of
 /// exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Which class a user belongs to is public.
-/// Each count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`] at the group's
-/// epsilon and a contribution of one. The histograms come in the order of the groups.
+/// Each weighted count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`] at the
+/// group's common unit and a contribution of one. Sums beyond `i64` are returned as its ends, which is post-processing. The
+/// histograms come in the order of the groups.
 ///
 /// # Errors
-/// [`PrimitiveError::Nothing`] for no group or an empty one, [`PrimitiveError::UnequalPermits`] for permits of different
-/// amounts in one group, [`PrimitiveError::Timestamp`], [`PrimitiveError::WithoutClass`], [`PrimitiveError::NoSuchClass`]
-/// and [`PrimitiveError::ClassPaidTwice`] as for [`sampled_histogram`](super::sampled_histogram).
+/// [`PrimitiveError::Nothing`] for no group or an empty one, [`PrimitiveError::Timestamp`],
+/// [`PrimitiveError::WithoutClass`], [`PrimitiveError::NoSuchClass`] and [`PrimitiveError::ClassPaidTwice`] as for
+/// [`sampled_histogram`](super::sampled_histogram).
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Neighbours, grouped_histograms, seal_class_histograms};
@@ -52,22 +56,34 @@ pub fn grouped_histograms(
     let mut paid = PaidClasses::new(histograms);
     let mut sums = Vec::new();
     for group in groups {
-        let first = group.first().ok_or(PrimitiveError::Nothing { expected: "permit in each group" })?.epsilon();
+        let unit = common_unit(group.iter().map(Permit::epsilon));
+        let unit = unit.ok_or(PrimitiveError::Nothing { expected: "permit in each group" })?;
         let mut sum = Zeroizing::new(vec![0_i128; histograms.domain()]);
         for permit in &group {
             paid.add(permit)?;
-            if permit.epsilon() != first {
-                return Err(PrimitiveError::UnequalPermits { first, other: permit.epsilon() });
-            }
+            let weight = i128::from(permit.epsilon().units() / unit.units());
             let counts = permit.class().map_or(&[][..], |class| histograms.content().of(class));
-            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += i128::from(*count));
+            sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += weight * i128::from(*count));
         }
-        sums.push((DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, first)?), sum));
+        sums.push((DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, unit)?), sum));
     }
     let spent = paid.most()?;
     let noised = sums.iter().map(|(noise, sum)| sum.iter().map(|count| noise.add_to(*count, random)).collect());
     let noised = noised.collect();
     Ok(Noised::new(noised, spent, random))
+}
+
+/// The largest amount of which all given ones are whole multiples; `None` for none.
+///
+/// ```
+/// use tidegate_kernel::primitives::common_unit;
+///
+/// assert_eq!(common_unit(["0.4".parse()?, "0.6".parse()?]), Some("0.2".parse()?));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn common_unit(amounts: impl IntoIterator<Item = Epsilon>) -> Option<Epsilon> {
+    let units = amounts.into_iter().map(Epsilon::units).reduce(greatest_common_divisor)?;
+    Epsilon::from_units(units).ok()
 }
 
 /// How far the classes' histograms are from public ones, each class weighted by what it spends: with `c_i` and `r_i` the

@@ -76,7 +76,7 @@ pub use comparison::{Comparisons, noisy_comparison};
 pub use continuous_groups::{ContinuousGroups, Placed};
 pub use deviation_tests::DeviationTests;
 pub use distance::noisy_distance;
-pub use grouped_histograms::{grouped_histograms, weighted_distance};
+pub use grouped_histograms::{common_unit, grouped_histograms, weighted_distance};
 pub use held::Held;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};

@@ -8,7 +8,7 @@ use tidegate_lab::{CountStream, Stream};
 use crate::support::{counts, numbers, symbols};
 
 /// The stream, or `None` (and a word about it) where the data is not there.
-fn real(name: &str) -> Option<Stream> {
+pub(crate) fn real(name: &str) -> Option<Stream> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data_dir = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from);
     match load(name, &Options { data_dir: Some(data_dir.clone()), ..Options::default() }) {

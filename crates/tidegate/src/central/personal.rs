@@ -11,7 +11,7 @@ use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSIL
 
 use crate::central::budget_selection::{Selection, sampling_error, select};
 use crate::central::classes::{Class, Classes, Registry, Requirement};
-use crate::central::stratified::{self, Differences};
+use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{
     CentralError, MISFIT, check_cells, check_domain, check_time, check_version, drifted, pba, pbd, release, rounded,
 };
@@ -68,10 +68,9 @@ impl FromStr for PersonalKind {
 #[serde(rename_all = "snake_case")]
 pub enum Estimator {
     /// As in the paper: everyone who can spend the threshold counts, others by a coin. Biased.
-    #[default]
     Sampling,
-    /// Each class with its own noise, shrunk towards what classes have in common: see [`stratified`]. Mostly better, but not for large
-    /// populations whose classes hold different values.
+    /// Groups of classes in which everyone weighs what the class spends, shrunk towards what they have in common: see [`stratified`].
+    #[default]
     Stratified,
 }
 
@@ -89,9 +88,9 @@ pub struct PersonalSettings {
 }
 
 impl PersonalSettings {
-    /// The given, and otherwise what the paper does: whether somebody takes part at a timestamp is protected too, and users are sampled.
+    /// The given; whether somebody takes part at a timestamp is protected too, and nobody is sampled.
     pub const fn new(domain: u32) -> Self {
-        Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Sampling }
+        Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Stratified }
     }
 }
 
@@ -304,7 +303,7 @@ impl Personal {
         let present = self.classes.numbers().zip(shares).zip(members).map(|((class, share), members)| {
             if *members == 0 { None } else { self.affordable(class, timestamp, share.units()) }
         });
-        let amounts: Vec<Option<Epsilon>> = present.collect();
+        let mut amounts: Vec<Option<Epsilon>> = present.collect();
         let Some(most) = amounts.iter().flatten().copied().max() else { return Ok(Measured::nothing()) };
         let PersonalSettings { domain, neighbours, .. } = self.settings;
         let distance = match &last.to_compare {
@@ -321,6 +320,8 @@ impl Personal {
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
+                // Others spend less than they could where they would tell of their own counts rather than of everyone's.
+                amounts = Offers { budgets: &amounts, members, domain, neighbours }.for_distance(&self.differences);
                 let permits = self.ledgers.spend_all(timestamp, &all_of(&amounts))?;
                 let noisy = weighted_distance(permits, histograms, &references, neighbours, random)?;
                 in_counts(noisy.into_value()) / mean_weight(&amounts, members)
@@ -400,7 +401,9 @@ impl Personal {
         random: &mut impl Randomness,
     ) -> Result<Release, CentralError> {
         let timestamp = histograms.timestamp();
-        let mut groups = stratified::group(offers, members, &self.differences, self.settings.neighbours);
+        let PersonalSettings { domain, neighbours, .. } = self.settings;
+        let offers = Offers { budgets: offers, members, domain, neighbours };
+        let mut groups = stratified::group(&offers, &self.differences);
         let error = Some(stratified::expected_error(&groups)).filter(|error| error.is_finite());
         if let Some(release) = self.repeat(timestamp, error, measured) {
             return Ok(release);
@@ -408,21 +411,19 @@ impl Personal {
         if error.is_none() {
             return Ok(self.nothing(timestamp, members));
         }
+        let numbers: Vec<u32> = self.classes.numbers().collect();
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
-            let numbers: Vec<u32> = self.classes.numbers().collect();
-            group
-                .amount
-                .map_or_else(Vec::new, |amount| group.classes.iter().map(|class| (numbers[*class], amount)).collect())
+            group.classes.iter().zip(&group.amounts).map(|(class, amount)| (numbers[*class], *amount)).collect()
         };
         let amounts: Vec<Vec<(u32, Epsilon)>> = groups.iter().map(of_group).filter(|group| !group.is_empty()).collect();
         let all = amounts.concat();
         let mut permits = self.ledgers.spend_all(timestamp, &all)?.into_iter();
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
-        let noisy = grouped_histograms(permits, histograms, self.settings.neighbours, random)?;
-        let estimates = stratified::estimate(&mut groups, noisy.value(), &mut self.differences);
+        let noisy = grouped_histograms(permits, histograms, neighbours, random)?;
+        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, &mut self.differences);
         let error = stratified::expected_error(&groups);
 
-        let domain = self.settings.domain as usize;
+        let domain = domain as usize;
         let mut sum = vec![0.0; domain];
         let mut classes = vec![vec![0; domain]; self.classes.len()];
         for (group, estimate) in groups.iter().zip(&estimates) {

@@ -1,52 +1,87 @@
-//! The stratified estimator: every class is published with its own budget, and no user is sampled.
+//! The stratified estimator: every class counts with its own budget, and no user is sampled.
 //!
-//! Each group of classes has a histogram with noise for what the group spends. A careful group's is noisy, but members of different
-//! groups hold much the same values: so each is shrunk towards its size times the composition of all groups taken together, the
-//! more the noisier it is and the less groups have been seen to differ. That is post-processing and costs nothing.
+//! Classes are counted in groups. Each group has a histogram in which a member weighs what the member's class spends, with noise for
+//! that; divided by what a member spends on average it estimates the group's counts. In a group whose members spend different
+//! amounts it leans towards those who spend more, which is right as far as they hold the same values as the others.
 //!
-//! With `n_g` members, histogram `H_g`, noise of variance `V_g`, and `D_g` the expected squared difference between a count of
-//! the group and its expectation from the common composition `pi`:
+//! A careful group's histogram is noisy, but members of different groups hold much the same values: so each is shrunk towards its size
+//! times the composition of all groups taken together, the more the noisier it is and the less groups have been seen to differ.
+//! That is post-processing and costs nothing.
+//!
+//! With `n_i` members of class `i` spending `e_i`, and of a group `g` its members `n_g`, their mean spend `e_g`, its histogram `H_g`
+//! and `S` the sensitivity, 1 or 2:
 //!
 //! ```text
-//! pi  = sum n_g H_g/(V_g+D_g) / sum n_g²/(V_g+D_g)
-//! c_g = n_g pi + D_g/(V_g+D_g) · (H_g - n_g pi)
-//! D_g = n_g m + n_g² delta
+//! V_g = 2 (S/e_g)² + sum n_i m (e_i/e_g - 1)² + delta_high (sum n_i |e_i/e_g - 1|)²    noise, uneven weights, lean
+//! D_g = n_g m + n_g² delta_low                              how far a group's counts are from n_g pi
+//! pi  = sum n_g H_g/(V_g+D_g) / sum n_g²/(V_g+D_g)          the common composition
+//! c_g = n_g pi + D_g/(V_g+D_g) · (H_g - n_g pi)             the estimate
 //! ```
 //!
-//! `m`, the mean of `pi (1-pi)`, is the spread of independent members; `delta` is what classes differ by beyond that, estimated
-//! from the publications themselves: the most that any class has been seen to, less a standard error. Given `D`, no other linear estimate of the sum that is unbiased for a common composition has a
-//! lower expected squared error; with a single group it is that group's histogram.
+//! `m`, the mean of `pi (1-pi)`, is the spread of independent members. `delta` is what the compositions of classes differ by beyond that,
+//! estimated from the publications themselves, group against group: `delta_low` is the most that any class has been seen to differ by, less a
+//! standard error, and `delta_high` the mean of all, and a standard error more. Where nothing has been seen, that is as much as two compositions can differ: a group does not
+//! lean before its classes have been seen to be alike, unless it is so small that it does not matter. Given `D` and `V`, no other
+//! linear estimate of the sum that is unbiased for a common composition has a lower expected squared error; with a single group
+//! it is that group's histogram.
+//!
+//! Which classes are grouped, and whether those who could spend more do, is what lowers the expected error most, except that now and
+//! then there are two groups at least, to be compared. All that follows from public numbers: budgets, members, and what
+//! has been published.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
-use tidegate_kernel::primitives::{Neighbours, histogram_noise};
+use tidegate_kernel::noise::Scale;
+use tidegate_kernel::primitives::{Neighbours, common_unit, histogram_noise};
 
-/// Some classes that spend the same.
+/// Some classes that are counted together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Which classes, by their positions.
     pub classes: Vec<usize>,
     /// How many members they have.
     pub members: f64,
-    /// What each spends; nothing for those that take no part.
-    pub amount: Option<Epsilon>,
+    /// What each class spends, in the same order; none for classes that take no part.
+    pub amounts: Vec<Epsilon>,
+    /// What a member spends on average.
+    mean: f64,
     /// The variance of the noise of a count.
     noise: f64,
+    /// What is added to it because independent members have different weights.
+    uneven: f64,
+    /// What is added because members who weigh more may hold other values.
+    lean: f64,
     /// The expected squared difference of a count from the common composition.
     difference: f64,
 }
 
 impl Group {
+    /// The variance of the group's histogram around its members' counts.
+    fn variance(&self) -> f64 {
+        self.noise + self.uneven + self.lean
+    }
+
     /// The expected squared distance of a noisy count from the common composition. It is a divisor, and so never zero.
     fn scatter(&self) -> f64 {
-        (self.noise + self.difference).max(f64::MIN_POSITIVE.sqrt())
+        (self.variance() + self.difference).max(f64::MIN_POSITIVE.sqrt())
     }
 
     /// How much of the group's own deviation from the common composition is believed.
     fn trust(&self) -> f64 {
-        if self.noise.is_infinite() { 0.0 } else { 1.0 - self.noise / self.scatter() }
+        if self.noise.is_infinite() { 0.0 } else { 1.0 - self.variance() / self.scatter() }
+    }
+
+    const fn takes_part(&self) -> bool {
+        !self.amounts.is_empty()
+    }
+
+    /// The published weighted counts as counts of the members.
+    #[allow(clippy::cast_precision_loss)]
+    fn counts(&self, published: &[i64]) -> Vec<f64> {
+        let unit = common_unit(self.amounts.iter().copied()).map_or(1.0, Epsilon::as_f64);
+        published.iter().map(|count| *count as f64 * unit / self.mean).collect()
     }
 }
 
@@ -83,6 +118,37 @@ impl Differences {
         let beyond = self.of_class.iter().map(surely).fold(0.0, f64::max);
         members * self.spread + members * members * beyond
     }
+
+    /// What classes may differ by, as far as is known: the mean over all, and a standard error more. As much as two compositions over
+    /// so many cells can, where nothing is known.
+    fn at_most(&self, cells: f64) -> f64 {
+        let (sum, known) =
+            (self.of_class.iter().map(|(estimate, weight)| estimate * weight).sum::<f64>(), self.known());
+        let possibly = if known > 0.0 { (sum / known).max(0.0) + known.sqrt().recip() } else { f64::INFINITY };
+        possibly.min(largest_difference(cells))
+    }
+
+    /// The weight of all that is known.
+    fn known(&self) -> f64 {
+        self.of_class.iter().map(|(_, weight)| *weight).sum()
+    }
+
+    /// What is added to the variance of a count where a member of each class counts `amount / mean`: because members have different
+    /// weights, and because those who weigh more may hold other values.
+    fn of_weights<'a>(&self, classes: impl Iterator<Item = (f64, &'a Epsilon)>, mean: f64, cells: f64) -> (f64, f64) {
+        let (mut uneven, mut shift) = (0.0, 0.0);
+        for (members, amount) in classes {
+            let off = (amount.as_f64() / mean - 1.0).abs();
+            uneven += members * self.spread * off * off;
+            shift += members * off;
+        }
+        (uneven, self.at_most(cells) * shift * shift)
+    }
+}
+
+/// The mean squared difference of two compositions over so many cells, at most.
+fn largest_difference(cells: f64) -> f64 {
+    2.0 / cells
 }
 
 fn largest_spread(domain: u32) -> f64 {
@@ -90,56 +156,168 @@ fn largest_spread(domain: u32) -> f64 {
     (1.0 - 1.0 / cells) / cells
 }
 
-fn noise_variance(amount: Option<Epsilon>, neighbours: Neighbours) -> f64 {
-    let scale = amount.and_then(|amount| histogram_noise(neighbours, NonZeroU64::MIN, amount).ok());
-    scale.map_or(f64::INFINITY, |scale| scale.laplace_variance())
+/// What classes can spend, and what is known about them.
+#[derive(Clone, Copy, Debug)]
+pub struct Offers<'a> {
+    /// What each class can spend; `None` for nothing.
+    pub budgets: &'a [Option<Epsilon>],
+    /// How many members each class has.
+    pub members: &'a [u64],
+    /// The number of values.
+    pub domain: u32,
+    /// Which two streams must be hard to tell apart.
+    pub neighbours: Neighbours,
 }
 
-/// How classes with these budgets and members are best grouped. Classes without members are in no group. Classes without a
-/// budget are a group that takes no part.
+impl Offers<'_> {
+    #[allow(clippy::cast_precision_loss)]
+    fn members_of(&self, class: usize) -> f64 {
+        self.members[class] as f64
+    }
+
+    /// How many members these classes have.
+    fn members_of_all(&self, classes: &[usize]) -> f64 {
+        classes.iter().map(|class| self.members_of(*class)).sum()
+    }
+
+    /// Each of these classes' members, with what they spend.
+    fn weights<'a>(
+        &'a self,
+        classes: &'a [usize],
+        amounts: &'a [Epsilon],
+    ) -> impl Iterator<Item = (f64, &'a Epsilon)> + 'a {
+        classes.iter().map(|class| self.members_of(*class)).zip(amounts)
+    }
+
+    /// What a member of these classes spends on average.
+    fn mean(&self, classes: &[usize], amounts: &[Epsilon]) -> f64 {
+        let all: f64 = self.weights(classes, amounts).map(|(members, amount)| members * amount.as_f64()).sum();
+        all / self.members_of_all(classes)
+    }
+
+    /// A group of these classes, in the order of their budgets. Its members spend their budget, but no more than the limit that
+    /// has the lowest variance.
+    fn group(&self, classes: Vec<usize>, differences: &Differences) -> Group {
+        let members = self.members_of_all(&classes);
+        let difference = differences.of(members);
+        let budgets: Vec<Epsilon> = classes.iter().filter_map(|class| self.budgets[*class]).collect();
+        let noise = f64::INFINITY;
+        let mut best =
+            Group { classes, members, amounts: Vec::new(), mean: 0.0, noise, uneven: 0.0, lean: 0.0, difference };
+        for limit in &budgets {
+            let amounts: Vec<Epsilon> = budgets.iter().map(|budget| *budget.min(limit)).collect();
+            let mean = self.mean(&best.classes, &amounts);
+            let noise = self.noise(&amounts, mean);
+            let weights = self.weights(&best.classes, &amounts);
+            let (uneven, lean) = differences.of_weights(weights, mean, f64::from(self.domain));
+            if noise + uneven + lean < best.variance() {
+                best = Group { amounts, mean, noise, uneven, lean, ..best };
+            }
+        }
+        best
+    }
+
+    /// The variance of the noise of a count. Where all spend the same it is exact; otherwise weights are large numbers, and noise is
+    /// as good as continuous.
+    fn noise(&self, amounts: &[Epsilon], mean: f64) -> f64 {
+        let same = amounts.first().filter(|first| amounts.iter().all(|amount| amount == *first));
+        let scale = same.and_then(|amount| histogram_noise(self.neighbours, NonZeroU64::MIN, *amount).ok());
+        scale.map_or_else(|| 2.0 * (self.sensitivity() / mean).powi(2), Scale::laplace_variance)
+    }
+
+    #[allow(clippy::cast_precision_loss)] // one or two
+    fn sensitivity(&self) -> f64 {
+        self.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
+    }
+
+    /// What classes with these budgets should spend on a weighted distance: no more than the limit at which its noise and lean, for
+    /// a cell, are lowest.
+    pub(super) fn for_distance(&self, differences: &Differences) -> Vec<Option<Epsilon>> {
+        let with = |class: &usize| self.budgets[*class].is_some() && self.members[*class] > 0;
+        let classes: Vec<usize> = (0..self.budgets.len()).filter(with).collect();
+        let budgets: Vec<Epsilon> = classes.iter().filter_map(|class| self.budgets[*class]).collect();
+        let cells = f64::from(self.domain);
+        let error = |limit: &Epsilon| {
+            let amounts: Vec<Epsilon> = budgets.iter().map(|budget| *budget.min(limit)).collect();
+            let mean = self.mean(&classes, &amounts);
+            let (uneven, lean) = differences.of_weights(self.weights(&classes, &amounts), mean, cells);
+            2.0 * (self.sensitivity() / mean / cells).powi(2) + uneven + lean
+        };
+        let best = budgets.iter().map(|limit| (error(limit), limit)).min_by(|(a, _), (b, _)| a.total_cmp(b));
+        let Some((_, limit)) = best else { return vec![None; self.budgets.len()] };
+        let cut =
+            |class: usize| self.budgets[class].filter(|_| self.members[class] > 0).map(|budget| budget.min(*limit));
+        (0..self.budgets.len()).map(cut).collect()
+    }
+}
+
+/// How classes are best grouped. Classes without members are in no group. Classes without a budget are a group that takes no part.
 ///
 /// Beginning with each class by itself, those two groups next to each other in the order of their budgets are merged that lower
-/// the expected error most, as long as one does. The members of a merged group spend the smaller of the two budgets.
-#[allow(clippy::cast_precision_loss)]
-pub fn group(
-    budgets: &[Option<Epsilon>],
-    members: &[u64],
-    differences: &Differences,
-    neighbours: Neighbours,
-) -> Vec<Group> {
-    let one = |(class, (amount, members)): (usize, (&Option<Epsilon>, &u64))| {
-        let members = *members as f64;
-        let difference = differences.of(members);
-        Group { classes: vec![class], members, amount: *amount, noise: noise_variance(*amount, neighbours), difference }
-    };
-    let with_members = budgets.iter().zip(members).enumerate().filter(|(_, (_, members))| **members > 0);
-    let mut groups: Vec<Group> = with_members.map(one).collect();
-    groups.sort_by_key(|group| group.amount);
+/// the expected error most, as long as one does. At least two groups remain that take part where comparing them would teach twice
+/// as much about differences as is known from earlier publications.
+pub fn group(offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
+    let mut classes: Vec<usize> = (0..offers.budgets.len()).filter(|class| offers.members[*class] > 0).collect();
+    classes.sort_by_key(|class| offers.budgets[*class]);
+    let mut groups: Vec<Group> = classes.into_iter().map(|class| offers.group(vec![class], differences)).collect();
     let mut error = expected_error(&groups);
     loop {
         // Those that take no part come first, and stay among themselves.
-        let alike = |right: &usize| groups[right - 1].amount.is_some() == groups[*right].amount.is_some();
+        let alike = |right: &usize| groups[right - 1].takes_part() == groups[*right].takes_part();
         let merged = (1..groups.len()).filter(alike).map(|right| {
-            let merged = merge(&groups, right, differences);
+            let merged = merge(&groups, right, offers, differences);
             (expected_error(&merged), merged)
         });
         match merged.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
             // Where it makes no difference, fewer groups are simpler.
-            Some((lower, merged)) if lower <= error => (error, groups) = (lower, merged),
+            Some((lower, merged)) if lower <= error => {
+                let last = merged.iter().filter(|group| group.takes_part()).count() == 1;
+                let same = groups.iter().all(|group| group.amounts.first() == groups[0].amounts.first());
+                if last && !same && teaches(&groups, offers, differences) > 2.0 * differences.known() {
+                    return groups;
+                }
+                (error, groups) = (lower, merged);
+            }
             _ => return groups,
         }
     }
 }
 
 /// The groups, of which that at `right` has joined the one before it.
-fn merge(groups: &[Group], right: usize, differences: &Differences) -> Vec<Group> {
+fn merge(groups: &[Group], right: usize, offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
     let mut merged = groups.to_vec();
     let joining = merged.remove(right);
-    let group = &mut merged[right - 1];
-    group.classes.extend(joining.classes);
-    group.members += joining.members;
-    group.difference = differences.of(group.members);
+    let classes = [merged[right - 1].classes.as_slice(), &joining.classes].concat();
+    merged[right - 1] = offers.group(classes, differences);
     merged
+}
+
+/// The weight of what comparing these groups would teach.
+fn teaches(groups: &[Group], offers: &Offers<'_>, differences: &Differences) -> f64 {
+    let cells = f64::from(offers.domain);
+    let of_group = |index: usize| {
+        let other = precision(groups, Some(index)).recip();
+        lesson(&groups[index], differences, cells, other).map_or(0.0, |lesson| lesson.weight)
+    };
+    (0..groups.len()).filter(|index| groups[*index].takes_part()).map(of_group).sum()
+}
+
+/// What a group's difference from the others says about its classes.
+struct Lesson {
+    /// The expected squared difference of a count, if classes do not differ.
+    explained: f64,
+    /// One over the variance of what will be learned.
+    weight: f64,
+}
+
+/// `None` where there is nothing to learn, since noise alone is more than compositions can differ by. `others` is the variance of
+/// the composition to compare with.
+fn lesson(group: &Group, differences: &Differences, cells: f64, others: f64) -> Option<Lesson> {
+    let square = group.members * group.members;
+    let explained = group.noise + group.uneven + group.members * differences.spread + square * others;
+    // The mean of so many squares has about this variance.
+    let weight = (cells / (2.0 * (explained / square).powi(2))).min(1e100);
+    (explained / square <= largest_difference(cells)).then_some(Lesson { explained, weight })
 }
 
 /// What the estimate of the sum makes of each group's histogram: `sum g_g H_g`.
@@ -156,11 +334,11 @@ fn coefficients(groups: &[Group]) -> Vec<f64> {
 
 /// The expected squared error of a count of all users, on average over the cells; infinite where no group takes part.
 pub fn expected_error(groups: &[Group]) -> f64 {
-    if groups.iter().all(|group| group.amount.is_none()) {
+    if !groups.iter().any(Group::takes_part) {
         return f64::INFINITY;
     }
     let of_group = |(group, coefficient): (&Group, f64)| {
-        let noise = if group.noise.is_finite() { coefficient * coefficient * group.noise } else { 0.0 };
+        let noise = if group.takes_part() { coefficient * coefficient * group.variance() } else { 0.0 };
         noise + (coefficient - 1.0) * (coefficient - 1.0) * group.difference
     };
     groups.iter().zip(coefficients(groups)).map(of_group).sum()
@@ -168,16 +346,20 @@ pub fn expected_error(groups: &[Group]) -> f64 {
 
 /// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what is now
 /// known about the differences between classes.
-pub(super) fn estimate(groups: &mut [Group], histograms: &[Vec<i64>], differences: &mut Differences) -> Vec<Vec<f64>> {
+pub fn estimate(
+    groups: &mut [Group],
+    histograms: &[Vec<i64>],
+    offers: &Offers<'_>,
+    differences: &mut Differences,
+) -> Vec<Vec<f64>> {
     let cells = histograms.first().map_or(0, Vec::len);
     let mut next = histograms.iter();
-    #[allow(clippy::cast_precision_loss)]
-    let histograms: Vec<Option<Vec<f64>>> = groups
-        .iter()
-        .map(|group| group.amount.and_then(|_| next.next()).map(|counts| counts.iter().map(|c| *c as f64).collect()))
-        .collect();
+    let counts = |group: &Group| if group.takes_part() { next.next().map(|counts| group.counts(counts)) } else { None };
+    let histograms: Vec<Option<Vec<f64>>> = groups.iter().map(counts).collect();
     learn(groups, &histograms, differences);
     for group in groups.iter_mut() {
+        let weights = offers.weights(&group.classes, &group.amounts);
+        (group.uneven, group.lean) = differences.of_weights(weights, group.mean, f64::from(offers.domain));
         group.difference = differences.of(group.members);
     }
     let common = composition(groups, &histograms, None, cells).map_or_else(|| vec![0.0; cells], |(common, _)| common);
@@ -192,6 +374,12 @@ pub(super) fn estimate(groups: &mut [Group], histograms: &[Vec<i64>], difference
     groups.iter().zip(&histograms).map(of_group).collect()
 }
 
+/// What the composition of all groups but one is known with: one over the variance of its error in a cell.
+fn precision(groups: &[Group], without: Option<usize>) -> f64 {
+    let others = groups.iter().enumerate().filter(|(index, group)| group.takes_part() && without != Some(*index));
+    others.map(|(_, group)| group.members * group.members / group.scatter()).sum()
+}
+
 /// The composition of all groups but one, and the variance of its error in a cell; `None` where no group takes part.
 fn composition(
     groups: &[Group],
@@ -199,17 +387,17 @@ fn composition(
     without: Option<usize>,
     cells: usize,
 ) -> Option<(Vec<f64>, f64)> {
-    let (mut sum, mut precision) = (vec![0.0; cells], 0.0);
+    let precision = precision(groups, without);
+    let mut sum = vec![0.0; cells];
     for (index, (group, histogram)) in groups.iter().zip(histograms).enumerate() {
         let (Some(histogram), false) = (histogram, without == Some(index)) else { continue };
         let weight = group.members / group.scatter();
-        precision += weight * group.members;
         sum.iter_mut().zip(histogram).for_each(|(sum, count)| *sum += weight * count);
     }
     (precision > 0.0).then(|| (sum.iter().map(|sum| sum / precision).collect(), 1.0 / precision))
 }
 
-/// Learns from noisy histograms how far groups differ.
+/// Learns from noisy histograms how far groups differ. What was learned earlier fades with every publication.
 fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Differences) {
     let Some(cells) = histograms.iter().flatten().map(Vec::len).next() else { return };
     #[allow(clippy::cast_precision_loss)]
@@ -218,28 +406,23 @@ fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Di
         let squares = common.iter().map(|pi| pi * pi).sum::<f64>() - number * variance;
         differences.spread = ((1.0 - squares) / number).clamp(0.0, (1.0 - 1.0 / number) / number);
     }
+    differences.of_class.iter_mut().for_each(|(_, weight)| *weight *= MEMORY);
     for (index, (group, histogram)) in groups.iter().zip(histograms).enumerate() {
         let (Some(histogram), Some((others, error))) = (histogram, composition(groups, histograms, Some(index), cells))
         else {
             continue;
         };
+        let Some(Lesson { explained, weight }) = lesson(group, differences, number, error) else { continue };
         let squares = histogram.iter().zip(&others).map(|(count, pi)| (count - group.members * pi).powi(2));
-        let square = group.members * group.members;
-        let explained = group.noise + group.members * differences.spread + square * error;
-        // Two compositions differ by no more than this; where the noise alone is more, there is nothing to learn.
-        let most = 2.0 / number;
-        if explained / square > most {
-            continue;
-        }
-        let seen = ((squares.sum::<f64>() / number - explained) / square).min(most);
-        // The mean of so many squares has about this variance.
-        let weight = (number / (2.0 * (explained / square).powi(2))).min(1e100);
-        // What a merged group differs by says little about its classes, whose differences may cancel.
-        if let [class] = group.classes[..] {
-            let (estimate, earlier) = &mut differences.of_class[class];
-            let kept = MEMORY * *earlier;
-            *estimate = (kept * *estimate + weight * seen) / (kept + weight).max(f64::MIN_POSITIVE);
-            *earlier = kept + weight;
+        let seen = (squares.sum::<f64>() / number - explained) / (group.members * group.members);
+        let seen = seen.min(largest_difference(number));
+        // It is one lesson, however many classes share it.
+        #[allow(clippy::cast_precision_loss)]
+        let weight = weight / group.classes.len() as f64;
+        for class in &group.classes {
+            let (estimate, earlier) = &mut differences.of_class[*class];
+            *estimate = (*earlier * *estimate + weight * seen) / (*earlier + weight).max(f64::MIN_POSITIVE);
+            *earlier += weight;
         }
     }
 }

@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use tidegate::central::budget_selection::{sampling_error, select};
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::plbu::Plbu;
-use tidegate::central::stratified::{Differences, expected_error, group};
+use tidegate::central::stratified::{Differences, Group, Offers, estimate, expected_error, group};
 use tidegate::central::{CentralError, Estimator, Personal, PersonalKind, PersonalSettings};
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::kernel::primitives::{
-    ClassHistograms, Neighbours, histogram_noise, sampling_probability, seal_class_histograms,
+    ClassHistograms, Neighbours, common_unit, histogram_noise, sampling_probability, seal_class_histograms,
 };
 use tidegate::kernel::simulation::{estimate_of, multinomial};
 use tidegate::kernel::{Epsilon, Sealed, SeededRandom};
@@ -410,22 +410,62 @@ fn on_classes_that_are_alike_the_stratified_estimator_beats_sampling() {
 fn classes_are_merged_where_that_lowers_the_error() {
     let budgets = ["0.5", "0.5", "1", "8"].map(|budget| Some(epsilon(budget)));
     let unknown = Differences::unknown(4, 10);
+    let group_of = |budgets: &[Option<Epsilon>], members: &[u64]| {
+        group(&Offers { budgets, members, domain: 10, neighbours: Neighbours::AddRemove }, &unknown)
+    };
     let merged = |members: &[u64]| -> Vec<Vec<usize>> {
-        let groups = group(&budgets, members, &unknown, Neighbours::AddRemove);
-        let alone = group(&budgets[..1], &members[..1], &unknown, Neighbours::AddRemove);
+        let groups = group_of(&budgets, members);
+        let alone = group_of(&budgets[..1], &members[..1]);
         assert!(expected_error(&groups) <= expected_error(&alone) * 1.001 || members[0] == 0);
         groups.into_iter().map(|group| group.classes).collect()
     };
     // Two classes that spend the same are always one group.
     assert!(merged(&[1_000, 1_000, 10, 1_000]).iter().any(|classes| classes.starts_with(&[0, 1])));
-    // A huge careful class says more about itself than others can, so that theirs is noise on top.
-    assert_eq!(merged(&[10_000_000, 10_000_000, 10_000_000, 10_000_000]).len(), 1);
+    // Huge careful classes say more about themselves than others can, so that theirs is noise on top; but as nothing is known about
+    // differences yet, there are two groups to compare.
+    assert_eq!(merged(&[10_000_000, 10_000_000, 10_000_000, 10_000_000]), [vec![0, 1, 2], vec![3]]);
+    let same = [budgets[0]; 4];
+    assert_eq!(group_of(&same, &[10_000_000; 4]).len(), 1, "classes that spend the same cannot lean");
     // A class without members is in no group; one without budget is a group that takes no part.
     assert!(!merged(&[0, 5, 5, 5]).concat().contains(&0));
-    let groups = group(&[None, budgets[2]], &[5, 5], &Differences::unknown(2, 10), Neighbours::AddRemove);
-    assert_eq!((groups.len(), groups[0].amount, groups[1].amount), (2, None, budgets[2]));
+    let groups = group_of(&[None, budgets[2]], &[5, 5]);
+    assert_eq!((groups.len(), groups[0].amounts.len(), &groups[1].amounts), (2, 0, &vec![budgets[2].unwrap()]));
     assert!(expected_error(&groups).is_finite());
-    assert!(expected_error(&group(&[None], &[5], &unknown, Neighbours::AddRemove)).is_infinite());
+    assert!(expected_error(&group_of(&[None], &[5])).is_infinite());
+}
+
+#[test]
+fn a_group_leans_only_where_its_classes_were_seen_to_be_alike() {
+    let budgets = ["0.01", "0.02", "0.03", "0.04"].map(|budget| Some(epsilon(budget)));
+    let members = [5_000; 4];
+    let offers = Offers { budgets: &budgets, members: &members, domain: 10, neighbours: Neighbours::AddRemove };
+    let leans = |groups: &[Group]| groups.iter().any(|group| group.amounts.iter().any(|e| *e != group.amounts[0]));
+    // What is known after so many publications, if noise happens to be zero.
+    let after = |publications: usize, counts: [[u64; 10]; 4]| {
+        let mut differences = Differences::unknown(4, 10);
+        for _ in 0..publications {
+            let mut groups = group(&offers, &differences);
+            let published = |group: &Group| -> Vec<i64> {
+                let unit = common_unit(group.amounts.iter().copied()).unwrap().units();
+                let cell = |cell: usize| {
+                    let classes = group.classes.iter().zip(&group.amounts);
+                    classes.map(|(class, amount)| (amount.units() / unit * counts[*class][cell]) as i64).sum()
+                };
+                (0..10).map(cell).collect()
+            };
+            let histograms: Vec<Vec<i64>> = groups.iter().map(published).collect();
+            let estimates = estimate(&mut groups, &histograms, &offers, &mut differences);
+            let all: f64 = estimates.iter().map(|estimate| estimate[0]).sum();
+            let truth: u64 = counts.iter().map(|counts| counts[0]).sum();
+            assert!(counts[0][0] != 500 || (all - truth as f64).abs() < 1e-6, "{all}");
+        }
+        group(&offers, &differences)
+    };
+    let alike = [[500; 10]; 4];
+    let careful_differ = [[5_000, 0, 0, 0, 0, 0, 0, 0, 0, 0], [500; 10], [500; 10], [500; 10]];
+    assert!(!leans(&after(0, alike)));
+    assert!(leans(&after(20, alike)));
+    assert!(!leans(&after(20, careful_differ)));
 }
 
 #[test]

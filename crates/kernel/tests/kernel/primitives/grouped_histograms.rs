@@ -1,5 +1,6 @@
 use tidegate_kernel::primitives::{
-    ClassHistograms, Neighbours, PrimitiveError, grouped_histograms, seal_class_histograms, weighted_distance,
+    ClassHistograms, Neighbours, PrimitiveError, common_unit, grouped_histograms, seal_class_histograms,
+    weighted_distance,
 };
 use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, SeededRandom, Window};
 
@@ -38,6 +39,48 @@ fn each_group_has_the_sum_of_its_classes_and_noise_of_its_own_scale() {
         assert_rejects(&drawn, &joint(0.9 * careful, relaxed));
         assert_rejects(&drawn, &joint(careful, 1.1 * relaxed));
         assert_rejects(&drawn, &joint(careful, 0.9 * relaxed));
+    }
+}
+
+#[test]
+fn classes_that_spend_different_amounts_in_one_group_weigh_what_they_spend() {
+    // Weights 2 and 3 of a common unit of 0.2; class 3 takes no part.
+    let (careful, relaxed) = (epsilon("0.4"), epsilon("0.6"));
+    assert_eq!(common_unit([careful, relaxed]), Some(epsilon("0.2")));
+    assert_eq!((common_unit([careful]), common_unit([])), (Some(careful), None));
+    for (seed, kind) in [(185, Neighbours::AddRemove), (186, Neighbours::Replace)] {
+        let sealed = ClassHistograms::seal(0, &[1, 2, 3], vec![7, 1, 20, 2, 1_000, 1_000]).unwrap();
+        let mut random = SeededRandom::new(seed);
+        let (truth, reach) = ([2 * 7 + 3 * 20, 2 + 3 * 2], 20);
+        let side = 2 * reach as usize + 1;
+        let drawn = tally(DRAWS, side * side, || {
+            let group = vec![class_permit(2, relaxed), class_permit(1, careful)];
+            let noisy = grouped_histograms([group], &sealed, kind, &mut random).unwrap();
+            assert_eq!(noisy.epsilon(), relaxed);
+            let noisy = noisy.into_value();
+            fold(noisy[0][0] - truth[0], reach) * side + fold(noisy[0][1] - truth[1], reach)
+        });
+        let joint = |scale: f64| -> Vec<f64> {
+            let weights = laplace_weights(scale, reach);
+            weights.iter().flat_map(|a| weights.iter().map(move |b| a * b)).collect()
+        };
+        let scale = sensitivity(kind) / 0.2;
+        assert_fits(&drawn, &joint(scale));
+        assert_rejects(&drawn, &joint(1.1 * scale));
+        assert_rejects(&drawn, &joint(0.9 * scale));
+        // Of what each class loses: its weight times the unit, in one cell or in two.
+        for (weight, budget) in [(2, 0.4), (3, 0.6)] {
+            let outputs = |counts: [i64; 2]| -> Vec<f64> {
+                let of =
+                    |count: i64| (-30..=40).map(move |output: i64| (-((output - count).abs() as f64) / scale).exp());
+                of(counts[0]).flat_map(|a| of(counts[1]).map(move |b| a * b)).collect()
+            };
+            let worst = match kind {
+                Neighbours::AddRemove => loss(&outputs([4 + weight, 4]), &outputs([4, 4])),
+                Neighbours::Replace => loss(&outputs([4 + weight, 4]), &outputs([4, 4 + weight])),
+            };
+            assert!((worst - budget).abs() < ROUNDING, "{kind:?} {budget}: {worst}");
+        }
     }
 }
 
@@ -168,13 +211,10 @@ fn permits_that_do_not_pay_for_a_class_once_are_refused() {
 }
 
 #[test]
-fn a_group_of_unequal_permits_an_empty_one_and_a_missing_reference_are_refused() {
+fn an_empty_group_and_a_missing_reference_are_refused() {
     let random = &mut SeededRandom::new(1);
     let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
-    let (half, one) = (epsilon("0.5"), epsilon("1"));
-    let unequal = [vec![class_permit(1, half), class_permit(2, one)]];
-    let error = grouped_histograms(unequal, &sealed, Neighbours::AddRemove, random).unwrap_err();
-    assert_eq!(error, PrimitiveError::UnequalPermits { first: half, other: one });
+    let half = epsilon("0.5");
     let empty = [vec![class_permit(1, half)], Vec::new()];
     let error = grouped_histograms(empty, &sealed, Neighbours::AddRemove, random).unwrap_err();
     assert_eq!(error, PrimitiveError::Nothing { expected: "permit in each group" });
