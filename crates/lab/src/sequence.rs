@@ -13,10 +13,11 @@ use std::sync::Arc;
 use tidegate::release::{Release, Statistic};
 use tidegate::sequence::baseline::{self, Baseline, BaselineKind};
 use tidegate::sequence::batched::{self, Batched, CLUSTER_LIMIT};
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::channel::{Channel, Parts};
 use tidegate::sequence::crr::{self, Crr, Guarantee};
 use tidegate::sequence::distance::Distance;
-use tidegate::sequence::model::{Background, Belief, Model, Order, Smoothing};
+use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, SymbolChannel};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, SeededRandom, Window};
 

@@ -6,10 +6,11 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use tidegate::kernel::{Epsilon, Randomness, SeededRandom};
 use tidegate::sequence::batched;
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::crr::{Crr, Settings};
 use tidegate::sequence::distance::Distance;
 use tidegate::sequence::effort::{self, Effort};
-use tidegate::sequence::model::{Background, Belief, Model, Order, Smoothing};
+use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 
 /// A random walk over so many symbols, in which each has few successors.
 fn walk(domain: u32, length: usize, random: &mut SeededRandom) -> Vec<u32> {

@@ -22,16 +22,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::primitives::{BatchError, ChannelLimits, SymbolBatch, SymbolChannel};
-use tidegate_kernel::{Epsilon, Ledger, Randomness, SpendError, Window};
+use tidegate_kernel::{Epsilon, Ledger, Randomness, SpendError};
 
+use super::belief::Belief;
 use super::bins::{self, Shares, index};
 use super::channel::{Channel, ChannelError};
 use super::clusters::best_clusters;
-use super::crr::{self, CrrError, MAX_GAP};
+use super::course::{Course, Saved};
+use super::crr::{self, CrrError};
 use super::distance::Distance;
 use super::effort::{self, Effort};
 use super::leakage::Leakage;
-use super::model::{Belief, Model, ModelError};
+use super::model::{Model, ModelError};
 use crate::release::{Freshness, Release, Symbol};
 
 /// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature `programme`).
@@ -165,16 +167,11 @@ pub enum AnswerError<E> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Saved")]
+#[serde(try_from = "Saved<Settings>")]
 pub struct Batched {
     settings: Settings,
-    model: Arc<Model>,
-    /// Of the first symbol of the next batch.
-    belief: Belief,
-    /// The timestamp of the next batch; any, before the first.
-    next: Option<u64>,
-    ledger: Ledger,
-    leakage: Leakage,
+    /// In batches: its belief is of the first symbol of the next one.
+    course: Course,
     parts: Vec<Part>,
 }
 
@@ -184,8 +181,6 @@ struct Part {
     length: u32,
     limits: ChannelLimits,
 }
-
-const VERSION: u16 = 1;
 
 impl Batched {
     /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
@@ -197,12 +192,8 @@ impl Batched {
         let model = model.into();
         settings.batch.check(&model)?;
         let parts = divide(&settings, model.domain())?;
-        let ledger = Ledger::new(settings.batch.loss_budget()?, settings.batch.window);
-        let leakage = Leakage::new(match settings.batch.window {
-            Window::Timestamps(length) => Some(length),
-            Window::Unbounded => None,
-        });
-        Ok(Self { belief: Belief::new(&model), settings, model, next: None, ledger, leakage, parts })
+        let course = Course::new(model, settings.batch.loss_budget()?, settings.batch.window);
+        Ok(Self { settings, course, parts })
     }
 
     /// What it is set to.
@@ -212,44 +203,44 @@ impl Batched {
 
     /// The model.
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.course.model
     }
 
     /// What is believed of the first symbol of the next batch.
     pub const fn belief(&self) -> &Belief {
-        &self.belief
+        &self.course.belief
     }
 
     /// What was released so far has given away at most so much; in batches.
     pub const fn leakage(&self) -> &Leakage {
-        &self.leakage
+        &self.course.leakage
     }
 
     /// The ledger, in losses of local privacy, and in batches.
     pub const fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.course.ledger
     }
 
     /// An empty batch, to gather symbols in. It holds raw symbols and is therefore no part of the mechanism's state: a program
     /// that stops in the middle of a batch keeps its symbols as it keeps other raw data, and gathers them again.
     pub fn gather(&self) -> Result<SymbolBatch, BatchedError> {
         let lengths: Vec<u32> = self.parts.iter().map(|part| part.length).collect();
-        Ok(SymbolBatch::new(self.model.domain(), &lengths)?)
+        Ok(SymbolBatch::new(self.course.model.domain(), &lengths)?)
     }
 
     /// The channel through which the next batch, or the first part of it, is answered, and the belief that it fits: over sequences,
     /// numbered as [`SymbolBatch`] does.
     pub fn channel(&self) -> Result<(Channel, Vec<f64>), BatchedError> {
         let Some(part) = self.parts.first() else { return Err(BatchedError::Empty) };
-        self.channel_of(part, &self.belief)
+        self.channel_of(part, &self.course.belief)
     }
 
     fn channel_of(&self, part: &Part, belief: &Belief) -> Result<(Channel, Vec<f64>), BatchedError> {
-        let sequences = belief.sequences(&self.model, part.length)?;
+        let sequences = belief.sequences(&self.course.model, part.length)?;
         let batch = &self.settings.batch;
         let channel = channel(
             &sequences,
-            self.model.domain(),
+            self.course.model.domain(),
             part.length,
             part.limits.epsilon(),
             &batch.distance,
@@ -265,18 +256,7 @@ impl Batched {
         if timestamp.checked_add(1).and_then(|batches| batches.checked_mul(u64::from(length))).is_none() {
             return Err(BatchedError::Timestamp { given: timestamp, length });
         }
-        let mut belief = self.belief.clone();
-        if let Some(next) = self.next {
-            let gap = timestamp.checked_sub(next).ok_or(CrrError::Time { given: timestamp, next })?;
-            let gap = gap.saturating_mul(u64::from(length));
-            if gap > MAX_GAP {
-                return Err(CrrError::Gap { given: timestamp, gap }.into());
-            }
-            for _ in 0..gap {
-                belief.pass(&self.model)?;
-            }
-        }
-        Ok(belief)
+        Ok(self.course.belief_at(timestamp, u64::from(length))?)
     }
 
     /// Answers a batch, which must lie after the last one; batches may be left out. Gives a release for each symbol: that of
@@ -314,7 +294,7 @@ impl Batched {
         mut save: impl FnMut(&Ledger) -> Result<(), E>,
     ) -> Result<Vec<Release>, AnswerError<E>> {
         let mut belief = self.belief_at(timestamp)?;
-        if !batch.fits(self.model.domain(), self.parts.iter().map(|part| part.length)) {
+        if !batch.fits(self.course.model.domain(), self.parts.iter().map(|part| part.length)) {
             return Err(BatchedError::OtherBatch.into());
         }
         let sealed = batch.seal(timestamp).map_err(BatchedError::from)?;
@@ -326,36 +306,36 @@ impl Batched {
             let (channel, _) = self.channel_of(part, &belief)?;
             let answer = if let [(only, _)] = channel.outputs() {
                 for _ in 0..part.length {
-                    belief.pass(&self.model).map_err(BatchedError::from)?;
+                    belief.pass(&self.course.model).map_err(BatchedError::from)?;
                 }
                 *only
             } else {
                 let kernel = SymbolChannel::new(&part.limits, crr::parts(&channel)).map_err(BatchedError::from)?;
                 // All parts or none: before the first that spends, what is left must do for all of them.
                 if spent.is_none() {
-                    self.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
+                    self.course.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
                 }
-                let permit = match self.ledger.spend_and_save(timestamp, part.limits.loss(), &mut save) {
+                let permit = match self.course.ledger.spend_and_save(timestamp, part.limits.loss(), &mut save) {
                     Ok(permit) => permit,
                     Err(SpendError::Refused(refusal)) => return Err(BatchedError::from(refusal).into()),
                     Err(SpendError::NotSaved(error)) => return Err(AnswerError::NotSaved(error)),
                 };
                 let answer = kernel.answer(permit, sealed, random);
                 let answer = answer.map_err(|error| BatchedError::Step(error.into()))?.into_value();
-                let released = belief.release_sequence(&self.model, part.length, &channel, answer);
+                let released = belief.release_sequence(&self.course.model, part.length, &channel, answer);
                 released.map_err(BatchedError::from)?;
                 let add = |sum: Option<Epsilon>, more: Epsilon| sum.map_or(Some(more), |sum| sum.checked_add(more));
                 spent = add(spent, part.limits.loss());
                 leaked = add(leaked, part.limits.epsilon());
                 answer
             };
-            symbols.extend(digits(answer, self.model.domain(), part.length));
+            symbols.extend(digits(answer, self.course.model.domain(), part.length));
         }
-        self.ledger.close(timestamp).map_err(BatchedError::from)?;
+        self.course.ledger.close(timestamp).map_err(BatchedError::from)?;
         if let Some(leaked) = leaked {
-            self.leakage.note(timestamp, leaked);
+            self.course.leakage.note(timestamp, leaked);
         }
-        self.move_on(timestamp, belief);
+        self.course.move_on(timestamp, belief);
         Ok(self.releases(timestamp, &symbols, spent))
     }
 
@@ -369,22 +349,17 @@ impl Batched {
         let mut symbols = Vec::with_capacity(self.settings.length as usize);
         for _ in 0..self.settings.length {
             symbols.push(self.settings.batch.distance.best_answer(belief.present()));
-            belief.pass(&self.model)?;
+            belief.pass(&self.course.model)?;
         }
-        self.ledger.close(timestamp)?;
-        self.move_on(timestamp, belief);
+        self.course.ledger.close(timestamp)?;
+        self.course.move_on(timestamp, belief);
         Ok(self.releases(timestamp, &symbols, None))
-    }
-
-    fn move_on(&mut self, timestamp: u64, belief: Belief) {
-        self.belief = belief;
-        self.next = Some(timestamp.saturating_add(1));
     }
 
     fn releases(&self, timestamp: u64, symbols: &[u32], spent: Option<Epsilon>) -> Vec<Release> {
         let first = timestamp * u64::from(self.settings.length); // no more than `belief_at` lets pass
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
-        let domain = self.model.domain();
+        let domain = self.course.model.domain();
         let mut releases: Vec<Release> = symbols
             .iter()
             .zip(first..)
@@ -562,58 +537,16 @@ pub fn channel(
     Ok(clustered)
 }
 
-/// The form in which a mechanism is saved.
-#[derive(Serialize)]
-struct Saving<'a> {
-    version: u16,
-    settings: &'a Settings,
-    model: &'a Model,
-    belief: &'a Belief,
-    next: Option<u64>,
-    ledger: &'a Ledger,
-    leakage: &'a Leakage,
-}
-
 impl Serialize for Batched {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { settings, model, belief, next, ledger, leakage, parts: _ } = self;
-        Saving { version: VERSION, settings, model, belief, next: *next, ledger, leakage }.serialize(serializer)
+        self.course.saving(&self.settings).serialize(serializer)
     }
 }
 
-/// A mechanism as it is loaded, before its parts are checked against each other.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Saved {
-    version: u16,
-    settings: Settings,
-    model: Model,
-    belief: Belief,
-    // Required, though it may be null: a mechanism whose time got lost must not load as one that has released nothing.
-    #[serde(deserialize_with = "Option::deserialize")]
-    next: Option<u64>,
-    ledger: Ledger,
-    leakage: Leakage,
-}
-
-impl TryFrom<Saved> for Batched {
+impl TryFrom<Saved<Settings>> for Batched {
     type Error = String;
 
-    fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, model, belief, next, ledger, leakage } = saved;
-        if version != VERSION {
-            return Err(format!(
-                "mechanism state version {version} is not known; this program reads version {VERSION}"
-            ));
-        }
-        let fresh = Self::new(model, settings).map_err(|error| error.to_string())?;
-        let same_account = ledger.budget() == fresh.ledger.budget() && ledger.window() == fresh.ledger.window();
-        // The clock may be ahead: a batch whose ledger could not be saved moves it.
-        let same_time = next.is_none_or(|next| ledger.clock().is_some_and(|clock| clock >= next.saturating_sub(1)));
-        let same_belief = belief.fits(&fresh.model) && (next.is_none() || belief.can_have_advanced(&fresh.model));
-        if !same_account || !same_time || !same_belief || !leakage.fits(&fresh.leakage) {
-            return Err("the mechanism's state does not fit its settings".to_owned());
-        }
-        Ok(Self { belief, next, ledger, leakage, ..fresh })
+    fn try_from(saved: Saved<Settings>) -> Result<Self, String> {
+        saved.restore(Self::new, |mechanism| &mut mechanism.course)
     }
 }

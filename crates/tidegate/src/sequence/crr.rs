@@ -13,12 +13,14 @@ use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::primitives::{self, ChannelLimits, ChannelParts, PrimitiveError, SymbolChannel, SymbolError};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, Window};
 
+use super::belief::Belief;
 use super::channel::{Channel, ChannelError};
+use super::course::{Course, Saved};
 use super::distance::Distance;
 use super::effort;
 pub use super::effort::Effort;
 use super::leakage::Leakage;
-use super::model::{Belief, Model, ModelError};
+use super::model::{Model, ModelError};
 use crate::release::{Freshness, Release, Symbol};
 
 /// What epsilon and budget are counted in.
@@ -201,19 +203,12 @@ pub enum StepError<E> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Saved")]
+#[serde(try_from = "Saved<Settings>")]
 pub struct Crr {
     settings: Settings,
-    model: Arc<Model>,
-    belief: Belief,
-    /// The timestamp of the symbol that the belief is about; any, before the first step.
-    next: Option<u64>,
-    ledger: Ledger,
-    leakage: Leakage,
+    course: Course,
     limits: ChannelLimits,
 }
-
-const VERSION: u16 = 1;
 
 impl Crr {
     /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
@@ -221,12 +216,8 @@ impl Crr {
         let model = model.into();
         settings.check(&model)?;
         let limits = ChannelLimits::new(settings.step()?)?;
-        let ledger = Ledger::new(settings.loss_budget()?, settings.window);
-        let leakage = Leakage::new(match settings.window {
-            Window::Timestamps(length) => Some(length),
-            Window::Unbounded => None,
-        });
-        Ok(Self { belief: Belief::new(&model), settings, model, next: None, ledger, leakage, limits })
+        let course = Course::new(model, settings.loss_budget()?, settings.window);
+        Ok(Self { settings, course, limits })
     }
 
     /// What it is set to.
@@ -236,52 +227,37 @@ impl Crr {
 
     /// The model.
     pub fn model(&self) -> &Model {
-        &self.model
+        &self.course.model
     }
 
     /// What is believed of the next symbol.
     pub const fn belief(&self) -> &Belief {
-        &self.belief
+        &self.course.belief
     }
 
     /// What was released so far has given away at most so much.
     pub const fn leakage(&self) -> &Leakage {
-        &self.leakage
+        &self.course.leakage
     }
 
     /// The ledger, in losses of local privacy.
     pub const fn ledger(&self) -> &Ledger {
-        &self.ledger
+        &self.course.ledger
     }
 
     /// Seals a symbol of the stream.
     pub fn seal(&self, timestamp: u64, symbol: u32) -> Result<Sealed<u32>, SymbolError> {
-        primitives::seal_symbol(timestamp, symbol, self.model.domain())
+        primitives::seal_symbol(timestamp, symbol, self.course.model.domain())
     }
 
     /// The channel that the next step would answer through.
     pub fn channel(&self) -> Result<Channel, CrrError> {
-        self.channel_for(&self.belief)
+        self.channel_for(&self.course.belief)
     }
 
     fn channel_for(&self, belief: &Belief) -> Result<Channel, CrrError> {
         let Settings { distance, effort, .. } = &self.settings;
         Ok(effort::channel(belief.present(), self.limits.epsilon(), distance, *effort)?)
-    }
-
-    /// The belief in the symbol of a timestamp, where timestamps were left out.
-    fn belief_at(&self, timestamp: u64) -> Result<Belief, CrrError> {
-        let mut belief = self.belief.clone();
-        if let Some(next) = self.next {
-            let gap = timestamp.checked_sub(next).ok_or(CrrError::Time { given: timestamp, next })?;
-            if gap > MAX_GAP {
-                return Err(CrrError::Gap { given: timestamp, gap });
-            }
-            for _ in 0..gap {
-                belief.pass(&self.model)?;
-            }
-        }
-        Ok(belief)
     }
 
     /// Answers the symbol of a timestamp, which must lie after the last one. Timestamps may be left out.
@@ -312,29 +288,29 @@ impl Crr {
         save: impl FnOnce(&Ledger) -> Result<(), E>,
     ) -> Result<Release, StepError<E>> {
         let timestamp = symbol.timestamp();
-        let mut belief = self.belief_at(timestamp)?;
+        let mut belief = self.course.belief_at(timestamp, 1)?;
         let channel = self.channel_for(&belief)?;
         if let [(only, _)] = channel.outputs() {
-            belief.pass(&self.model).map_err(CrrError::from)?;
+            belief.pass(&self.course.model).map_err(CrrError::from)?;
             return Ok(self.finish(timestamp, belief, *only, None)?);
         }
         let kernel = SymbolChannel::new(&self.limits, parts(&channel)).map_err(CrrError::from)?;
-        let permit = match self.ledger.spend_and_save(timestamp, self.limits.loss(), save) {
+        let permit = match self.course.ledger.spend_and_save(timestamp, self.limits.loss(), save) {
             Ok(permit) => permit,
             Err(SpendError::Refused(refusal)) => return Err(CrrError::Refused(refusal).into()),
             Err(SpendError::NotSaved(error)) => return Err(StepError::NotSaved(error)),
         };
         let answer = kernel.answer(permit, symbol, random).map_err(CrrError::from)?.into_value();
-        belief.release(&self.model, &channel, answer).map_err(CrrError::from)?;
+        belief.release(&self.course.model, &channel, answer).map_err(CrrError::from)?;
         Ok(self.finish(timestamp, belief, answer, Some(self.limits.loss()))?)
     }
 
     /// Answers for a timestamp without the symbol, and so for nothing: with the symbol whose expected distance is least. For
     /// timestamps at which the ledger has nothing left.
     pub fn guess(&mut self, timestamp: u64) -> Result<Release, CrrError> {
-        let mut belief = self.belief_at(timestamp)?;
+        let mut belief = self.course.belief_at(timestamp, 1)?;
         let answer = self.settings.distance.best_answer(belief.present());
-        belief.pass(&self.model)?;
+        belief.pass(&self.course.model)?;
         self.finish(timestamp, belief, answer, None)
     }
 
@@ -346,13 +322,12 @@ impl Crr {
         answer: u32,
         spent: Option<Epsilon>,
     ) -> Result<Release, CrrError> {
-        self.ledger.close(timestamp)?;
+        self.course.ledger.close(timestamp)?;
         if spent.is_some() {
-            self.leakage.note(timestamp, self.limits.epsilon());
+            self.course.leakage.note(timestamp, self.limits.epsilon());
         }
-        self.belief = belief;
-        self.next = Some(timestamp.saturating_add(1));
-        let statistic = Symbol { symbol: answer, domain: self.model.domain() }.into();
+        self.course.move_on(timestamp, belief);
+        let statistic = Symbol { symbol: answer, domain: self.course.model.domain() }.into();
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
         Ok(Release { timestamp, statistic, freshness, spent, reports })
     }
@@ -368,58 +343,16 @@ pub(super) fn parts(channel: &Channel) -> ChannelParts<'_> {
     }
 }
 
-/// The form in which a mechanism is saved.
-#[derive(Serialize)]
-struct Saving<'a> {
-    version: u16,
-    settings: &'a Settings,
-    model: &'a Model,
-    belief: &'a Belief,
-    next: Option<u64>,
-    ledger: &'a Ledger,
-    leakage: &'a Leakage,
-}
-
 impl Serialize for Crr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { settings, model, belief, next, ledger, leakage, limits: _ } = self;
-        Saving { version: VERSION, settings, model, belief, next: *next, ledger, leakage }.serialize(serializer)
+        self.course.saving(&self.settings).serialize(serializer)
     }
 }
 
-/// A mechanism as it is loaded, before its parts are checked against each other.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Saved {
-    version: u16,
-    settings: Settings,
-    model: Model,
-    belief: Belief,
-    // Required, though it may be null: a mechanism whose time got lost must not load as one that has released nothing.
-    #[serde(deserialize_with = "Option::deserialize")]
-    next: Option<u64>,
-    ledger: Ledger,
-    leakage: Leakage,
-}
-
-impl TryFrom<Saved> for Crr {
+impl TryFrom<Saved<Settings>> for Crr {
     type Error = String;
 
-    fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, model, belief, next, ledger, leakage } = saved;
-        if version != VERSION {
-            return Err(format!(
-                "mechanism state version {version} is not known; this program reads version {VERSION}"
-            ));
-        }
-        let fresh = Self::new(model, settings).map_err(|error| error.to_string())?;
-        let same_account = ledger.budget() == fresh.ledger.budget() && ledger.window() == fresh.ledger.window();
-        // The clock may be ahead: a refused step moves it.
-        let same_time = next.is_none_or(|next| ledger.clock().is_some_and(|clock| clock >= next.saturating_sub(1)));
-        let same_belief = belief.fits(&fresh.model) && (next.is_none() || belief.can_have_advanced(&fresh.model));
-        if !same_account || !same_time || !same_belief || !leakage.fits(&fresh.leakage) {
-            return Err("the mechanism's state does not fit its settings".to_owned());
-        }
-        Ok(Self { belief, next, ledger, leakage, ..fresh })
+    fn try_from(saved: Saved<Settings>) -> Result<Self, String> {
+        saved.restore(Self::new, |mechanism| &mut mechanism.course)
     }
 }

@@ -1,5 +1,4 @@
-//! [`Model`]: what everybody is taken to know about a stream before it begins, and [`Belief`]: what they know of its
-//! present symbol after what was released so far.
+//! [`Model`]: what everybody is taken to know about a stream before it begins.
 //!
 //! A model is a Markov chain of order 1 or 2 over the symbols `0..d`. It is public, and must not have been learned from the
 //! stream that it is to protect (nor from data that are secret otherwise): the guarantees say nothing of what a model gives
@@ -12,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::MAX_DOMAIN;
 
-use super::channel::{Channel, ChannelError, SUM_TOLERANCE};
+use super::channel::{ChannelError, SUM_TOLERANCE};
 
 /// How many pairs of symbols a model of order 2 may have at most: so many numbers is its belief.
 pub const MAX_PAIRS: u64 = 1 << 24;
@@ -121,7 +120,7 @@ pub enum ModelError {
     Channel(#[from] ChannelError),
 }
 
-const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 1;
 
 /// How many symbols back a model looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,7 +240,7 @@ struct Pairs {
 /// Saved and loaded by `serde`, with a version; loading accepts only what the constructors accept.
 ///
 /// ```
-/// use tidegate::sequence::model::{Background, Belief, Model, Order, Smoothing};
+/// use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 ///
 /// let model = Model::dense(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8])?;
 /// assert_eq!(model.transition(None, 1, 0), 0.2);
@@ -512,7 +511,7 @@ impl Model {
     }
 
     /// Adds to `next` what follows from `present` by the transitions of order 1.
-    fn carry(&self, present: &[f64], next: &mut [f64]) {
+    pub(super) fn carry(&self, present: &[f64], next: &mut [f64]) {
         match &self.transitions {
             Transitions::Dense(matrix) => {
                 for (weight, row) in present.iter().zip(matrix.chunks_exact(self.prior.len())) {
@@ -535,6 +534,35 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// The weight of each pair of the present symbol and the next, by the transitions of order 2; `None` at order 1. `pairs` are the
+    /// weights of the symbol before and the present one, where there is one before.
+    pub(super) fn carry_pairs(&self, present: &[f64], pairs: Option<&[f64]>) -> Option<Vec<f64>> {
+        let second = self.pairs.as_ref()?;
+        let size = present.len();
+        // What of each present symbol goes by order 1, and what by rows of pairs.
+        let mut joint = vec![0.0; size * size];
+        let mut first_order = present.to_vec();
+        if let Some(pairs) = pairs {
+            for (row, &pair) in second.pairs.iter().enumerate() {
+                #[allow(clippy::cast_possible_truncation)] // below the number of pairs, a vector's length
+                let pair = pair as usize;
+                let (weight, present) = (pairs[pair], pair % size);
+                if weight > 0.0 {
+                    first_order[present] -= weight * (1.0 - second.rows.left[row]);
+                    let next = &mut joint[present * size..(present + 1) * size];
+                    second.rows.entries(row).for_each(|(symbol, share)| next[symbol as usize] += weight * share);
+                }
+            }
+        }
+        for (present, weight) in first_order.into_iter().enumerate() {
+            // What is left after subtraction may be a rounding error below zero.
+            if weight > 0.0 {
+                self.carry_one(present, weight, &mut joint[present * size..(present + 1) * size]);
+            }
+        }
+        Some(joint)
     }
 
     /// As [`Model::carry`], from one symbol alone.
@@ -583,7 +611,7 @@ fn make_distribution(first: &mut [f64], second: &mut [f64], what: &'static str, 
 }
 
 /// The sum of a distribution.
-fn check_distribution(
+pub(super) fn check_distribution(
     probabilities: impl Iterator<Item = f64>,
     what: &'static str,
     row: u64,
@@ -596,274 +624,4 @@ fn check_distribution(
         sum += given;
     }
     if (sum - 1.0).abs() > SUM_TOLERANCE { Err(ModelError::Sum { what, row, given: sum }) } else { Ok(sum) }
-}
-
-/// What an observer who knows the model and saw all that was released believes the present symbol to be.
-///
-/// It follows from released outputs only, never from symbols, so it is public. Each step normalises, and the
-/// logarithm of the probability of everything released so far is summed up, so that nothing underflows however long
-/// the stream; a symbol whose probability falls below the least positive float is believed impossible, which costs nothing,
-/// since channels treat impossible symbols like rare ones.
-///
-/// A step costs O(entries of the model), at order 2 plus O(d²).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "SavedBelief")]
-pub struct Belief {
-    version: u16,
-    /// The distribution of the present symbol.
-    present: Vec<f64>,
-    /// At order 2, from the second symbol on: of the pair of the symbol before and the present one.
-    pairs: Option<Vec<f64>>,
-    log_probability: f64,
-    released: u64,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SavedBelief {
-    version: u16,
-    present: Vec<f64>,
-    // As for the model.
-    #[serde(deserialize_with = "Option::deserialize")]
-    pairs: Option<Vec<f64>>,
-    log_probability: f64,
-    released: u64,
-}
-
-impl TryFrom<SavedBelief> for Belief {
-    type Error = ModelError;
-
-    fn try_from(saved: SavedBelief) -> Result<Self, ModelError> {
-        let SavedBelief { version, present, pairs, log_probability, released } = saved;
-        if version != VERSION {
-            return Err(ModelError::Version { what: "belief", given: version });
-        }
-        check_distribution(present.iter().copied(), "the belief, row", 0)?;
-        if let Some(pairs) = &pairs {
-            let (given, expected) = (pairs.len(), present.len() * present.len());
-            if given != expected {
-                return Err(ModelError::Length { what: "the belief in pairs", given, expected });
-            }
-            check_distribution(pairs.iter().copied(), "the belief in pairs, row", 0)?;
-        }
-        if log_probability.is_nan() || log_probability > 0.0 {
-            return Err(ModelError::Probability { what: "the belief, row", row: 0, given: log_probability });
-        }
-        Ok(Self { version, present, pairs, log_probability, released })
-    }
-}
-
-impl Belief {
-    /// What is believed of the first symbol before anything was released: the prior.
-    pub fn new(model: &Model) -> Self {
-        let total: f64 = model.prior.iter().sum();
-        let present = model.prior.iter().map(|probability| probability / total).collect();
-        Self { version: VERSION, present, pairs: None, log_probability: 0.0, released: 0 }
-    }
-
-    /// The distribution of the present symbol, given what was released before it.
-    pub fn present(&self) -> &[f64] {
-        &self.present
-    }
-
-    /// The natural logarithm of the probability of everything released so far.
-    pub const fn log_probability(&self) -> f64 {
-        self.log_probability
-    }
-
-    /// How many outputs were released so far.
-    pub const fn released(&self) -> u64 {
-        self.released
-    }
-
-    /// Whether it is a belief of this model, as far as its form tells: at order 2, one without pairs is the belief before the first
-    /// symbol.
-    pub fn fits(&self, model: &Model) -> bool {
-        let pairs = match model.order() {
-            Order::One => self.pairs.is_none(),
-            Order::Two => self.pairs.is_some() || *self == Self::new(model),
-        };
-        self.present.len() == model.prior.len() && pairs
-    }
-
-    /// Whether it can be one from after the first symbol.
-    pub(super) const fn can_have_advanced(&self, model: &Model) -> bool {
-        self.pairs.is_some() || matches!(model.order(), Order::One)
-    }
-
-    /// Takes in that `output` was released for the present symbol, through `channel`, and moves on to the next symbol. Gives back the
-    /// probability of that output.
-    pub fn release(&mut self, model: &Model, channel: &Channel, output: u32) -> Result<f64, ModelError> {
-        self.check(model)?;
-        if channel.domain() != self.present.len() {
-            let (given, expected) = (self.present.len(), channel.domain());
-            return Err(ChannelError::Belief { given, expected }.into());
-        }
-        let likelihoods = channel.likelihood_of_mixtures(output);
-        let likelihood = |symbol: usize| likelihoods[channel.mixture_of()[symbol] as usize];
-        let weighed = self.present.iter().enumerate().map(|(symbol, weight)| weight * likelihood(symbol));
-        let posterior: Vec<f64> = weighed.collect();
-        let probability: f64 = posterior.iter().sum();
-        if probability <= 0.0 || probability.is_nan() {
-            return Err(ModelError::Impossible { given: output });
-        }
-        self.log_probability += probability.ln();
-        self.released += 1;
-        let size = self.present.len();
-        if let Some(pairs) = &mut self.pairs {
-            for (position, weight) in pairs.iter_mut().enumerate() {
-                *weight *= likelihood(position % size) / probability;
-            }
-        }
-        self.present = posterior.into_iter().map(|weight| weight / probability).collect();
-        self.advance(model);
-        Ok(probability)
-    }
-
-    /// What is believed of the present symbol and those after it together, `length` of them: a number for each sequence, the sequence
-    /// `x_1 .. x_w` over `d` symbols at `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep it short.
-    pub fn sequences(&self, model: &Model, length: u32) -> Result<Vec<f64>, ModelError> {
-        self.check(model)?;
-        let domain = model.domain();
-        if length == 0 {
-            return Ok(vec![1.0]);
-        }
-        let mut sequences = self.present.clone();
-        for position in 1..length {
-            let mut longer = Vec::with_capacity(sequences.len() * domain as usize);
-            for (number, weight) in sequences.iter().enumerate() {
-                let rows = self.next_of(model, number, position);
-                longer.extend((0..domain).map(|next| {
-                    weight
-                        * rows
-                            .iter()
-                            .map(|(share, before, present)| share * model.transition(*before, *present, next))
-                            .sum::<f64>()
-                }));
-            }
-            sequences = longer;
-        }
-        normalise(&mut sequences);
-        Ok(sequences)
-    }
-
-    /// What the symbol after a sequence of `length` symbols depends on: symbols before and at its end, with weights. There are
-    /// several where the one before the sequence matters, which nobody knows.
-    #[allow(clippy::cast_possible_truncation)] // remainders by the size of the domain
-    fn next_of(&self, model: &Model, number: usize, length: u32) -> Vec<(f64, Option<u32>, u32)> {
-        let size = self.present.len();
-        let present = (number % size) as u32;
-        if model.order() == Order::One {
-            return vec![(1.0, None, present)];
-        }
-        if length > 1 {
-            return vec![(1.0, Some((number / size % size) as u32), present)];
-        }
-        let Some(pairs) = &self.pairs else { return vec![(1.0, None, present)] };
-        let total = self.present[present as usize];
-        let befores = (0_u32..).zip(pairs.iter().skip(present as usize).step_by(size));
-        befores
-            .filter(|(_, weight)| **weight > 0.0)
-            .map(|(before, weight)| (weight / total, Some(before), present))
-            .collect()
-    }
-
-    /// Takes in that `output` was released for the present symbol and those after it, `length` of them, through a channel over
-    /// [sequences](Belief::sequences), and moves on to the symbol after those. Gives back the probability of that output.
-    ///
-    /// What is believed of the next symbol is what follows from each sequence, weighed by how likely that sequence is now.
-    pub fn release_sequence(
-        &mut self,
-        model: &Model,
-        length: u32,
-        channel: &Channel,
-        output: u32,
-    ) -> Result<f64, ModelError> {
-        if length <= 1 {
-            return self.release(model, channel, output);
-        }
-        let sequences = self.sequences(model, length)?;
-        if channel.domain() != sequences.len() {
-            return Err(ChannelError::Belief { given: sequences.len(), expected: channel.domain() }.into());
-        }
-        let likelihoods = channel.likelihood_of_mixtures(output);
-        let mixtures = sequences.iter().zip(channel.mixture_of());
-        let posterior: Vec<f64> = mixtures.map(|(weight, mixture)| weight * likelihoods[*mixture as usize]).collect();
-        let probability: f64 = posterior.iter().sum();
-        if probability <= 0.0 || probability.is_nan() {
-            return Err(ModelError::Impossible { given: output });
-        }
-        self.log_probability += probability.ln();
-        self.released += 1;
-        let size = self.present.len();
-        let mut present = vec![0.0; size];
-        let mut pairs = vec![0.0; if model.order() == Order::Two { size * size } else { 0 }];
-        for (number, weight) in posterior.iter().enumerate() {
-            present[number % size] += weight / probability;
-            if let Some(pair) = pairs.get_mut(number % (size * size)) {
-                *pair += weight / probability;
-            }
-        }
-        self.present = present;
-        self.pairs = (model.order() == Order::Two).then_some(pairs);
-        self.advance(model);
-        Ok(probability)
-    }
-
-    /// Moves on to the next symbol, nothing having been released for the present one.
-    pub fn pass(&mut self, model: &Model) -> Result<(), ModelError> {
-        self.check(model)?;
-        self.advance(model);
-        Ok(())
-    }
-
-    fn check(&self, model: &Model) -> Result<(), ModelError> {
-        if self.fits(model) { Ok(()) } else { Err(ModelError::OtherModel) }
-    }
-
-    fn advance(&mut self, model: &Model) {
-        let size = self.present.len();
-        let Some(second) = &model.pairs else {
-            let mut next = vec![0.0; size];
-            model.carry(&self.present, &mut next);
-            normalise(&mut next);
-            self.present = next;
-            return;
-        };
-        // The pair of the present symbol and the next: what of each present symbol goes by order 1, and what by rows of pairs.
-        let mut joint = vec![0.0; size * size];
-        let mut first_order = self.present.clone();
-        if let Some(pairs) = &self.pairs {
-            for (row, &pair) in second.pairs.iter().enumerate() {
-                #[allow(clippy::cast_possible_truncation)] // below the number of pairs, a vector's length
-                let pair = pair as usize;
-                let (weight, present) = (pairs[pair], pair % size);
-                if weight > 0.0 {
-                    first_order[present] -= weight * (1.0 - second.rows.left[row]);
-                    let next = &mut joint[present * size..(present + 1) * size];
-                    second.rows.entries(row).for_each(|(symbol, share)| next[symbol as usize] += weight * share);
-                }
-            }
-        }
-        for (present, weight) in first_order.into_iter().enumerate() {
-            // What is left after subtraction may be a rounding error below zero.
-            if weight > 0.0 {
-                model.carry_one(present, weight, &mut joint[present * size..(present + 1) * size]);
-            }
-        }
-        normalise(&mut joint);
-        let mut next = vec![0.0; size];
-        for row in joint.chunks_exact(size) {
-            next.iter_mut().zip(row).for_each(|(next, weight)| *next += weight);
-        }
-        normalise(&mut next);
-        self.present = next;
-        self.pairs = Some(joint);
-    }
-}
-
-/// Divides by the sum, which is positive: of a distribution carried through rows that are distributions.
-fn normalise(weights: &mut [f64]) {
-    let sum: f64 = weights.iter().sum();
-    weights.iter_mut().for_each(|weight| *weight /= sum);
 }

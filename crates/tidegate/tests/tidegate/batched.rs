@@ -6,11 +6,12 @@ use tidegate::kernel::primitives::{BatchError, SymbolBatch};
 use tidegate::kernel::{Epsilon, Refusal, SeededRandom, Window};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::sequence::batched::{self, AnswerError, Batched, BatchedError, CLUSTER_LIMIT, MAX_LENGTH, Settings};
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::crr::{self, CrrError, Effort, Guarantee};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::hamming;
 use tidegate::sequence::leakage::exact;
-use tidegate::sequence::model::{Belief, Model, SparseRow};
+use tidegate::sequence::model::{Model, SparseRow};
 
 use crate::channels::assert_private;
 use crate::support::{random_belief, random_rows, unit};

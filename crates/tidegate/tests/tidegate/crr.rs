@@ -5,10 +5,11 @@ use tidegate::post_processing::{PostProcessing, PostProcessingError};
 use tidegate::query::{History, QueryError};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::sequence::baseline::{self, Baseline, BaselineError, BaselineKind};
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::crr::{Crr, CrrError, Effort, Guarantee, MAX_GAP, Settings, StepError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::hamming;
-use tidegate::sequence::model::{Belief, Model, SparseRow};
+use tidegate::sequence::model::{Model, SparseRow};
 
 use crate::support::{random_belief, random_rows, unit};
 

@@ -3,9 +3,10 @@
 use std::num::NonZeroU64;
 
 use tidegate::kernel::{Epsilon, SeededRandom};
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::hamming;
 use tidegate::sequence::leakage::{ExactError, Leakage, exact};
-use tidegate::sequence::model::{Belief, Model};
+use tidegate::sequence::model::Model;
 
 use crate::support::{random_belief, random_rows, unit};
 

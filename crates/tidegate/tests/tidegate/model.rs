@@ -1,10 +1,11 @@
 //! Models and beliefs.
 
 use tidegate::kernel::{Randomness, SeededRandom};
+use tidegate::sequence::belief::Belief;
 use tidegate::sequence::channel::Channel;
 use tidegate::sequence::hamming;
 use tidegate::sequence::leakage::exact;
-use tidegate::sequence::model::{Background, Belief, Model, ModelError, Order, Smoothing, SparseRow};
+use tidegate::sequence::model::{Background, Model, ModelError, Order, Smoothing, SparseRow};
 
 use crate::support::{random_belief, random_rows, unit};
 
