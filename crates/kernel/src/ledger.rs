@@ -189,6 +189,22 @@ impl Ledger {
         Ok(())
     }
 
+    /// Moves the clock to `timestamp`, and with it everything that is spent in the window before: for a holder whose clock has
+    /// jumped ahead, and who cannot tell how much time has truly passed. So the jump refunds nothing: what was spent leaves the window as if it had been
+    /// spent at `timestamp`.
+    ///
+    /// # Errors
+    /// As for [`Ledger::open`], if the timestamp lies in the past or is closed.
+    pub fn carry_to(&mut self, timestamp: u64) -> Result<(), Refusal> {
+        self.check_time(timestamp)?;
+        self.clock = Some(timestamp);
+        self.closed = false;
+        if let Ok(all) = Epsilon::from_units(self.spent) {
+            self.spends = VecDeque::from([(timestamp, all)]);
+        }
+        Ok(())
+    }
+
     #[inline]
     fn check_time(&self, timestamp: u64) -> Result<(), Refusal> {
         match self.clock {

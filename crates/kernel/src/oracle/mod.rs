@@ -202,7 +202,11 @@ pub enum LikelihoodError {
 }
 
 /// A perturbed value as it travels: fixed-width, little-endian bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+///
+/// A device saves it, to send the identical one again. That a loaded report is one that an oracle drew is not checked: nothing is granted for a
+/// report, and a collector checks the bytes, whoever sent them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Report {
     bytes: Box<[u8]>,
     provenance: Provenance,

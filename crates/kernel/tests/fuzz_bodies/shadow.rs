@@ -8,7 +8,10 @@ struct Shadow {
     window: Window,
     clock: Option<u64>,
     closed: bool,
+    /// By the date that counts, which is later than the true one where a grant was carried.
     grants: Vec<(u64, Epsilon)>,
+    /// By the true date.
+    truly: Vec<(u64, Epsilon)>,
 }
 
 impl Shadow {
@@ -19,7 +22,8 @@ impl Shadow {
             matches!(ledger.check(clock, Epsilon::MIN), Err(Refusal::Closed { timestamp }) if timestamp == clock)
         });
         let (budget, window) = (ledger.budget(), ledger.window());
-        Self { budget, window, clock, closed, grants: ledger.spends().collect() }
+        let grants: Vec<_> = ledger.spends().collect();
+        Self { budget, window, clock, closed, truly: grants.clone(), grants }
     }
 
     /// The last timestamp of the window that begins at `first`.
@@ -45,6 +49,18 @@ impl Shadow {
         Ok(())
     }
 
+    fn carry_to(&mut self, timestamp: u64) -> Result<(), Refusal> {
+        let before = self.clock;
+        self.open(timestamp)?;
+        let ends: Vec<u128> = self.grants.iter().map(|(first, _)| self.last_of_window(*first)).collect();
+        for ((date, _), end) in self.grants.iter_mut().zip(ends) {
+            if before.is_some_and(|before| u128::from(before) <= end) {
+                *date = timestamp;
+            }
+        }
+        Ok(())
+    }
+
     fn remaining(&self, timestamp: u64) -> Option<Epsilon> {
         self.time(timestamp).ok()?;
         let in_window =
@@ -66,14 +82,15 @@ impl Shadow {
         self.open(timestamp)?;
         self.check(timestamp, amount)?;
         self.grants.push((timestamp, amount));
+        self.truly.push((timestamp, amount));
         Ok(())
     }
 
     /// Of all windows those that begin at a grant hold the most, so they are the ones to add up.
     fn assert_no_window_exceeds_the_budget(&self) {
-        for &(first, _) in &self.grants {
+        for &(first, _) in &self.truly {
             let window = u128::from(first)..=self.last_of_window(first);
-            let in_window = self.grants.iter().filter(|(timestamp, _)| window.contains(&u128::from(*timestamp)));
+            let in_window = self.truly.iter().filter(|(timestamp, _)| window.contains(&u128::from(*timestamp)));
             let sum: u128 = in_window.map(|(_, amount)| u128::from(amount.units())).sum();
             assert!(sum <= u128::from(self.budget.units()), "{sum} units were granted in the window {window:?}");
         }
@@ -85,6 +102,7 @@ impl Shadow {
 pub enum Step {
     Open { jump: i64 },
     Close { jump: i64 },
+    CarryTo { jump: i64 },
     Spend { jump: i64, amount: Epsilon },
     SpendAllThatRemains { jump: i64 },
     SaveAndLoadAsJson,
@@ -118,6 +136,10 @@ impl Shadowed {
                 let expected = self.shadow.open(timestamp);
                 self.shadow.closed |= expected.is_ok();
                 assert_eq!(self.ledger.close(timestamp), expected, "{step:?}");
+            }
+            Step::CarryTo { jump } => {
+                let timestamp = timestamp(jump);
+                assert_eq!(self.ledger.carry_to(timestamp), self.shadow.carry_to(timestamp), "{step:?}");
             }
             Step::Spend { jump, amount } => self.spend(timestamp(jump), amount),
             Step::SpendAllThatRemains { jump } => {

@@ -52,6 +52,7 @@ fn any_step(budget: Epsilon) -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => any_jump().prop_map(|jump| Step::Open { jump }),
         1 => any_jump().prop_map(|jump| Step::Close { jump }),
+        1 => any_jump().prop_map(|jump| Step::CarryTo { jump }),
         12 => (any_jump(), amount.prop_map(units)).prop_map(|(jump, amount)| Step::Spend { jump, amount }),
         2 => any_jump().prop_map(|jump| Step::SpendAllThatRemains { jump }),
         1 => Just(Step::SaveAndLoadAsJson),
@@ -63,6 +64,17 @@ fn any_budget_and_steps() -> impl Strategy<Value = (Epsilon, Vec<Step>)> {
     prop_oneof![1..20_u64, 1..=Epsilon::MAX.units()]
         .prop_map(units)
         .prop_flat_map(|budget| (Just(budget), prop::collection::vec(any_step(budget), 1..60)))
+}
+
+#[test]
+fn a_jump_of_the_clock_refunds_nothing() {
+    let mut ledger = Ledger::new(epsilon("1"), window(3));
+    ledger.spend(0, epsilon("0.4")).unwrap();
+    ledger.spend(1, epsilon("0.4")).unwrap();
+    ledger.carry_to(100).unwrap();
+    assert_eq!(ledger.remaining(102), Some(epsilon("0.2")));
+    assert_eq!(ledger.remaining(103), Some(epsilon("1")));
+    assert_eq!(ledger.carry_to(99), Err(Refusal::TimeWentBack { timestamp: 99, clock: 100 }));
 }
 
 proptest! {
