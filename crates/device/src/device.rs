@@ -1,0 +1,307 @@
+//! [`Device`]: answers within its own ledger.
+
+use serde::{Deserialize, Serialize, Serializer};
+use tidegate_kernel::oracle::{OracleError, Report};
+use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, Window};
+
+/// What a device was promised when it was enrolled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Policy {
+    /// What may be spent in any window.
+    pub epsilon: Epsilon,
+    /// The window.
+    pub window: Window,
+    /// The number of values that it may be asked about.
+    pub domain: u32,
+}
+
+/// Why a device does not answer. No reason depends on which value of the domain it holds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Others are asked.
+    #[error("the device is not in the cohort that is asked")]
+    NotAsked,
+    /// The question is about another time than the device's own clock shows.
+    #[error("the question is about timestamp {asked}, but it is {now}")]
+    NotNow {
+        /// The timestamp that the question is about.
+        asked: u64,
+        /// What the device's clock shows.
+        now: u64,
+    },
+    /// The question is about another domain than the policy's.
+    #[error("the question is about {asked} values, but the policy is about {enrolled}")]
+    OtherDomain {
+        /// How many values the question is about.
+        asked: u32,
+        /// How many the policy is about.
+        enrolled: u32,
+    },
+    /// A question for the same phase, or an earlier one of the same timestamp, has been answered.
+    #[error("phase {phase} of timestamp {timestamp}, or a later one, has been answered already")]
+    Answered {
+        /// The timestamp of the question.
+        timestamp: u64,
+        /// Its phase.
+        phase: u16,
+    },
+    /// The question makes no sense.
+    #[error(transparent)]
+    Malformed(#[from] QuestionError),
+    /// The window's budget does not allow it.
+    #[error(transparent)]
+    Budget(#[from] Refusal),
+    /// The device holds no value of the domain: a fault of the program around it, which must not be told to the collector.
+    #[error(transparent)]
+    Value(#[from] OracleError),
+}
+
+/// A device that answers within its own ledger.
+///
+/// It can be saved and loaded by `serde`: save it before a report leaves, and load only the latest, once. What was answered last is
+/// saved, the report itself is not: whoever asks for it again after that is refused.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Saved")]
+pub struct Device {
+    policy: Policy,
+    slot: u16,
+    ledger: Ledger,
+    /// The timestamp and the phase that were answered last.
+    answered: Option<(u64, u16)>,
+    /// What was answered last, unless that was before the device was loaded.
+    last: Option<(Question, Report)>,
+}
+
+const VERSION: u16 = 1;
+
+/// The form in which a device is saved.
+#[derive(Serialize)]
+struct Saving<'a> {
+    version: u16,
+    policy: Policy,
+    slot: u16,
+    ledger: &'a Ledger,
+    answered: Option<(u64, u16)>,
+}
+
+impl Serialize for Device {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { policy, slot, ledger, answered, last: _ } = self;
+        Saving { version: VERSION, policy: *policy, slot: *slot, ledger, answered: *answered }.serialize(serializer)
+    }
+}
+
+/// A device as it is loaded, before its parts are checked against each other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    policy: Policy,
+    slot: u16,
+    ledger: Ledger,
+    // Required, though it may be null: a device that forgot what it answered must not load.
+    #[serde(deserialize_with = "Option::deserialize")]
+    answered: Option<(u64, u16)>,
+}
+
+impl TryFrom<Saved> for Device {
+    type Error = String;
+
+    fn try_from(saved: Saved) -> Result<Self, String> {
+        let Saved { version, policy, slot, ledger, answered } = saved;
+        if version != VERSION {
+            return Err(format!("device version {version} is not known; this program reads version {VERSION}"));
+        }
+        let same_account = ledger.budget() == policy.epsilon && ledger.window() == policy.window;
+        if !same_account || answered.map(|(timestamp, _)| timestamp) > ledger.clock() {
+            return Err("the device's state does not fit its policy".to_owned());
+        }
+        Ok(Self { policy, slot, ledger, answered, last: None })
+    }
+}
+
+impl Device {
+    /// A device that has never answered, in a slot of the population.
+    pub const fn new(policy: Policy, slot: u16) -> Self {
+        Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
+    }
+
+    /// A device of which nobody knows what it has answered, up to `now`: it answers nothing until a whole window has passed.
+    pub fn fully_spent(policy: Policy, slot: u16, now: u64) -> Self {
+        let ledger = Ledger::fully_spent(policy.epsilon, policy.window, now);
+        Self { policy, slot, ledger, answered: None, last: None }
+    }
+
+    /// What it was promised.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// What it has spent.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Its slot.
+    pub const fn slot(&self) -> u16 {
+        self.slot
+    }
+
+    /// The device's clock has jumped to `now`: what was spent counts as spent now. Where it has jumped back, nothing changes, and nothing is
+    /// answered until it has caught up.
+    pub(crate) fn jump_to(&mut self, now: u64) {
+        // Refused only where the ledger's clock is not behind, and then there is nothing to carry.
+        let _ = self.ledger.carry_to(now);
+    }
+
+    /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
+    /// identical report. `now` is the device's own clock, never the collector's.
+    pub fn answer(
+        &mut self,
+        now: u64,
+        question: &Question,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Report, Refused> {
+        if !question.cohort.contains(self.slot) {
+            return Err(Refused::NotAsked);
+        }
+        if question.timestamp != now {
+            return Err(Refused::NotNow { asked: question.timestamp, now });
+        }
+        if question.domain != self.policy.domain {
+            return Err(Refused::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
+        }
+        if let Some((last, report)) = &self.last
+            && last == question
+        {
+            return Ok(report.clone());
+        }
+        if self.answered >= Some((question.timestamp, question.phase)) {
+            return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
+        }
+        let oracle = question.oracle()?;
+        if value >= self.policy.domain {
+            return Err(OracleError::Value { domain: self.policy.domain }.into());
+        }
+        let permit = self.ledger.spend(now, question.epsilon)?;
+        let report = oracle.perturb(permit, question.cell_of(value), random)?;
+        self.answered = Some((question.timestamp, question.phase));
+        self.last = Some((question.clone(), report.clone()));
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+    use tidegate_kernel::oracle::OracleKind;
+    use tidegate_kernel::{Cohort, SeededRandom, View};
+
+    use super::*;
+
+    fn policy(window: u64) -> Policy {
+        Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 }
+    }
+
+    fn question(timestamp: u64, phase: u16, units: u64) -> Question {
+        let epsilon = Epsilon::from_units(units).unwrap();
+        let (cohort, view) = (Cohort::Everyone, View::Values);
+        Question { timestamp, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: 6, view }
+    }
+
+    #[test]
+    fn a_retry_gets_the_identical_report_and_costs_nothing() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(1);
+        let asked = question(5, 0, 1_000_000_000);
+        let first = device.answer(5, &asked, 2, &mut random).unwrap();
+        for _ in 0..20 {
+            assert_eq!(device.answer(5, &asked, 2, &mut random).unwrap(), first);
+        }
+    }
+
+    #[test]
+    fn each_refusal_has_its_reason() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(2);
+        let mut refused =
+            |now, question: &Question, value| device.answer(now, question, value, &mut random).unwrap_err();
+        let asked = question(5, 1, 600_000_000);
+        let elsewhere = Question { cohort: Cohort::Slots { first: 8, count: 10 }, ..asked.clone() };
+        assert_eq!(refused(5, &elsewhere, 2), Refused::NotAsked);
+        assert_eq!(refused(6, &asked, 2), Refused::NotNow { asked: 5, now: 6 });
+        let wider = Question { domain: 7, ..asked.clone() };
+        assert_eq!(refused(5, &wider, 2), Refused::OtherDomain { asked: 7, enrolled: 6 });
+        assert!(matches!(refused(5, &asked, 6), Refused::Value(_)));
+        let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked.clone() };
+        assert!(matches!(refused(5, &senseless, 2), Refused::Malformed(_)));
+        assert!(device.answer(5, &asked, 2, &mut random).is_ok());
+        let mut refused = |now, question: &Question| device.answer(now, question, 2, &mut random).unwrap_err();
+        let other = Question { oracle: OracleKind::Oue, ..asked.clone() };
+        assert_eq!(refused(5, &other), Refused::Answered { timestamp: 5, phase: 1 });
+        assert_eq!(refused(5, &question(5, 0, 1)), Refused::Answered { timestamp: 5, phase: 0 });
+        assert!(matches!(refused(5, &question(5, 2, 600_000_000)), Refused::Budget(Refusal::Overspend { .. })));
+        assert!(matches!(refused(4, &question(4, 0, 1)), Refused::Answered { .. }));
+    }
+
+    #[test]
+    fn a_saved_device_goes_on_with_what_it_has_left_and_answers_nothing_twice() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(5);
+        let asked = question(5, 1, 600_000_000);
+        device.answer(5, &asked, 2, &mut random).unwrap();
+        let json = serde_json::to_string(&device).unwrap();
+        let bytes = postcard::to_allocvec(&device).unwrap();
+        let loaded: [Device; 2] = [serde_json::from_str(&json).unwrap(), postcard::from_bytes(&bytes).unwrap()];
+        for mut device in loaded {
+            assert_eq!(serde_json::to_string(&device).unwrap(), json);
+            let mut ask = |question: &Question| device.answer(question.timestamp, question, 2, &mut random);
+            assert_eq!(ask(&asked).unwrap_err(), Refused::Answered { timestamp: 5, phase: 1 });
+            assert!(matches!(ask(&question(6, 0, 600_000_000)), Err(Refused::Budget(Refusal::Overspend { .. }))));
+            assert!(ask(&question(6, 0, 400_000_000)).is_ok());
+        }
+        for (from, to) in [("\"version\":1", "\"version\":2"), ("\"answered\":[5,1]", "\"answered\":[6,1]")] {
+            assert!(json.contains(from) && serde_json::from_str::<Device>(&json.replace(from, to)).is_err(), "{json}");
+        }
+        let without = json.replace(",\"answered\":[5,1]", "");
+        assert!(without != json && serde_json::from_str::<Device>(&without).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            cases: 2_000,
+            failure_persistence: None,
+            rng_seed: proptest::test_runner::RngSeed::Fixed(3),
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn no_sequence_of_questions_makes_a_device_exceed_its_window(
+            window in 1_u64..6,
+            steps in prop::collection::vec((0_u64..3, 0_u64..3, 0_u16..3, 1_u64..1_200_000_000, any::<bool>()), 1..60),
+        ) {
+            let mut device = Device::new(policy(window), 7);
+            let mut random = SeededRandom::new(4);
+            let (mut now, mut spends) = (10_u64, Vec::<(u64, u64)>::new());
+            for (later, earlier, phase, units, greedy) in steps {
+                now += later;
+                let asked = question(now - earlier, phase, if greedy { 1_000_000_000 } else { units });
+                let was_last = device.last.as_ref().is_some_and(|(last, _)| *last == asked);
+                if device.answer(now, &asked, 3, &mut random).is_ok() && !was_last {
+                    spends.push((now, asked.epsilon.units()));
+                }
+                for (start, _) in &spends {
+                    let sum: u64 = spends
+                        .iter()
+                        .filter(|(timestamp, _)| (*start..start + window).contains(timestamp))
+                        .map(|(_, units)| units)
+                        .sum();
+                    prop_assert!(sum <= 1_000_000_000);
+                }
+            }
+        }
+    }
+}

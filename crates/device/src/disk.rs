@@ -1,0 +1,165 @@
+//! [`Disk`]: the few things that are done with a file of state, in an order in which none can be lost or torn unnoticed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Which file of its disk it is, whatever its name: another for a copy. Zero where the system does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileId(pub u64);
+
+/// A folder with files, as far as [`replace`] and [`read`] need one. Each operation may fail, and a crash may come after each: what was not synced may
+/// then be there, in part or not at all.
+pub trait Disk {
+    /// A new, empty file; one of the same name is removed before.
+    fn create(&mut self, name: &str) -> io::Result<FileId>;
+
+    /// Appends to a file.
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Returns once what was appended to the file is safe.
+    fn sync(&mut self, name: &str) -> io::Result<()>;
+
+    /// Gives a file another name; one that had it is no more.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Returns once the names of files are safe.
+    fn sync_names(&mut self) -> io::Result<()>;
+
+    /// What is in a file, and which file it is; `None` where there is none.
+    fn read(&self, name: &str) -> io::Result<Option<(Vec<u8>, FileId)>>;
+}
+
+/// A folder of the file system.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    /// Held as long as this is: nobody else works in the folder.
+    _lock: File,
+}
+
+impl Folder {
+    /// Opens a folder, which is made where it is missing.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] where another process has it open: two devices with one state would spend twice.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock"))?;
+        lock.try_lock().map_err(|error| match error {
+            fs::TryLockError::WouldBlock => io::ErrorKind::WouldBlock.into(),
+            fs::TryLockError::Error(error) => error,
+        })?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+}
+
+#[cfg(unix)]
+fn id_of(file: &File) -> io::Result<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(FileId(file.metadata()?.ino()))
+}
+
+#[cfg(not(unix))]
+fn id_of(_: &File) -> io::Result<FileId> {
+    Ok(FileId::default())
+}
+
+impl Disk for Folder {
+    fn create(&mut self, name: &str) -> io::Result<FileId> {
+        let path = self.path.join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        id_of(&options.open(path)?)
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        OpenOptions::new().append(true).open(self.path.join(name))?.write_all(bytes)
+    }
+
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        OpenOptions::new().append(true).open(self.path.join(name))?.sync_all()
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<(Vec<u8>, FileId)>> {
+        let mut file = match File::open(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut contents = Vec::new();
+        file.read_to_end(&mut contents)?;
+        Ok(Some((contents, id_of(&file)?)))
+    }
+}
+
+const MAGIC: &[u8; 16] = b"tidegate state 1";
+
+/// Why what is in a file is not what was written into it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damaged {
+    /// It could not be read.
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// It does not begin as such a file does, or breaks off.
+    #[error("it is not a file of state")]
+    Foreign,
+    /// Its checksum is another.
+    #[error("it is damaged: its checksum is not that of its contents")]
+    Checksum,
+    /// It was written as another file: this is a copy, or was restored.
+    #[error("it is a copy of the file that was written")]
+    Copy,
+}
+
+/// Replaces a file by new contents. On return they are safe; where it fails or the machine stops on the way, the file has the old
+/// contents or the new ones, whole.
+pub fn replace(disk: &mut impl Disk, name: &str, contents: &[u8]) -> io::Result<()> {
+    let draft = format!("{name}.new");
+    let id = disk.create(&draft)?;
+    let mut body = Vec::with_capacity(contents.len() + 8);
+    body.extend_from_slice(&id.0.to_le_bytes());
+    body.extend_from_slice(contents);
+    let mut bytes = Vec::with_capacity(body.len() + 48);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&Sha256::digest(&body));
+    bytes.extend_from_slice(&body);
+    disk.append(&draft, &bytes)?;
+    disk.sync(&draft)?;
+    disk.rename(&draft, name)?;
+    disk.sync_names()
+}
+
+/// What was written into a file by [`replace`]; `None` where there is no such file.
+///
+/// # Errors
+/// Where it is damaged, or a copy of what was written: whoever put it there may have put an old one.
+pub fn read(disk: &impl Disk, name: &str) -> Result<Option<Vec<u8>>, Damaged> {
+    let Some((bytes, id)) = disk.read(name)? else { return Ok(None) };
+    let Some((head, body)) = bytes.split_at_checked(MAGIC.len() + 32) else { return Err(Damaged::Foreign) };
+    let Some(checksum) = head.strip_prefix(MAGIC) else { return Err(Damaged::Foreign) };
+    if Sha256::digest(body)[..] != *checksum {
+        return Err(Damaged::Checksum);
+    }
+    let Some((written, contents)) = body.split_first_chunk() else { return Err(Damaged::Foreign) };
+    if u64::from_le_bytes(*written) != id.0 {
+        return Err(Damaged::Copy);
+    }
+    Ok(Some(contents.to_vec()))
+}

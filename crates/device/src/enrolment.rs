@@ -1,0 +1,170 @@
+//! [`StreamPolicy`]: what a device is promised by the operator of a stream, in writing.
+
+use ed25519_dalek::{Signature, Signer, SigningKey, Verifier, VerifyingKey};
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON};
+
+use crate::clock::Ticks;
+use crate::device::Policy;
+use crate::slot::slot_of;
+
+/// How long a name may be, in bytes.
+pub const MAX_NAME: usize = 64;
+
+/// What a stream promises its devices. It never changes: another guarantee is another stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamPolicy {
+    /// The stream's name: lower-case letters, digits, `_` and `-`, at most [`MAX_NAME`].
+    pub stream: String,
+    /// What is protected: how much may be spent in which window, on which domain.
+    pub protects: Policy,
+    /// The only oracle that questions may use; `None` for any.
+    pub oracle: Option<OracleKind>,
+    /// How its timestamps lie in time.
+    pub ticks: Ticks,
+    /// The key under which devices are put into slots.
+    pub slot_key: [u8; 16],
+}
+
+/// Why a policy is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// A name that nobody could tell from another, or none.
+    #[error("a stream's name has 1 to {MAX_NAME} lower-case letters, digits, _ and -")]
+    Name,
+    /// A domain outside what can be reported.
+    #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
+    Domain {
+        /// The size that was given.
+        given: u32,
+    },
+    /// An epsilon outside what can be reported with.
+    #[error("epsilon {given} is above {MAX_RESPONSE_EPSILON}, the most that can be reported with")]
+    Epsilon {
+        /// What was given.
+        given: String,
+    },
+    /// It could not be written down.
+    #[error("the policy cannot be written down")]
+    Encoding,
+    /// The signature is not the operator's, or not of this policy.
+    #[error("the policy is not signed by the operator that this device trusts")]
+    Signature,
+}
+
+impl StreamPolicy {
+    /// Whether it can be followed.
+    pub fn check(&self) -> Result<(), PolicyError> {
+        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+        if self.stream.is_empty() || self.stream.len() > MAX_NAME || !self.stream.bytes().all(allowed) {
+            return Err(PolicyError::Name);
+        }
+        let Policy { epsilon, domain, window: _ } = self.protects;
+        if !(2..=MAX_DOMAIN).contains(&domain) {
+            return Err(PolicyError::Domain { given: domain });
+        }
+        if epsilon > MAX_RESPONSE_EPSILON {
+            return Err(PolicyError::Epsilon { given: epsilon.to_string() });
+        }
+        Ok(())
+    }
+
+    /// The slot of a device of that identity.
+    pub fn slot_of(&self, identity: &[u8]) -> u16 {
+        slot_of(&self.slot_key, identity)
+    }
+
+    /// What is signed: all of it, under a heading that nothing else has.
+    fn message(&self) -> Result<Vec<u8>, PolicyError> {
+        let heading = b"tidegate stream policy 1\n".to_vec();
+        postcard::to_extend(self, heading).map_err(|_| PolicyError::Encoding)
+    }
+
+    /// The policy with the operator's signature.
+    pub fn sign(self, operator: &SigningKey) -> Result<SignedPolicy, PolicyError> {
+        self.check()?;
+        let signature = operator.sign(&self.message()?).to_bytes().to_vec();
+        Ok(SignedPolicy { policy: self, signature })
+    }
+}
+
+/// A policy as a device gets it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedPolicy {
+    /// The policy. Nothing is known of it before [`SignedPolicy::verified`].
+    pub policy: StreamPolicy,
+    /// The operator's Ed25519 signature.
+    pub signature: Vec<u8>,
+}
+
+impl SignedPolicy {
+    /// The policy, where this operator has signed it and it can be followed.
+    pub fn verified(self, operator: &VerifyingKey) -> Result<StreamPolicy, PolicyError> {
+        let signature = Signature::from_slice(&self.signature).map_err(|_| PolicyError::Signature)?;
+        operator.verify(&self.policy.message()?, &signature).map_err(|_| PolicyError::Signature)?;
+        self.policy.check()?;
+        Ok(self.policy)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests {
+    use std::num::NonZeroU64;
+
+    use tidegate_kernel::Window;
+
+    use super::*;
+
+    pub(crate) fn policy(window: u64) -> StreamPolicy {
+        StreamPolicy {
+            stream: "visits".to_owned(),
+            protects: Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
+            oracle: None,
+            ticks: Ticks { epoch: 1_000, seconds: NonZeroU64::new(10).unwrap() },
+            slot_key: *b"sixteen byte key",
+        }
+    }
+
+    #[test]
+    fn a_policy_counts_only_as_the_operator_signed_it() {
+        let operator = SigningKey::from_bytes(&[7; 32]);
+        let signed = policy(3).sign(&operator).unwrap();
+        assert_eq!(signed.clone().verified(&operator.verifying_key()), Ok(policy(3)));
+        let other = SigningKey::from_bytes(&[8; 32]).verifying_key();
+        assert_eq!(signed.clone().verified(&other), Err(PolicyError::Signature));
+        let changes: [fn(&mut StreamPolicy); 5] = [
+            |policy| policy.protects.epsilon = "2".parse().unwrap(),
+            |policy| policy.protects.window = Window::EVENT,
+            |policy| policy.protects.domain = 7,
+            |policy| policy.stream.push('2'),
+            |policy| policy.oracle = Some(OracleKind::Grr),
+        ];
+        for change in changes {
+            let mut forged = signed.clone();
+            change(&mut forged.policy);
+            assert_eq!(forged.verified(&operator.verifying_key()), Err(PolicyError::Signature));
+        }
+        let cut = SignedPolicy { signature: signed.signature[..63].to_vec(), ..signed };
+        assert_eq!(cut.verified(&operator.verifying_key()), Err(PolicyError::Signature));
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_followed_is_not_signed() {
+        let operator = SigningKey::from_bytes(&[7; 32]);
+        for stream in ["", "Visits", "visits ", "b\u{e9}", &"x".repeat(65)] {
+            let policy = StreamPolicy { stream: stream.to_owned(), ..policy(3) };
+            assert_eq!(policy.sign(&operator), Err(PolicyError::Name));
+        }
+        let mut narrow = policy(3);
+        narrow.protects.domain = 1;
+        assert_eq!(narrow.sign(&operator), Err(PolicyError::Domain { given: 1 }));
+        let mut loose = policy(3);
+        loose.protects.epsilon = "1000".parse().unwrap();
+        assert!(matches!(loose.sign(&operator), Err(PolicyError::Epsilon { .. })));
+    }
+}

@@ -1,0 +1,62 @@
+//! Files of state on a real disk.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tidegate_device::disk::{Damaged, Folder, read, replace};
+
+/// A folder of the test's own, removed at its end.
+struct Own(PathBuf);
+
+impl Own {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tidegate-device-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn what_was_written_is_read_and_only_its_owner_may_read_it() {
+    let own = Own::new("written");
+    let mut folder = Folder::open(&own.0).unwrap();
+    assert_eq!(read(&folder, "a").unwrap(), None);
+    for contents in [b"first".as_slice(), b"second"] {
+        replace(&mut folder, "a", contents).unwrap();
+        assert_eq!(read(&folder, "a").unwrap().as_deref(), Some(contents));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(own.0.join("a")).unwrap().permissions().mode() & 0o077, 0);
+    }
+    let mut names: Vec<_> = fs::read_dir(&own.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["a", "lock"]);
+}
+
+#[test]
+fn a_copy_put_back_is_not_taken_for_the_file() {
+    let own = Own::new("copy");
+    let mut folder = Folder::open(&own.0).unwrap();
+    replace(&mut folder, "a", b"old").unwrap();
+    fs::copy(own.0.join("a"), own.0.join("backup")).unwrap();
+    replace(&mut folder, "a", b"new").unwrap();
+    fs::rename(own.0.join("backup"), own.0.join("a")).unwrap();
+    assert!(matches!(read(&folder, "a"), Err(Damaged::Copy)));
+}
+
+#[test]
+fn a_folder_has_one_owner_at_a_time() {
+    let own = Own::new("owner");
+    let folder = Folder::open(&own.0).unwrap();
+    assert_eq!(Folder::open(&own.0).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    drop(folder);
+    Folder::open(&own.0).unwrap();
+}

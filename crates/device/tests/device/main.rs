@@ -1,0 +1,6 @@
+//! What devices promise, tried on simulated disks and real ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod agent;
+mod folder;
+mod simulated_disk;

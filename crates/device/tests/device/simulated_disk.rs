@@ -1,0 +1,208 @@
+//! A disk on which a crash can come after every operation, and which then keeps no more than it must.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+
+use tidegate_device::disk::{Disk, FileId};
+use tidegate_kernel::{Randomness, SeededRandom};
+
+/// What the disk does not do that a disk must.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Broken {
+    /// Files are not synced, though it says so.
+    pub(crate) sync: bool,
+    /// Names are not synced.
+    pub(crate) names: bool,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    bytes: Vec<u8>,
+    /// How much of it is safe.
+    safe: usize,
+}
+
+#[derive(Debug)]
+enum Naming {
+    Create(String, u64),
+    Rename(String, String),
+}
+
+#[derive(Debug)]
+struct World {
+    files: BTreeMap<u64, File>,
+    names: BTreeMap<String, u64>,
+    safe_names: BTreeMap<String, u64>,
+    /// What happened to names since they were safe.
+    pending: Vec<Naming>,
+    next: u64,
+    broken: Broken,
+    /// After so many more operations the machine stops.
+    crash_in: Option<u32>,
+    /// Whether the disk has room.
+    full: bool,
+    random: SeededRandom,
+}
+
+/// A handle to the disk; the disk outlives the program that uses it.
+#[derive(Clone, Debug)]
+pub(crate) struct SimulatedDisk(Rc<RefCell<World>>);
+
+fn apply(names: &mut BTreeMap<String, u64>, naming: &Naming) {
+    match naming {
+        Naming::Create(name, file) => {
+            names.insert(name.clone(), *file);
+        }
+        Naming::Rename(from, to) => {
+            if let Some(file) = names.remove(from) {
+                names.insert(to.clone(), file);
+            }
+        }
+    }
+}
+
+impl SimulatedDisk {
+    pub(crate) fn new(broken: Broken, seed: u64) -> Self {
+        Self(Rc::new(RefCell::new(World {
+            files: BTreeMap::new(),
+            names: BTreeMap::new(),
+            safe_names: BTreeMap::new(),
+            pending: Vec::new(),
+            next: 1,
+            broken,
+            crash_in: None,
+            full: false,
+            random: SeededRandom::new(seed),
+        })))
+    }
+
+    /// The machine stops after so many more operations.
+    pub(crate) fn crash_in(&self, operations: u32) {
+        self.0.borrow_mut().crash_in = Some(operations);
+    }
+
+    pub(crate) fn set_full(&self, full: bool) {
+        self.0.borrow_mut().full = full;
+    }
+
+    /// The machine starts again: of what was not safe, some is there and some is not.
+    pub(crate) fn restart(&self) {
+        let world = &mut *self.0.borrow_mut();
+        let World { files, names, safe_names, pending, random, crash_in, .. } = world;
+        *crash_in = None;
+        #[allow(clippy::cast_possible_truncation)] // below a length
+        let mut below = |limit: usize| (random.next_word() % limit as u64) as usize;
+        for file in files.values_mut() {
+            let kept = file.safe + below(file.bytes.len() - file.safe + 1);
+            file.bytes.truncate(kept);
+            if kept > file.safe && below(4) == 0 {
+                let position = file.safe + below(kept - file.safe);
+                file.bytes[position] ^= 1 << below(8);
+            }
+            file.safe = kept;
+        }
+        for naming in pending.drain(..) {
+            if below(2) == 0 {
+                apply(safe_names, &naming);
+            }
+        }
+        names.clone_from(safe_names);
+    }
+
+    /// All that is on the disk, as a backup has it: contents by name.
+    pub(crate) fn contents(&self, name: &str) -> Option<Vec<u8>> {
+        let world = self.0.borrow();
+        world.names.get(name).map(|file| world.files[file].bytes.clone())
+    }
+
+    /// Puts contents into a new file of that name: what restoring a backup does.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+        let world = &mut *self.0.borrow_mut();
+        let file = world.next;
+        world.next += 1;
+        world.files.insert(file, File { bytes: bytes.to_vec(), safe: bytes.len() });
+        world.names.insert(name.to_owned(), file);
+        world.safe_names.insert(name.to_owned(), file);
+    }
+
+    /// Changes contents where they are.
+    pub(crate) fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let world = &mut *self.0.borrow_mut();
+        let file = world.files.get_mut(&world.names[name]).unwrap();
+        change(&mut file.bytes);
+        file.safe = file.bytes.len();
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        let world = &mut *self.0.borrow_mut();
+        world.names.remove(name);
+        world.safe_names.remove(name);
+    }
+
+    fn operation(&self) -> io::Result<std::cell::RefMut<'_, World>> {
+        let mut world = self.0.borrow_mut();
+        match &mut world.crash_in {
+            Some(0) => return Err(io::Error::other("the machine has stopped")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(world)
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn create(&mut self, name: &str) -> io::Result<FileId> {
+        let mut world = self.operation()?;
+        let file = world.next;
+        world.next += 1;
+        world.files.insert(file, File::default());
+        let naming = Naming::Create(name.to_owned(), file);
+        apply(&mut world.names, &naming);
+        world.pending.push(naming);
+        Ok(FileId(file))
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let world = &mut *self.operation()?;
+        let file = world.files.get_mut(&world.names[name]).unwrap();
+        if world.full {
+            file.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        file.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        let world = &mut *self.operation()?;
+        if !world.broken.sync {
+            let file = world.files.get_mut(&world.names[name]).unwrap();
+            file.safe = file.bytes.len();
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let mut world = self.operation()?;
+        let naming = Naming::Rename(from.to_owned(), to.to_owned());
+        apply(&mut world.names, &naming);
+        world.pending.push(naming);
+        Ok(())
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        let world = &mut *self.operation()?;
+        if !world.broken.names {
+            world.pending.clear();
+            world.safe_names.clone_from(&world.names);
+        }
+        Ok(())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<(Vec<u8>, FileId)>> {
+        let world = self.operation()?;
+        Ok(world.names.get(name).map(|file| (world.files[file].bytes.clone(), FileId(*file))))
+    }
+}
