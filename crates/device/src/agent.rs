@@ -10,6 +10,7 @@ use crate::clock::{Pace, Reading};
 use crate::device::{Device, Refused};
 use crate::disk::{self, Damaged, Disk};
 use crate::enrolment::StreamPolicy;
+use crate::wire::{ReportId, StreamTag};
 
 /// Why a question gets no answer, in a word that may be told to the collector. None depends on the value that the device holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -174,6 +175,12 @@ impl<D: Disk> Agent<D> {
     /// The device, with its ledger.
     pub const fn device(&self) -> &Device {
         &self.state.device
+    }
+
+    /// The identity under which the report for a question is sent: the same for a retry, another for every other question.
+    pub fn report_id(&self, question: &Question) -> ReportId {
+        let stream = StreamTag::of(&self.state.policy.stream);
+        ReportId::of(&self.state.identity, stream, question.timestamp, question.phase)
     }
 
     /// Answers a question of a stream, if it may. On return a report is on the disk, with what it spent.

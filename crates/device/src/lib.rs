@@ -10,6 +10,7 @@
 //! | [`enrolment`] | what a stream promises, signed by its operator |
 //! | [`clock`] | the device's own time |
 //! | [`disk`] | files of state that are never torn unnoticed |
+//! | [`wire`] | how reports travel |
 
 mod agent;
 pub mod clock;
@@ -17,6 +18,7 @@ mod device;
 pub mod disk;
 pub mod enrolment;
 mod slot;
+pub mod wire;
 
 pub use agent::{Agent, Beginning, Fault, Reason, Reply};
 pub use device::{Device, Policy, Refused};

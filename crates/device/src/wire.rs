@@ -1,0 +1,357 @@
+//! How reports travel: [`Batch`], fixed-width and little-endian for programs, and [`BatchText`] for people.
+//!
+//! ```text
+//! bytes   what
+//!     4   "TGB1"
+//!    16   the stream's tag
+//!     8   timestamp
+//!     2   phase
+//!     2   zero
+//!     4   how long a report is, in bytes
+//!     4   how many there are: n
+//!  n·16   the reports' identities, ascending
+//!  n·len  the reports, in the same order, one after another: as an oracle's aggregate takes them
+//! ```
+//!
+//! A report's identity begins with its timestamp, so that reports of one timestamp lie side by side in an index and are deleted
+//! together. The rest is a keyed hash that only the device can compute: the same for a retry, and for another timestamp or phase one that
+//! nobody can tell from another device's.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// How large a batch may be at most, in bytes.
+pub const MAX_BATCH: usize = 8 << 20;
+
+/// How many reports a batch may have at most.
+pub const MAX_REPORTS: usize = 100_000;
+
+const MAGIC: [u8; 4] = *b"TGB1";
+const HEADER: usize = 40;
+const IDENTITY: usize = 16;
+
+/// A stream's name, as a batch carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamTag([u8; 16]);
+
+impl StreamTag {
+    /// The tag of a stream of that name.
+    pub fn of(stream: &str) -> Self {
+        Self(hash(b"tidegate stream tag\n", &[stream.as_bytes()]))
+    }
+
+    /// Its bytes.
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// Who sent a report, for one timestamp and phase only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReportId([u8; IDENTITY]);
+
+impl ReportId {
+    /// That of a device of this (secret) identity.
+    pub fn of(identity: &[u8; 16], stream: StreamTag, timestamp: u64, phase: u16) -> Self {
+        let mut id: [u8; IDENTITY] =
+            hash(b"tidegate report id\n", &[identity, &stream.0, &timestamp.to_le_bytes(), &phase.to_le_bytes()]);
+        id[..4].copy_from_slice(&prefix(timestamp));
+        Self(id)
+    }
+
+    /// Its bytes. Those of one timestamp begin alike, and later timestamps sort after earlier ones, but for a wrap after 2^32.
+    pub const fn as_bytes(&self) -> &[u8; IDENTITY] {
+        &self.0
+    }
+}
+
+/// What the identities of a timestamp's reports begin with.
+#[allow(clippy::cast_possible_truncation)] // the low half, on purpose
+fn prefix(timestamp: u64) -> [u8; 4] {
+    (timestamp as u32).to_be_bytes()
+}
+
+/// The first 16 bytes of a SHA-256 of parts, each of a fixed length but for the last.
+fn hash(heading: &[u8], parts: &[&[u8]]) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    hasher.update(heading);
+    parts.iter().for_each(|part| hasher.update(part));
+    let mut first = [0; 16];
+    first.copy_from_slice(&hasher.finalize()[..16]);
+    first
+}
+
+/// Why bytes are no batch, or a report does not fit into one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// More than anybody needs.
+    #[error("a batch of {given} bytes is larger than {MAX_BATCH}")]
+    TooLarge {
+        /// How many bytes there are.
+        given: usize,
+    },
+    /// It does not begin as a batch of a known version does.
+    #[error("these bytes are not a batch of reports of a version that is known here")]
+    Foreign,
+    /// It is shorter or longer than its header says.
+    #[error("a batch of {reports} reports of {length} bytes each has {expected} bytes, but there are {given}")]
+    Length {
+        /// How many reports the header has.
+        reports: usize,
+        /// How long each is.
+        length: usize,
+        /// How many bytes that makes.
+        expected: u64,
+        /// How many there are.
+        given: usize,
+    },
+    /// None, or too many.
+    #[error("a batch has 1 to {MAX_REPORTS} reports, but this one {given}")]
+    Count {
+        /// How many.
+        given: usize,
+    },
+    /// A report of no bytes, or of another length than the others.
+    #[error("a report of {given} bytes, where they have {expected}")]
+    Report {
+        /// How long it is.
+        given: usize,
+        /// How long it should be.
+        expected: usize,
+    },
+    /// Identities that are not ascending: one is there twice, or they were not sorted.
+    #[error("report {position}: identities must ascend, each once")]
+    Order {
+        /// Which, from zero.
+        position: usize,
+    },
+    /// An identity of another timestamp.
+    #[error("report {position}: its identity is of another timestamp than the batch")]
+    OtherTimestamp {
+        /// Which, from zero.
+        position: usize,
+    },
+    /// Text that is not pairs of hexadecimal digits.
+    #[error("report {position}: expected pairs of hexadecimal digits, 32 of them for an identity")]
+    Digits {
+        /// Which, from zero.
+        position: usize,
+    },
+}
+
+/// Reports for one phase of one timestamp of a stream, checked: their number, length, identities and order are as they must be. Whether an oracle takes the
+/// reports is for the oracle to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch<'a> {
+    /// The stream.
+    pub stream: StreamTag,
+    /// The timestamp.
+    pub timestamp: u64,
+    /// The phase.
+    pub phase: u16,
+    report_length: usize,
+    identities: &'a [[u8; IDENTITY]],
+    reports: &'a [u8],
+}
+
+impl<'a> Batch<'a> {
+    /// Reads a batch, without copying it.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
+        if bytes.len() > MAX_BATCH {
+            return Err(WireError::TooLarge { given: bytes.len() });
+        }
+        let (header, body) = bytes.split_first_chunk::<HEADER>().ok_or(WireError::Foreign)?;
+        if header[..4] != MAGIC || header[30..32] != [0, 0] {
+            return Err(WireError::Foreign);
+        }
+        let mut tag = [0; 16];
+        tag.copy_from_slice(&header[4..20]);
+        let word = |from: usize, to: usize| {
+            header[from..to].iter().rev().fold(0, |word: u64, byte| word << 8 | u64::from(*byte))
+        };
+        let (timestamp, length, count) = (word(20, 28), word(32, 36), word(36, 40));
+        #[allow(clippy::cast_possible_truncation)] // two bytes
+        let phase = word(28, 30) as u16;
+        #[allow(clippy::cast_possible_truncation)] // four bytes each
+        let (length, reports) = (length as usize, count as usize);
+        let expected = HEADER as u64 + (IDENTITY as u64 + length as u64) * count;
+        if expected != bytes.len() as u64 {
+            return Err(WireError::Length { reports, length, expected, given: bytes.len() });
+        }
+        let (identities, reports) = body.split_at(IDENTITY * reports);
+        let batch = Self {
+            stream: StreamTag(tag),
+            timestamp,
+            phase,
+            report_length: length,
+            identities: identities.as_chunks().0,
+            reports,
+        };
+        batch.check()?;
+        Ok(batch)
+    }
+
+    fn check(&self) -> Result<(), WireError> {
+        let given = self.identities.len();
+        if given == 0 || given > MAX_REPORTS {
+            return Err(WireError::Count { given });
+        }
+        if self.report_length == 0 {
+            return Err(WireError::Report { given: 0, expected: 1 });
+        }
+        let prefix = prefix(self.timestamp);
+        if let Some(position) = self.identities.iter().position(|identity| identity[..4] != prefix) {
+            return Err(WireError::OtherTimestamp { position });
+        }
+        if let Some(before) = self.identities.windows(2).position(|pair| pair[0] >= pair[1]) {
+            return Err(WireError::Order { position: before + 1 });
+        }
+        Ok(())
+    }
+
+    /// How many reports there are, which is at least one.
+    #[allow(clippy::len_without_is_empty)]
+    pub const fn len(&self) -> usize {
+        self.identities.len()
+    }
+
+    /// How long each report is, in bytes.
+    pub const fn report_length(&self) -> usize {
+        self.report_length
+    }
+
+    /// All reports, one after another.
+    pub const fn reports(&self) -> &'a [u8] {
+        self.reports
+    }
+
+    /// Each report with its identity.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (ReportId, &'a [u8])> + use<'a> {
+        self.identities.iter().map(|identity| ReportId(*identity)).zip(self.reports.chunks_exact(self.report_length))
+    }
+}
+
+/// Gathers reports of one phase into batches.
+#[derive(Clone, Debug)]
+pub struct BatchWriter {
+    stream: StreamTag,
+    timestamp: u64,
+    phase: u16,
+    report_length: usize,
+    reports: Vec<(ReportId, Vec<u8>)>,
+}
+
+impl BatchWriter {
+    /// None yet; each is to have so many bytes.
+    pub const fn new(stream: StreamTag, timestamp: u64, phase: u16, report_length: usize) -> Self {
+        Self { stream, timestamp, phase, report_length, reports: Vec::new() }
+    }
+
+    /// Adds a report.
+    ///
+    /// # Errors
+    /// If it has another length or timestamp, or the batch is full: write that one, and begin another.
+    pub fn push(&mut self, id: ReportId, report: &[u8]) -> Result<(), WireError> {
+        let (given, expected) = (report.len(), self.report_length);
+        if given != expected || given == 0 {
+            return Err(WireError::Report { given, expected });
+        }
+        let position = self.reports.len();
+        if id.0[..4] != prefix(self.timestamp) {
+            return Err(WireError::OtherTimestamp { position });
+        }
+        let bytes = HEADER + (IDENTITY + expected) * (position + 1);
+        if bytes > MAX_BATCH {
+            return Err(WireError::TooLarge { given: bytes });
+        }
+        if position >= MAX_REPORTS {
+            return Err(WireError::Count { given: position + 1 });
+        }
+        self.reports.push((id, report.to_vec()));
+        Ok(())
+    }
+
+    /// The batch.
+    ///
+    /// # Errors
+    /// If there is no report, or an identity is there twice.
+    pub fn write(mut self) -> Result<Vec<u8>, WireError> {
+        self.reports.sort_unstable_by_key(|(id, _)| *id);
+        let count = self.reports.len();
+        let mut bytes = Vec::with_capacity(HEADER + (IDENTITY + self.report_length) * count);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.stream.0);
+        bytes.extend_from_slice(&self.timestamp.to_le_bytes());
+        bytes.extend_from_slice(&self.phase.to_le_bytes());
+        bytes.extend_from_slice(&[0, 0]);
+        #[allow(clippy::cast_possible_truncation)] // both are bounded by the size of a batch
+        for word in [self.report_length as u32, count as u32] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        self.reports.iter().for_each(|(id, _)| bytes.extend_from_slice(&id.0));
+        self.reports.iter().for_each(|(_, report)| bytes.extend_from_slice(report));
+        Batch::parse(&bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// A batch as JSON has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BatchText {
+    /// The stream's name.
+    pub stream: String,
+    /// The timestamp.
+    pub timestamp: u64,
+    /// The phase.
+    pub phase: u16,
+    /// The reports.
+    pub reports: Vec<ReportText>,
+}
+
+/// A report as JSON has it: both in hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportText {
+    /// Its identity.
+    pub id: String,
+    /// The report.
+    pub report: String,
+}
+
+impl BatchText {
+    /// The same batch as bytes; reports may be in any order.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
+        let mut writer: Option<BatchWriter> = None;
+        for (position, ReportText { id, report }) in self.reports.iter().enumerate() {
+            let digits = WireError::Digits { position };
+            let id = bytes_of(id).and_then(|id| id.try_into().ok()).ok_or(digits)?;
+            let report = bytes_of(report).ok_or(digits)?;
+            let stream = StreamTag::of(&self.stream);
+            let writer =
+                writer.get_or_insert_with(|| BatchWriter::new(stream, self.timestamp, self.phase, report.len()));
+            writer.push(ReportId(id), &report)?;
+        }
+        writer.ok_or(WireError::Count { given: 0 })?.write()
+    }
+
+    /// A batch in text. The name must be that of the batch's stream, whose tag alone it has.
+    pub fn of(batch: &Batch<'_>, stream: &str) -> Option<Self> {
+        let text = |(id, report): (ReportId, &[u8])| ReportText { id: digits_of(&id.0), report: digits_of(report) };
+        let reports = batch.iter().map(text).collect();
+        let (timestamp, phase) = (batch.timestamp, batch.phase);
+        (StreamTag::of(stream) == batch.stream).then(|| Self { stream: stream.to_owned(), timestamp, phase, reports })
+    }
+}
+
+fn digits_of(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|start| u8::from_str_radix(&digits[start..start + 2], 16).ok()).collect()
+}
