@@ -13,7 +13,7 @@ use tidegate::spec::{CentralMachine, CentralSpec, SpecError, Values};
 use tidegate_device::{Device, Policy};
 use tidegate_lab::datasets::{DataError, Format, long};
 
-use super::gate::{Family, Rejected};
+use super::gate::{Family, Next, Rejected};
 use super::local::asked;
 use super::rows::{Released, Shape};
 use super::state::{decoded, encoded, misfit};
@@ -108,7 +108,7 @@ impl Curated {
     }
 
     /// Takes note of who is there, and in which class: the table of users, where each class has a guarantee of its own.
-    pub(super) fn enrol(&mut self, table: Option<&str>, format: Option<Format>) -> Result<(), Failure> {
+    pub(super) fn enrol(&mut self, table: Option<&str>) -> Result<(), Failure> {
         let table = match (&self.machine, table) {
             (Machine::One(_), None) => return Ok(()),
             (Machine::One(_), Some(_)) => {
@@ -121,11 +121,10 @@ impl Curated {
             }
             (_, Some(table)) => table,
         };
-        let format = format.unwrap_or_else(|| super::format_of(table));
         let Input { name, source } = Input::open(table)?;
         let domain = self.values.count();
         let mut there = Vec::new();
-        long::read_users(&name, source, format, "class", |user, class| {
+        long::read_users(&name, source, super::format_of(table), "class", |user, class| {
             let enrolled = match &mut self.machine {
                 Machine::One(_) => Ok(()),
                 Machine::Personal { registry, roll, .. } => {
@@ -236,7 +235,9 @@ fn enrol_device(
         Some(number) => {
             let member = &mut roll.users[number].1;
             if member.class != class {
-                return Err("the class that the user had before: a device keeps the promise it was enrolled with".into());
+                return Err(
+                    "the class that the user had before: a device keeps the promise it was enrolled with".into()
+                );
             }
             member.is_there = true;
         }
@@ -274,7 +275,7 @@ impl Family for Curated {
         name: &str,
         source: S,
         format: Format,
-    ) -> Result<impl FnMut() -> Result<Option<(u64, Line)>, DataError>, DataError> {
+    ) -> Result<impl FnMut() -> Next<Line>, DataError> {
         expected.read(name, source, format)
     }
 

@@ -10,7 +10,7 @@ use tidegate::spec::{EventSpec, Intake, SpecError};
 use tidegate_lab::datasets::scalar::{Reading, Readings};
 use tidegate_lab::datasets::{DataError, Format};
 
-use super::gate::{Family, Rejected};
+use super::gate::{Family, Next, Rejected};
 use super::rows::{Released, Shape};
 use super::state::{decoded, encoded, misfit};
 use crate::failure::Failure;
@@ -73,7 +73,7 @@ impl Family for Numbers {
         name: &str,
         source: S,
         format: Format,
-    ) -> Result<impl FnMut() -> Result<Option<(u64, Self::Item)>, DataError>, DataError> {
+    ) -> Result<impl FnMut() -> Next<Self::Item>, DataError> {
         let mut readings = Readings::in_format(name, source, format)?.after(last);
         let seal = move |Reading { timestamp, value }| {
             intake.seal(timestamp, value).map_err(|expected| expected.to_string().into())

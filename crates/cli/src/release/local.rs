@@ -13,7 +13,7 @@ use tidegate::spec::{LocalSpec, SpecError, Values};
 use tidegate_device::{Device, Policy, Refused, slot_of};
 use tidegate_lab::datasets::{DataError, Format};
 
-use super::gate::{Family, Rejected};
+use super::gate::{Family, Next, Rejected};
 use super::rows::{Released, Shape};
 use super::state::{decoded, encoded, misfit};
 use super::users::{Expected, Line, Roll};
@@ -143,7 +143,7 @@ impl Family for Devices {
         name: &str,
         source: S,
         format: Format,
-    ) -> Result<impl FnMut() -> Result<Option<(u64, Line)>, DataError>, DataError> {
+    ) -> Result<impl FnMut() -> Next<Line>, DataError> {
         expected.read(name, source, format)
     }
 

@@ -13,7 +13,7 @@ use tidegate::sequence::model::Model;
 use tidegate::spec::{SequenceMachine, SequenceSpec, SpecError, Values};
 use tidegate_lab::datasets::{DataError, Format};
 
-use super::gate::{Family, Rejected};
+use super::gate::{Family, Next, Rejected};
 use super::rows::{Released, Shape};
 use super::state::{decoded, encoded, misfit};
 use super::users::{Expected, Line, Roll};
@@ -72,7 +72,12 @@ impl Sequences {
 
 impl User {
     /// Answers a symbol, or takes it into a batch.
-    fn answer(&mut self, timestamp: u64, symbol: u32, random: &mut impl Randomness) -> Result<Vec<Published>, Rejected> {
+    fn answer(
+        &mut self,
+        timestamp: u64,
+        symbol: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Published>, Rejected> {
         let answered = match &mut self.machine {
             SequenceMachine::Crr(mechanism) => {
                 let sealed = mechanism.seal(timestamp, symbol).map_err(Failure::run)?;
@@ -91,10 +96,12 @@ impl User {
                 let length = u64::from(mechanism.settings().length);
                 let (mut batch, expected) = match self.batch.take() {
                     Some((batch, expected)) => (batch, expected),
-                    None => (mechanism.gather().map_err(Failure::run)?, timestamp.next_multiple_of(length)),
+                    None => (mechanism.gather().map_err(Failure::run)?, first_of_batch(timestamp, length)),
                 };
                 if timestamp != expected {
-                    let whole = format!("timestamp {expected}: a batch has {length} symbols, from a multiple of that on, and lacks none");
+                    let whole = format!(
+                        "timestamp {expected}: a batch has {length} symbols, from a multiple of that on, and lacks none"
+                    );
                     return Err(Rejected::time(whole));
                 }
                 batch.push(symbol).map_err(Failure::run)?;
@@ -117,6 +124,14 @@ impl User {
     }
 }
 
+/// The first timestamp from which a batch can begin.
+const fn first_of_batch(timestamp: u64, length: u64) -> u64 {
+    match timestamp.checked_next_multiple_of(length) {
+        Some(first) => first,
+        None => 0,
+    }
+}
+
 impl Family for Sequences {
     type Item = Line;
     type Intake = Expected;
@@ -134,7 +149,7 @@ impl Family for Sequences {
         name: &str,
         source: S,
         format: Format,
-    ) -> Result<impl FnMut() -> Result<Option<(u64, Line)>, DataError>, DataError> {
+    ) -> Result<impl FnMut() -> Next<Line>, DataError> {
         expected.read(name, source, format)
     }
 
@@ -149,7 +164,9 @@ impl Family for Sequences {
         };
         let (name, user) = &mut self.roll.users[number];
         if let Some(last) = user.last.filter(|last| timestamp <= *last) {
-            return Err(Rejected::time(format!("a timestamp after {last}, the last one of this user that was answered")));
+            return Err(Rejected::time(format!(
+                "a timestamp after {last}, the last one of this user that was answered"
+            )));
         }
         let name = Arc::clone(name);
         let answered = user.answer(timestamp, value, random)?;
@@ -162,7 +179,9 @@ impl Family for Sequences {
         if incomplete > 0 {
             complain(
                 "note",
-                format_args!("the last batches of {incomplete} users are not complete: nothing of them was released or spent"),
+                format_args!(
+                    "the last batches of {incomplete} users are not complete: nothing of them was released or spent"
+                ),
             );
         }
         Ok(())

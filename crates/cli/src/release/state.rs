@@ -100,8 +100,7 @@ fn lock_beside(path: &Path) -> Result<File, Failure> {
     let name = path.file_name().ok_or_else(|| Failure::input("--state must name a file"))?.to_string_lossy();
     let lock = path.with_file_name(format!(".{name}.lock"));
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock);
-    let file =
-        opened.map_err(|error| Failure::input(format_args!("{} cannot be written: {error}", lock.display())))?;
+    let file = opened.map_err(|error| Failure::input(format_args!("{} cannot be written: {error}", lock.display())))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(fs::TryLockError::WouldBlock) => {
@@ -155,7 +154,8 @@ pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && is_new => {
             let key = VaultKey::new().map_err(Failure::run)?;
-            let text: String = key.to_bytes().iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect();
+            let text: String =
+                key.to_bytes().iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect();
             let write = || {
                 let mut file = create_private(path)?;
                 file.write_all(text.as_bytes())?;

@@ -9,6 +9,8 @@ use tidegate_lab::datasets::long::{Entries, Refused};
 use tidegate_lab::datasets::wide::{LongOrWide, Rows};
 use tidegate_lab::datasets::{DataError, Format};
 
+use super::gate::Next;
+
 /// What one line says.
 #[derive(Debug)]
 pub(super) enum Line {
@@ -50,7 +52,7 @@ impl Expected {
         name: &str,
         source: S,
         format: Format,
-    ) -> Result<impl FnMut() -> Result<Option<(u64, Line)>, DataError>, DataError> {
+    ) -> Result<impl FnMut() -> Next<Line>, DataError> {
         let mut reader = if self.counts {
             match LongOrWide::new(name, source, format)? {
                 LongOrWide::Long(entries) => Reader::Long(entries.after(self.over)),
