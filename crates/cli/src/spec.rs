@@ -181,7 +181,10 @@ impl Source<'_> {
         T::deserialize(toml::Deserializer::from(toml::Spanned::new(span.clone(), table))).map_err(|error| {
             let message = explained(error.message());
             match error.span().filter(|place| *place != span) {
-                Some(place) => places.error_at(line_of(text, place.start), places.key_around(&place), message),
+                Some(place) => {
+                    let key = places.key_around(&place).or_else(|| key_before(text, place.start));
+                    places.error_at(line_of(text, place.start), key, message)
+                }
                 None => places.error(None, message),
             }
         })
@@ -224,6 +227,15 @@ impl Places {
             None => Failure::input(format_args!("{file}, line {line}: {message}")),
         }
     }
+}
+
+/// The key that a value belongs to, where the two stand on one line: in lists of tables, whose values stand apart.
+fn key_before(text: &str, place: usize) -> Option<&str> {
+    let line = text.get(..place)?.rsplit('\n').next()?;
+    let (key, _) = line.split_once('=')?;
+    let key = key.trim();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    (!key.is_empty() && key.chars().all(plain)).then_some(key)
 }
 
 /// The line of a place in a text, from one.

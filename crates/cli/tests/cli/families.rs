@@ -429,10 +429,7 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
         (PERSONAL.replace("pba", "ba"), "key \"classes\": ba has no use for it"),
         (PERSONAL.replace("\"pba\"", "\"pba\"\nepsilon = 1"), "line 3, key \"epsilon\": pba has no use for it"),
         (PERSONAL.replace("high", "low"), "key \"classes\": two classes are called \"low\""),
-        (
-            PERSONAL.replace("window = 2", "windw = 2"),
-            "line 7, key \"classes\": there is no key \"windw\" (did you mean window?)",
-        ),
+        (PERSONAL.replace("window = 2", "windw = 2"), "line 7: there is no key \"windw\" (did you mean window?)"),
         (CENTRAL.replace("sample\"\nepsilon = 1\nwindow = 4", "pba\""), "pba needs the key classes"),
         (SEQUENCE.replace("crr", "rr"), "key \"model\": rr has no use for it"),
         (SEQUENCE.replace("budget = 1\n", ""), "crr needs the key budget"),
@@ -454,13 +451,13 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
         (query("value = \"a\"\nconfidence = 1"), "a confidence of 1 was given"),
         (query("top = 4"), "the top 4 of 3 values were asked for"),
         (query("top = 1\nvalue = \"a\""), "top asks about all values of one timestamp"),
-        (query("vlaue = \"a\""), "line 8, key \"queries\": there is no key \"vlaue\" (did you mean value?)"),
+        (query("vlaue = \"a\""), "line 8: there is no key \"vlaue\" (did you mean value?)"),
         (
             query("value = \"a\"\n[[queries]]\nname = \"q\"\nvalue = \"b\""),
             "key \"queries\": \"q\": two have this name",
         ),
         (monitor("direction = \"above\"\nstart = 1\nend = 2"), "an event that starts above 1 cannot end already at 2"),
-        (monitor("direction = \"up\"\nstart = 1"), "key \"monitors\": unknown variant `up`"),
+        (monitor("direction = \"up\"\nstart = 1"), "line 9, key \"direction\": unknown variant `up`"),
         (monitor("direction = \"above\"\nstart = 1\nshift = 2"), "a level has no shift"),
     ] {
         assert_refused(&Stream::new("spec-errors", &spec).release("t,user,value\n0,anna,a\n", ""), why);
@@ -699,7 +696,8 @@ fn what_was_seen_before_a_crash_is_spent_after_it() {
 #[test]
 fn releases_that_could_not_be_written_count_as_spent() {
     let stream = Stream::new("full", CENTRAL);
-    let output = stream.go_on(long(0..1, &["a", "b"]), "--output /dev/full");
+    // The first timestamp is released when the second begins.
+    let output = stream.go_on(long(0..2, &["a", "b"]), "--output /dev/full");
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert_refused(&stream.go_on(long(0..1, &["a", "b"]), ""), "expected a timestamp after 0");
 }
