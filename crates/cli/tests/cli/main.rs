@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
 mod channel;
+mod families;
 mod release;
 
 use std::io::{ErrorKind, Write};
