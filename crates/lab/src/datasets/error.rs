@@ -15,7 +15,7 @@ use crate::stream::StreamError;
 #[non_exhaustive]
 pub enum DataError {
     /// A name that is no data set's.
-    #[error("{0}; or give the path of a .csv file")]
+    #[error("{0}; or give the path of a .csv or .ndjson file")]
     Unknown(#[from] UnknownName),
     /// A real data set without a place to look for it.
     #[error("the data set {dataset} is read from a data directory, and none was given")]
@@ -48,6 +48,30 @@ pub enum DataError {
         file: String,
         /// The line.
         line: u64,
+    },
+    /// A line of JSON that is none, or holds something else than numbers and text.
+    #[error("{file}, line {line}: it is not a JSON object of numbers and text, each with a name of its own")]
+    NotJson {
+        /// The file.
+        file: String,
+        /// The line.
+        line: u64,
+    },
+    /// A line of JSON whose fields are not those of the first.
+    #[error("{file}, line {line}: the fields must be those of the first line: {expected}")]
+    Fields {
+        /// The file.
+        file: String,
+        /// The line.
+        line: u64,
+        /// The fields of the first line.
+        expected: String,
+    },
+    /// A chain whose symbols or probability cannot be read from its name.
+    #[error("a chain is called markov:SYMBOLS:STAY, as in markov:10:0.9, not {given:?}")]
+    ChainName {
+        /// What was given, cut to 40 characters.
+        given: String,
     },
     /// A first line that is not as it should be.
     #[error("{file}, line 1: {expected}")]

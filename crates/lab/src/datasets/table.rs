@@ -1,13 +1,14 @@
 //! Reading tables line by line, so that every error can name its file, line and field.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use flate2::bufread::MultiGzDecoder;
 
 use super::DataError;
+use super::json_lines::JsonLines;
 
 /// Opens a file, and decompresses it if it begins as gzip does.
 pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
@@ -21,6 +22,11 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     Ok(Box::new(reader))
 }
 
+/// The first of some files that is there.
+pub(super) fn first_of(folder: &Path, files: &[&str]) -> Option<PathBuf> {
+    files.iter().map(|file| folder.join(file)).find(|path| path.is_file())
+}
+
 /// Whether `now` comes after the last one, which it then is. Nothing comes after NaN.
 pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool {
     let later = last.is_none_or(|last| now > last);
@@ -32,9 +38,20 @@ pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool 
 const LONGEST_LINE: usize = 16 << 20;
 
 /// A source of which only so many bytes can be read before the next line is asked for.
-struct Rationed<R> {
+pub(super) struct Rationed<R> {
     source: R,
     ration: usize,
+}
+
+impl<R> Rationed<R> {
+    const fn new(source: R) -> Self {
+        Self { source, ration: LONGEST_LINE }
+    }
+
+    /// Before the next line is asked for.
+    pub(super) const fn renew(&mut self) {
+        self.ration = LONGEST_LINE;
+    }
 }
 
 impl<R: Read> Read for Rationed<R> {
@@ -49,10 +66,19 @@ impl<R: Read> Read for Rationed<R> {
     }
 }
 
+/// A source whose first bytes were looked at.
+pub(super) type Peeked<R> = io::Chain<Cursor<Vec<u8>>, R>;
+
+/// How lines are read.
+enum Lines<R> {
+    Csv(Box<csv::Reader<Rationed<Peeked<R>>>>),
+    Json(JsonLines<Peeked<R>>),
+}
+
 /// A table of fields that have names.
 pub(super) struct Table<R> {
     file: String,
-    reader: csv::Reader<Rationed<R>>,
+    lines: Lines<R>,
     fields: StringRecord,
     record: StringRecord,
     /// Whether lines may have any number of fields.
@@ -60,14 +86,35 @@ pub(super) struct Table<R> {
 }
 
 impl<R: Read> Table<R> {
-    /// A CSV table whose first line names its fields.
-    pub(super) fn new(file: impl Into<String>, source: R) -> Result<Self, DataError> {
-        Self::after(0, file, source)
+    /// A CSV table whose first line names its fields, or lines of JSON, each an object: what begins with a brace is that.
+    pub(super) fn new(file: impl Into<String>, mut source: R) -> Result<Self, DataError> {
+        let file = file.into();
+        // The first bytes may be a mark of the byte order, after which it is looked again.
+        let mut first = Vec::new();
+        for _ in 0..2 {
+            if let Err(error) = source.by_ref().take(3).read_to_end(&mut first) {
+                return Err(DataError::Read { file, line: 0, source: error });
+            }
+            if first != "\u{feff}".as_bytes() {
+                break;
+            }
+            first.clear();
+        }
+        let is_json = first.starts_with(b"{");
+        let source = Cursor::new(first).chain(source);
+        if !is_json {
+            return Self::headed(0, Self::csv(file, source, b',', &[], true));
+        }
+        let (lines, fields) = JsonLines::new(&file, Rationed::new(source))?;
+        Ok(Self { file, lines: Lines::Json(lines), fields, record: StringRecord::new(), ragged: false })
     }
 
-    /// The same, after so many lines of other content.
+    /// A CSV table whose header stands after so many lines of other content.
     pub(super) fn after(lines: usize, file: impl Into<String>, source: R) -> Result<Self, DataError> {
-        let mut table = Self::of(file, source, b',', &[], true);
+        Self::headed(lines, Self::csv(file, unpeeked(source), b',', &[], true))
+    }
+
+    fn headed(lines: usize, mut table: Self) -> Result<Self, DataError> {
         for _ in 0..=lines {
             if table.next_line()?.is_none() {
                 return Err(table.bad_header("the file is empty"));
@@ -80,27 +127,35 @@ impl<R: Read> Table<R> {
 
     /// A CSV table without such a line; the fields are called so in errors.
     pub(super) fn without_header(file: impl Into<String>, source: R, fields: &[&str]) -> Self {
-        Self::of(file, source, b',', fields, false)
+        Self::csv(file, unpeeked(source), b',', fields, false)
     }
 
     /// Lines of any number of fields, separated by blanks.
     pub(super) fn of_words(file: impl Into<String>, source: R) -> Self {
-        Self::of(file, source, b' ', &[], true)
+        Self::csv(file, unpeeked(source), b' ', &[], true)
     }
 
-    fn of(file: impl Into<String>, source: R, delimiter: u8, fields: &[&str], ragged: bool) -> Self {
+    fn csv(file: impl Into<String>, source: Peeked<R>, delimiter: u8, fields: &[&str], ragged: bool) -> Self {
         // Widths are checked here, because lines before the header may have others.
         let reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
-            .from_reader(Rationed { source, ration: LONGEST_LINE });
-        Self { file: file.into(), reader, fields: fields.to_vec().into(), record: StringRecord::new(), ragged }
+            .from_reader(Rationed::new(source));
+        let lines = Lines::Csv(Box::new(reader));
+        Self { file: file.into(), lines, fields: fields.to_vec().into(), record: StringRecord::new(), ragged }
     }
 
     /// The names of the fields.
     pub(super) fn header(&self) -> &StringRecord {
         &self.fields
+    }
+
+    /// Where the first of some fields is that the header has; an error where it has none of them.
+    pub(super) fn field(&self, names: &[&str]) -> Result<usize, DataError> {
+        let position = |name: &&str| self.fields.iter().position(|field| field == *name);
+        let found = names.iter().find_map(position);
+        found.ok_or_else(|| self.bad_header(format!("a field {} is missing", names.join(" or "))))
     }
 
     /// The first line must name exactly these fields.
@@ -122,32 +177,43 @@ impl<R: Read> Table<R> {
 
     /// The next line, or `None` at the end.
     pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, DataError> {
-        self.reader.get_mut().ration = LONGEST_LINE;
-        match self.reader.read_record(&mut self.record) {
-            Ok(true) => {
-                let line = self.record.position().map_or(0, csv::Position::line);
-                let (given, expected) = (self.record.len(), self.fields.len());
-                if !self.ragged && given != expected {
-                    let (given, expected) = (given as u64, expected as u64);
-                    return Err(DataError::Width { file: self.file.clone(), line, given, expected });
+        let line = match &mut self.lines {
+            Lines::Csv(reader) => {
+                reader.get_mut().renew();
+                match reader.read_record(&mut self.record) {
+                    Ok(true) => self.record.position().map_or(0, csv::Position::line),
+                    Ok(false) => return Ok(None),
+                    Err(error) => return Err(unreadable(&self.file, reader.position().line(), error)),
                 }
-                Ok(Some(Line { file: &self.file, line, fields: &self.fields, record: &self.record }))
             }
-            Ok(false) => Ok(None),
-            Err(error) => Err(self.unreadable(error)),
+            Lines::Json(lines) => match lines.read(&self.file, &self.fields, &mut self.record)? {
+                Some(line) => line,
+                None => return Ok(None),
+            },
+        };
+        let (given, expected) = (self.record.len(), self.fields.len());
+        if !self.ragged && given != expected {
+            let (given, expected) = (given as u64, expected as u64);
+            return Err(DataError::Width { file: self.file.clone(), line, given, expected });
         }
+        Ok(Some(Line { file: &self.file, line, fields: &self.fields, record: &self.record }))
     }
+}
 
-    fn unreadable(&self, error: csv::Error) -> DataError {
-        let file = self.file.clone();
-        let here = self.reader.position().line();
-        match error.kind() {
-            ErrorKind::Utf8 { pos, .. } => {
-                DataError::NotUtf8 { file, line: pos.as_ref().map_or(here, csv::Position::line) }
-            }
-            // The reader stands at the beginning of the line that it could not finish.
-            _ => DataError::Read { file, line: here.saturating_sub(1), source: error.into() },
+/// A source of which nothing was looked at.
+fn unpeeked<R: Read>(source: R) -> Peeked<R> {
+    Cursor::new(Vec::new()).chain(source)
+}
+
+/// What is wrong with a CSV table that the reader gave up at a line.
+fn unreadable(file: &str, here: u64, error: csv::Error) -> DataError {
+    let file = file.to_owned();
+    match error.kind() {
+        ErrorKind::Utf8 { pos, .. } => {
+            DataError::NotUtf8 { file, line: pos.as_ref().map_or(here, csv::Position::line) }
         }
+        // The reader stands at the beginning of the line that it could not finish.
+        _ => DataError::Read { file, line: here.saturating_sub(1), source: error.into() },
     }
 }
 
@@ -168,6 +234,12 @@ impl<'a> Line<'a> {
     /// How many fields the line has.
     pub(super) fn fields(&self) -> usize {
         self.record.len()
+    }
+
+    /// How many fields the line has, less an empty one at its end: some copies of files end their lines with a blank.
+    pub(super) fn words(&self) -> usize {
+        let fields = self.fields();
+        if fields > 0 && self.text(fields - 1).is_empty() { fields - 1 } else { fields }
     }
 
     /// A field that must be a number, of which `expected` says what it is.
