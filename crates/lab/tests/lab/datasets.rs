@@ -677,11 +677,11 @@ mod number_files {
 
     #[test]
     fn months_follow_one_another() {
+        let today = "observation_date,LNU03000018\n1972-01-01,247\n";
+        assert_eq!(read("unemployment", "unemployment/unemployment.csv", today).unwrap(), [247.0]);
         let read =
             |rows: &str| read("unemployment", "unemployment/unemployment.csv", format!("DATE,LNU03000018\n{rows}"));
         assert_eq!(read("1972-01-01,247\n1972-02-01,286\n").unwrap(), [247.0, 286.0]);
-        let today = "observation_date,LNU03000018\n1972-01-01,247\n";
-        assert_eq!(super::number_files::read("unemployment", "unemployment/unemployment.csv", today).unwrap(), [247.0]);
         for (second, why) in [
             ("1972-01-01,1", "field \"DATE\": expected a month that is later than the last"),
             ("1972-13-01,1", "field \"DATE\": expected the first day of a month: 2019-01-01"),
@@ -754,7 +754,7 @@ mod symbol_files {
 
         let msnbc = |content: &str| read("msnbc_spmf", "msnbc_sequences.txt.gz", gzip(content));
         assert_eq!(msnbc("17 1\n").unwrap(), [[16, 0]]);
-        let whole = |content: &str| read("msnbc_spmf", "msnbc990928.seq", content.as_bytes().to_vec());
+        let whole = |content: &str| read("msnbc_spmf", "msnbc990928.seq", content.as_bytes());
         let head = "% Different categories found in input file:\n\nfrontpage news tech\n\n";
         assert_eq!(whole(&format!("{head}% Sequences:\n\n1 1 \n2 \n")).unwrap(), [vec![0, 0], vec![1]]);
         let error = whole(head).unwrap_err();

@@ -58,7 +58,7 @@ fn tlns_ends_at_the_border_and_may_rest_there() {
 
 /// The probabilities of 0 to `trials` successes.
 fn binomial_weights(trials: u32, probability: f64) -> Vec<f64> {
-    let mut weights = vec![(1.0 - probability).powi(trials as i32)];
+    let mut weights = vec![(1.0 - probability).powf(f64::from(trials))];
     for successes in 1..=trials {
         let odds = f64::from(trials - successes + 1) / f64::from(successes) * probability / (1.0 - probability);
         weights.push(weights[successes as usize - 1] * odds);
@@ -261,7 +261,7 @@ fn a_calm_flow_follows_its_formula() {
             let (along, tide) = (f64::from(place) / 11.0, time / 24.0 - f64::from(place) / 12.0);
             let weekend = if !is_weekend {
                 0.0
-            } else if place % 2 == 0 {
+            } else if place.is_multiple_of(2) {
                 -0.4
             } else {
                 0.4
