@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::thread;
 
+use anstream::{AutoStream, ColorChoice};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -15,7 +16,7 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
 use tidegate_lab::datasets::scalar::Domain;
 use tidegate_lab::datasets::{self, DataError};
-use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Settings, Subject, Trial, run};
+use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial, run};
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::StreamKind;
@@ -25,7 +26,7 @@ use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
-use crate::table::layout;
+use crate::table::layout_with;
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -64,24 +65,28 @@ use crate::table::layout;
 /// from what is released, 50 of each kind, drawn from the seed and the same for all mechanisms. A
 /// query asks for the share of users with a value of a range, over a period of 1 to w timestamps:
 ///
-///   counting_mse, counting_mre  squared and relative error, one value
-///   range_mse, range_mre        the same, a range of random width
-///   monitor_auc                 area under the ROC curve of detecting when the share of a range
-///                               rises, from one period to the next, by more than the median rise
+///   counting_mse, _mae, _mre  squared, absolute and relative error, one value
+///   range_mse, _mae, _mre     the same, a range of random width
+///   monitor_auc               area under the ROC curve of detecting when the share of a range
+///                             rises, from one period to the next, by more than the median rise
+///
+/// An option that changes nothing for any of the mechanisms is warned about. On a terminal, the
+/// best mechanism of each epsilon, window and delay is in bold type, column by column.
 ///
 /// These are computed from the true data: use them to choose a mechanism, do not publish them.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
-    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant --epsilon 0.5,1 --window 20 --seed 1\n  \
+    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant,lpa --epsilon 0.5,1 --window 20 --seed 1\n  \
                         tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n  \
-                        tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism constant --epsilon 1\n\n\
-                        `tidegate data` lists the data sets and the mechanisms."
+                        tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism laplace --epsilon 1\n\n\
+                        `tidegate data` lists the data sets, the mechanisms, and which options matter to each."
 )]
 pub(crate) struct Evaluate {
-    /// A data set's name, the path of a .csv file, or - for such a table on standard input. Its fields
-    /// are t and one for each value, with counts, or t,value for a stream of numbers
+    /// A data set's name, the path of a table (.csv, .csv.gz, or .ndjson with an object a line), or - for
+    /// such a table on standard input. Its fields are t and one for each value, with counts, or t,value for
+    /// a stream of numbers
     #[arg(long, value_name = "NAME|FILE|-")]
     dataset: String,
 
@@ -93,12 +98,12 @@ pub(crate) struct Evaluate {
     #[arg(long, value_delimiter = ',', required = true, value_parser = Epsilon::from_str)]
     epsilon: Vec<Epsilon>,
 
-    /// The window in timestamps, or several, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "20", value_parser = at_least_one::<NonZeroU64>)]
+    /// The window in timestamps, or several, separated by commas; 20 unless given
+    #[arg(long, value_delimiter = ',', value_parser = at_least_one::<NonZeroU64>)]
     window: Vec<NonZeroU64>,
 
-    /// How many timestamps a release may be held back, or several, separated by commas
-    #[arg(long, value_delimiter = ',', default_value = "0")]
+    /// How many timestamps a release may be held back, or several, separated by commas; 0 unless given
+    #[arg(long, value_delimiter = ',')]
     delay: Vec<u64>,
 
     /// The number of users. Of counts: at each timestamp, 200000 unless given for synthetic data; real
@@ -128,9 +133,10 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     seed: Option<u64>,
 
-    /// The frequency oracle of local mechanisms: auto, grr, sue, oue, blh, olh, hadamard or subset
-    #[arg(long, default_value = "auto", value_parser = oracle)]
-    oracle: OracleChoice,
+    /// The frequency oracle of local mechanisms: grr, sue, oue, blh, olh, hadamard or subset; auto, which is
+    /// the best of them, unless given
+    #[arg(long, value_parser = oracle)]
+    oracle: Option<OracleChoice>,
 
     /// What users require of central mechanisms: classes, separated by commas, with their epsilon, window
     /// and number in proportion. Those with one guarantee for all give that of the strictest class. Unless
@@ -148,23 +154,24 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     within_domain: bool,
 
-    /// How many symbols are released together by mechanisms that release batches
-    #[arg(long, value_name = "N", default_value_t = Settings::DEFAULT_BATCH, value_parser = at_least_one::<NonZeroUsize>)]
-    batch: NonZeroUsize,
+    /// How many symbols are released together by mechanisms that release batches; 2 unless given
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
+    batch: Option<NonZeroUsize>,
 
-    /// How many symbols of the past the model of a sequence looks back on
-    #[arg(long, value_name = "1|2", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=2))]
-    order: u8,
+    /// How many symbols of the past the model of a sequence looks back on; 1 unless given
+    #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u8).range(1..=2))]
+    order: Option<u8>,
 
-    /// What the mechanisms with a model of a sequence make small: hamming is how often the answer is wrong,
-    /// absolute how far it is off (on a grid, the Euclidean distance), squared its square (on a line only)
-    #[arg(long, value_enum, default_value = "hamming")]
-    distance: DistanceName,
+    /// What the mechanisms with a model of a sequence make small: hamming, unless given, is how often the answer
+    /// is wrong, absolute how far it is off (on a grid, the Euclidean distance), squared its square (on a
+    /// line only)
+    #[arg(long, value_enum)]
+    distance: Option<DistanceName>,
 
-    /// How hard the best channel for sequences is looked for; thorough is a linear programme, which is seldom
-    /// worth the time: with hamming only in batches does it change anything
-    #[arg(long, value_enum, default_value = "fast")]
-    effort: EffortName,
+    /// How hard the best channel for sequences is looked for; fast unless given. Thorough is a linear programme,
+    /// which is seldom worth the time: with hamming only in batches does it change anything
+    #[arg(long, value_enum)]
+    effort: Option<EffortName>,
 
     /// The directory with the folders of the real data sets
     #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
@@ -257,6 +264,7 @@ impl From<DistanceName> for SymbolDistance {
 
 impl Evaluate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        self.refuse_repeats()?;
         let seed = match self.seed {
             Some(seed) => seed,
             None => SystemRandom::new().map_err(Failure::run)?.next_word(),
@@ -277,6 +285,7 @@ impl Evaluate {
         } else {
             complain("note", format_args!("--seed {seed} repeats this run"));
         }
+        self.warn_of_unused();
         if let Some(what) = stream.stand_in() {
             complain("note", format_args!("{} stands in for {what}", stream.name()));
         }
@@ -298,7 +307,8 @@ impl Evaluate {
         output.write(&if self.json {
             as_json(&stream, &plan, &findings)?
         } else {
-            as_text(&stream, &plan, &findings)
+            let is_bold = self.output == "-" && AutoStream::choice(&io::stdout()) != ColorChoice::Never;
+            as_text(&stream, &plan, &findings, is_bold)
         })?;
         output.finish()
     }
@@ -323,35 +333,101 @@ impl Evaluate {
             DataError::NoDirectory { .. } => {
                 Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
             }
+            DataError::Open { .. } if datasets::by_name(&self.dataset).is_some() => Failure::input(format_args!(
+                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
+                 which files it must hold"
+            )),
             DataError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
             _ => Failure::input(error),
         })
     }
 
     fn trials(&self) -> Vec<Trial<'static>> {
+        let windows = if self.window.is_empty() { vec![DEFAULT_WINDOW] } else { self.window.clone() };
+        let delays = if self.delay.is_empty() { vec![0] } else { self.delay.clone() };
         let mut trials = Vec::new();
         for Named(subject) in &self.mechanism {
             for &epsilon in &self.epsilon {
-                for &window in &self.window {
-                    for &delay in &self.delay {
-                        let settings = Settings {
-                            delay,
-                            oracle: self.oracle.0,
-                            classes: self.classes.clone(),
-                            protects: self.contribution.map_or(Protects::Reading, Protects::Contribution),
-                            within_domain: self.within_domain,
-                            batch: self.batch,
-                            order: self.order,
-                            distance: self.distance.into(),
-                            effort: self.effort.into(),
-                            ..Settings::new(epsilon, window)
-                        };
-                        trials.push(Trial { subject: *subject, settings });
+                for &window in &windows {
+                    for &delay in &delays {
+                        trials.push(Trial { subject: *subject, settings: self.settings(epsilon, window, delay) });
                     }
                 }
             }
         }
         trials
+    }
+
+    fn settings(&self, epsilon: Epsilon, window: NonZeroU64, delay: u64) -> Settings {
+        let defaults = Settings::new(epsilon, window);
+        Settings {
+            delay,
+            oracle: self.oracle.map_or(defaults.oracle, |OracleChoice(oracle)| oracle),
+            classes: self.classes.clone(),
+            protects: self.contribution.map_or(defaults.protects, Protects::Contribution),
+            within_domain: self.within_domain,
+            batch: self.batch.unwrap_or(defaults.batch),
+            order: self.order.unwrap_or(defaults.order),
+            distance: self.distance.map_or(defaults.distance, SymbolDistance::from),
+            effort: self.effort.map_or(defaults.effort, Effort::from),
+            ..defaults
+        }
+    }
+
+    /// Results are told apart by mechanism, epsilon, window and delay, so that the same twice is a mistake.
+    fn refuse_repeats(&self) -> Result<(), Failure> {
+        let names: Vec<&str> = self.mechanism.iter().map(|Named(subject)| subject.name()).collect();
+        refuse_repeat("--mechanism", &names)?;
+        refuse_repeat("--epsilon", &self.epsilon)?;
+        refuse_repeat("--window", &self.window)?;
+        refuse_repeat("--delay", &self.delay)
+    }
+
+    const fn is_given(&self, setting: Setting) -> bool {
+        match setting {
+            Setting::Window => !self.window.is_empty(),
+            Setting::Delay => !self.delay.is_empty(),
+            Setting::Oracle => self.oracle.is_some(),
+            Setting::Classes => !self.classes.is_empty(),
+            Setting::Contribution => self.contribution.is_some(),
+            Setting::WithinDomain => self.within_domain,
+            Setting::Batch => self.batch.is_some(),
+            Setting::Order => self.order.is_some(),
+            Setting::Distance => self.distance.is_some(),
+            Setting::Effort => self.effort.is_some(),
+        }
+    }
+
+    /// Says which options change nothing. They are no reason to stop: whoever tries one mechanism after the other with the same
+    /// options gets what they ask for, as soon as they know that some of it does not matter.
+    fn warn_of_unused(&self) {
+        for setting in Setting::ALL.into_iter().filter(|setting| self.is_given(*setting)) {
+            let users = || self.mechanism.iter().filter(|Named(subject)| subject.uses().contains(&setting));
+            let option = format!("--{}", setting.name().replace('_', "-"));
+            // The periods of queries are as long as the window at most.
+            let by_queries = setting == Setting::Window && self.queries;
+            if users().next().is_none() && !by_queries {
+                let chosen: Vec<&str> = self.mechanism.iter().map(|Named(subject)| subject.name()).collect();
+                complain("warning", format_args!("{option} changes nothing for {}", chosen.join(", ")));
+            } else if setting == Setting::Window
+                && !by_queries
+                && self.is_given(Setting::Classes)
+                && users().all(|Named(subject)| subject.uses().contains(&Setting::Classes))
+            {
+                complain("warning", format_args!("{option} changes nothing: --classes says what users require"));
+            }
+        }
+    }
+}
+
+/// The window, unless told.
+const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
+
+fn refuse_repeat<T: PartialEq + std::fmt::Display>(option: &str, values: &[T]) -> Result<(), Failure> {
+    let repeated = values.iter().enumerate().find(|(place, value)| values[..*place].contains(value));
+    match repeated {
+        Some((_, value)) => Err(Failure::input(format_args!("{option} has {value} twice"))),
+        None => Ok(()),
     }
 }
 
@@ -359,7 +435,7 @@ fn progress_bar(runs: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {eta} left");
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} runs, {per_sec}, {eta} left");
     ProgressBar::new(runs).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
@@ -395,7 +471,7 @@ fn as_json(stream: &Stream, plan: &Plan, findings: &[Finding]) -> Result<String,
     Ok(text + "\n")
 }
 
-fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding]) -> String {
+fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding], is_bold: bool) -> String {
     let repeats = match plan.repeats.get() {
         1 => "1 run".to_owned(),
         repeats => format!("mean ± standard error of {repeats} runs"),
@@ -404,7 +480,8 @@ fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding]) -> String {
         .into_iter()
         .filter(|metric| findings.iter().any(|finding| finding.metrics.iter().any(|(other, _)| other == metric)))
         .collect();
-    let mut header = ["mechanism", "epsilon", "window", "delay"].map(str::to_owned).to_vec();
+    const BEFORE: [&str; 4] = ["mechanism", "epsilon", "window", "delay"];
+    let mut header = BEFORE.map(str::to_owned).to_vec();
     header.extend(shown.iter().map(|metric| metric.name().to_owned()));
     header.push("seconds".to_owned());
     let mut rows = vec![header];
@@ -418,7 +495,25 @@ fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding]) -> String {
         row.push(format!("{:.2}", finding.time.as_secs_f64()));
         rows.push(row);
     }
-    format!("{stream}; {repeats}\n\n{}", layout(&rows))
+    let is_best = |line: usize, column: usize| {
+        let (finding, metric) = (line.checked_sub(1), column.checked_sub(BEFORE.len()));
+        let (finding, metric) =
+            (finding.and_then(|line| findings.get(line)), metric.and_then(|place| shown.get(place)));
+        is_bold && finding.zip(metric).is_some_and(|(finding, metric)| is_best(finding, *metric, findings))
+    };
+    format!("{stream}; {repeats}\n\n{}", layout_with(&rows, is_best))
+}
+
+/// Whether no other mechanism with the same epsilon, window and delay is better by a metric, and some is worse.
+fn is_best(finding: &Finding, metric: Metric, findings: &[Finding]) -> bool {
+    let key = |finding: &Finding| (finding.settings.epsilon, finding.settings.window, finding.settings.delay);
+    let value = |finding: &Finding| {
+        let found = finding.metrics.iter().find(|(other, _)| *other == metric)?;
+        Some(if metric.is_better_when_higher() { -found.1.mean } else { found.1.mean })
+    };
+    let Some(own) = value(finding) else { return false };
+    let others = || findings.iter().filter(|other| key(other) == key(finding)).filter_map(value);
+    others().all(|other| own <= other) && others().any(|other| own < other)
 }
 
 fn in_short(summary: &Summary) -> String {

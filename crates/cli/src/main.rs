@@ -4,6 +4,7 @@
 //! 2 where what it was given is wrong.
 
 mod channel;
+mod completions;
 mod data;
 mod evaluate;
 mod failure;
@@ -15,7 +16,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 /// Publishes statistics of live data streams under privacy guarantees that hold.
 #[derive(Debug, Parser)]
@@ -31,6 +32,8 @@ enum Sub {
     Data(data::Data),
     Channel(channel::Channel),
     Release(Box<release::Release>),
+    Completions(completions::Completions),
+    Manual(completions::Manual),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
+        Sub::Completions(completions) => completions.run(Command::command()),
+        Sub::Manual(manual) => manual.run(Command::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

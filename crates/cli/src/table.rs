@@ -1,8 +1,16 @@
 //! Aligned columns of plain text.
 
+use anstyle::Style;
+
 /// Lays out a table whose first line is its header: columns as wide as their widest cell and two spaces apart, cells that
 /// are numbers to the right. No line ends in spaces.
 pub(crate) fn layout(rows: &[Vec<String>]) -> String {
+    layout_with(rows, |_, _| false)
+}
+
+/// The same, with some cells, by line and column, in bold type.
+pub(crate) fn layout_with(rows: &[Vec<String>], is_bold: impl Fn(usize, usize) -> bool) -> String {
+    let bold = Style::new().bold();
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or_default()).collect();
@@ -14,9 +22,11 @@ pub(crate) fn layout(rows: &[Vec<String>]) -> String {
     };
     let numeric: Vec<bool> = (0..columns).map(is_numeric).collect();
     let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).zip(&numeric).map(|((cell, width), numeric)| {
-            if *numeric { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+    for (line, row) in rows.iter().enumerate() {
+        let cells = row.iter().enumerate().map(|(column, cell)| {
+            let space = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+            let cell = if is_bold(line, column) { format!("{bold}{cell}{bold:#}") } else { cell.clone() };
+            if numeric[column] { space + &cell } else { cell + &space }
         });
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
@@ -26,7 +36,7 @@ pub(crate) fn layout(rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::layout;
+    use super::{layout, layout_with};
 
     #[test]
     fn words_go_left_and_numbers_go_right() {
@@ -35,5 +45,7 @@ mod tests {
             rows.iter().map(|row| row.iter().map(|cell| (*cell).to_owned()).collect()).collect();
         assert_eq!(layout(&rows), "name    count\né           5\nlonger    -10\nx\n");
         assert_eq!(layout(&[]), "");
+        let bold = layout_with(&rows, |line, column| (line, column) == (1, 1));
+        assert_eq!(bold, "name    count\né           \u{1b}[1m5\u{1b}[0m\nlonger    -10\nx\n");
     }
 }

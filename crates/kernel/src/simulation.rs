@@ -6,7 +6,7 @@
 use rand_distr::{Binomial, Distribution, StandardNormal, StandardUniform};
 
 use crate::oracle::{Estimate, Method, Oracle};
-use crate::random::SeededRandom;
+use crate::random::{Randomness, SeededRandom};
 
 /// A simulation was given parameters that no distribution has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -162,8 +162,8 @@ fn ln_factorial(n: u64) -> f64 {
 }
 
 /// The estimate from the reports of a simulated population, given how many of it hold each value, without simulating each
-/// member. Whatever the population, it costs O(domain); for Hadamard response O(domain · log domain), for subset selection
-/// O(domain · size of the subset).
+/// member. Whatever the population, it costs O(domain); for Hadamard response O(domain · log domain) at most, and O(population)
+/// where that is less; for subset selection O(domain · size of the subset).
 ///
 /// It has exactly the distribution that real reports give, over all values together; for local hashing, with an ideal
 /// hash function.
@@ -201,7 +201,7 @@ fn randomised_response(counts: &[u64], kept: f64, random: &mut SeededRandom) -> 
     Ok(answers)
 }
 
-/// How many users name each column of the Hadamard matrix.
+/// How many users name each column of the Hadamard matrix, whose number of columns is a power of two.
 fn hadamard_columns(
     counts: &[u64],
     own: f64,
@@ -213,7 +213,46 @@ fn hadamard_columns(
         agreeing[value + 1] = binomial(*count, own, random)?;
         disagreeing[value + 1] = count - agreeing[value + 1];
     }
+    // One by one costs a step for each user, all at once one for each column and bit of its number.
+    let steps = columns as u64 * u64::from(columns.ilog2());
+    if counts.iter().sum::<u64>() <= steps {
+        return Ok(name_columns_one_by_one(&agreeing, &disagreeing, random));
+    }
     name_columns(&agreeing, &disagreeing, random)
+}
+
+/// As [`name_columns`]: each user draws any column, and changes it by a bit of the row where that does not have the sign they
+/// want there. That pairs the columns of either sign, so each is equally likely.
+fn name_columns_one_by_one(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom) -> Vec<u64> {
+    let mut named = vec![0; agreeing.len()];
+    let all_bits = agreeing.len() - 1;
+    for row in 1..agreeing.len() {
+        let lowest_bit = row & row.wrapping_neg();
+        for (users, wants_minus) in [(agreeing[row], false), (disagreeing[row], true)] {
+            for _ in 0..users {
+                #[allow(clippy::cast_possible_truncation)] // the lower bits are all that is wanted
+                let column = random.next_word() as usize & all_bits;
+                let is_minus = (row & column).count_ones() % 2 == 1;
+                named[if is_minus == wants_minus { column } else { column ^ lowest_bit }] += 1;
+            }
+        }
+    }
+    named
+}
+
+/// The number of heads among so many tosses of a fair coin: few are counted as bits of random words, which is much faster than
+/// a sampler that has to be set up.
+fn heads(tosses: u64, random: &mut SeededRandom) -> Result<u64, SimulationError> {
+    const FEW: u64 = 1_024;
+    if tosses > FEW {
+        return binomial(tosses, 0.5, random);
+    }
+    let whole_words: u64 = (0..tosses / 64).map(|_| u64::from(random.next_word().count_ones())).sum();
+    let rest = tosses % 64;
+    if rest == 0 {
+        return Ok(whole_words);
+    }
+    Ok(whole_words + u64::from((random.next_word() >> (64 - rest)).count_ones()))
 }
 
 /// Users of a row name a column in which it has the sign they want, each such column equally likely. Going through the
@@ -233,7 +272,7 @@ fn name_columns(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom
             let in_upper = match (lower_bits, has_top_bit) {
                 (0, true) if wants_minus => users,
                 (0, true) => 0,
-                _ => binomial(users, 0.5, random)?,
+                _ => heads(users, random)?,
             };
             for (upper, users) in [(false, users - in_upper), (true, in_upper)] {
                 let still_wants_minus = wants_minus ^ (has_top_bit && upper);

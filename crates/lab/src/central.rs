@@ -16,7 +16,7 @@ use tidegate_kernel::primitives::ClassHistograms;
 use tidegate_kernel::simulation::{estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
 
-use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Settings, Subject};
+use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Setting, Settings, Subject};
 use crate::stream::{CountStream, as_float};
 
 /// All central mechanisms.
@@ -174,6 +174,10 @@ impl Subject for CentralSubject {
         }
     }
 
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Classes]
+    }
+
     fn on_counts(&self) -> Option<&dyn OnCounts> {
         Some(self)
     }
@@ -226,6 +230,10 @@ impl Subject for PersonalSubject {
         }
     }
 
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Classes]
+    }
+
     fn on_counts(&self) -> Option<&dyn OnCounts> {
         Some(self)
     }
@@ -262,6 +270,10 @@ impl Subject for PlbuSubject {
 
     fn summary(&self) -> &'static str {
         "local: each class of users its own budget, evenly over its own window"
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Oracle, Setting::Classes]
     }
 
     fn on_counts(&self) -> Option<&dyn OnCounts> {

@@ -6,7 +6,7 @@
 use tidegate::event::{Event, EventKind, Publication, Settings as EventSettings, Smoother, Truncation};
 use tidegate_kernel::SeededRandom;
 
-use crate::experiment::{NumberOutcome, OnNumbers, RunError, Settings, Subject};
+use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
 use crate::stream::NumberStream;
 
 /// An event-level mechanism with one way of publishing.
@@ -139,6 +139,25 @@ impl Subject for EventSubject {
 
     fn summary(&self) -> &'static str {
         self.summary
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        use Setting::{Contribution, Delay, WithinDomain};
+        let labels = matches!(self.publication, None | Some(Publication::Labels));
+        match (self.kind, self.truncated) {
+            // A private bound is chosen batch by batch, and protects readings only. What is released of a bucket, and by
+            // `clamped`, lies within the domain anyway.
+            (EventKind::Clamped | EventKind::Bucorder, true) => &[Delay],
+            (_, true) => &[Delay, WithinDomain],
+            (EventKind::Constant, _) => &[],
+            (EventKind::Bucorder, _) if labels => &[],
+            (EventKind::Bucorder, _) => &[Delay, Contribution],
+            (EventKind::Clamped, _) => &[Contribution],
+            (EventKind::Laplace | EventKind::Pegasus, _) => &[Contribution, WithinDomain],
+            (EventKind::PegasusDelay | EventKind::Contin | EventKind::Discontin | EventKind::Comporder, _) => {
+                &[Delay, Contribution, WithinDomain]
+            }
+        }
     }
 
     fn on_numbers(&self) -> Option<&dyn OnNumbers> {

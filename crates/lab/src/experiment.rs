@@ -15,7 +15,9 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, SeededRandom};
 
-use crate::metrics::{Metric, Metrics, NotComparable, Summary, Truth, cfpu, compare_numbers, compare_symbols};
+use crate::metrics::{
+    Metric, Metrics, NotComparable, RocPoint, Summary, Truth, cfpu, compare_numbers, compare_symbols, mean_curve,
+};
 use crate::queries::{Incomparable, QuerySet, QueryTruth};
 use crate::sequence::SymbolDistance;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
@@ -92,6 +94,70 @@ impl Settings {
     }
 }
 
+/// One of the [`Settings`] that matter to some mechanisms and not to others. Epsilon matters to all but the baselines that spend
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Setting {
+    /// [`Settings::window`].
+    Window,
+    /// [`Settings::delay`].
+    Delay,
+    /// [`Settings::oracle`].
+    Oracle,
+    /// [`Settings::classes`].
+    Classes,
+    /// [`Settings::protects`]: how much one contributor can change a number.
+    Contribution,
+    /// [`Settings::within_domain`].
+    WithinDomain,
+    /// [`Settings::batch`].
+    Batch,
+    /// [`Settings::order`].
+    Order,
+    /// [`Settings::distance`].
+    Distance,
+    /// [`Settings::effort`].
+    Effort,
+}
+
+impl Setting {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Self; 10] = [
+        Self::Window,
+        Self::Delay,
+        Self::Oracle,
+        Self::Classes,
+        Self::Contribution,
+        Self::WithinDomain,
+        Self::Batch,
+        Self::Order,
+        Self::Distance,
+        Self::Effort,
+    ];
+
+    /// The name that tables and JSON use; that of the command's option has hyphens in it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::Delay => "delay",
+            Self::Oracle => "oracle",
+            Self::Classes => "classes",
+            Self::Contribution => "contribution",
+            Self::WithinDomain => "within_domain",
+            Self::Batch => "batch",
+            Self::Order => "order",
+            Self::Distance => "distance",
+            Self::Effort => "effort",
+        }
+    }
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
 /// What a mechanism made of a stream of counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountOutcome {
@@ -163,7 +229,7 @@ impl From<Incomparable> for RunError {
 /// ```
 /// use tidegate_kernel::{Grid, SeededRandom};
 /// use tidegate_lab::NumberStream;
-/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Settings, Subject};
+/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
 ///
 /// struct Zero;
 ///
@@ -174,6 +240,10 @@ impl From<Incomparable> for RunError {
 ///
 ///     fn summary(&self) -> &'static str {
 ///         "baseline: zero, always"
+///     }
+///
+///     fn uses(&self) -> &'static [Setting] {
+///         &[] // whatever is set, it is zero
 ///     }
 ///
 ///     fn on_numbers(&self) -> Option<&dyn OnNumbers> {
@@ -193,6 +263,9 @@ pub trait Subject: Send + Sync {
 
     /// What it is, in one line.
     fn summary(&self) -> &'static str;
+
+    /// Which settings, besides epsilon, change what it does.
+    fn uses(&self) -> &'static [Setting];
 
     /// How it runs on streams of counts; `None` where it takes none.
     fn on_counts(&self) -> Option<&dyn OnCounts> {
@@ -272,6 +345,9 @@ impl std::fmt::Debug for Trial<'_> {
     }
 }
 
+/// How finely the ROC curves of a [`Finding`] are drawn.
+pub const CURVE_STEPS: usize = 100;
+
 /// What came of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
@@ -281,6 +357,11 @@ pub struct Finding {
     pub settings: Settings,
     /// The metrics that apply, in the order of [`Metric::ALL`], over the repeats.
     pub metrics: Vec<(Metric, Summary)>,
+    /// The ROC curve of detected events ([`Comparison::roc`](crate::metrics::Comparison::roc)), the mean over the repeats at
+    /// [`CURVE_STEPS`] + 1 false-positive rates ([`mean_curve`]); empty where `auc` is absent.
+    pub roc: Vec<RocPoint>,
+    /// The same of detected rises, the mean over range queries and repeats; empty where `monitor_auc` is absent.
+    pub monitor_roc: Vec<RocPoint>,
     /// How long the mechanism ran, over all repeats and whatever the number of threads.
     pub time: Duration,
 }
@@ -360,7 +441,16 @@ pub fn run(
 
 struct Run {
     metrics: Metrics,
+    /// Of detected events, and of detected rises; empty where there are none.
+    roc: Vec<RocPoint>,
+    monitor_roc: Vec<RocPoint>,
     time: Duration,
+}
+
+impl Run {
+    const fn of(metrics: Metrics, time: Duration) -> Self {
+        Self { metrics, roc: Vec::new(), monitor_roc: Vec::new(), time }
+    }
 }
 
 /// A stream with what is needed to judge releases of it.
@@ -397,24 +487,28 @@ impl<'a> Bench<'a> {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Counts, stream.name());
                 let subject = subject.on_counts().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
-                let mut metrics = truth.compare(&outcome.frequencies)?.metrics();
-                metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+                let comparison = truth.compare(&outcome.frequencies)?;
+                let mut run = Run::of(comparison.metrics(), time);
+                run.roc = mean_curve(comparison.roc().as_slice(), CURVE_STEPS);
+                run.metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
                 if let Some(queries) = queries {
-                    metrics.extend(queries.compare(outcome)?);
+                    let (metrics, curves) = queries.compare_with_curves(outcome)?;
+                    run.metrics.extend(metrics);
+                    run.monitor_roc = mean_curve(&curves, CURVE_STEPS);
                 }
-                Ok(Run { metrics, time })
+                Ok(run)
             }
             Self::Numbers(stream) => {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Numbers, stream.name());
                 let subject = subject.on_numbers().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
-                Ok(Run { metrics: compare_numbers(stream, &outcome.values)?, time })
+                Ok(Run::of(compare_numbers(stream, &outcome.values)?, time))
             }
             Self::Symbols(stream) => {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Symbols, stream.name());
                 let subject = subject.on_symbols().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
-                Ok(Run { metrics: compare_symbols(stream, &outcome.sequences)?, time })
+                Ok(Run::of(compare_symbols(stream, &outcome.sequences)?, time))
             }
         }
     }
@@ -430,10 +524,16 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
         let values: Vec<f64> = runs.iter().filter_map(|run| run.metrics.get(&metric).copied()).collect();
         Summary::of(&values).map(|summary| (metric, summary))
     };
+    let mean_of = |curve: fn(&Run) -> &Vec<RocPoint>| {
+        let curves: Vec<Vec<RocPoint>> = runs.iter().map(curve).filter(|curve| !curve.is_empty()).cloned().collect();
+        mean_curve(&curves, CURVE_STEPS)
+    };
     Finding {
         mechanism: trial.subject.name(),
         settings: trial.settings.clone(),
         metrics: Metric::ALL.into_iter().filter_map(summary).collect(),
+        roc: mean_of(|run| &run.roc),
+        monitor_roc: mean_of(|run| &run.monitor_roc),
         time: runs.iter().map(|run| run.time).sum(),
     }
 }

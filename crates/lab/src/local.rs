@@ -9,7 +9,7 @@ use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
-use crate::experiment::{CountOutcome, OnCounts, RunError, Settings, Subject};
+use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Settings, Subject};
 use crate::stream::CountStream;
 
 /// Simulated users: they hold values at a timestamp, and are asked questions about it.
@@ -255,6 +255,10 @@ impl Subject for LocalSubject {
             LocalKind::Mtsp => "local: trees; the budget on those timestamps of a window that change most",
             LocalKind::MtspPopulation => "local: trees; the users on those timestamps of a window that change most",
         }
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Oracle]
     }
 
     fn on_counts(&self) -> Option<&dyn OnCounts> {

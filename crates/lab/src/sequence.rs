@@ -21,7 +21,7 @@ use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, SymbolChannel};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, SeededRandom, Window};
 
-use crate::experiment::{OnSymbols, RunError, Settings, Subject, SymbolOutcome};
+use crate::experiment::{OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome};
 use crate::stream::{Space, SymbolStream};
 
 /// What makes an answer in place of a symbol a good one: mechanisms that have a model make it small.
@@ -118,6 +118,16 @@ impl Subject for SequenceSubject {
             Self::PaperCrrNotPrivate => {
                 "NOT PRIVATE: crr as published, which leaks more than epsilon; for comparison only"
             }
+        }
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        use Setting::{Batch, Distance, Effort, Order};
+        match self {
+            Self::Crr | Self::CrrRobust => &[Order, Distance, Effort],
+            Self::Batched => &[Batch, Order, Distance, Effort],
+            Self::Baseline(_) => &[],
+            Self::PaperCrrNotPrivate => &[Order],
         }
     }
 

@@ -1,13 +1,13 @@
 //! What there is to try on a stream, by name.
 //!
-//! To add a mechanism, implement [`Subject`] for it in the module of its family, say how it runs on the kind of stream that it
-//! takes ([`OnCounts`], [`OnNumbers`] or [`OnSymbols`]), and list it in the family's `SUBJECTS`. To add a family, list those in
+//! To add a mechanism, implement [`Subject`] for it in the module of its family, say which settings matter to it and how it runs on
+//! the kind of stream that it takes ([`OnCounts`], [`OnNumbers`] or [`OnSymbols`]), and list it in the family's `SUBJECTS`. To add a family, list those in
 //! [`FAMILIES`].
 
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{
-    CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Settings, Subject, SymbolOutcome,
+    CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome,
 };
 use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
@@ -28,6 +28,10 @@ impl Subject for Constant {
 
     fn summary(&self) -> &'static str {
         "baseline: the uniform distribution or the middle of the domain, always; asks nobody and spends nothing"
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[]
     }
 
     fn on_counts(&self) -> Option<&dyn OnCounts> {

@@ -57,7 +57,7 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["release", "evaluate", "channel", "data"] {
+    for subcommand in ["release", "evaluate", "channel", "data", "completions", "manual"] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());
@@ -108,6 +108,7 @@ fn data_that_cannot_be_read_is_refused() {
     assert_refused(&evaluate("tdrive_counts"), "name it with --data-dir or TIDEGATE_DATA");
     assert_refused(&evaluate("no/such/file.csv"), "no/such/file.csv cannot be opened");
     assert_refused(&evaluate("tdrive_counts --data-dir no/such"), "td.csv cannot be opened");
+    assert_refused(&evaluate("taobao --data-dir no/such"), "(docs/data-sets.md) says which files it must hold");
     let from_input = |input: &[u8]| run_with_input("evaluate --dataset - --mechanism constant --epsilon 1", input);
     assert_refused(&from_input(b"t,a,b\n0,1,-2\n"), "standard input, line 2, field \"b\": expected a count");
     assert_refused(&from_input(b"t,a,b\n0,1,\xff\n"), "standard input, line 2: it is not valid UTF-8");
@@ -171,12 +172,13 @@ fn queries_are_measured_where_asked_for() {
     assert!(output.status.success(), "{}", stderr(&output));
     let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
     for entry in entries.as_array().unwrap() {
-        for metric in ["counting_mse", "counting_mre", "range_mse", "range_mre", "monitor_auc"] {
+        let queries = ["counting_mse", "counting_mae", "counting_mre", "range_mse", "range_mae", "range_mre"];
+        for metric in queries.into_iter().chain(["monitor_auc"]) {
             assert!(entry[metric].is_f64(), "{metric}: {entry}");
             assert_eq!(entry[format!("{metric}_se")].as_f64(), Some(0.0), "{metric}: {entry}");
         }
         assert_eq!(entry["monitor_auc"].as_f64(), Some(0.5), "a constant detects nothing");
-        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 12 + 1);
+        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 14 + 1);
     }
     let table = run(&format!("evaluate --dataset sin {SMALL} --seed 1 --queries"));
     let header: Vec<&str> = stdout(&table).lines().nth(2).unwrap().split_whitespace().collect();
@@ -244,6 +246,113 @@ fn the_data_sets_and_mechanisms_are_listed() {
         }
     }
     assert!(stdout(&text).contains("foursquare_lbsn2vec, foursquare "));
+    assert!(stdout(&text).contains("1778 timestamps, 64 values, 3923 to 9662 users"));
+    let of = |kind: &str, name: &str| {
+        listed[kind].as_array().unwrap().iter().find(|entry| entry["name"] == name).unwrap().clone()
+    };
+    let taxis = of("datasets", "tdrive_counts");
+    assert_eq!(taxis["shape"], "1778 timestamps, 64 values, 3923 to 9662 users");
+    assert!(taxis["stands_in_for"].as_str().unwrap().starts_with("the papers' T-Drive streams"), "{taxis}");
+    assert_eq!(of("mechanisms", "lpa")["uses"], serde_json::json!(["window", "oracle"]));
+    assert!(
+        stdout(&text).contains("at once, at epsilon-SIP for each of them (--batch, --order, --distance, --effort)")
+    );
+}
+
+#[test]
+fn options_that_change_nothing_are_warned_about() {
+    let warnings = |arguments: &str| -> Vec<String> {
+        let output = run(&format!("evaluate --length 30 --repeats 1 {arguments}"));
+        assert!(output.status.success(), "{}", stderr(&output));
+        let lines = stderr(&output).lines().filter_map(|line| line.strip_prefix("warning: "));
+        lines.map(str::to_owned).collect()
+    };
+    let counts = "--dataset sin --population 1000 --epsilon 1";
+    let unused = warnings(&format!("{counts} --mechanism lpa,constant --delay 3 --order 2 --window 10 --oracle olh"));
+    assert_eq!(unused, ["--delay changes nothing for lpa, constant", "--order changes nothing for lpa, constant"]);
+    let nothing: [&str; 0] = [];
+    assert_eq!(warnings(&format!("{counts} --mechanism lpa")), nothing, "what is not given is not unused");
+    assert_eq!(warnings(&format!("{counts} --mechanism constant --window 10 --queries")), nothing);
+    let classes = warnings(&format!("{counts} --mechanism bd --window 10 --classes 1:20:1"));
+    assert_eq!(classes, ["--window changes nothing: --classes says what users require"]);
+    assert_eq!(warnings(&format!("{counts} --mechanism bd,lpa --window 10 --classes 1:20:1")), nothing);
+    let numbers =
+        warnings("--dataset walk --epsilon 1 --mechanism clamped --within-domain --contribution 5 --window 5");
+    assert_eq!(numbers, ["--window changes nothing for clamped", "--within-domain changes nothing for clamped"]);
+    let symbols = "--dataset markov_90 --epsilon 1 --mechanism crr";
+    assert_eq!(
+        warnings(&format!("{symbols} --batch 3 --order 2 --distance absolute --effort fast")),
+        ["--batch changes nothing for crr"]
+    );
+}
+
+#[test]
+fn the_same_twice_is_refused() {
+    for (arguments, why) in [
+        ("--mechanism lpa,lpa --epsilon 1", "--mechanism has lpa twice"),
+        ("--mechanism lpa --epsilon 1,0.5,1.0", "--epsilon has 1 twice"),
+        ("--mechanism lpa --epsilon 1 --window 5,20,5", "--window has 5 twice"),
+        ("--mechanism lpa --epsilon 1 --delay 0,0", "--delay has 0 twice"),
+    ] {
+        assert_refused(&run(&format!("evaluate --dataset sin {arguments}")), why);
+    }
+}
+
+#[test]
+fn the_best_of_each_column_is_bold_where_colours_are_wanted() {
+    let evaluate = |variable: &str| {
+        let arguments =
+            "evaluate --dataset sin --mechanism constant,lpu --epsilon 1,2 --population 10000 --length 40 --seed 1";
+        let mut command = command(arguments);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        if !variable.is_empty() {
+            command.env("CLICOLOR_FORCE", "1").env(variable, "1");
+        }
+        command.output().unwrap()
+    };
+    let (plain, forced, refused) = (evaluate(""), evaluate("CLICOLOR_FORCE"), evaluate("NO_COLOR"));
+    assert!(!stdout(&plain).contains('\u{1b}') && !stdout(&refused).contains('\u{1b}'));
+    let lines: Vec<&str> = stdout(&forced).lines().collect();
+    let bold = |line: usize| -> Vec<&str> {
+        lines[line].split("\u{1b}[1m").skip(1).filter_map(|rest| rest.split("\u{1b}[0m").next()).collect()
+    };
+    // Of each epsilon, constant sends the fewest reports and is worse by the rest.
+    assert_eq!((bold(2).len(), bold(3), bold(4)), (0, vec!["0 ± 0"], vec!["0 ± 0"]));
+    assert_eq!((bold(5).len(), bold(6).len()), (6, 6));
+    let without: String = stdout(&forced).replace("\u{1b}[1m", "").replace("\u{1b}[0m", "");
+    let header_and_names =
+        |text: &str| -> Vec<String> { text.lines().map(|line| line.chars().take(60).collect()).collect() };
+    assert_eq!(header_and_names(&without), header_and_names(stdout(&plain)));
+}
+
+#[test]
+fn lines_of_json_are_evaluated_like_a_table() {
+    let evaluate = |input: &str| {
+        let output =
+            run_with_input("evaluate --dataset - --mechanism constant --epsilon 1 --seed 1 --json", input.as_bytes());
+        let entries: Value = serde_json::from_str(stdout(&output)).unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        entries[0]["mse"].as_f64().unwrap()
+    };
+    let table = evaluate("t,away,home\n0,3,1\n1,1,4\n");
+    assert_eq!(evaluate("{\"t\":0,\"away\":3,\"home\":1}\n{\"t\":1,\"home\":4,\"away\":1}\n"), table);
+}
+
+#[test]
+fn shells_and_man_are_told_about_every_subcommand() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = run(&format!("completions {shell}"));
+        assert!(script.status.success(), "{}", stderr(&script));
+        for word in ["evaluate", "completions", "within-domain"] {
+            assert!(stdout(&script).contains(word), "{shell}: {word}");
+        }
+    }
+    assert_refused(&run("completions tcsh"), "bash, elvish, fish, powershell, zsh");
+    let page = run("manual");
+    assert!(page.status.success() && stdout(&page).contains(".TH tidegate 1"), "{}", stdout(&page));
+    let page = run("manual evaluate");
+    assert!(stdout(&page).contains(".TH tidegate\\-evaluate 1") || stdout(&page).contains(".TH tidegate-evaluate 1"));
+    assert!(stdout(&page).contains("within\\-domain"), "{}", stdout(&page));
+    assert_refused(&run("manual evalute"), "there is no subcommand \"evalute\"; there are: evaluate, data");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use crate::stream::StreamError;
 #[non_exhaustive]
 pub enum DataError {
     /// A name that is no data set's.
-    #[error("{0}; or give the path of a .csv file")]
+    #[error("{0}; or give the path of a .csv or .ndjson file")]
     Unknown(#[from] UnknownName),
     /// A real data set without a place to look for it.
     #[error("the data set {dataset} is read from a data directory, and none was given")]
@@ -56,6 +56,12 @@ pub enum DataError {
         file: String,
         /// The line.
         line: u64,
+    },
+    /// A chain whose symbols or probability cannot be read from its name.
+    #[error("a chain is called markov:SYMBOLS:STAY, as in markov:10:0.9, not {given:?}")]
+    ChainName {
+        /// What was given, cut to 40 characters.
+        given: String,
     },
     /// A first line that is not as it should be.
     #[error("{file}, line 1: {expected}")]

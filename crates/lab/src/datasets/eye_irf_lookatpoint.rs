@@ -19,6 +19,9 @@ const ACROSS: (f64, f64) = (-22.1, 22.1);
 const UP: (f64, f64) = (-13.8, 13.1);
 const EVERY: usize = 20;
 
+pub(super) const STANDS_IN_FOR: &str =
+    "the sequence-privacy paper's Mojo stream (ten people, five hours each): six people, 81 seconds each";
+
 pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
     let path = folder.join("gaze.csv.gz");
     let file = path.display().to_string();
@@ -54,9 +57,7 @@ pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
         valid += 1;
     }
     let stream = SymbolStream::new("eye_irf_lookatpoint", Space::Grid { columns: SIDE, rows: SIDE }, sequences);
-    let stand_in =
-        "the sequence-privacy paper's Mojo stream (ten people, five hours each): six people, 81 seconds each";
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(stand_in))
+    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }
 
 /// Which of the cells between two borders an angle lies in; beyond them, the first or the last.

@@ -1,7 +1,8 @@
 //! `foodmart`: items bought at a chain of supermarkets, by number, one purchase after another.
 //!
 //! The folder holds `footmart.csv`, the file that the authors of the delayed-release paper publish: 18,319 numbers of items,
-//! one a line, without a header. They are those of the SPMF library's 4141 transactions in their order.
+//! one a line, without a header. They are those of the SPMF library's 4141 transactions in their order; where the folder holds
+//! only these, `foodmartFIM.txt` with the items of a transaction on each line, they are put in a row.
 //!
 //! The domain is 0..1559, as in the paper. The numbers are names, not amounts: what a mean of them says about the shop is
 //! left open by the paper.
@@ -11,17 +12,24 @@ use std::path::Path;
 use tidegate_kernel::Grid;
 
 use super::DataError;
-use super::table::{Table, open};
+use super::table::{Table, first_of, open};
 use crate::stream::NumberStream;
 
 pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
-    let path = folder.join("footmart.csv");
+    let items = folder.join("footmart.csv");
+    let transactions = first_of(folder, &["foodmartFIM.txt"]).filter(|_| !items.is_file());
+    let path = transactions.as_ref().unwrap_or(&items);
     let file = path.display().to_string();
-    let mut table = Table::without_header(&file, open(&path)?, &["item"]);
+    let mut table = match transactions {
+        Some(_) => Table::of_words(&file, open(path)?),
+        None => Table::without_header(&file, open(path)?, &["item"]),
+    };
     let grid = Grid::new(0.0, 1_559.0, 1.0)?;
     let mut values = Vec::new();
     while let Some(line) = table.next_line()? {
-        values.push(line.reading(0, &grid)?);
+        for field in 0..line.words() {
+            values.push(line.reading(field, &grid)?);
+        }
     }
     NumberStream::new("foodmart", grid, values).map_err(|source| DataError::Stream { file, source })
 }

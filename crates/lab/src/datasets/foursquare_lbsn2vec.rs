@@ -23,6 +23,9 @@ const CATEGORIES: u32 = 521;
 const WEEKS: u32 = 1_000;
 const DAYS: usize = 447;
 
+pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
+     four cities, 522 categories of the last check-in, 20,159 users; weeks are right to about two";
+
 pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let path = folder.join("checkins_4cities.csv.gz");
     let file = path.display().to_string();
@@ -40,7 +43,5 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let labels: Vec<_> = std::iter::once(NOT_SEEN.to_owned()).chain((1..=CATEGORIES).map(category)).collect();
     let rows = counts(sightings, labels.len(), DAYS);
     let stream = CountStream::new("foursquare_lbsn2vec", labels, rows);
-    let stand_in = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
-                    four cities, 522 categories of the last check-in, 20,159 users; weeks are right to about two";
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(stand_in))
+    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }

@@ -22,6 +22,9 @@ const MINUTES_A_DAY: u32 = 24 * 60;
 /// A hundred years: beyond it a minute is a mistake, and would only make the stream too long to hold.
 const MINUTES: u32 = 100 * 366 * MINUTES_A_DAY;
 
+pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
+     New York only, 100 cells, 1083 users";
+
 pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let cells = cells_of_places(&folder.join("poi.csv"))?;
     let path = folder.join("checkins.csv.gz");
@@ -40,9 +43,7 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let labels: Vec<_> = std::iter::once(NOT_SEEN.to_owned()).chain((1..=SIDE * SIDE).map(cell)).collect();
     let rows = counts(sightings, labels.len(), usize::MAX);
     let stream = CountStream::new("foursquare_nyc_stan", labels, rows);
-    let stand_in = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
-                    New York only, 100 cells, 1083 users";
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(stand_in))
+    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }
 
 fn cells_of_places(path: &Path) -> Result<HashMap<u32, u32>, DataError> {

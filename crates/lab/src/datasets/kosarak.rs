@@ -8,17 +8,16 @@
 
 use std::path::Path;
 
+use super::table::first_of;
 use super::{DataError, sessions};
 use crate::stream::SymbolStream;
 
+pub(super) const STANDS_IN_FOR: &str = "the whole Kosarak log (990,002 users): the first 100,000 users; the whole download is used where the folder holds it";
+
 pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
-    let excerpt = folder.join("kosarak_first100000.txt.gz");
-    let whole = ["kosarak.dat", "kosarak.dat.gz"].map(|file| folder.join(file));
-    let found = whole.into_iter().find(|path| path.is_file());
-    let is_excerpt = found.is_none();
-    let stream = sessions::read("kosarak", &found.unwrap_or(excerpt), 41_270, "the number of a page: 1 to 41270")?;
-    if !is_excerpt {
-        return Ok(stream);
+    let read = |path: &Path| sessions::read("kosarak", path, 41_270, "the number of a page: 1 to 41270");
+    if let Some(whole) = first_of(folder, &["kosarak.dat", "kosarak.dat.gz"]) {
+        return read(&whole);
     }
-    Ok(stream.standing_in_for("the whole Kosarak log (990,002 users): the first 100,000 users"))
+    Ok(read(&folder.join("kosarak_first100000.txt.gz"))?.standing_in_for(STANDS_IN_FOR))
 }

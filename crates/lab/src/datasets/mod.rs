@@ -2,8 +2,9 @@
 //!
 //! A synthetic stream is generated. A real one is read from a folder of its name inside a data directory, which is not
 //! part of the project; each loader says what it expects there, how it makes a stream of it, and how that differs from the
-//! stream in the paper that used the data. Anything else is the path of a CSV file, with a count for each value ([`wide`]), with
-//! one value of a user a line ([`long`]) or with one number a timestamp ([`scalar`]).
+//! stream in the paper that used the data. `markov:SYMBOLS:STAY` is a [`Chain`] of so many symbols. Anything else is the path of a
+//! table, with a count for each value ([`wide`]), with one value of a user a line ([`long`]) or with one number a timestamp
+//! ([`scalar`]): CSV, or lines of JSON with the same fields, `{"t": 0, "value": 212}`.
 
 mod covid19_death;
 mod error;
@@ -14,6 +15,7 @@ mod foursquare_nyc_stan;
 mod json_lines;
 mod kosarak;
 mod last_known;
+mod lending_club;
 pub mod long;
 mod msnbc_spmf;
 mod nyc_taxi_ge;
@@ -21,6 +23,7 @@ mod outpatient_ilinet;
 pub mod scalar;
 mod sessions;
 mod table;
+mod taobao_userbehavior;
 mod tdrive_counts;
 mod unemployment;
 pub mod wide;
@@ -32,12 +35,11 @@ pub use error::DataError;
 pub use table::{Format, open};
 
 use crate::experiment::dataset_random;
-use crate::generate::{Chain, NumberProcess, Process};
+use crate::generate::{Chain, Flow, NumberProcess, Process};
 use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
 use long::Entries;
 use scalar::{Domain, Readings};
-use table::Table;
 
 /// What can be chosen about a data set besides its name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,11 +71,16 @@ pub const DEFAULT_SYMBOLS: usize = 10_000;
 pub struct Dataset {
     /// The name.
     pub name: &'static str,
-    /// Another name for it.
-    pub alias: Option<&'static str>,
+    /// Other names for it.
+    pub aliases: &'static [&'static str],
     /// What it is, in one line.
     pub summary: &'static str,
-    /// What to know before comparing results with a paper's, in one line.
+    /// How much of it there is unless told otherwise: timestamps, the domain, users. That of a real one is of the files that are
+    /// listed in the book's page on data sets; where a folder holds a whole download instead, there is more.
+    pub shape: &'static str,
+    /// What it stands in for and how it differs, where it is not the data that a paper used.
+    pub stands_in_for: Option<&'static str>,
+    /// What else to know before comparing results with a paper's, in one line.
     pub note: Option<&'static str>,
     /// Where it is in the data directory, if it is real.
     folder: &'static str,
@@ -82,68 +89,193 @@ pub struct Dataset {
 
 #[derive(Clone, Copy, Debug)]
 enum Source {
+    /// A share of the users holds one.
     Process(Process),
+    /// Each user tosses a coin.
+    Coins(Process),
+    Flow(Flow),
     NumberProcess(NumberProcess),
-    Chain(Chain<2>),
+    Chain(&'static Chain),
     /// Loaders of a folder.
     Counts(fn(&Path) -> Result<CountStream, DataError>),
     Numbers(fn(&Path) -> Result<NumberStream, DataError>),
     Symbols(fn(&Path) -> Result<SymbolStream, DataError>),
 }
 
+static EVEN: Chain = Chain::EVEN;
+static STICKY: Chain = Chain::STICKY;
+
 /// A data set whose folder, where it has one, is called like it.
-const fn dataset(name: &'static str, source: Source, summary: &'static str) -> Dataset {
-    Dataset { name, alias: None, summary, note: None, folder: name, source }
+const fn dataset(name: &'static str, source: Source, summary: &'static str, shape: &'static str) -> Dataset {
+    Dataset { name, aliases: &[], summary, shape, stands_in_for: None, note: None, folder: name, source }
 }
 
 /// All data sets that have a name.
 pub static ALL: &[Dataset] = &[
-    dataset("lns", Source::Process(Process::LNS), "synthetic: the share of ones is a random walk"),
-    dataset("sin", Source::Process(Process::SIN), "synthetic: the share of ones is a sine curve"),
-    dataset("log", Source::Process(Process::LOG), "synthetic: the share of ones is a logistic curve"),
     dataset(
-        "tdrive_counts",
-        Source::Counts(tdrive_counts::load),
-        "taxis of Beijing, by cell of an 8 x 8 grid, every five minutes",
+        "lns",
+        Source::Process(Process::LNS),
+        "synthetic: the share of ones is a random walk",
+        "800 timestamps, 2 values, 200000 users",
     ),
     dataset(
-        "nyc_taxi_ge",
-        Source::Counts(nyc_taxi_ge::load),
-        "taxi trips of New York, by fare in whole dollars, daily",
+        "sin",
+        Source::Process(Process::SIN),
+        "synthetic: the share of ones is a sine curve",
+        "800 timestamps, 2 values, 200000 users",
+    ),
+    dataset(
+        "log",
+        Source::Process(Process::LOG),
+        "synthetic: the share of ones is a logistic curve",
+        "800 timestamps, 2 values, 200000 users",
+    ),
+    dataset(
+        "tlns",
+        Source::Coins(Process::TLNS),
+        "synthetic: lns that ends at the border, each user tossing a coin, as in the personalised w-event paper",
+        "800 timestamps, 2 values, 200000 users",
+    ),
+    dataset(
+        "sin_coins",
+        Source::Coins(Process::SIN),
+        "synthetic: sin, each user tossing a coin, as in the personalised w-event paper",
+        "800 timestamps, 2 values, 200000 users",
+    ),
+    dataset(
+        "log_coins",
+        Source::Coins(Process::LOG),
+        "synthetic: log, each user tossing a coin, as in the personalised w-event paper",
+        "800 timestamps, 2 values, 200000 users",
+    ),
+    dataset(
+        "traffic",
+        Source::Flow(Flow::TRAFFIC),
+        "synthetic: users in twelve districts of a city or away, hourly, with days, weekends, a trend and bursts",
+        "800 timestamps, 13 values, 200000 users",
+    ),
+    dataset(
+        "seasonal_counts",
+        Source::Flow(Flow::SEASONAL),
+        "synthetic: users who move between ten values with the seasons, and on to the last",
+        "800 timestamps, 10 values, 200000 users",
+    ),
+    dataset(
+        "bursts_counts",
+        Source::Flow(Flow::BURSTS),
+        "synthetic: users of ten values, with bursts that die down",
+        "800 timestamps, 10 values, 200000 users",
     ),
     Dataset {
-        alias: Some("foursquare"),
+        aliases: &["tdrive"],
+        stands_in_for: Some(tdrive_counts::STANDS_IN_FOR),
+        ..dataset(
+            "tdrive_counts",
+            Source::Counts(tdrive_counts::load),
+            "taxis of Beijing, by cell of an 8 x 8 grid, every five minutes",
+            "1778 timestamps, 64 values, 3923 to 9662 users",
+        )
+    },
+    Dataset {
+        aliases: &["nyc_taxi"],
+        stands_in_for: Some(nyc_taxi_ge::STANDS_IN_FOR),
+        ..dataset(
+            "nyc_taxi_ge",
+            Source::Counts(nyc_taxi_ge::load),
+            "taxi trips of New York, by fare in whole dollars, daily",
+            "275 timestamps, 150 values, 162 to 422 users",
+        )
+    },
+    Dataset {
+        aliases: &["foursquare"],
+        stands_in_for: Some(foursquare_lbsn2vec::STANDS_IN_FOR),
         ..dataset(
             "foursquare_lbsn2vec",
             Source::Counts(foursquare_lbsn2vec::load),
             "users of Foursquare in four cities, by category of the last check-in, daily",
+            "447 timestamps, 522 values, 20159 users",
+        )
+    },
+    Dataset {
+        aliases: &["foursquare_nyc"],
+        stands_in_for: Some(foursquare_nyc_stan::STANDS_IN_FOR),
+        ..dataset(
+            "foursquare_nyc_stan",
+            Source::Counts(foursquare_nyc_stan::load),
+            "users of Foursquare in New York, by cell of the last check-in, daily",
+            "319 timestamps, 101 values, 1083 users",
+        )
+    },
+    Dataset {
+        aliases: &["loan"],
+        note: Some("months without a loan are left out"),
+        stands_in_for: Some(lending_club::STANDS_IN_FOR),
+        ..dataset(
+            "lending_club",
+            Source::Counts(lending_club::load),
+            "loans of Lending Club, by amount in steps of $25, monthly",
+            "116 timestamps, 1601 values, 1 to 97 users",
+        )
+    },
+    Dataset {
+        folder: "lending_club",
+        stands_in_for: Some(lending_club::YEAR_STANDS_IN_FOR),
+        ..dataset(
+            "lending_club_2018",
+            Source::Counts(lending_club::load_2018),
+            "the same of 2018, ten times as many",
+            "12 timestamps, 1601 values, 674 to 4639 users",
+        )
+    },
+    Dataset {
+        aliases: &["taobao"],
+        stands_in_for: Some(taobao_userbehavior::STANDS_IN_FOR),
+        ..dataset(
+            "taobao_userbehavior",
+            Source::Counts(taobao_userbehavior::load),
+            "users of the shop Taobao, by category of what they did last, every ten minutes",
+            "432 timestamps, 118 values, 766 users",
+        )
+    },
+    Dataset {
+        aliases: &["taobao_minutes"],
+        folder: "taobao_userbehavior",
+        stands_in_for: Some(taobao_userbehavior::MINUTES_STAND_IN_FOR),
+        ..dataset(
+            "taobao_userbehavior_minutes",
+            Source::Counts(taobao_userbehavior::load_minutes),
+            "the same, of many more users, every minute",
+            "131 timestamps, 118 values, 66454 users",
         )
     },
     dataset(
-        "foursquare_nyc_stan",
-        Source::Counts(foursquare_nyc_stan::load),
-        "users of Foursquare in New York, by cell of the last check-in, daily",
-    ),
-    dataset(
         "seasonal",
         Source::NumberProcess(NumberProcess::SEASONAL),
-        "synthetic: seasons around a line that rises, within 0..1000",
+        "synthetic: seasons around a line that rises",
+        "800 timestamps, a number within 0..1000 in steps of 1",
     ),
     dataset(
         "bursts",
         Source::NumberProcess(NumberProcess::BURSTS),
-        "synthetic: a low level with bursts that die down, within 0..1000",
+        "synthetic: a low level with bursts that die down",
+        "800 timestamps, a number within 0..1000 in steps of 1",
     ),
-    dataset("walk", Source::NumberProcess(NumberProcess::WALK), "synthetic: a random walk, within 0..1000"),
+    dataset(
+        "walk",
+        Source::NumberProcess(NumberProcess::WALK),
+        "synthetic: a random walk",
+        "800 timestamps, a number within 0..1000 in steps of 1",
+    ),
     Dataset {
+        aliases: &["covid19"],
         note: Some(
-            "in the authors' order, in which every autumn follows the next summer; all 216 weeks, of which the authors' \
-             program drops 2",
+            "in the authors' order, in which every autumn follows the next summer; all 216 weeks, of which the authors' program drops 2",
         ),
         ..dataset(
             "covid19_death",
             Source::Numbers(covid19_death::load),
-            "deaths with COVID-19 in the United States, weekly, within 0..25974",
+            "deaths with COVID-19 in the United States, weekly",
+            "216 timestamps, a number within 0..25974 in steps of 1",
         )
     },
     Dataset {
@@ -152,6 +284,7 @@ pub static ALL: &[Dataset] = &[
             "covid19_death_chronological",
             Source::Numbers(covid19_death::load_chronological),
             "the same 216 weeks in the order of time",
+            "216 timestamps, a number within 0..25974 in steps of 1",
         )
     },
     Dataset {
@@ -159,28 +292,39 @@ pub static ALL: &[Dataset] = &[
         ..dataset(
             "unemployment",
             Source::Numbers(unemployment::load),
-            "unemployed Black Americans of 16 to 19 years, in thousands, monthly, within 0..612",
+            "unemployed Black Americans of 16 to 19 years, in thousands, monthly",
+            "622 timestamps, a number within 0..612 in steps of 1",
         )
     },
     Dataset {
+        aliases: &["outpatient"],
         note: Some("the authors' file: the same 1212 weeks four times over"),
         ..dataset(
             "outpatient_ilinet",
             Source::Numbers(outpatient_ilinet::load),
-            "outpatients seen by a network of providers in the United States, weekly, within 0..2260794",
+            "outpatients seen by a network of providers in the United States, weekly",
+            "4848 timestamps, a number within 0..2260794 in steps of 1",
         )
     },
     Dataset {
+        aliases: &["outpatient_once"],
         folder: "outpatient_ilinet",
-        ..dataset("outpatient_ilinet_once", Source::Numbers(outpatient_ilinet::load_once), "the same 1212 weeks, once")
+        ..dataset(
+            "outpatient_ilinet_once",
+            Source::Numbers(outpatient_ilinet::load_once),
+            "the same 1212 weeks, once",
+            "1212 timestamps, a number within 0..2260794 in steps of 1",
+        )
     },
     Dataset {
-        folder: "outpatient_ilinet",
+        aliases: &["outpatient_cdc"],
         note: Some("the paper's domain is too narrow for it; weeks without reports are 0"),
+        folder: "outpatient_ilinet",
         ..dataset(
             "outpatient_ilinet_cdc",
             Source::Numbers(outpatient_ilinet::load_cdc),
-            "the same as the CDC gives them out today, to 2025, within 0..3000000",
+            "the same as the CDC gives them out today, to 2025",
+            "1436 timestamps, a number within 0..3000000 in steps of 1",
         )
     },
     Dataset {
@@ -188,37 +332,59 @@ pub static ALL: &[Dataset] = &[
         ..dataset(
             "foodmart",
             Source::Numbers(foodmart::load),
-            "items bought at supermarkets, by number, one after another, within 0..1559",
+            "items bought at supermarkets, by number, one after another",
+            "18319 timestamps, a number within 0..1559 in steps of 1",
         )
     },
     Dataset {
         note: Some("a fair coin: its tosses are independent, though the paper calls them correlated"),
         ..dataset(
             "markov_50",
-            Source::Chain(Chain::EVEN),
+            Source::Chain(&EVEN),
             "synthetic: a chain of two symbols that stays with probability 0.5",
+            "1 user with 10000 timestamps, 2 symbols",
         )
     },
     dataset(
         "markov_90",
-        Source::Chain(Chain::STICKY),
+        Source::Chain(&STICKY),
         "synthetic: a chain of two symbols that stays with probability 0.9",
+        "1 user with 10000 timestamps, 2 symbols",
     ),
     Dataset {
         note: Some("the paper releases 1000 users at random: a population of 1000"),
-        ..dataset("kosarak", Source::Symbols(kosarak::load), "clicks of readers of a news portal, by page, 1 to 41270")
+        stands_in_for: Some(kosarak::STANDS_IN_FOR),
+        ..dataset(
+            "kosarak",
+            Source::Symbols(kosarak::load),
+            "clicks of readers of a news portal, by page",
+            "100000 users with 1 to 1136 timestamps, 41270 symbols",
+        )
     },
-    dataset(
-        "msnbc_spmf",
-        Source::Symbols(msnbc_spmf::load),
-        "visits to a news portal, by category of the page, 1 to 17",
-    ),
-    dataset(
-        "eye_irf_lookatpoint",
-        Source::Symbols(eye_irf_lookatpoint::load),
-        "where six people look, by cell of a 100 x 100 grid, 50 times a second",
-    ),
+    Dataset {
+        aliases: &["msnbc"],
+        stands_in_for: Some(msnbc_spmf::STANDS_IN_FOR),
+        ..dataset(
+            "msnbc_spmf",
+            Source::Symbols(msnbc_spmf::load),
+            "visits to a news portal, by category of the page",
+            "31790 users with 9 to 100 timestamps, 17 symbols",
+        )
+    },
+    Dataset {
+        aliases: &["gaze"],
+        stands_in_for: Some(eye_irf_lookatpoint::STANDS_IN_FOR),
+        ..dataset(
+            "eye_irf_lookatpoint",
+            Source::Symbols(eye_irf_lookatpoint::load),
+            "where six people look, by cell of a 100 x 100 grid, 50 times a second",
+            "6 users with 3330 to 4051 timestamps, 10000 symbols",
+        )
+    },
 ];
+
+/// How the name of a chain with any number of symbols begins: `markov:SYMBOLS:STAY`.
+const CHAIN: &str = "markov:";
 
 impl Dataset {
     /// Whether it is read from the data directory, rather than generated.
@@ -229,7 +395,7 @@ impl Dataset {
     /// What it holds.
     pub const fn kind(&self) -> StreamKind {
         match self.source {
-            Source::Process(_) | Source::Counts(_) => StreamKind::Counts,
+            Source::Process(_) | Source::Coins(_) | Source::Flow(_) | Source::Counts(_) => StreamKind::Counts,
             Source::NumberProcess(_) | Source::Numbers(_) => StreamKind::Numbers,
             Source::Chain(_) | Source::Symbols(_) => StreamKind::Symbols,
         }
@@ -240,22 +406,17 @@ impl Dataset {
             return Err(DataError::OwnDomain { name: self.name.to_owned() });
         }
         let random = &mut dataset_random(options.seed);
+        let population = options.population.unwrap_or(DEFAULT_POPULATION);
+        let length = options.length.unwrap_or(DEFAULT_LENGTH);
         match self.source {
-            Source::Process(process) => {
-                let population = options.population.unwrap_or(DEFAULT_POPULATION);
-                let length = options.length.unwrap_or(DEFAULT_LENGTH);
-                Ok(process.generate(population, length, random)?.into())
-            }
+            Source::Process(process) => Ok(process.generate(population, length, random)?.into()),
+            Source::Coins(process) => Ok(process.toss(population, length, random)?.into()),
+            Source::Flow(flow) => Ok(flow.generate(population, length, random)?.into()),
             Source::NumberProcess(process) => {
-                let length = options.length.unwrap_or(DEFAULT_LENGTH);
                 let stream = process.generate(NumberProcess::domain()?, length, random)?;
                 adjusted(stream.into(), options)
             }
-            Source::Chain(chain) => {
-                let users = usize::try_from(options.population.unwrap_or(1)).unwrap_or(usize::MAX);
-                let length = options.length.unwrap_or(DEFAULT_SYMBOLS);
-                Ok(chain.generate(users, length, random)?.into())
-            }
+            Source::Chain(chain) => sequences(chain, options),
             Source::Counts(load) => adjusted(load(&self.folder(options)?)?.into(), options),
             Source::Numbers(load) => adjusted(load(&self.folder(options)?)?.into(), options),
             Source::Symbols(load) => adjusted(load(&self.folder(options)?)?.into(), options),
@@ -269,7 +430,15 @@ impl Dataset {
     }
 }
 
-/// The data set of a name, or the CSV file of a path: whatever ends in `.csv` or `.csv.gz`, or contains a `/`.
+/// Sequences of a chain.
+fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DataError> {
+    let users = usize::try_from(options.population.unwrap_or(1)).unwrap_or(usize::MAX);
+    let length = options.length.unwrap_or(DEFAULT_SYMBOLS);
+    Ok(chain.generate(users, length, &mut dataset_random(options.seed))?.into())
+}
+
+/// The data set of a name, or the table of a path: whatever ends in `.csv`, `.ndjson` or `.jsonl`, or one of these and `.gz`, or
+/// contains a `/`.
 ///
 /// ```
 /// use tidegate_lab::Stream;
@@ -278,6 +447,9 @@ impl Dataset {
 /// let stream = load("sin", &Options { population: Some(1_000), length: Some(10), ..Options::default() })?;
 /// let Stream::Counts(counts) = stream else { panic!("sin is a stream of counts") };
 /// assert_eq!(counts.counts()[0], [925, 75]);
+///
+/// let stream = load("markov:10:0.9", &Options { length: Some(50), ..Options::default() })?;
+/// assert_eq!(stream.to_string(), "markov:10:0.9: 1 user with 50 timestamps, 10 symbols");
 /// # Ok::<(), tidegate_lab::datasets::DataError>(())
 /// ```
 pub fn load(name: &str, options: &Options) -> Result<Stream, DataError> {
@@ -285,21 +457,33 @@ pub fn load(name: &str, options: &Options) -> Result<Stream, DataError> {
         return dataset.load(options);
     }
     let lower = name.to_ascii_lowercase();
-    if lower.ends_with(".csv") || lower.ends_with(".csv.gz") || name.contains('/') {
+    let table = lower.strip_suffix(".gz").unwrap_or(&lower);
+    if [".csv", ".ndjson", ".jsonl"].iter().any(|ending| table.ends_with(ending)) || name.contains('/') {
         return load_from(name, open(Path::new(name))?, options);
     }
-    let valid = ALL.iter().flat_map(|dataset| std::iter::once(dataset.name).chain(dataset.alias));
+    if let Some(settings) = name.strip_prefix(CHAIN) {
+        let settings = settings.split_once(':').and_then(|(symbols, stay)| {
+            Some((symbols.parse().ok()?, stay.parse().ok().filter(|stay: &f64| stay.is_finite())?))
+        });
+        let unreadable = || DataError::ChainName { given: name.chars().take(40).collect() };
+        let (symbols, stay) = settings.ok_or_else(unreadable)?;
+        if options.domain.is_some() {
+            return Err(DataError::OwnDomain { name: name.to_owned() });
+        }
+        return sequences(&Chain::staying(symbols, stay)?, options);
+    }
+    let valid = ALL.iter().flat_map(|dataset| std::iter::once(dataset.name).chain(dataset.aliases.iter().copied()));
     Err(UnknownName::new("data set", name, valid).into())
 }
 
 /// The data set of a name or an alias.
 pub fn by_name(name: &str) -> Option<&'static Dataset> {
-    ALL.iter().find(|dataset| dataset.name == name || dataset.alias == Some(name))
+    ALL.iter().find(|dataset| dataset.name == name || dataset.aliases.contains(&name))
 }
 
 /// A table from a source that is not a file, such as standard input: in the form that its first line tells.
 pub fn load_from(name: &str, source: impl Read, options: &Options) -> Result<Stream, DataError> {
-    let mut table = Table::new(name, source)?;
+    let mut table = table::in_own_format(name, source)?;
     let domain = || options.domain.as_ref().ok_or_else(|| DataError::NoDomain { file: name.to_owned() });
     let stream: Stream = if table.has_fields(&["t", "value"]) {
         scalar::stream(name, Readings::of(table), domain()?)?.into()

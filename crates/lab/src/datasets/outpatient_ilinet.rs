@@ -6,14 +6,14 @@
 //! 1212 weeks. Weeks without reports (summers before 2002) are absent. The domain is 0..2260794, as in the paper.
 //!
 //! `outpatient_ilinet_cdc` is `ILINet_cdc_1997_2025.csv`, the file as the CDC gives it: to April 2025, in part revised, with 0
-//! for weeks without reports. Numbers have grown beyond the paper's domain, so it has one of its own: 0..3000000.
+//! for weeks without reports. Where there is no file of that name, `ILINet.csv` is read, for so the CDC calls it. Numbers have grown beyond the paper's domain, so it has one of its own: 0..3000000.
 
 use std::path::Path;
 
 use tidegate_kernel::Grid;
 
 use super::DataError;
-use super::table::{Table, later, open};
+use super::table::{Table, first_of, later, open};
 use crate::stream::NumberStream;
 
 const FIELDS: [&str; 15] = [
@@ -56,7 +56,9 @@ pub(super) fn load_once(folder: &Path) -> Result<NumberStream, DataError> {
 }
 
 pub(super) fn load_cdc(folder: &Path) -> Result<NumberStream, DataError> {
-    read("outpatient_ilinet_cdc", &folder.join("ILINet_cdc_1997_2025.csv"), HIGHEST_CDC, Repeats::Refused)
+    let named = first_of(folder, &["ILINet_cdc_1997_2025.csv", "ILINet.csv"]);
+    let path = named.unwrap_or_else(|| folder.join("ILINet_cdc_1997_2025.csv"));
+    read("outpatient_ilinet_cdc", &path, HIGHEST_CDC, Repeats::Refused)
 }
 
 fn read(name: &str, path: &Path, highest: f64, repeats: Repeats) -> Result<NumberStream, DataError> {

@@ -1,8 +1,8 @@
 //! Reading tables line by line, so that every error can name its file, line and field.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use flate2::bufread::MultiGzDecoder;
@@ -32,6 +32,11 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     Ok(Box::new(reader))
 }
 
+/// The first of some files that is there.
+pub(super) fn first_of(folder: &Path, files: &[&str]) -> Option<PathBuf> {
+    files.iter().map(|file| folder.join(file)).find(|path| path.is_file())
+}
+
 /// Whether `now` comes after the last one, which it then is. Nothing comes after NaN.
 pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool {
     let later = last.is_none_or(|last| now > last);
@@ -58,6 +63,26 @@ impl<R: Read> Read for Rationed<R> {
         self.ration -= read;
         Ok(read)
     }
+}
+
+/// A source whose first bytes were looked at.
+pub(super) type Peeked<R> = io::Chain<Cursor<Vec<u8>>, R>;
+
+/// A table in the format in which it begins: what begins with a brace is JSON.
+pub(super) fn in_own_format<R: Read>(file: &str, mut source: R) -> Result<Table<Peeked<R>>, DataError> {
+    let mut first = Vec::new();
+    // The first bytes may be a mark of the byte order, after which it is looked again.
+    for _ in 0..2 {
+        if let Err(source) = source.by_ref().take(3).read_to_end(&mut first) {
+            return Err(DataError::Read { file: file.to_owned(), line: 0, source });
+        }
+        if first != "\u{feff}".as_bytes() {
+            break;
+        }
+        first.clear();
+    }
+    let format = if first.starts_with(b"{") { Format::Ndjson } else { Format::Csv };
+    Table::in_format(file, Cursor::new(first).chain(source), format)
 }
 
 /// A table of fields that have names.
@@ -102,7 +127,7 @@ impl<R: Read> Table<R> {
         Ok(table)
     }
 
-    /// The same, after so many lines of other content.
+    /// A CSV table whose header stands after so many lines of other content.
     pub(super) fn after(lines: usize, file: impl Into<String>, source: R) -> Result<Self, DataError> {
         let mut table = Self::of(file, source, b',', &[], true);
         for _ in 0..=lines {
@@ -158,6 +183,13 @@ impl<R: Read> Table<R> {
             let others: Vec<&str> = self.fields.iter().filter(|own| *own != field).collect();
             self.fields = std::iter::once(field).chain(others).collect();
         }
+    }
+
+    /// Where the first of some fields is that the header has; an error where it has none of them.
+    pub(super) fn field(&self, names: &[&str]) -> Result<usize, DataError> {
+        let position = |name: &&str| self.fields.iter().position(|field| field == *name);
+        let found = names.iter().find_map(position);
+        found.ok_or_else(|| self.bad_header(format!("a field {} is missing", names.join(" or "))))
     }
 
     /// The first line must name exactly these fields.
@@ -263,6 +295,12 @@ impl<'a> Line<'a> {
     /// How many fields the line has.
     pub(super) fn fields(&self) -> usize {
         self.record.len()
+    }
+
+    /// How many fields the line has, less an empty one at its end: some copies of files end their lines with a blank.
+    pub(super) fn words(&self) -> usize {
+        let fields = self.fields();
+        if fields > 0 && self.text(fields - 1).is_empty() { fields - 1 } else { fields }
     }
 
     /// A field that must be a number, of which `expected` says what it is.

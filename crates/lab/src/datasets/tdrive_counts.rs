@@ -16,6 +16,9 @@ use crate::stream::CountStream;
 
 const CELLS: usize = 64;
 
+pub(super) const STANDS_IN_FOR: &str = "the papers' T-Drive streams (LDP-IDS: 5 cells, 886 timestamps; personalised w-event: 100 cells, 8889): \
+     taxis counted in 64 cells by others, without their paths";
+
 pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let path = folder.join("td.csv");
     let file = path.display().to_string();
@@ -34,7 +37,5 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     }
     let labels = (0..CELLS).map(|cell| format!("cell {cell}")).collect();
     let stream = CountStream::new("tdrive_counts", labels, counts);
-    let stand_in = "the papers' T-Drive streams (LDP-IDS: 5 cells, 886 timestamps; personalised w-event: 100 cells, 8889): \
-                    taxis counted in 64 cells by others, without their paths";
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(stand_in))
+    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }

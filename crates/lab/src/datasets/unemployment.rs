@@ -2,7 +2,8 @@
 //! from January 1972 to October 2023, not seasonally adjusted (series LNU03000018 of the Bureau of Labor Statistics).
 //!
 //! The folder holds `unemployment.csv` as it is downloaded from FRED, and as the authors of the delayed-release paper publish
-//! it: `DATE,LNU03000018`, 622 months. Their program leaves out the first; here all are used.
+//! it: `DATE,LNU03000018` (today FRED calls the first field `observation_date`), 622 months. Their program leaves out the
+//! first; here all are used.
 //!
 //! The domain is 0..612, as in the paper.
 
@@ -18,7 +19,9 @@ pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
     let path = folder.join("unemployment.csv");
     let file = path.display().to_string();
     let mut table = Table::new(&file, open(&path)?)?;
-    table.expect_header(&["DATE", "LNU03000018"])?;
+    if *table.header() != ["observation_date", "LNU03000018"][..] {
+        table.expect_header(&["DATE", "LNU03000018"])?;
+    }
     let grid = Grid::new(0.0, 612.0, 1.0)?;
     let (mut values, mut last) = (Vec::new(), None);
     while let Some(line) = table.next_line()? {

@@ -13,7 +13,7 @@ use std::io::Read;
 
 use super::DataError;
 use super::long::{Entries, FIELDS, after_the_last};
-use super::table::{Format, Table};
+use super::table::{Format, Table, in_own_format};
 use crate::stream::CountStream;
 
 /// Reads a table; `name` is what errors and results call it.
@@ -32,7 +32,7 @@ use crate::stream::CountStream;
 /// # Ok::<(), tidegate_lab::datasets::DataError>(())
 /// ```
 pub fn read(name: &str, source: impl Read) -> Result<CountStream, DataError> {
-    stream(name, Table::new(name, source)?)
+    stream(name, in_own_format(name, source)?)
 }
 
 pub(super) fn stream<R: Read>(name: &str, table: Table<R>) -> Result<CountStream, DataError> {

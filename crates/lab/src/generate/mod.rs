@@ -1,12 +1,14 @@
 //! Synthetic streams of each kind.
 
 mod counts;
+mod flow;
 mod numbers;
 mod symbols;
 
 pub use counts::Process;
+pub use flow::{Away, Flow, Places};
 pub use numbers::NumberProcess;
-pub use symbols::Chain;
+pub use symbols::{Chain, MAX_SYMBOLS};
 use tidegate_kernel::GridError;
 
 use crate::stream::{MAX_POPULATION, StreamError};
@@ -59,11 +61,27 @@ pub enum GenerateError {
         /// The name of the process.
         name: &'static str,
     },
+    /// A flow of users whose settings are not finite, or where a share is not between zero and one, or the deviation negative,
+    /// or with fewer than two places.
+    #[error(
+        "the settings of {name} must be finite, with at least 2 places, a period above 0, a deviation of 0 or more, \
+         and rate and decay within 0..1"
+    )]
+    Flow {
+        /// The name of the flow.
+        name: &'static str,
+    },
     /// Probabilities that do not sum to one.
-    #[error("the probabilities of {name} must not be negative, and sum to 1 in each row")]
+    #[error("the probabilities of {name} must not be negative, and sum to 1 in each row, with a row for each symbol")]
     Chain {
         /// The name of the chain.
-        name: &'static str,
+        name: String,
+    },
+    /// Fewer than two symbols, or more than a chain can have.
+    #[error("a chain has between 2 and {MAX_SYMBOLS} symbols, but {given} were given")]
+    Symbols {
+        /// How many were given.
+        given: usize,
     },
     /// A domain that is none.
     #[error(transparent)]

@@ -1,5 +1,7 @@
 //! [`Chain`]: sequences of symbols from Markov chains.
 
+use std::borrow::Cow;
+
 use tidegate_kernel::SeededRandom;
 
 use super::numbers::uniform;
@@ -7,25 +9,91 @@ use super::{GenerateError, MAX_LENGTH};
 use crate::stream::{Space, SymbolStream};
 
 /// A Markov chain of order 1 over symbols on a line.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Chain<const SYMBOLS: usize> {
-    /// The name of the data set.
-    pub name: &'static str,
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    name: Cow<'static, str>,
     /// How likely each symbol is the first.
-    pub initial: [f64; SYMBOLS],
-    /// How likely each symbol (column) follows each (row).
-    pub transitions: [[f64; SYMBOLS]; SYMBOLS],
+    initial: Cow<'static, [f64]>,
+    /// How likely each symbol follows each: row after row, one for each symbol that is followed.
+    transitions: Cow<'static, [f64]>,
 }
 
-impl Chain<2> {
+/// The most symbols of a [`Chain`]: it holds a probability for each pair.
+pub const MAX_SYMBOLS: usize = 2_000;
+
+impl Chain {
     /// The first case of the sequence-privacy paper's figure 5: `Pr(X_1 = 1) = 0.5` and `q_00 = q_11 = 0.5`. That is a fair
     /// coin, whose tosses have nothing to do with one another.
-    pub const EVEN: Self = Self { name: "markov_50", initial: [0.5, 0.5], transitions: [[0.5, 0.5], [0.5, 0.5]] };
+    pub const EVEN: Self = Self::constant("markov_50", &[0.5, 0.5], &[0.5, 0.5, 0.5, 0.5]);
     /// The second case: `Pr(X_1 = 1) = 0.9` and `q_00 = q_11 = 0.9`.
-    pub const STICKY: Self = Self { name: "markov_90", initial: [0.1, 0.9], transitions: [[0.9, 0.1], [0.1, 0.9]] };
-}
+    pub const STICKY: Self = Self::constant("markov_90", &[0.1, 0.9], &[0.9, 0.1, 0.1, 0.9]);
 
-impl<const SYMBOLS: usize> Chain<SYMBOLS> {
+    const fn constant(name: &'static str, initial: &'static [f64], transitions: &'static [f64]) -> Self {
+        Self { name: Cow::Borrowed(name), initial: Cow::Borrowed(initial), transitions: Cow::Borrowed(transitions) }
+    }
+
+    /// A chain by how likely each symbol is the first, and how likely each (column) follows each (row).
+    ///
+    /// # Errors
+    /// [`GenerateError::Symbols`] for fewer than two symbols or more than [`MAX_SYMBOLS`], [`GenerateError::Chain`] where there is
+    /// not a row of as many probabilities for each, or a row does not sum to one.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        initial: Vec<f64>,
+        transitions: &[Vec<f64>],
+    ) -> Result<Self, GenerateError> {
+        let (name, symbols) = (name.into(), initial.len());
+        if !(2..=MAX_SYMBOLS).contains(&symbols) {
+            return Err(GenerateError::Symbols { given: symbols });
+        }
+        let sums_to_one = |row: &Vec<f64>| {
+            row.len() == symbols
+                && row.iter().all(|share| *share >= 0.0)
+                && (row.iter().sum::<f64>() - 1.0).abs() < 1e-9
+        };
+        if !(transitions.len() == symbols && sums_to_one(&initial) && transitions.iter().all(sums_to_one)) {
+            return Err(GenerateError::Chain { name: name.into_owned() });
+        }
+        Ok(Self { name, initial: initial.into(), transitions: transitions.concat().into() })
+    }
+
+    /// A chain that stays with a probability, and otherwise goes to any other symbol; each is as likely the first. Its name is
+    /// `markov:SYMBOLS:STAY`, by which [`datasets::load`](crate::datasets::load) finds it as well.
+    ///
+    /// ```
+    /// use tidegate_kernel::SeededRandom;
+    /// use tidegate_lab::generate::Chain;
+    ///
+    /// let stream = Chain::staying(10, 0.7)?.generate(1, 10_000, &mut SeededRandom::new(1))?;
+    /// let stays = stream.sequences()[0].windows(2).filter(|pair| pair[0] == pair[1]).count();
+    /// assert!((6_700..7_300).contains(&stays));
+    /// # Ok::<(), tidegate_lab::generate::GenerateError>(())
+    /// ```
+    pub fn staying(symbols: usize, stay: f64) -> Result<Self, GenerateError> {
+        let name = format!("markov:{symbols}:{stay}");
+        if !(2..=MAX_SYMBOLS).contains(&symbols) {
+            return Err(GenerateError::Symbols { given: symbols });
+        }
+        if !(0.0..=1.0).contains(&stay) {
+            return Err(GenerateError::Chain { name });
+        }
+        #[allow(clippy::cast_precision_loss)] // at most MAX_SYMBOLS
+        let (uniform, leave) = (1.0 / symbols as f64, (1.0 - stay) / (symbols - 1) as f64);
+        let row = |from: usize| (0..symbols).map(|to| if to == from { stay } else { leave }).collect();
+        let transitions: Vec<Vec<f64>> = (0..symbols).map(row).collect();
+        Self::new(name, vec![uniform; symbols], &transitions)
+    }
+
+    /// The name of the data set.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of symbols.
+    pub fn symbols(&self) -> usize {
+        self.initial.len()
+    }
+
     /// So many sequences, each of so many symbols.
     ///
     /// ```
@@ -46,25 +114,20 @@ impl<const SYMBOLS: usize> Chain<SYMBOLS> {
         if !(1..=MAX_LENGTH).contains(&users.saturating_mul(length)) {
             return Err(GenerateError::Length { given: users.saturating_mul(length) });
         }
-        let sums_to_one = |row: &[f64; SYMBOLS]| {
-            row.iter().all(|share| *share >= 0.0) && (row.iter().sum::<f64>() - 1.0).abs() < 1e-9
-        };
-        if !(sums_to_one(&self.initial) && self.transitions.iter().all(sums_to_one)) {
-            return Err(GenerateError::Chain { name: self.name });
-        }
+        let symbols = self.symbols();
         let mut sequence = || {
-            let mut row = &self.initial;
-            let mut symbols = Vec::with_capacity(length);
+            let mut row = &self.initial[..];
+            let mut sequence = Vec::with_capacity(length);
             for _ in 0..length {
                 let symbol = draw(row, random);
-                row = &self.transitions[symbol];
-                symbols.push(u32::try_from(symbol).unwrap_or(u32::MAX));
+                row = &self.transitions[symbol * symbols..(symbol + 1) * symbols];
+                sequence.push(u32::try_from(symbol).unwrap_or(u32::MAX));
             }
-            symbols
+            sequence
         };
         let sequences = (0..users).map(|_| sequence()).collect();
-        let symbols = u32::try_from(SYMBOLS).unwrap_or(u32::MAX);
-        Ok(SymbolStream::new(self.name, Space::Line { symbols }, sequences)?)
+        let symbols = u32::try_from(symbols).unwrap_or(u32::MAX);
+        Ok(SymbolStream::new(self.name.as_ref(), Space::Line { symbols }, sequences)?)
     }
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 
 pub use counts::{Comparison, SMALLEST_FREQUENCY, Truth, cfpu};
 pub use numbers::{SMALLEST_SHARE_OF_DOMAIN, compare_numbers};
-pub use roc::{RocPoint, area, roc};
+pub use roc::{RocPoint, area, mean_curve, roc};
 pub use symbols::compare_symbols;
 
 use crate::stream::as_float;
@@ -38,10 +38,14 @@ pub enum Metric {
     Auc,
     /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those that follow.
     CountingMse,
+    /// Mean absolute error of counting queries.
+    CountingMae,
     /// Mean relative error of counting queries.
     CountingMre,
     /// Mean squared error of range queries.
     RangeMse,
+    /// Mean absolute error of range queries.
+    RangeMae,
     /// Mean relative error of range queries.
     RangeMre,
     /// Area under the curve of detected rises of range queries.
@@ -56,7 +60,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order in which they are shown.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Mse,
         Self::Mae,
         Self::Mre,
@@ -65,14 +69,21 @@ impl Metric {
         Self::Cfpu,
         Self::Auc,
         Self::CountingMse,
+        Self::CountingMae,
         Self::CountingMre,
         Self::RangeMse,
+        Self::RangeMae,
         Self::RangeMre,
         Self::MonitorAuc,
         Self::Euclidean,
         Self::ErrorRate,
         Self::HistogramDistance,
     ];
+
+    /// Whether more of it is better; of errors and of reports, less is.
+    pub const fn is_better_when_higher(self) -> bool {
+        matches!(self, Self::Auc | Self::MonitorAuc)
+    }
 
     /// The name that tables and JSON use.
     pub const fn name(self) -> &'static str {
@@ -85,8 +96,10 @@ impl Metric {
             Self::Cfpu => "cfpu",
             Self::Auc => "auc",
             Self::CountingMse => "counting_mse",
+            Self::CountingMae => "counting_mae",
             Self::CountingMre => "counting_mre",
             Self::RangeMse => "range_mse",
+            Self::RangeMae => "range_mae",
             Self::RangeMre => "range_mre",
             Self::MonitorAuc => "monitor_auc",
             Self::Euclidean => "euclidean",

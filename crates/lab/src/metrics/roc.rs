@@ -58,3 +58,40 @@ pub fn area(curve: &[RocPoint]) -> f64 {
     };
     curve.windows(2).map(trapezium).sum()
 }
+
+/// The mean of ROC curves, such as those of repeated runs: at each of `steps + 1` false-positive rates, evenly spaced from 0 to 1,
+/// the mean of the true-positive rates that the curves reach there. It begins at (0, 0), as every curve does. Empty where
+/// there are no curves, or no steps.
+///
+/// ```
+/// use tidegate_lab::metrics::{area, mean_curve, roc};
+///
+/// let events = [true, false, true, false];
+/// let curves = [[0.9, 0.8, 0.3, 0.1], [0.9, 0.1, 0.8, 0.2]].map(|scores| roc(&scores, &events).unwrap());
+/// let mean = mean_curve(&curves, 100); // areas of 0.75 and 1
+/// assert_eq!(mean.len(), 102);
+/// assert!((area(&mean) - 0.875).abs() < 0.01);
+/// ```
+pub fn mean_curve(curves: &[Vec<RocPoint>], steps: usize) -> Vec<RocPoint> {
+    if curves.is_empty() || steps == 0 {
+        return Vec::new();
+    }
+    let at = |step: usize| {
+        let false_positive_rate = as_float(step as u64) / as_float(steps as u64);
+        let total: f64 = curves.iter().map(|curve| height(curve, false_positive_rate)).sum();
+        RocPoint { false_positive_rate, true_positive_rate: total / as_float(curves.len() as u64) }
+    };
+    let origin = RocPoint { false_positive_rate: 0.0, true_positive_rate: 0.0 };
+    std::iter::once(origin).chain((0..=steps).map(at)).collect()
+}
+
+/// The highest true-positive rate that a curve reaches at a false-positive rate.
+fn height(curve: &[RocPoint], false_positive_rate: f64) -> f64 {
+    let after = curve.partition_point(|point| point.false_positive_rate <= false_positive_rate);
+    let Some(before) = after.checked_sub(1).map(|before| curve[before]) else { return 0.0 };
+    let Some(next) = curve.get(after) else { return before.true_positive_rate };
+    // The next lies further to the right.
+    let share =
+        (false_positive_rate - before.false_positive_rate) / (next.false_positive_rate - before.false_positive_rate);
+    before.true_positive_rate + share * (next.true_positive_rate - before.true_positive_rate)
+}

@@ -92,6 +92,186 @@ mod tables {
     }
 }
 
+mod json_lines {
+    use super::*;
+
+    fn error(content: &str) -> String {
+        wide::read("w.ndjson", content.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn lines_of_json_are_tables_compressed_or_not() {
+        let folder = directory("json-lines");
+        let content = "{\"red\": 1, \"t\": 7, \"green\": 2}\n\n{\"t\":8,\"green\":\"4\",\"red\":3.0}\n";
+        for (name, bytes) in [("a.ndjson", content.as_bytes().to_vec()), ("b.jsonl.gz", gzip(content))] {
+            let path = folder.join(name);
+            write(&path, bytes);
+            let stream = counts(load(path.to_str().unwrap(), &Options::default()).unwrap());
+            assert_eq!(stream.counts(), [[1, 2], [3, 4]]);
+            assert_eq!(stream.labels(), ["red", "green"]);
+        }
+        let domain = Some(Domain { low: -1.0, high: 5.0, resolution: Some(0.5) });
+        let path = folder.join("c.ndjson");
+        write(&path, "{\"t\": 0, \"value\": -0.5}\n{\"value\": 2, \"t\": 3}");
+        let stream = load(path.to_str().unwrap(), &Options { domain, ..Options::default() }).unwrap();
+        assert_eq!(numbers(stream).values(), [-0.5, 2.0]);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_line_of_json_is_named_without_what_stands_there() {
+        let first = "{\"t\": 0, \"a\": 1, \"b\": 2}\n";
+        for bad in ["{", "[1]", "secret"] {
+            assert_eq!(error(&format!("{first}{bad}\n")), "w.ndjson, line 2: it is not a JSON object");
+        }
+        for bad in ["{\"t\": 1, \"a\": true, \"b\": 2}", "{\"t\": 1, \"a\": null, \"b\": 1}"] {
+            let expected = "w.ndjson, line 2, field \"a\": expected a text or a number";
+            assert_eq!(error(&format!("{first}{bad}\n")), expected);
+        }
+        let twice = "{\"t\": 1, \"a\": 1, \"a\": 2}";
+        assert_eq!(error(&format!("{first}\n{twice}\n")), "w.ndjson, line 3, field \"a\": expected to be there, once");
+        for bad in ["{\"t\": 1, \"a\": 1}", "{\"t\": 1, \"a\": 1, \"c\": 2}"] {
+            let expected = "w.ndjson, line 2, field \"b\": expected to be there, once";
+            assert_eq!(error(&format!("{first}{bad}\n")), expected);
+        }
+        assert!(error(&format!("{first}{{\"t\":1,\"a\":1,\"b\":1,\"c\":1}}\n")).starts_with("w.ndjson, line 2: "));
+        let count = "w.ndjson, line 2, field \"b\": expected a count: a whole number, zero or more";
+        assert_eq!(error(&format!("{first}{{\"t\": 1, \"a\": 1, \"b\": -2}}\n")), count);
+        assert!(error("{\"a\": 1, \"b\": 2}").contains("line 1: the fields must be t,<value>,<value>"));
+        let not_text = [first.as_bytes(), b"{\"t\": 1, \"a\": 1, \"b\": \"\xff\"}\n"].concat();
+        let error = wide::read("w.ndjson", not_text.as_slice()).unwrap_err().to_string();
+        assert_eq!(error, "w.ndjson, line 2: it is not valid UTF-8");
+    }
+
+    #[test]
+    fn a_mark_of_the_byte_order_is_no_part_of_a_table() {
+        let stream = wide::read("w.csv", "\u{feff}t,a,b\n0,1,2\n".as_bytes()).unwrap();
+        assert_eq!(stream.counts(), [[1, 2]]);
+    }
+}
+
+mod lending_club {
+    use super::*;
+
+    fn amounts(stream: &CountStream, timestamp: usize) -> Vec<(usize, u64)> {
+        let row = stream.counts()[timestamp].iter().enumerate();
+        row.filter(|(_, count)| **count > 0).map(|(value, count)| (value, *count)).collect()
+    }
+
+    #[test]
+    fn loans_are_counted_by_month_and_steps_of_25_dollars() {
+        let folder = directory("loans");
+        let sample = "id,issue_d,loan_amnt,grade\n1,Dec-2015,1000.0,C\n2,Nov-2007,40000,A\n3,Dec-2015,1024.99,B\n\
+                      4,Feb-2016,0,B\n";
+        write(&folder.join("lending_club/accepted_2007_2018_sample.csv"), sample);
+        let stream = load_from(&folder, "lending_club").unwrap();
+        assert_eq!((stream.length(), stream.domain(), stream.labels()[40].as_str()), (3, 1_601, "$1000"));
+        assert_eq!(amounts(&stream, 0), [(1_600, 1)]);
+        assert_eq!(amounts(&stream, 1), [(40, 2)]);
+        assert_eq!(amounts(&stream, 2), [(0, 1)]);
+        assert!(stream.stand_in().unwrap().contains("3000 loans"));
+        // The whole download has other fields, and totals at the end.
+        let whole = "id,member_id,loan_amnt,funded_amnt,issue_d,desc\n68407277,,3600.0,3600.0,Dec-2015,\"two\nlines\"\n\
+                     Total amount funded in policy code 1: 460296150,,,,,\n";
+        write(&folder.join("lending_club/accepted_2007_to_2018Q4.csv.gz"), gzip(whole));
+        let stream = load_from(&folder, "lending_club").unwrap();
+        assert_eq!((stream.length(), amounts(&stream, 0)), (1, vec![(144, 1)]));
+        assert_eq!(stream.stand_in(), None);
+        let year = "id,issue_d,loan_status,funded_amnt_inv\n87451,2018-01-01,0,12000.0\n1,2018-02-01,1,750\n";
+        write(&folder.join("lending_club/creditmodel_2018_31766.csv.gz"), gzip(year));
+        let stream = load_from(&folder, "lending_club_2018").unwrap();
+        assert_eq!((amounts(&stream, 0), amounts(&stream, 1)), (vec![(480, 1)], vec![(30, 1)]));
+    }
+
+    #[test]
+    fn malformed_loans_are_errors() {
+        let folder = directory("loans-errors");
+        let read = |content: &str| {
+            write(&folder.join("lending_club/accepted_2007_2018_sample.csv"), content);
+            load_from(&folder, "lending_club").unwrap_err().to_string()
+        };
+        for month in ["Dez-2015", "2015-12-02", "2015-13-01", "", "Dec-x"] {
+            let error = read(&format!("issue_d,loan_amnt\n{month},1000\n"));
+            assert!(error.ends_with("line 2, field \"issue_d\": expected a month: Dec-2015 or 2015-12-01"), "{error}");
+        }
+        for amount in ["NaN", "-1", "40001", "much", ""] {
+            let error = read(&format!("issue_d,loan_amnt\nDec-2015,{amount}\n"));
+            assert!(error.ends_with("field \"loan_amnt\": expected an amount of dollars, 0 to 40000"), "{error}");
+        }
+        assert!(read("issue_d,amount\n").ends_with("line 1: a field loan_amnt is missing"));
+        assert!(read("issue_d,loan_amnt\n").ends_with("the stream has no timestamps"));
+    }
+}
+
+mod taobao_userbehavior {
+    use super::*;
+
+    /// The first second of 2017-11-25 in China.
+    const FIRST: u64 = 1_511_539_200;
+
+    fn held(stream: &CountStream, timestamp: usize) -> Vec<(usize, u64)> {
+        let row = stream.counts()[timestamp].iter().enumerate();
+        row.filter(|(_, count)| **count > 0).map(|(value, count)| (value, *count)).collect()
+    }
+
+    #[test]
+    fn users_hold_the_group_of_what_they_did_last() {
+        let folder = directory("taobao");
+        let events = [
+            (1, 118, "pv", FIRST),
+            // Later in the same ten minutes, though on an earlier line, the other way round.
+            (2, 116, "buy", FIRST + 599),
+            (2, 0, "cart", FIRST + 598),
+            (1, 5, "fav", FIRST + 1_200),
+            (3, 7, "pv", FIRST + 3 * 86_400 - 1),
+            // Left out, and with them user 4: before and after the three days.
+            (4, 1, "pv", FIRST - 1),
+            (4, 1, "pv", FIRST + 3 * 86_400),
+        ];
+        let lines: String = events
+            .iter()
+            .map(|(user, category, behaviour, time)| format!("{user},9,{category},{behaviour},{time}\n"))
+            .collect();
+        let excerpt = format!("user,item,category,behavior,ts\n{lines}");
+        write(&folder.join("taobao_userbehavior/taobao_9days_815users.csv.gz"), gzip(excerpt));
+        let stream = load_from(&folder, "taobao_userbehavior").unwrap();
+        assert_eq!((stream.length(), stream.domain()), (432, 118));
+        assert_eq!(held(&stream, 0), [(0, 1), (2, 1), (117, 1)]);
+        assert_eq!(held(&stream, 1), held(&stream, 0));
+        assert_eq!(held(&stream, 2), [(0, 1), (6, 1), (117, 1)]);
+        assert_eq!(held(&stream, 431), [(6, 1), (8, 1), (117, 1)]);
+        assert!(stream.stand_in().unwrap().contains("766 users"));
+        // The download has no header.
+        write(&folder.join("taobao_userbehavior/UserBehavior.csv"), &lines);
+        let whole = load_from(&folder, "taobao_userbehavior").unwrap();
+        assert_eq!(whole.counts(), stream.counts());
+        assert!(!whole.stand_in().unwrap().contains("766 users"));
+        let minutes =
+            format!("user,item,category,behavior,ts\n1,1,3,pv,{}\n2,1,4,pv,{}\n", 1_511_658_000, 1_511_658_060);
+        write(&folder.join("taobao_userbehavior/taobao_130min_66454users.csv.gz"), gzip(minutes));
+        let stream = load_from(&folder, "taobao_userbehavior_minutes").unwrap();
+        assert_eq!((held(&stream, 0), held(&stream, 1)), (vec![(0, 1), (4, 1)], vec![(4, 1), (5, 1)]));
+    }
+
+    #[test]
+    fn malformed_events_are_errors() {
+        let folder = directory("taobao-errors");
+        for (line, why) in [
+            ("x,1,1,pv,1511539200", "field \"user\": expected the number of a user"),
+            ("1,1,x,pv,1511539200", "field \"category\": expected the number of a category"),
+            ("1,1,1,look,1511539200", "field \"behavior\": expected pv, cart, fav or buy"),
+            ("1,1,1,pv,now", "field \"ts\": expected a time in seconds since 1970"),
+            ("1,1,1,pv", "it has 4 fields, but 5 are expected"),
+        ] {
+            write(&folder.join("taobao_userbehavior/UserBehavior.csv"), format!("1,1,1,pv,-28800\n{line}\n"));
+            let error = load_from(&folder, "taobao_userbehavior").unwrap_err().to_string();
+            assert!(error.contains("line 2") && error.ends_with(why), "{error}");
+        }
+        write(&folder.join("taobao_userbehavior/UserBehavior.csv"), "1,1,1,pv,5\n");
+        let error = load_from(&folder, "taobao_userbehavior").unwrap_err().to_string();
+        assert!(error.ends_with("the stream has no timestamps"), "{error}");
+    }
+}
+
 mod scalars {
     use std::io::{Read, Write};
 
@@ -211,11 +391,45 @@ fn synthetic_streams_have_the_papers_size_unless_told() {
 }
 
 #[test]
+fn synthetic_data_sets_have_the_shape_that_is_listed() {
+    for dataset in datasets::ALL.iter().filter(|dataset| !dataset.is_real()) {
+        let stream = load(dataset.name, &Options::default()).unwrap();
+        assert_eq!(stream.to_string(), format!("{}: {}", dataset.name, dataset.shape));
+        assert_eq!((stream.kind(), stream.stand_in()), (dataset.kind(), dataset.stands_in_for));
+    }
+}
+
+#[test]
+fn names_and_aliases_stand_for_one_data_set_each() {
+    let names = datasets::ALL.iter().flat_map(|set| std::iter::once(set.name).chain(set.aliases.iter().copied()));
+    let mut names: Vec<&str> = names.collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+}
+
+#[test]
+fn a_chain_of_any_size_is_found_by_its_settings() {
+    let options = Options { length: Some(20), population: Some(2), seed: 3, ..Options::default() };
+    let chain = symbols(load("markov:5:0.25", &options).unwrap());
+    assert_eq!((chain.domain(), chain.sequences().len(), chain.sequences()[1].len()), (5, 2, 20));
+    for name in ["markov:", "markov:5", "markov:x:0.5", "markov:5:x", "markov:5:NaN", "markov:-5:0.5"] {
+        let error = load(name, &options).unwrap_err();
+        assert!(error.to_string().contains("markov:SYMBOLS:STAY"), "{error}");
+    }
+    for name in ["markov:1:0.5", "markov:5:1.5", "markov:1000000:0.5"] {
+        assert!(matches!(load(name, &options), Err(DataError::Generate(_))), "{name}");
+    }
+}
+
+#[test]
 fn unknown_and_missing_data_sets_are_explained() {
-    let error = load("tdrive", &Options::default()).unwrap_err().to_string();
+    let error = load("tdrive_count", &Options::default()).unwrap_err().to_string();
     assert!(error.contains("did you mean tdrive_counts?") && error.contains("lns, sin, log"), "{error}");
     let error = load("foursquare", &Options::default()).unwrap_err();
     assert!(matches!(error, DataError::NoDirectory { dataset } if dataset == "foursquare_lbsn2vec"));
+    for (alias, name) in [("outpatient", "outpatient_ilinet"), ("covid19", "covid19_death"), ("loan", "lending_club")] {
+        assert_eq!(datasets::by_name(alias).map(|dataset| dataset.name), Some(name));
+    }
     let folder = directory("empty");
     for dataset in datasets::ALL.iter().filter(|dataset| dataset.is_real()) {
         assert!(matches!(load_from(&folder, dataset.name), Err(DataError::Open { .. })), "{}", dataset.name);
@@ -303,6 +517,30 @@ mod nyc_taxi_ge {
         assert_eq!((stream.population(0), stream.counts()[0][149]), (2, 1));
         assert_eq!((stream.population(274), stream.counts()[274][0]), (2, 1));
         assert_eq!((1..274).map(|day| stream.population(day)).sum::<u64>(), 273);
+    }
+
+    #[test]
+    fn monthly_files_as_they_are_published_take_the_place_of_the_sample() {
+        let folder = directory("taxi-months");
+        let months = [31, 29, 31, 30, 31, 30, 31, 31, 30, 1];
+        for (month, days) in (1..).zip(months) {
+            let trips: String = (1..=days).map(|day| format!("2,2024-{month:02}-{day:02} 00:10:00,x,7.20\n")).collect();
+            // The clock of the last trip was wrong.
+            let file = format!(
+                "VendorID,tpep_pickup_datetime,store_and_fwd_flag,fare_amount\n{trips}2,2024-05-01 00:00:00,x,9\n"
+            );
+            let file = if month == 5 { file.replace("2,2024-05-01 00:00:00,x,9\n", "") } else { file };
+            let name = format!("nyc_taxi_ge/yellow_tripdata_2024-{month:02}.csv.gz");
+            write(&folder.join(name), gzip(file));
+        }
+        // Of another year, and the sample, which is not read.
+        let other = "tpep_pickup_datetime,fare_amount\n2025-01-01 00:00:00,3\n";
+        write(&folder.join("nyc_taxi_ge/yellow_tripdata_sample_2025-01.csv"), other);
+        write(&folder.join("nyc_taxi_ge/yellow_2018_2020_36x10000.csv.gz"), "nothing");
+        let stream = load_from(&folder, "nyc_taxi_ge").unwrap();
+        assert_eq!((stream.length(), stream.domain()), (275, 150));
+        assert!(stream.counts().iter().all(|row| row[7] == 1 && row.iter().sum::<u64>() == 1));
+        assert!(stream.stand_in().unwrap().ends_with("the trips of 2024 that the folder holds"));
     }
 
     #[test]
@@ -412,6 +650,8 @@ mod number_files {
         assert!(deaths("").unwrap_err().ends_with("the stream has no timestamps"));
         let items = |content: &str| read("foodmart", "foodmart/footmart.csv", content);
         assert_eq!(items("214 \n763 \n").unwrap(), [214.0, 763.0]);
+        let transactions = |content: &str| read("foodmart", "foodmart/foodmartFIM.txt", content);
+        assert_eq!(transactions("214 763 \n5\n").unwrap(), [214.0, 763.0, 5.0]);
         assert!(
             items("1\n1560\n").unwrap_err().ends_with("field \"item\": expected a number within the domain, 0..1559")
         );
@@ -441,6 +681,8 @@ mod number_files {
 
     #[test]
     fn months_follow_one_another() {
+        let today = "observation_date,LNU03000018\n1972-01-01,247\n";
+        assert_eq!(read("unemployment", "unemployment/unemployment.csv", today).unwrap(), [247.0]);
         let read =
             |rows: &str| read("unemployment", "unemployment/unemployment.csv", format!("DATE,LNU03000018\n{rows}"));
         assert_eq!(read("1972-01-01,247\n1972-02-01,286\n").unwrap(), [247.0, 286.0]);
@@ -516,6 +758,11 @@ mod symbol_files {
 
         let msnbc = |content: &str| read("msnbc_spmf", "msnbc_sequences.txt.gz", gzip(content));
         assert_eq!(msnbc("17 1\n").unwrap(), [[16, 0]]);
+        let whole = |content: &str| read("msnbc_spmf", "msnbc990928.seq", content.as_bytes());
+        let head = "% Different categories found in input file:\n\nfrontpage news tech\n\n";
+        assert_eq!(whole(&format!("{head}% Sequences:\n\n1 1 \n2 \n")).unwrap(), [vec![0, 0], vec![1]]);
+        let error = whole(head).unwrap_err();
+        assert!(error.ends_with("it has no line \"% Sequences:\", after which the sequences begin"), "{error}");
         assert!(msnbc("18\n").unwrap_err().ends_with("line 1, field \"number 1\": expected a category: 1 to 17"));
     }
 

@@ -2,13 +2,19 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidegate::local::LocalKind;
+use tidegate::sequence::effort::Effort;
+use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::simulation::standard_normal;
 use tidegate_kernel::{Grid, Randomness, SeededRandom};
 use tidegate_lab::experiment::{
-    CountOutcome, Finding, OnCounts, Plan, RunError, Settings, Subject, Trial, TrialError, run,
+    CURVE_STEPS, CountOutcome, Finding, OnCounts, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial,
+    TrialError, run,
 };
+use tidegate_lab::generate::{Chain, Flow, NumberProcess};
 use tidegate_lab::local::LocalSubject;
-use tidegate_lab::metrics::Metric;
+use tidegate_lab::metrics::{Metric, area};
+use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::{Space, StreamKind};
 use tidegate_lab::subjects::{self, Constant};
 use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
@@ -25,6 +31,10 @@ impl Subject for Noisy {
 
     fn summary(&self) -> &'static str {
         "the truth and normal noise"
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[]
     }
 
     fn on_counts(&self) -> Option<&dyn OnCounts> {
@@ -59,6 +69,10 @@ impl Subject for Brittle {
         "fails now and then"
     }
 
+    fn uses(&self) -> &'static [Setting] {
+        &[]
+    }
+
     fn on_counts(&self) -> Option<&dyn OnCounts> {
         Some(self)
     }
@@ -89,6 +103,10 @@ impl Subject for Short {
 
     fn summary(&self) -> &'static str {
         "forgets the last timestamp"
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[]
     }
 
     fn on_counts(&self) -> Option<&dyn OnCounts> {
@@ -138,6 +156,117 @@ fn findings_do_not_depend_on_the_number_of_threads() {
     for threads in [2, 3, 8, 1_000] {
         assert_eq!(without_time(threads), one);
     }
+}
+
+/// A stream of each kind, on which mechanisms differ.
+fn one_of_each_kind_to_try() -> [Stream; 3] {
+    let random = &mut SeededRandom::new(6);
+    let counts = Flow::TRAFFIC.generate(2_000, 25, random).unwrap();
+    let numbers = NumberProcess::SEASONAL.generate(NumberProcess::domain().unwrap(), 40, random).unwrap();
+    let symbols = Chain::staying(4, 0.7).unwrap().generate(3, 31, random).unwrap();
+    [counts.into(), numbers.into(), symbols.into()]
+}
+
+#[test]
+fn no_mechanism_of_any_family_depends_on_the_number_of_threads() {
+    for stream in one_of_each_kind_to_try() {
+        let subjects = subjects::that_take(stream.kind());
+        let trials: Vec<_> = subjects.map(|subject| Trial { subject, settings: settings("1") }).collect();
+        let without_time = |threads| -> Vec<_> {
+            let (repeats, threads) = (NonZeroU64::new(3).unwrap(), NonZeroUsize::new(threads).unwrap());
+            let queries = stream.kind() == StreamKind::Counts;
+            let findings = run(&stream, &trials, &Plan { repeats, seed: 7, threads, queries }, &|| {}).unwrap();
+            findings.into_iter().map(|finding| Finding { time: std::time::Duration::ZERO, ..finding }).collect()
+        };
+        assert!(trials.len() > 5);
+        assert_eq!(without_time(1), without_time(5), "{stream}");
+    }
+}
+
+#[test]
+fn findings_have_the_curves_whose_areas_they_state() {
+    let [counts, numbers, _] = one_of_each_kind_to_try();
+    let of = |stream: &Stream, queries: bool| {
+        let plan = Plan { repeats: NonZeroU64::new(5).unwrap(), seed: 8, threads: NonZeroUsize::MIN, queries };
+        let subject = subjects::by_name(if queries { "lpu" } else { "constant" }).unwrap();
+        run(stream, &[Trial { subject, settings: settings("2") }], &plan, &|| {}).unwrap().remove(0)
+    };
+    let finding = of(&counts, true);
+    for (metric, curve) in [(Metric::Auc, &finding.roc), (Metric::MonitorAuc, &finding.monitor_roc)] {
+        let stated = finding.metrics.iter().find(|(other, _)| *other == metric).unwrap().1.mean;
+        assert_eq!(curve.len(), CURVE_STEPS + 2);
+        // Between two points the curves may have a step.
+        assert!((area(curve) - stated).abs() < 0.5 / CURVE_STEPS as f64 + 1e-9, "{metric}: {stated} {}", area(curve));
+    }
+    let finding = of(&counts, false);
+    assert!(!finding.roc.is_empty() && finding.monitor_roc.is_empty());
+    assert!(of(&numbers, false).roc.is_empty());
+}
+
+/// What a subject makes of a stream, as text.
+fn outcome(stream: &Stream, subject: &dyn Subject, settings: &Settings) -> Result<String, String> {
+    let random = &mut SeededRandom::new(9);
+    let error = |error: RunError| Err(error.to_string());
+    match stream {
+        Stream::Counts(stream) => {
+            let run = subject.on_counts().unwrap().run(stream, settings, random);
+            run.map_or_else(error, |outcome| Ok(format!("{outcome:?}")))
+        }
+        Stream::Numbers(stream) => {
+            let run = subject.on_numbers().unwrap().run(stream, settings, random);
+            run.map_or_else(error, |outcome| Ok(format!("{outcome:?}")))
+        }
+        Stream::Symbols(stream) => {
+            let run = subject.on_symbols().unwrap().run(stream, settings, random);
+            run.map_or_else(error, |outcome| Ok(format!("{outcome:?}")))
+        }
+    }
+}
+
+#[test]
+fn a_subject_uses_exactly_the_settings_that_change_what_it_does() {
+    let before = Settings {
+        distance: SymbolDistance::Absolute,
+        ..Settings::new("0.6".parse().unwrap(), NonZeroU64::new(10).unwrap())
+    };
+    let class = |epsilon: &str, window| RequirementClass {
+        epsilon: epsilon.parse().unwrap(),
+        window: NonZeroU64::new(window).unwrap(),
+        weight: NonZeroU64::MIN,
+    };
+    let changed = |setting: Setting| match setting {
+        Setting::Window => Settings { window: NonZeroU64::new(5).unwrap(), ..before.clone() },
+        Setting::Delay => Settings { delay: 7, ..before.clone() },
+        Setting::Oracle => Settings { oracle: Some(OracleKind::Sue), ..before.clone() },
+        Setting::Classes => Settings { classes: vec![class("0.2", 4), class("2", 9)], ..before.clone() },
+        Setting::Contribution => {
+            Settings { protects: Protects::Contribution(NonZeroU64::new(3).unwrap()), ..before.clone() }
+        }
+        Setting::WithinDomain => Settings { within_domain: true, ..before.clone() },
+        Setting::Batch => Settings { batch: NonZeroUsize::new(3).unwrap(), ..before.clone() },
+        Setting::Order => Settings { order: 2, ..before.clone() },
+        Setting::Distance => Settings { distance: SymbolDistance::Hamming, ..before.clone() },
+        // A programme, or, where the library was built without a solver, an error.
+        Setting::Effort => Settings { effort: Effort::Thorough, ..before.clone() },
+    };
+    let mut wrong = Vec::new();
+    for stream in one_of_each_kind_to_try() {
+        for subject in subjects::that_take(stream.kind()) {
+            let as_before = outcome(&stream, subject, &before);
+            let matter: Vec<Setting> = Setting::ALL
+                .into_iter()
+                .filter(|setting| {
+                    let now = outcome(&stream, subject, &changed(*setting));
+                    // To refuse contributions is not to use them.
+                    now != as_before && !(*setting == Setting::Contribution && now.is_err())
+                })
+                .collect();
+            if matter != subject.uses() {
+                wrong.push((subject.name(), matter, subject.uses()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }
 
 #[test]

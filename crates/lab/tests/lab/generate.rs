@@ -1,6 +1,7 @@
 use tidegate_kernel::{Grid, SeededRandom};
-use tidegate_lab::generate::{Chain, GenerateError, NumberProcess, Process};
+use tidegate_lab::generate::{Away, Chain, Flow, GenerateError, NumberProcess, Places, Process};
 
+use crate::chi_square::{ALPHA, chi_square_p};
 use crate::support::assert_close;
 
 fn shares(process: Process, length: usize) -> Vec<f64> {
@@ -40,6 +41,46 @@ fn lns_is_repeatable_and_stays_within_zero_and_one() {
     assert_eq!(walk, shares(wild, 10_000));
     let other = wild.shares(10_000, &mut SeededRandom::new(8)).unwrap();
     assert_ne!(walk, other);
+}
+
+#[test]
+fn tlns_ends_at_the_border_and_may_rest_there() {
+    let wild = Process::Tlns { start: 0.05, deviation: 0.3 };
+    let walk = shares(wild, 10_000);
+    assert!(walk.iter().all(|share| (0.0..=1.0).contains(share)));
+    assert!(walk.contains(&0.0) && walk.contains(&1.0), "it is truncated and not reflected");
+    // Away from the borders it walks as LNS does, step by step.
+    assert_eq!(shares(Process::Tlns { start: 0.5, deviation: 0.0002 }, 1_000), {
+        shares(Process::Lns { start: 0.5, deviation: 0.0002 }, 1_000)
+    });
+    assert_eq!(Process::TLNS, Process::Tlns { start: 0.05, deviation: 0.0025 });
+}
+
+/// The probabilities of 0 to `trials` successes.
+fn binomial_weights(trials: u32, probability: f64) -> Vec<f64> {
+    let mut weights = vec![(1.0 - probability).powf(f64::from(trials))];
+    for successes in 1..=trials {
+        let odds = f64::from(trials - successes + 1) / f64::from(successes) * probability / (1.0 - probability);
+        weights.push(weights[successes as usize - 1] * odds);
+    }
+    weights
+}
+
+#[test]
+fn coins_make_a_binomial_number_of_ones() {
+    // A share that hardly moves, so that all timestamps have the same distribution; false alarms at 1e-6, and a share that is
+    // off by a tenth does not pass.
+    let still = Process::Tlns { start: 0.3, deviation: 0.0 };
+    let stream = still.toss(40, 20_000, &mut SeededRandom::new(12)).unwrap();
+    let mut observed = vec![0_u64; 41];
+    stream.counts().iter().for_each(|row| observed[row[1] as usize] += 1);
+    assert!(chi_square_p(&observed, &binomial_weights(40, 0.3)) > ALPHA);
+    assert!(chi_square_p(&observed, &binomial_weights(40, 0.33)) < ALPHA);
+    assert!(stream.counts().iter().all(|row| row.iter().sum::<u64>() == 40));
+    let name = |process: Process| process.toss(10, 1, &mut SeededRandom::new(1)).unwrap().name().to_owned();
+    assert_eq!([Process::TLNS, Process::SIN, Process::LOG].map(name), ["tlns", "sin_coins", "log_coins"]);
+    let refused = Process::SIN.toss(0, 1, &mut SeededRandom::new(1));
+    assert_eq!(refused, Err(GenerateError::Population { given: 0 }));
 }
 
 #[test]
@@ -143,11 +184,8 @@ fn chains_have_the_transitions_that_they_say() {
     let stays = stream.sequences()[0].windows(2).filter(|pair| pair[0] == pair[1]).count() as f64;
     // Five standard deviations of a binomial number, false alarms below 1e-6.
     assert!((stays - 90_000.0).abs() < 5.0 * f64::sqrt(9_000.0), "{stays}");
-    let three = Chain {
-        name: "three",
-        initial: [0.2, 0.0, 0.8],
-        transitions: [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 0.3, 0.7]],
-    };
+    let rows = [vec![0.0, 1.0, 0.0], vec![0.5, 0.0, 0.5], vec![0.0, 0.3, 0.7]];
+    let three = Chain::new("three", vec![0.2, 0.0, 0.8], &rows).unwrap();
     let stream = three.generate(20_000, 3, &mut SeededRandom::new(11)).unwrap();
     let share = |wanted: &dyn Fn(&[u32]) -> bool| {
         stream.sequences().iter().filter(|sequence| wanted(sequence)).count() as f64 / 20_000.0
@@ -173,11 +211,165 @@ fn numbers_and_chains_that_make_no_sense_are_refused() {
         assert_eq!(refused, Err(GenerateError::Numbers { name: process.name() }));
     }
     assert_eq!(NumberProcess::WALK.generate(domain, 0, &mut random), Err(GenerateError::Length { given: 0 }));
+    let even = vec![vec![0.5, 0.5]; 2];
+    let refused = Err(GenerateError::Chain { name: "odd".to_owned() });
     for initial in [[0.5, 0.6], [1.5, -0.5], [f64::NAN, 1.0]] {
-        let chain = Chain { initial, ..Chain::EVEN };
-        assert_eq!(chain.generate(1, 10, &mut random), Err(GenerateError::Chain { name: "markov_50" }));
+        assert_eq!(Chain::new("odd", initial.to_vec(), &even), refused);
+    }
+    for rows in [vec![vec![0.5, 0.5]], vec![vec![1.0], vec![1.0]], vec![vec![0.5, 0.6], vec![0.5, 0.5]]] {
+        assert_eq!(Chain::new("odd", vec![0.5, 0.5], &rows), refused);
+    }
+    assert_eq!(Chain::new("odd", vec![1.0], &[vec![1.0]]), Err(GenerateError::Symbols { given: 1 }));
+    assert_eq!(Chain::staying(100_000, 0.5), Err(GenerateError::Symbols { given: 100_000 }));
+    for stay in [-0.1, 1.1, f64::NAN] {
+        assert!(matches!(Chain::staying(3, stay), Err(GenerateError::Chain { .. })), "{stay}");
     }
     for (users, length) in [(0, 1), (1, 0), (usize::MAX, 2)] {
         assert!(matches!(Chain::EVEN.generate(users, length, &mut random), Err(GenerateError::Length { .. })));
     }
+}
+
+#[test]
+fn a_chain_that_stays_leaves_for_any_other_symbol_alike() {
+    let chain = Chain::staying(6, 0.4).unwrap();
+    assert_eq!((chain.name(), chain.symbols()), ("markov:6:0.4", 6));
+    let stream = chain.generate(300, 200, &mut SeededRandom::new(13)).unwrap();
+    let (mut first, mut steps) = (vec![0_u64; 6], vec![0_u64; 6]);
+    for sequence in stream.sequences() {
+        first[sequence[0] as usize] += 1;
+        sequence.windows(2).for_each(|pair| steps[((6 + pair[1] - pair[0]) % 6) as usize] += 1);
+    }
+    // By how much the symbol changes, around the circle; false alarms at 1e-6, a tenth more to stay does not pass.
+    assert!(chi_square_p(&first, &[1.0; 6]) > ALPHA);
+    assert!(chi_square_p(&steps, &[0.4, 0.12, 0.12, 0.12, 0.12, 0.12]) > ALPHA);
+    assert!(chi_square_p(&steps, &[0.44, 0.112, 0.112, 0.112, 0.112, 0.112]) < ALPHA);
+}
+
+/// Without noise and bursts.
+const CALM: Flow = Flow { deviation: 0.0, rate: 0.0, ..Flow::TRAFFIC };
+
+#[test]
+fn a_calm_flow_follows_its_formula() {
+    let shares = CALM.shares(1_000, &mut SeededRandom::new(14)).unwrap();
+    assert!(shares.iter().all(|row| row.len() == 13 && (row.iter().sum::<f64>() - 1.0).abs() < 1e-12));
+    let Some(Away { level, swing }) = CALM.away else { panic!("some are away") };
+    for (timestamp, is_weekend) in
+        [(1_u32, false), (24, false), (5 * 24 + 7, true), (7 * 24 - 1, true), (7 * 24, false)]
+    {
+        let time = f64::from(timestamp);
+        let place = |place: u32| {
+            let (along, tide) = (f64::from(place) / 11.0, time / 24.0 - f64::from(place) / 12.0);
+            let weekend = if !is_weekend {
+                0.0
+            } else if place.is_multiple_of(2) {
+                -0.4
+            } else {
+                0.4
+            };
+            let trend = 0.001 * (along - 0.5) * time;
+            (0.8 * (std::f64::consts::TAU * tide).sin() - 1.5 * along + weekend + trend).exp()
+        };
+        let away = (level + swing * (std::f64::consts::TAU * time / 24.0).cos()).exp();
+        let weights: Vec<f64> = std::iter::once(away).chain((0..12).map(place)).collect();
+        let total: f64 = weights.iter().sum();
+        for (share, weight) in shares[timestamp as usize - 1].iter().zip(weights) {
+            assert_close(*share, weight / total);
+        }
+    }
+    // Users move from the first district to the last: by the trend's factor in 168 hours, and nothing else has changed.
+    let ratio = |timestamp: usize| shares[timestamp - 1][12] / shares[timestamp - 1][1];
+    assert!((ratio(10 + 168) / ratio(10) - f64::exp(0.168)).abs() < 1e-9);
+}
+
+#[test]
+fn a_flow_deals_out_every_user_and_comes_from_its_seed() {
+    for flow in [Flow::TRAFFIC, Flow::SEASONAL, Flow::BURSTS] {
+        for population in [1, 7, 200_000] {
+            let stream = flow.generate(population, 300, &mut SeededRandom::new(15)).unwrap();
+            let shares = flow.shares(300, &mut SeededRandom::new(15)).unwrap();
+            assert_eq!((stream.name(), stream.domain()), (flow.name, shares[0].len()));
+            for (row, shares) in stream.counts().iter().zip(shares) {
+                assert_eq!(row.iter().sum::<u64>(), population);
+                let near = |(count, share): (&u64, f64)| (*count as f64 - share * population as f64).abs() <= 1.0;
+                assert!(row.iter().zip(shares).all(near));
+            }
+        }
+        let counts = |seed| flow.generate(1_000, 50, &mut SeededRandom::new(seed)).unwrap();
+        assert_eq!(counts(1), counts(1));
+        assert_ne!(counts(1), counts(2));
+    }
+}
+
+#[test]
+fn noise_and_bursts_of_a_flow_are_as_they_say() {
+    // The logarithm of the share of each place against that of the calm flow is noise, less what all have in common.
+    let calm = Flow { deviation: 0.0, ..Flow::SEASONAL };
+    let mut random = SeededRandom::new(16);
+    let noisy = Flow::SEASONAL.shares(2_000, &mut random).unwrap();
+    let calm = calm.shares(2_000, &mut random).unwrap();
+    let noise = |place: usize| {
+        let apart =
+            |(noisy, calm): (&Vec<f64>, &Vec<f64>)| (noisy[place] / calm[place]).ln() - (noisy[9] / calm[9]).ln();
+        noisy.iter().zip(&calm).map(apart).collect::<Vec<f64>>()
+    };
+    for place in 0..9 {
+        let (mean, spread) = moments(&noise(place));
+        // A difference of two; five standard errors, false alarms below 1e-6, and a tenth would be six.
+        let expected = 0.05 * f64::sqrt(2.0);
+        assert!(mean.abs() < 5.0 * expected / f64::sqrt(2_000.0), "{place}: {mean}");
+        assert!((spread / expected - 1.0).abs() < 5.0 / f64::sqrt(4_000.0), "{place}: {spread}");
+    }
+    // Bursts alone: what is left of them falls by a fifth, unless one begins, and they begin anywhere alike.
+    let bursts = Flow { deviation: 0.0, ..Flow::BURSTS };
+    let still = Flow { rate: 0.0, ..bursts };
+    let still = still.shares(1, &mut random).unwrap().remove(0);
+    let heights: Vec<Vec<f64>> = bursts
+        .shares(20_000, &mut random)
+        .unwrap()
+        .into_iter()
+        .map(|row| {
+            let relative: Vec<f64> = row.iter().zip(&still).map(|(share, still)| (share / still).ln()).collect();
+            // Some place has no burst to speak of, and gives away what all have in common.
+            let least = relative.iter().copied().fold(f64::INFINITY, f64::min);
+            relative.iter().map(|height| height - least).collect()
+        })
+        .collect();
+    let (mut begun, mut rises) = (vec![0_u64; 10], Vec::new());
+    for pair in heights.windows(2) {
+        for place in 0..10 {
+            let rise = pair[1][place] - 0.8 * pair[0][place];
+            if rise > 1e-3 {
+                begun[place] += 1;
+                rises.push(rise);
+            }
+        }
+    }
+    let total = rises.len() as f64;
+    let (mean, _) = moments(&rises);
+    // 400 are expected, each place alike, half of the height on average: five standard deviations, and chi-square at 1e-6.
+    assert!((total - 400.0).abs() < 5.0 * f64::sqrt(400.0), "{total}");
+    assert!((mean - 1.5).abs() < 5.0 * 3.0 / f64::sqrt(12.0 * 400.0), "{mean}");
+    assert!(chi_square_p(&begun, &[1.0; 10]) > ALPHA, "{begun:?}");
+}
+
+#[test]
+fn flows_that_make_no_sense_are_refused() {
+    let refused = Err(GenerateError::Flow { name: "traffic" });
+    for flow in [
+        Flow { period: 0.0, ..Flow::TRAFFIC },
+        Flow { deviation: -1.0, ..Flow::TRAFFIC },
+        Flow { rate: 1.5, ..Flow::TRAFFIC },
+        Flow { decay: f64::NAN, ..Flow::TRAFFIC },
+        Flow { trend: f64::INFINITY, ..Flow::TRAFFIC },
+        Flow { places: Places::Numbered(1), ..Flow::TRAFFIC },
+        Flow { away: Some(Away { level: f64::NAN, swing: 0.0 }), ..Flow::TRAFFIC },
+    ] {
+        assert_eq!(flow.generate(10, 10, &mut SeededRandom::new(1)), refused);
+    }
+    let generate = |population, length| Flow::TRAFFIC.generate(population, length, &mut SeededRandom::new(1));
+    assert_eq!(generate(0, 10), Err(GenerateError::Population { given: 0 }));
+    assert!(matches!(generate(10, usize::MAX), Err(GenerateError::Length { .. })));
+    // A slope that would drown everything else in a long stream is no reason to fail.
+    let steep = Flow { trend: 1e6, ..CALM }.shares(100, &mut SeededRandom::new(1)).unwrap();
+    assert!(steep.iter().flatten().all(|share| share.is_finite()));
 }

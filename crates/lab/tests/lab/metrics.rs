@@ -2,7 +2,7 @@ use std::f64::consts::LN_2;
 
 use tidegate_kernel::Grid;
 use tidegate_lab::metrics::{
-    Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, compare_numbers, compare_symbols, roc,
+    Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, compare_numbers, compare_symbols, mean_curve, roc,
 };
 use tidegate_lab::stream::Space;
 use tidegate_lab::{NumberStream, SymbolStream};
@@ -47,6 +47,9 @@ fn events_are_the_top_quarter_of_the_range_of_the_mean_value() {
     let means = |means: [f64; 4]| means.map(|mean| vec![0.0, mean, 0.0]);
     assert_eq!(truth.compare(&means([0.0, 4.0, 1.0, 3.0])).unwrap().auc(), Some(1.0));
     assert_eq!(truth.compare(&means([0.0, 4.0, 3.5, 3.0])).unwrap().auc(), Some(0.75));
+    let curve = truth.compare(&means([0.0, 4.0, 3.5, 3.0])).unwrap().roc().unwrap();
+    let rates: Vec<_> = curve.iter().map(|point| (point.false_positive_rate, point.true_positive_rate)).collect();
+    assert_eq!(rates, [(0.0, 0.0), (0.0, 0.5), (0.5, 0.5), (0.5, 1.0), (1.0, 1.0)]);
     assert_eq!(truth.compare(&means([1.0; 4])).unwrap().auc(), Some(0.5));
     // Without events there is nothing to detect.
     let level = Truth::of(&stream(&[&[1, 1], &[2, 2]]));
@@ -71,6 +74,30 @@ fn ties_share_a_point_of_the_curve() {
     {
         assert_eq!(roc(scores, events), None);
     }
+}
+
+#[test]
+fn a_mean_curve_is_the_mean_of_what_the_curves_reach() {
+    let point = |false_positive_rate, true_positive_rate| RocPoint { false_positive_rate, true_positive_rate };
+    // One is a diagonal, the other rises at 0, at 0.5 and at 1.
+    let diagonal = vec![point(0.0, 0.0), point(1.0, 1.0)];
+    let steps =
+        vec![point(0.0, 0.0), point(0.0, 0.4), point(0.5, 0.4), point(0.5, 0.8), point(1.0, 0.8), point(1.0, 1.0)];
+    let expected = [(0.0, 0.0), (0.0, 0.2), (0.25, 0.325), (0.5, 0.65), (0.75, 0.775), (1.0, 1.0)];
+    let mean = mean_curve(&[diagonal.clone(), steps], 4);
+    assert_eq!(mean.len(), expected.len());
+    for (point, (false_positive_rate, true_positive_rate)) in mean.iter().zip(expected) {
+        assert_close(point.false_positive_rate, false_positive_rate);
+        assert_close(point.true_positive_rate, true_positive_rate);
+    }
+    assert_close(area(&mean_curve(std::slice::from_ref(&diagonal), 10)), 0.5);
+    assert!(mean_curve(&[], 10).is_empty() && mean_curve(&[diagonal], 0).is_empty());
+}
+
+#[test]
+fn only_areas_are_better_when_they_are_higher() {
+    let higher: Vec<Metric> = Metric::ALL.into_iter().filter(|metric| metric.is_better_when_higher()).collect();
+    assert_eq!(higher, [Metric::Auc, Metric::MonitorAuc]);
 }
 
 #[test]

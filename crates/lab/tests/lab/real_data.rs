@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_lab::datasets::{DataError, Options, load};
+use tidegate_lab::datasets::{self, DataError, Options, load};
 use tidegate_lab::{CountStream, Stream};
 
 use crate::support::{counts, numbers, symbols};
 
-/// The stream, or `None` (and a word about it) where the data is not there.
+/// The stream, which has the shape that is listed, or `None` (and a word about it) where the data is not there.
 pub(crate) fn real(name: &str) -> Option<Stream> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data_dir = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from);
@@ -16,7 +16,12 @@ pub(crate) fn real(name: &str) -> Option<Stream> {
             println!("skipped: the data set {name} is not here; TIDEGATE_DATA says where it is");
             None
         }
-        stream => Some(stream.unwrap()),
+        stream => {
+            let (stream, listed) = (stream.unwrap(), datasets::by_name(name).unwrap());
+            assert_eq!(stream.to_string(), format!("{}: {}", listed.name, listed.shape));
+            assert_eq!((stream.kind(), stream.stand_in()), (listed.kind(), listed.stands_in_for));
+            Some(stream)
+        }
     }
 }
 
@@ -55,6 +60,30 @@ fn new_york_check_ins_are_as_described() {
     assert_eq!((stream.length(), stream.domain()), (319, 101));
     assert!(populations(&stream).iter().all(|users| *users == 1_083));
     assert_eq!(stream.counts()[318][0], 0);
+}
+
+#[test]
+fn loans_are_as_described() {
+    let Some(stream) = real("lending_club").map(counts) else { return };
+    assert_eq!((stream.length(), stream.domain()), (116, 1_601));
+    assert_eq!(populations(&stream).iter().sum::<u64>(), 3_000);
+    let Some(year) = real("lending_club_2018").map(counts) else { return };
+    assert_eq!((year.length(), year.domain()), (12, 1_601));
+    assert_eq!((year.population(0), populations(&year).iter().sum::<u64>()), (4_639, 31_766));
+    // From $750 to $40,000.
+    let held = |value: usize| year.counts().iter().any(|row| row[value] > 0);
+    assert!(held(30) && held(1_600) && !(0..30).any(held));
+}
+
+#[test]
+fn shoppers_are_as_described() {
+    let Some(stream) = real("taobao_userbehavior").map(counts) else { return };
+    assert_eq!((stream.length(), stream.domain()), (432, 118));
+    assert!(populations(&stream).iter().all(|users| *users == 766));
+    assert_eq!(stream.counts()[431][0], 0);
+    let Some(minutes) = real("taobao_userbehavior_minutes").map(counts) else { return };
+    assert_eq!((minutes.length(), minutes.domain(), minutes.population(0)), (131, 118, 66_454));
+    assert_eq!(minutes.counts()[130][0], 0);
 }
 
 /// How many numbers there are, and the smallest and the largest.
