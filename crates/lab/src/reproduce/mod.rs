@@ -9,6 +9,7 @@
 
 mod chart;
 mod ldp_ids;
+mod mtsp_ldp;
 mod page;
 mod session;
 mod table;
@@ -19,8 +20,12 @@ use std::time::{Duration, Instant};
 
 pub use chart::{bars, curves, lines, named};
 pub use page::report;
-pub use session::{Cut, DEFAULT_SEED, Options, Prepared, Progress, QUICK_LENGTH, QUICK_REPEATS, Session, trials};
+pub use session::{
+    Cut, DEFAULT_SEED, MeanCurve, Options, Prepared, Progress, QUICK_LENGTH, QUICK_REPEATS, Session, settings, trials,
+};
 pub use table::{At, Entry, Table};
+
+use tidegate::query::QueryError;
 
 use crate::datasets::{self, DataError};
 use crate::experiment::TrialError;
@@ -31,7 +36,7 @@ use crate::stream::StreamError;
 use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.
-pub static PAPERS: &[&Paper] = &[&ldp_ids::PAPER];
+pub static PAPERS: &[&Paper] = &[&ldp_ids::PAPER, &mtsp_ldp::PAPER];
 
 /// A paper whose evaluation is reproduced.
 #[derive(Debug)]
@@ -165,7 +170,7 @@ pub struct Outcome {
     pub experiment: &'static Experiment,
     /// What was measured; empty where none of its data sets is there.
     pub table: Table,
-    /// The picture; `None` where nothing was measured.
+    /// The picture; `None` where nothing was measured, or nothing is to be drawn.
     pub svg: Option<String>,
     /// The verdict on each claim; empty where nothing was measured.
     pub judgements: Vec<Judgement>,
@@ -196,6 +201,9 @@ pub enum ReproduceError {
     /// A mechanism failed.
     #[error(transparent)]
     Trial(#[from] TrialError),
+    /// A query cannot be asked of a stream.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// The picture cannot be drawn.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -238,14 +246,14 @@ impl Experiment {
         let start = Instant::now();
         session.begin(self.repeats);
         let table = (self.measure)(session)?;
-        let nothing = table.entries().is_empty();
-        let (svg, judgements) = if nothing {
-            (None, Vec::new())
+        let panels = (self.panels)(&table);
+        let svg = if panels.is_empty() {
+            None
         } else {
-            let title = format!("{}: {}", self.place, self.title);
-            let svg = Chart::new(title, (self.panels)(&table)).to_svg()?;
-            (Some(svg), self.claims.iter().map(|claim| (claim.check)(&table)).collect())
+            Some(Chart::new(format!("{}: {}", self.place, self.title), panels).to_svg()?)
         };
+        let claims = if table.entries().is_empty() { &[] } else { self.claims };
+        let judgements = claims.iter().map(|claim| (claim.check)(&table)).collect();
         Ok(Outcome {
             paper,
             experiment: self,
@@ -256,5 +264,12 @@ impl Experiment {
             missing: session.missing(),
             time: start.elapsed(),
         })
+    }
+}
+
+impl Outcome {
+    /// Whether there is anything to show: without its data sets, there is not.
+    pub fn is_measured(&self) -> bool {
+        !self.table.entries().is_empty()
     }
 }

@@ -157,7 +157,7 @@ fn experiment_section(outcome: &Outcome) -> Section {
 }
 
 fn badges(outcome: &Outcome) -> Vec<Cell> {
-    if outcome.svg.is_none() {
+    if !outcome.is_measured() {
         return vec![Cell::badge(Tone::Neutral, "no data")];
     }
     let count = |verdict| outcome.judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
@@ -201,7 +201,7 @@ fn published(outcome: &Outcome) -> Option<Block> {
         .collect();
     if rows.is_empty() {
         let none = "The paper shows this as a picture without numbers, so it is compared by its claims only.";
-        return outcome.svg.is_some().then(|| Block::note(none));
+        return outcome.is_measured().then(|| Block::note(none));
     }
     let header = ["panel", "series", "at", "metric", "paper", "here", "here / paper"];
     let count = rows.len();
