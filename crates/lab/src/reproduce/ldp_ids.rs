@@ -7,8 +7,8 @@ use super::verdict::{
     smaller, smaller_than_times,
 };
 use super::{
-    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, QUICK_LENGTH, ReproduceError,
-    Session, Table, bars, curves, lines, named, repeats, settings,
+    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table, bars,
+    curves, lines, named, repeats, settings,
 };
 use crate::datasets::DEFAULT_LENGTH;
 use crate::experiment::Settings;
@@ -161,7 +161,7 @@ const FIGURE_4: Experiment = Experiment {
     caption: "Mean relative error of the released histograms over the budget ε of any window of 20 timestamps. lbu, lbd and \
               lba divide the budget; lpu, lpd and lpa divide the users; lsp asks everyone once a window.",
     data: &STREAMS,
-    repeats: repeats(8),
+    repeats: repeats(16),
     seconds: 45,
     measure: |session| {
         let mut table = Table::new();
@@ -292,7 +292,7 @@ const FIGURE_5: Experiment = Experiment {
     title: "error by window",
     caption: "Mean relative error of the released histograms over the length w of the window in which ε = 1 is spent.",
     data: &STREAMS,
-    repeats: repeats(8),
+    repeats: repeats(16),
     seconds: 40,
     measure: |session| {
         let mut table = Table::new();
@@ -393,7 +393,7 @@ const BY_RATE: &str = "Sin by rate";
 
 /// A binary stream with parameters of its own.
 fn process(session: &Session<'_>, process: Process, users: u64) -> Result<Prepared, ReproduceError> {
-    let length = session.size(DEFAULT_LENGTH, QUICK_LENGTH);
+    let length = session.length(DEFAULT_LENGTH);
     session.made(&format!("{process:?} {users} {length}"), |random| Ok(process.generate(users, length, random)?.into()))
 }
 
@@ -412,7 +412,7 @@ const FIGURE_6: Experiment = Experiment {
     caption: "Mean relative error at ε = 1 and w = 30: by the number of users, by the standard deviation √Q of a step of LNS, \
               and by the rate b of Sin, in radians a timestamp.",
     data: &[LNS, SIN],
-    repeats: repeats(8),
+    repeats: repeats(16),
     seconds: 20,
     measure: figure_6,
     panels: |table| {
@@ -518,7 +518,7 @@ const FIGURE_7: Experiment = Experiment {
               top quarter of its range. Values are numbered from zero; of two values the mean is the share of ones. Bands are one \
               standard error.",
     data: &STREAMS,
-    repeats: repeats(8),
+    repeats: repeats(16),
     seconds: 15,
     measure: |session| {
         let mut table = Table::new();
@@ -576,7 +576,7 @@ const FIGURE_8: Experiment = Experiment {
     caption: "Reports per user and timestamp (CFPU) on LNS: by the number of users, by the standard deviation √Q of a step, by ε, \
               and by w. What is not varied is 200,000 users, √Q = 0.0025, ε = 1 and w = 20.",
     data: &[LNS],
-    repeats: repeats(8),
+    repeats: repeats(16),
     seconds: 15,
     measure: figure_8,
     panels: |table| {
@@ -712,7 +712,7 @@ const TABLE_2: Experiment = Experiment {
     title: "communication on all data sets",
     caption: "Reports per user and timestamp (CFPU). The bars are ours; the table below has the paper's numbers beside them.",
     data: &TABLE_2_STREAMS,
-    repeats: repeats(8),
+    repeats: repeats(16),
     seconds: 15,
     measure: |session| {
         let mut table = Table::new();

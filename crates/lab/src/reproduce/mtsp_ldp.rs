@@ -214,7 +214,7 @@ const FIGURE_6: Experiment = Experiment {
     caption: "Errors of the share of users that hold a value at a timestamp, mean over values and timestamps: by ε at w = 20, and \
               by w at ε = 1. The paper does not say which ε and w it keeps.",
     data: &DATA,
-    repeats: repeats(4),
+    repeats: repeats(10),
     seconds: 200,
     measure: |session| measure(session, &[Metric::Mae, Metric::Mre]),
     panels: |table| error_panels(table, "mae", "mre"),
@@ -286,7 +286,7 @@ const FIGURE_7: Experiment = Experiment {
     caption: "Errors of the share of users that held a value of a range over a period, mean over 50 random ranges and periods of 1 to \
               w timestamps: by ε at w = 20, and by w at ε = 1.",
     data: &DATA,
-    repeats: repeats(4),
+    repeats: repeats(10),
     seconds: 3,
     measure: |session| measure(session, &[Metric::RangeMae, Metric::RangeMre]),
     panels: |table| error_panels(table, "range_mae", "range_mre"),
@@ -348,7 +348,7 @@ const FIGURE_8: Experiment = Experiment {
     caption: "ROC curves at ε = 1 and w = 20: how well it is detected that the share of a range rises, from one period to the next, by \
               more than it mostly does; mean over 50 random ranges. Bands are one standard error.",
     data: &DATA,
-    repeats: repeats(4),
+    repeats: repeats(10),
     seconds: 15,
     measure: |session| {
         let mut table = Table::new();
