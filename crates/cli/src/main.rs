@@ -11,6 +11,7 @@ mod failure;
 mod input;
 mod output;
 mod release;
+mod reproduce;
 mod spec;
 mod table;
 
@@ -34,6 +35,7 @@ enum Sub {
     Release(Box<release::Release>),
     Completions(completions::Completions),
     Manual(completions::Manual),
+    Reproduce(reproduce::Reproduce),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Sub::Release(release) => release.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
+        Sub::Reproduce(reproduce) => reproduce.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@
 mod channel;
 mod families;
 mod release;
+mod reproduce;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -57,7 +58,7 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["release", "evaluate", "channel", "data", "completions", "manual"] {
+    for subcommand in ["release", "evaluate", "reproduce", "channel", "data", "completions", "manual"] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());

@@ -13,7 +13,7 @@ use std::fmt;
 
 pub use counts::{Comparison, SMALLEST_FREQUENCY, Truth, cfpu};
 pub use numbers::{SMALLEST_SHARE_OF_DOMAIN, compare_numbers};
-pub use roc::{RocPoint, area, mean_curve, roc};
+pub use roc::{RocPoint, area, mean_curve, roc, true_positive_rate};
 pub use symbols::compare_symbols;
 
 use crate::stream::as_float;

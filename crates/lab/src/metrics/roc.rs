@@ -78,7 +78,7 @@ pub fn mean_curve(curves: &[Vec<RocPoint>], steps: usize) -> Vec<RocPoint> {
     }
     let at = |step: usize| {
         let false_positive_rate = as_float(step as u64) / as_float(steps as u64);
-        let total: f64 = curves.iter().map(|curve| height(curve, false_positive_rate)).sum();
+        let total: f64 = curves.iter().map(|curve| true_positive_rate(curve, false_positive_rate)).sum();
         RocPoint { false_positive_rate, true_positive_rate: total / as_float(curves.len() as u64) }
     };
     let origin = RocPoint { false_positive_rate: 0.0, true_positive_rate: 0.0 };
@@ -86,7 +86,7 @@ pub fn mean_curve(curves: &[Vec<RocPoint>], steps: usize) -> Vec<RocPoint> {
 }
 
 /// The highest true-positive rate that a curve reaches at a false-positive rate.
-fn height(curve: &[RocPoint], false_positive_rate: f64) -> f64 {
+pub fn true_positive_rate(curve: &[RocPoint], false_positive_rate: f64) -> f64 {
     let after = curve.partition_point(|point| point.false_positive_rate <= false_positive_rate);
     let Some(before) = after.checked_sub(1).map(|before| curve[before]) else { return 0.0 };
     let Some(next) = curve.get(after) else { return before.true_positive_rate };
