@@ -33,7 +33,8 @@ pub(super) const fn exactly(mean: f64) -> Summary {
 /// One number divided by another that was measured independently.
 pub(super) fn ratio(a: Summary, b: Summary) -> Summary {
     let mean = a.mean / b.mean;
-    let relative = |summary: Summary| summary.standard_error.map(|error| error / summary.mean.abs().max(f64::MIN_POSITIVE));
+    let relative =
+        |summary: Summary| summary.standard_error.map(|error| error / summary.mean.abs().max(f64::MIN_POSITIVE));
     let error = relative(a).zip(relative(b)).map(|(a, b)| mean.abs() * a.hypot(b));
     Summary { mean, standard_error: error }
 }
@@ -57,7 +58,10 @@ pub(super) fn percent_below(pairs: &[(Summary, Summary)]) -> Option<Summary> {
         .iter()
         .map(|(ours, theirs)| {
             let ratio = ratio(*ours, *theirs);
-            Summary { mean: 100.0 * (1.0 - ratio.mean), standard_error: ratio.standard_error.map(|error| 100.0 * error) }
+            Summary {
+                mean: 100.0 * (1.0 - ratio.mean),
+                standard_error: ratio.standard_error.map(|error| 100.0 * error),
+            }
         })
         .collect();
     mean(&below)
@@ -95,7 +99,8 @@ mod tests {
 
     fn close(summary: Option<Summary>, mean: f64, error: f64) -> bool {
         summary.is_some_and(|summary| {
-            (summary.mean - mean).abs() < 1e-9 && summary.standard_error.is_some_and(|given| (given - error).abs() < 1e-9)
+            (summary.mean - mean).abs() < 1e-9
+                && summary.standard_error.is_some_and(|given| (given - error).abs() < 1e-9)
         })
     }
 

@@ -8,8 +8,12 @@
 //! from the measured [`Table`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
 
 mod chart;
+mod compare;
+mod delay_allowed;
 mod ldp_ids;
 mod page;
+mod personalized;
+mod sequence_privacy;
 mod session;
 mod table;
 pub mod verdict;
@@ -31,7 +35,8 @@ use crate::stream::StreamError;
 use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.
-pub static PAPERS: &[&Paper] = &[&ldp_ids::PAPER];
+pub static PAPERS: &[&Paper] =
+    &[&ldp_ids::PAPER, &personalized::PAPER, &delay_allowed::PAPER, &sequence_privacy::PAPER];
 
 /// A paper whose evaluation is reproduced.
 #[derive(Debug)]

@@ -6,9 +6,13 @@
 use std::num::NonZeroU64;
 
 use super::compare::{at_least, epsilon_of, logarithm, mean, metric_of, percent_below, ratio, settings};
-use super::verdict::{Answer, Demand, Judgement, Tally, all_below, all_below_where, digits, falls, rises, short, smaller};
+use super::verdict::{
+    Answer, Demand, Judgement, Tally, all_below, all_below_where, digits, falls, rises, short, smaller,
+};
 use super::verdict::{Verdict, smaller_than_times};
-use super::{At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table};
+use super::{
+    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,
+};
 use super::{bars, lines, repeats};
 use crate::experiment::{RequirementClass, Settings};
 use crate::metrics::{Metric, Summary};
@@ -69,7 +73,11 @@ const SELDOM: NonZeroU64 = repeats(3);
 
 const SYNTHETIC: [&str; 3] = ["lns", "sin", "log"];
 const DATA: [Data; 5] = [
-    Data { set: "tdrive_counts", paper: "Taxi: 10,357 taxis, 100 cells, 8,889 minutes", difference: Some("the same taxis in 64 cells, 1,778 timestamps of five minutes") },
+    Data {
+        set: "tdrive_counts",
+        paper: "Taxi: 10,357 taxis, 100 cells, 8,889 minutes",
+        difference: Some("the same taxis in 64 cells, 1,778 timestamps of five minutes"),
+    },
     Data {
         set: "foursquare_lbsn2vec",
         paper: "Foursquare: 5 % of the check-ins of 266,909 users by country, 7,649 slots of 100 minutes",
@@ -120,13 +128,8 @@ fn add(
 }
 
 /// All mechanisms, in the order of the legend. One run of `sample` and `constant` says all about them, but more cost nothing.
-const GROUPS: &[(&[&str], NonZeroU64)] = &[
-    (FAST, OFTEN),
-    (SAMPLING, SELDOM),
-    (STRATIFIED, SOMETIMES),
-    (LOCAL, SELDOM),
-    (LEFT_OUT, OFTEN),
-];
+const GROUPS: &[(&[&str], NonZeroU64)] =
+    &[(FAST, OFTEN), (SAMPLING, SELDOM), (STRATIFIED, SOMETIMES), (LOCAL, SELDOM), (LEFT_OUT, OFTEN)];
 
 fn over_budgets(session: &Session<'_>) -> Result<Table, ReproduceError> {
     let settings: Vec<_> = BUDGETS.into_iter().map(|epsilon| settings(epsilon, WINDOW)).collect::<Result<_, _>>()?;
@@ -212,7 +215,10 @@ fn falls_more_on_real_data(table: &Table) -> Judgement {
         };
         if let Some((real, synthetic)) = factor(is_real).zip(factor(is_synthetic)) {
             let [there, here] = [real, synthetic].map(|logarithm| digits(logarithm.mean.exp(), 2));
-            tally.add(smaller(synthetic, real), format!("{series} by a factor of {there} on real data and {here} on synthetic"));
+            tally.add(
+                smaller(synthetic, real),
+                format!("{series} by a factor of {there} on real data and {here} on synthetic"),
+            );
         }
     }
     tally.judge(Demand::Everywhere)
@@ -264,7 +270,8 @@ const PBA_BEST_ON_SYNTHETIC: Claim = Claim {
     place: "section 5.4",
     check: |table| {
         let others = ["bd", "ba", "pbd_sampling", "plbu"];
-        all_below_where(table, AMRE, &["pba_sampling"], &others, |panel, _| is_synthetic(panel)).judge(Demand::Everywhere)
+        all_below_where(table, AMRE, &["pba_sampling"], &others, |panel, _| is_synthetic(panel))
+            .judge(Demand::Everywhere)
     },
 };
 const PLBU_WORST: Claim = Claim {
@@ -276,7 +283,8 @@ const BETTER_THAN_EVENLY: Claim = Claim {
     text: "Whatever adapts or is personalised is better than dividing the budget evenly (uniform)",
     place: "asked here",
     check: |table| {
-        all_below(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "pbd", "pba"], &["uniform"]).judge(Demand::Everywhere)
+        all_below(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "pbd", "pba"], &["uniform"])
+            .judge(Demand::Everywhere)
     },
 };
 const BETTER_THAN_NOTHING: Claim = Claim {
@@ -314,13 +322,22 @@ const FIGURE_10: Experiment = Experiment {
         Claim {
             text: "The error falls as ε grows, on all data",
             place: "section 5.4",
-            check: |table| falls(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "plbu"], |_| true).judge(Demand::Everywhere),
+            check: |table| {
+                falls(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "plbu"], |_| true)
+                    .judge(Demand::Everywhere)
+            },
         },
-        Claim { text: "It falls more on real data than on synthetic ones", place: "section 5.4", check: falls_more_on_real_data },
+        Claim {
+            text: "It falls more on real data than on synthetic ones",
+            place: "section 5.4",
+            check: falls_more_on_real_data,
+        },
         Claim {
             text: "On real data PBD's error is on average 70.8 % (Taxi) and 69.6 % (Foursquare) below BD's",
             place: "section 5.4",
-            check: |table| saves(table, "over ε", "pbd_sampling", &[("tdrive_counts", 70.8), ("foursquare_lbsn2vec", 69.6)]),
+            check: |table| {
+                saves(table, "over ε", "pbd_sampling", &[("tdrive_counts", 70.8), ("foursquare_lbsn2vec", 69.6)])
+            },
         },
         Claim {
             text: "The same with tidegate's estimator",
@@ -333,7 +350,10 @@ const FIGURE_10: Experiment = Experiment {
         Claim {
             text: "On real data PBA is slightly worse than BA",
             place: "section 5.4",
-            check: |table| all_below_where(table, AMRE, &["ba"], &["pba_sampling"], |panel, _| is_real(panel)).judge(Demand::Mostly),
+            check: |table| {
+                all_below_where(table, AMRE, &["ba"], &["pba_sampling"], |panel, _| is_real(panel))
+                    .judge(Demand::Mostly)
+            },
         },
         PBA_BEST_ON_SYNTHETIC,
         Claim {
@@ -374,13 +394,22 @@ const FIGURE_11: Experiment = Experiment {
         Claim {
             text: "The error rises as w grows",
             place: "section 5.4",
-            check: |table| rises(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "plbu"], |_| true).judge(Demand::Everywhere),
+            check: |table| {
+                rises(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "plbu"], |_| true)
+                    .judge(Demand::Everywhere)
+            },
         },
-        Claim { text: "It rises gently: less than fivefold from a window of 40 to one of 200", place: "section 5.4", check: rises_gently },
+        Claim {
+            text: "It rises gently: less than fivefold from a window of 40 to one of 200",
+            place: "section 5.4",
+            check: rises_gently,
+        },
         Claim {
             text: "On real data PBD's error is on average 63.1 % (Taxi) and 68.4 % (Foursquare) below BD's",
             place: "section 5.4",
-            check: |table| saves(table, "over w", "pbd_sampling", &[("tdrive_counts", 63.1), ("foursquare_lbsn2vec", 68.4)]),
+            check: |table| {
+                saves(table, "over w", "pbd_sampling", &[("tdrive_counts", 63.1), ("foursquare_lbsn2vec", 68.4)])
+            },
         },
         Claim {
             text: "The same with tidegate's estimator",
@@ -446,7 +475,10 @@ const SUMMARY: Experiment = Experiment {
             for series in ours {
                 let mut all = Vec::new();
                 for data in DATA.iter().filter(|data| is_real(data.set) == real) {
-                    let both = [budgets.get(data.set, series, "over ε", BELOW), windows.get(data.set, series, "over w", BELOW)];
+                    let both = [
+                        budgets.get(data.set, series, "over ε", BELOW),
+                        windows.get(data.set, series, "over w", BELOW),
+                    ];
                     let both: Vec<Summary> = both.into_iter().flatten().collect();
                     if let Some(saved) = mean(&both) {
                         table.push(panel, series, data.set, BELOW, saved);
@@ -524,7 +556,8 @@ fn stable(table: &Table, series: &[&str]) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for name in series {
-            let values: Vec<Summary> = [0.1, 0.3, 0.5, 0.7].into_iter().filter_map(|at| table.get(panel, name, at, AMRE)).collect();
+            let values: Vec<Summary> =
+                [0.1, 0.3, 0.5, 0.7].into_iter().filter_map(|at| table.get(panel, name, at, AMRE)).collect();
             let least = values.iter().copied().min_by(|a, b| a.mean.total_cmp(&b.mean));
             let most = values.iter().copied().max_by(|a, b| a.mean.total_cmp(&b.mean));
             if let Some((least, most)) = least.zip(most) {
@@ -552,7 +585,11 @@ fn falls_at_the_end(table: &Table, series: &[&str]) -> Judgement {
 }
 
 const SHARE_CLAIMS: &[Claim] = &[
-    Claim { text: "As the share of laxer users grows to 0.7, the error remains about the same", place: "section 5.5", check: |table| stable(table, SAMPLING) },
+    Claim {
+        text: "As the share of laxer users grows to 0.7, the error remains about the same",
+        place: "section 5.5",
+        check: |table| stable(table, SAMPLING),
+    },
     Claim {
         text: "When the share exceeds 0.8, the error of PBD and PBA falls significantly",
         place: "section 5.5",

@@ -143,6 +143,13 @@ impl Tally {
         }
     }
 
+    /// Adds all answers of another tally.
+    pub fn extend(&mut self, other: Self) {
+        self.yes.extend(other.yes);
+        self.no.extend(other.no);
+        self.unclear.extend(other.unclear);
+    }
+
     /// How many answers are yes, no and unclear.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.yes.len(), self.no.len(), self.unclear.len())
