@@ -108,7 +108,9 @@ impl Reproduce {
                 explain(experiment, error)
             })?;
             bar.end(&outcome);
-            folder.write(&format!("{}.csv", experiment.name), &outcome.table.to_csv())?;
+            if outcome.is_measured() {
+                folder.write(&format!("{}.csv", experiment.name), &outcome.table.to_csv())?;
+            }
             if let Some(svg) = &outcome.svg {
                 folder.write(&format!("{}.svg", experiment.name), svg)?;
             }
@@ -286,7 +288,7 @@ fn as_text(outcomes: &[Outcome]) -> String {
     let mut rows = vec![["NAME", "VERDICT", "CLAIM"].map(str::to_owned).to_vec()];
     for outcome in outcomes {
         let name = outcome.experiment.name;
-        if outcome.svg.is_none() {
+        if !outcome.is_measured() {
             rows.push(vec![name.to_owned(), "no data".to_owned(), format!("needs {}", outcome.missing.join(", "))]);
         }
         for (claim, judgement) in outcome.experiment.claims.iter().zip(&outcome.judgements) {

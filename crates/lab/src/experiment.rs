@@ -329,7 +329,7 @@ pub fn dataset_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, 0)
 }
 
-fn query_random(seed: u64) -> SeededRandom {
+pub(crate) fn query_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, u64::MAX)
 }
 

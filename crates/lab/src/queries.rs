@@ -12,7 +12,7 @@ use tidegate_kernel::noise::Below;
 use tidegate_kernel::{Randomness, Window};
 
 use crate::experiment::CountOutcome;
-use crate::metrics::{Metric, Metrics, NotComparable, SMALLEST_FREQUENCY, area, mean, roc};
+use crate::metrics::{Metric, Metrics, NotComparable, RocPoint, SMALLEST_FREQUENCY, area, mean, roc};
 use crate::stream::{CountStream, as_float};
 
 /// How many counting queries are asked, and how many range queries: as many as in the MTSP-LDP paper.
@@ -87,11 +87,53 @@ impl QueryTruth {
     /// Answers the queries from what was released, and compares.
     ///
     /// - `counting_mse`, `range_mse`: the squared error of a share, mean over the timestamps and then the queries;
+    /// - `counting_mae`, `range_mae`: its absolute error, likewise;
     /// - `counting_mre`, `range_mre`: the error relative to the true share, or to [`SMALLEST_FREQUENCY`] where that is larger;
     /// - `monitor_auc`: how well rises are detected. The score at a timestamp is the share of a range in the last `delta`
     ///   timestamps, less that in the `delta` before. Where the true one is above its median over the stream, there is an event.
     ///   The area under the ROC curve, mean over the range queries that have events and other timestamps; absent where none has.
     pub fn compare(&self, outcome: CountOutcome) -> Result<Metrics, Incomparable> {
+        let answers = self.answers(outcome)?;
+        let (counting, range) = answers.split_at(self.counting.len());
+        let mean_error = |asked: &[Asked], answers: &[Vec<f64>], error: fn(f64, f64) -> f64| {
+            mean(asked.iter().zip(answers).map(|(asked, answers)| {
+                mean(answers.iter().zip(&asked.shares).map(|(released, truth)| error(*released, *truth)))
+            }))
+        };
+        let squared = |released: f64, truth: f64| (released - truth).powi(2);
+        let absolute = |released: f64, truth: f64| (released - truth).abs();
+        let relative = |released: f64, truth: f64| (released - truth).abs() / truth.max(SMALLEST_FREQUENCY);
+        let mut metrics = Metrics::new();
+        for (asked, answers, mse, mae, mre) in [
+            (&self.counting, counting, Metric::CountingMse, Metric::CountingMae, Metric::CountingMre),
+            (&self.range, range, Metric::RangeMse, Metric::RangeMae, Metric::RangeMre),
+        ] {
+            if !asked.is_empty() {
+                metrics.insert(mse, mean_error(asked, answers, squared));
+                metrics.insert(mae, mean_error(asked, answers, absolute));
+                metrics.insert(mre, mean_error(asked, answers, relative));
+            }
+        }
+        let areas: Vec<f64> = self.curves(range).iter().map(|curve| area(curve)).collect();
+        if !areas.is_empty() {
+            metrics.insert(Metric::MonitorAuc, mean(areas.into_iter()));
+        }
+        Ok(metrics)
+    }
+
+    /// The ROC curves whose mean area is `monitor_auc`: one for each range query that has events and other timestamps.
+    pub fn monitor_curves(&self, outcome: CountOutcome) -> Result<Vec<Vec<RocPoint>>, Incomparable> {
+        let answers = self.answers(outcome)?;
+        Ok(self.curves(&answers[self.counting.len()..]))
+    }
+
+    fn curves(&self, range: &[Vec<f64>]) -> Vec<Vec<RocPoint>> {
+        let asked = self.range.iter().zip(range);
+        asked.filter_map(|(asked, answers)| roc(&rises(answers, asked.delta), &asked.events)).collect()
+    }
+
+    /// The answers to each query, counting queries first, at each timestamp that has so much past.
+    fn answers(&self, outcome: CountOutcome) -> Result<Vec<Vec<f64>>, Incomparable> {
         let places = || self.counting.iter().chain(&self.range);
         let mut released: Vec<Vec<f64>> = places().map(|_| Vec::with_capacity(self.populations.len())).collect();
         let mut history = History::new(Window::EVENT, 1)?;
@@ -103,34 +145,7 @@ impl QueryTruth {
             }
         }
         let answers = places().zip(&released).map(|(asked, shares)| asked.answers(shares, &self.populations));
-        let answers: Vec<Vec<f64>> = answers.collect();
-        let (counting, range) = answers.split_at(self.counting.len());
-        let mean_error = |asked: &[Asked], answers: &[Vec<f64>], error: fn(f64, f64) -> f64| {
-            mean(asked.iter().zip(answers).map(|(asked, answers)| {
-                mean(answers.iter().zip(&asked.shares).map(|(released, truth)| error(*released, *truth)))
-            }))
-        };
-        let squared = |released: f64, truth: f64| (released - truth).powi(2);
-        let relative = |released: f64, truth: f64| (released - truth).abs() / truth.max(SMALLEST_FREQUENCY);
-        let mut metrics = Metrics::new();
-        for (asked, answers, mse, mre) in [
-            (&self.counting, counting, Metric::CountingMse, Metric::CountingMre),
-            (&self.range, range, Metric::RangeMse, Metric::RangeMre),
-        ] {
-            if !asked.is_empty() {
-                metrics.insert(mse, mean_error(asked, answers, squared));
-                metrics.insert(mre, mean_error(asked, answers, relative));
-            }
-        }
-        let areas =
-            self.range.iter().zip(range).filter_map(|(asked, answers)| {
-                roc(&rises(answers, asked.delta), &asked.events).map(|curve| area(&curve))
-            });
-        let areas: Vec<f64> = areas.collect();
-        if !areas.is_empty() {
-            metrics.insert(Metric::MonitorAuc, mean(areas.into_iter()));
-        }
-        Ok(metrics)
+        Ok(answers.collect())
     }
 
     /// What was released at each timestamp: trees where there are some.

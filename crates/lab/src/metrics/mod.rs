@@ -38,10 +38,14 @@ pub enum Metric {
     Auc,
     /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those that follow.
     CountingMse,
+    /// Mean absolute error of counting queries.
+    CountingMae,
     /// Mean relative error of counting queries.
     CountingMre,
     /// Mean squared error of range queries.
     RangeMse,
+    /// Mean absolute error of range queries.
+    RangeMae,
     /// Mean relative error of range queries.
     RangeMre,
     /// Area under the curve of detected rises of range queries.
@@ -56,7 +60,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order in which they are shown.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Mse,
         Self::Mae,
         Self::Mre,
@@ -65,8 +69,10 @@ impl Metric {
         Self::Cfpu,
         Self::Auc,
         Self::CountingMse,
+        Self::CountingMae,
         Self::CountingMre,
         Self::RangeMse,
+        Self::RangeMae,
         Self::RangeMre,
         Self::MonitorAuc,
         Self::Euclidean,
@@ -85,8 +91,10 @@ impl Metric {
             Self::Cfpu => "cfpu",
             Self::Auc => "auc",
             Self::CountingMse => "counting_mse",
+            Self::CountingMae => "counting_mae",
             Self::CountingMre => "counting_mre",
             Self::RangeMse => "range_mse",
+            Self::RangeMae => "range_mae",
             Self::RangeMre => "range_mre",
             Self::MonitorAuc => "monitor_auc",
             Self::Euclidean => "euclidean",

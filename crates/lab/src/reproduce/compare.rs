@@ -1,23 +1,15 @@
 //! Quantities computed from measured ones, with their standard errors, and small helps for declaring sweeps.
 
-use std::num::NonZeroU64;
-
 use tidegate_kernel::Epsilon;
 
-use super::ReproduceError;
-use super::verdict::{Answer, NOISE};
-use crate::experiment::{Finding, Settings};
+use super::verdict::{Answer, NOISE, ratio};
+use super::{ReproduceError, settings};
+use crate::experiment::Finding;
 use crate::metrics::{Metric, Summary};
-
-/// Settings with an epsilon, and a window where the family has one.
-pub(super) fn settings(epsilon: f64, window: u64) -> Result<Settings, ReproduceError> {
-    let window = NonZeroU64::new(window).unwrap_or(NonZeroU64::MIN);
-    Ok(Settings::new(epsilon_of(epsilon)?, window))
-}
 
 /// An epsilon that was declared as a number.
 pub(super) fn epsilon_of(epsilon: f64) -> Result<Epsilon, ReproduceError> {
-    epsilon.to_string().parse().map_err(|error| ReproduceError::Other(format!("epsilon {epsilon}: {error}")))
+    Ok(settings(epsilon, 1)?.epsilon)
 }
 
 /// A metric of a finding.
@@ -28,15 +20,6 @@ pub(super) fn metric_of(finding: &Finding, metric: Metric) -> Option<Summary> {
 /// A number that is known exactly.
 pub(super) const fn exactly(mean: f64) -> Summary {
     Summary { mean, standard_error: Some(0.0) }
-}
-
-/// One number divided by another that was measured independently.
-pub(super) fn ratio(a: Summary, b: Summary) -> Summary {
-    let mean = a.mean / b.mean;
-    let relative =
-        |summary: Summary| summary.standard_error.map(|error| error / summary.mean.abs().max(f64::MIN_POSITIVE));
-    let error = relative(a).zip(relative(b)).map(|(a, b)| mean.abs() * a.hypot(b));
-    Summary { mean, standard_error: error }
 }
 
 /// The logarithm of a number.
@@ -106,14 +89,13 @@ mod tests {
 
     #[test]
     fn errors_follow_the_numbers_that_they_are_computed_with() {
-        assert!(close(Some(ratio(measured(6.0, 0.3), measured(3.0, 0.0))), 2.0, 0.1));
         assert!(close(mean(&[measured(1.0, 0.3), measured(3.0, 0.4)]), 2.0, 0.25));
         assert!(close(Some(logarithm(measured(2.0, 0.2))), 2.0_f64.ln(), 0.1));
         let pairs = [(measured(3.0, 0.0), measured(4.0, 0.0)), (measured(1.0, 0.04), measured(4.0, 0.0))];
         assert!(close(percent_below(&pairs), 50.0, 0.5));
         assert_eq!(mean(&[]), None);
         let one_run = Summary { mean: 1.0, standard_error: None };
-        assert_eq!(ratio(one_run, measured(1.0, 0.1)).standard_error, None);
+        assert_eq!(mean(&[one_run, measured(1.0, 0.1)]).map(|mean| mean.standard_error), Some(None));
     }
 
     #[test]

@@ -7,14 +7,14 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use tidegate::event::Truncation;
 
-use super::compare::{at_least, exactly, metric_of, not, ratio, settings};
+use super::compare::{at_least, exactly, metric_of, not};
 use super::verdict::{
-    Answer, Demand, Judgement, Tally, all_below_where, digits, falls, near, short, smaller_than_times,
+    Answer, Demand, Judgement, Tally, all_below_where, digits, falls, near, ratio, short, smaller, smaller_than_times,
 };
+use super::{ASKED_HERE, bars, lines, repeats, settings};
 use super::{
     At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,
 };
-use super::{bars, lines, named, repeats};
 use crate::event::published::{self, THRESHOLD};
 use crate::experiment::Settings;
 use crate::metrics::{Metric, Summary};
@@ -186,7 +186,7 @@ fn below(
         let [lower, upper] =
             [lower, upper].map(|names| names.iter().map(|name| played_by(panel, name)).collect::<Vec<_>>());
         let asked = |other: &str, at: &At| other == panel && matches!(at, At::Number(at) if asked(data_of(panel), *at));
-        tally.extend(all_below_where(table, MAE, &lower, &upper, asked));
+        tally.append(all_below_where(table, MAE, &lower, &upper, asked));
     }
     tally
 }
@@ -195,7 +195,7 @@ fn below(
 fn for_both(check: impl Fn(bool) -> Judgement) -> Judgement {
     let (printed, ours) = (check(true), check(false));
     let because = format!(
-        "As printed, it {}: {} With tidegate's mechanisms, it {}: {}",
+        "As printed, it {}: {} With tidegate's mechanisms it {}: {}",
         printed.verdict, printed.because, ours.verdict, ours.because
     );
     Judgement { verdict: printed.verdict, because }
@@ -218,21 +218,32 @@ fn no_better_than_naive(table: &Table, printed: bool, methods: &[&'static str]) 
     tally
 }
 
-/// How many of the paper's methods have a lower error than a baseline.
+/// Which of the paper's methods have a lower error than a baseline, and how often.
 fn better_than(table: &Table, baseline: &'static str, printed: bool) -> Judgement {
-    let methods: Vec<&'static str> =
-        OURS.iter().copied().filter(|name| !matches!(*name, "clamped" | "constant")).collect();
-    below(table, printed, &methods, &[baseline], |_, _| true).judge(Demand::Everywhere)
+    let mut tally = Tally::new();
+    let mut parts = Vec::new();
+    for method in OURS.iter().copied().filter(|name| !matches!(*name, "clamped" | "constant")) {
+        let of_method = below(table, printed, &[method], &[baseline], |_, _| true);
+        let (yes, no, unclear) = of_method.counts();
+        if yes > 0 {
+            parts.push(format!("{method} in {yes} of {}", yes + no + unclear));
+        }
+        tally.append(of_method);
+    }
+    let (yes, no, unclear) = tally.counts();
+    let which = if parts.is_empty() { "none of the methods".to_owned() } else { parts.join(", ") };
+    let because = format!("better beyond the noise in {yes} of {} cells, worse in {no}: {which}.", yes + no + unclear);
+    Judgement { because, ..tally.judge(Demand::Everywhere) }
 }
 
 const BETTER_THAN_CONSTANT: Claim = Claim {
     text: "The methods are better than constant, the middle of the domain, which looks at nothing",
-    place: "asked here",
+    place: ASKED_HERE,
     check: |table| for_both(|printed| better_than(table, "constant", printed)),
 };
 const BETTER_THAN_CLAMPED: Claim = Claim {
     text: "The methods are better than clamped, the naive method moved into the domain, which needs no delay",
-    place: "asked here",
+    place: ASKED_HERE,
     check: |table| for_both(|printed| better_than(table, "clamped", printed)),
 };
 const DISCONTIN_MUCH_BETTER: Claim = Claim {
@@ -259,7 +270,16 @@ const DELAYED_PEGASUS_NO_BETTER: Claim = Claim {
 };
 
 fn mae_panels(table: &Table, label: &str) -> Vec<Panel> {
-    lines(table, MAE, &Axis::linear(label), &Axis::log("mean absolute error"), |_| true)
+    drawn(lines(table, MAE, &Axis::linear(label), &Axis::log("mean absolute error"), |_| true))
+}
+
+/// Methods under one name in all panels: the title says which are as printed.
+fn drawn(mut panels: Vec<Panel>) -> Vec<Panel> {
+    for series in panels.iter_mut().flat_map(|panel| &mut panel.series) {
+        let name = series.name.trim_start_matches("paper_").trim_end_matches("_not_private");
+        series.name = if series.name == "paper_bucorder_not_private" { "bucorder_sums" } else { name }.to_owned();
+    }
+    panels
 }
 
 const FIGURE_2: Experiment = Experiment {
@@ -365,7 +385,7 @@ const FIGURE_3: Experiment = Experiment {
             check: |table| {
                 for_both(|printed| {
                     let asked = |data: &str| data == COVID.set || data == UNEMPLOYMENT.set;
-                    by_delay(table, printed, "comporder", asked, |ten, hundred| super::verdict::smaller(ten, hundred))
+                    by_delay(table, printed, "comporder", asked, |ten, hundred| smaller(ten, hundred))
                 })
             },
         },
@@ -448,10 +468,7 @@ const FIGURE_4: Experiment = Experiment {
     repeats: repeats(20),
     seconds: 8,
     measure: figure_4,
-    panels: |table| {
-        let panels = bars(table, RELATIVE, &Axis::linear("error over the naive method's"), |_| true);
-        named(panels, str::to_owned)
-    },
+    panels: |table| bars(table, RELATIVE, &Axis::linear("error over the naive method's"), |_| true),
     published: &[],
     claims: &[
         Claim {
@@ -461,7 +478,7 @@ const FIGURE_4: Experiment = Experiment {
         },
         Claim {
             text: "The same within the domain",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| cut_off_helps(table, true).judge(Demand::Everywhere),
         },
         Claim {
@@ -496,14 +513,14 @@ const FIGURE_4: Experiment = Experiment {
         },
         Claim {
             text: "Cut off and within the domain, the methods are better than constant",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| {
                 let mut tally = Tally::new();
                 for panel in table.panels().into_iter().filter(|panel| panel.ends_with(WITHIN)) {
                     let Some(constant) = table.get(panel, AS_IS, "constant", MAE) else { continue };
                     for (at, error) in table.along(panel, CUT, MAE) {
                         let what = format!("{panel}: {at} {}, constant {}", short(error), short(constant));
-                        tally.add(super::verdict::smaller(error, constant), what);
+                        tally.add(smaller(error, constant), what);
                     }
                 }
                 tally.judge(Demand::Everywhere)
@@ -556,7 +573,7 @@ fn cut_off_helps(table: &Table, within: bool) -> Tally {
             let [before, after] = [AS_IS, CUT].map(|series| table.get(panel, series, *method, MAE));
             if let Some((before, after)) = before.zip(after) {
                 let what = format!("{panel}, {method}: {} to {}", short(before), short(after));
-                tally.add(super::verdict::smaller(after, before), what);
+                tally.add(smaller(after, before), what);
             }
         }
     }
@@ -597,7 +614,7 @@ const FIGURE_5: Experiment = Experiment {
                 for_both(|printed| {
                     let mut tally = Tally::new();
                     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed) {
-                        tally.extend(falls(table, MAE, &[played_by(panel, "discontin")], |other| other == panel));
+                        tally.append(falls(table, MAE, &[played_by(panel, "discontin")], |other| other == panel));
                     }
                     tally.judge(Demand::Everywhere)
                 })
@@ -620,7 +637,7 @@ const FIGURE_5: Experiment = Experiment {
         },
         Claim {
             text: "With a delay of 90, discontinuous grouping is better than constant",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| {
                 for_both(|printed| {
                     below(table, printed, &["discontin"], &["constant"], |_, at| at > 85.0).judge(Demand::Everywhere)
@@ -705,7 +722,7 @@ const FIGURE_6: Experiment = Experiment {
         },
         Claim {
             text: "With the best size, BucOrder is better than constant",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| {
                 for_both(|printed| {
                     let mut tally = Tally::new();
@@ -715,7 +732,7 @@ const FIGURE_6: Experiment = Experiment {
                         if let Some((least, constant)) = least.zip(constant) {
                             let what =
                                 format!("{data}, {series}: {} at best, constant {}", short(least), short(constant));
-                            tally.add(super::verdict::smaller(least, constant), what);
+                            tally.add(smaller(least, constant), what);
                         }
                     });
                     tally.judge(Demand::Everywhere)
@@ -813,7 +830,13 @@ const FIGURES_7_TO_10: Experiment = Experiment {
         Ok(table)
     },
     panels: |table| {
-        lines(table, MAE, &Axis::log("threshold, in widths of the domain"), &Axis::log("mean absolute error"), |_| true)
+        drawn(lines(
+            table,
+            MAE,
+            &Axis::log("threshold, in widths of the domain"),
+            &Axis::log("mean absolute error"),
+            |_| true,
+        ))
     },
     published: &[],
     claims: &[
@@ -824,7 +847,7 @@ const FIGURES_7_TO_10: Experiment = Experiment {
         },
         Claim {
             text: "The paper's threshold of 3 is as good as any: at most a tenth above the best",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| {
                 for_both(|printed| {
                     let mut tally = Tally::new();
@@ -865,7 +888,7 @@ fn not_monotonic(table: &Table, printed: bool) -> Judgement {
             errors.iter().enumerate().any(|(index, before)| {
                 errors[index + 1..].iter().any(|after| {
                     let (low, high) = if up { (*before, *after) } else { (*after, *before) };
-                    super::verdict::smaller(low, high) == Answer::Yes
+                    smaller(low, high) == Answer::Yes
                 })
             })
         };
@@ -965,7 +988,9 @@ const TABLE_3: Experiment = Experiment {
     repeats: repeats(20),
     seconds: 2,
     measure: |session| over_epsilon(session, &TWO, &[0.1, 0.5, 1.0], 10),
-    panels: |table| lines(table, RELATIVE, &Axis::linear("ε"), &Axis::log("error over the naive method's"), |_| true),
+    panels: |table| {
+        drawn(lines(table, RELATIVE, &Axis::linear("ε"), &Axis::log("error over the naive method's"), |_| true))
+    },
     published: &TABLE_3_PRINTED,
     claims: &[
         Claim {
@@ -997,7 +1022,7 @@ const TABLE_3: Experiment = Experiment {
         },
         Claim {
             text: "What the paper prints for any method, DPI and Adapub among them, is better than constant",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| {
                 let mut tally = Tally::new();
                 let others = OTHERS.iter().map(|(panel, name, values)| (*panel, *name, *values));
@@ -1010,7 +1035,7 @@ const TABLE_3: Experiment = Experiment {
                                 data_of(panel),
                                 short(constant)
                             );
-                            tally.add(super::verdict::smaller(exactly(value), constant), what);
+                            tally.add(smaller(exactly(value), constant), what);
                         }
                     }
                 }
@@ -1070,7 +1095,7 @@ fn ahead_of_others(table: &Table, printed: bool) -> Judgement {
                     let name = played_by(panel, method);
                     if let Some(ours) = table.get(panel, name, epsilon, RELATIVE) {
                         let what = format!("{} at {epsilon}: {name} {}, {other} {value}", data_of(panel), short(ours));
-                        tally.add(super::verdict::smaller(ours, exactly(*value)), what);
+                        tally.add(smaller(ours, exactly(*value)), what);
                     }
                 }
             }

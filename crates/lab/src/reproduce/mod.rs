@@ -11,6 +11,7 @@ mod chart;
 mod compare;
 mod delay_allowed;
 mod ldp_ids;
+mod mtsp_ldp;
 mod page;
 mod personalized;
 mod sequence_privacy;
@@ -23,8 +24,12 @@ use std::time::{Duration, Instant};
 
 pub use chart::{bars, curves, lines, named};
 pub use page::report;
-pub use session::{Cut, DEFAULT_SEED, Options, Prepared, Progress, QUICK_LENGTH, QUICK_REPEATS, Session, trials};
+pub use session::{
+    Cut, DEFAULT_SEED, MeanCurve, Options, Prepared, Progress, QUICK_LENGTH, QUICK_REPEATS, Session, settings, trials,
+};
 pub use table::{At, Entry, Table};
+
+use tidegate::query::QueryError;
 
 use crate::datasets::{self, DataError};
 use crate::experiment::TrialError;
@@ -36,7 +41,7 @@ use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.
 pub static PAPERS: &[&Paper] =
-    &[&ldp_ids::PAPER, &personalized::PAPER, &delay_allowed::PAPER, &sequence_privacy::PAPER];
+    &[&ldp_ids::PAPER, &mtsp_ldp::PAPER, &personalized::PAPER, &delay_allowed::PAPER, &sequence_privacy::PAPER];
 
 /// A paper whose evaluation is reproduced.
 #[derive(Debug)]
@@ -137,15 +142,25 @@ impl From<Place> for At {
     }
 }
 
-/// Something that the paper says of a figure or table.
+/// The place of what no paper claims, but a reader would want to know.
+pub const ASKED_HERE: &str = "asked here";
+
+/// Something that the paper says of a figure or table, or that is asked beside.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// The claim in our words.
     pub text: &'static str,
-    /// Where the paper makes it.
+    /// Where the paper makes it; [`ASKED_HERE`] where it does not.
     pub place: &'static str,
     /// Whether it holds, by what was measured.
     pub check: fn(&Table) -> Judgement,
+}
+
+impl Claim {
+    /// Whether the paper claims it.
+    pub fn is_the_papers(&self) -> bool {
+        self.place != ASKED_HERE
+    }
 }
 
 /// So many repeats; a constant for declarations.
@@ -170,7 +185,7 @@ pub struct Outcome {
     pub experiment: &'static Experiment,
     /// What was measured; empty where none of its data sets is there.
     pub table: Table,
-    /// The picture; `None` where nothing was measured.
+    /// The picture; `None` where nothing was measured, or nothing is to be drawn.
     pub svg: Option<String>,
     /// The verdict on each claim; empty where nothing was measured.
     pub judgements: Vec<Judgement>,
@@ -201,6 +216,9 @@ pub enum ReproduceError {
     /// A mechanism failed.
     #[error(transparent)]
     Trial(#[from] TrialError),
+    /// A query cannot be asked of a stream.
+    #[error(transparent)]
+    Query(#[from] QueryError),
     /// The picture cannot be drawn.
     #[error(transparent)]
     Plot(#[from] PlotError),
@@ -243,14 +261,14 @@ impl Experiment {
         let start = Instant::now();
         session.begin(self.repeats);
         let table = (self.measure)(session)?;
-        let nothing = table.entries().is_empty();
-        let (svg, judgements) = if nothing {
-            (None, Vec::new())
+        let panels = (self.panels)(&table);
+        let svg = if panels.is_empty() {
+            None
         } else {
-            let title = format!("{}: {}", self.place, self.title);
-            let svg = Chart::new(title, (self.panels)(&table)).to_svg()?;
-            (Some(svg), self.claims.iter().map(|claim| (claim.check)(&table)).collect())
+            Some(Chart::new(format!("{}: {}", self.place, self.title), panels).to_svg()?)
         };
+        let claims = if table.entries().is_empty() { &[] } else { self.claims };
+        let judgements = claims.iter().map(|claim| (claim.check)(&table)).collect();
         Ok(Outcome {
             paper,
             experiment: self,
@@ -261,5 +279,17 @@ impl Experiment {
             missing: session.missing(),
             time: start.elapsed(),
         })
+    }
+}
+
+impl Outcome {
+    /// Whether there is anything to show: without its data sets, there is not.
+    pub fn is_measured(&self) -> bool {
+        !self.table.entries().is_empty()
+    }
+
+    /// The claims with the verdicts on them; none where nothing was measured.
+    pub fn judged(&self) -> impl Iterator<Item = (&'static Claim, &Judgement)> {
+        self.experiment.claims.iter().zip(&self.judgements)
     }
 }

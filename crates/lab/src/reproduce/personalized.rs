@@ -5,15 +5,15 @@
 
 use std::num::NonZeroU64;
 
-use super::compare::{at_least, epsilon_of, logarithm, mean, metric_of, percent_below, ratio, settings};
+use super::compare::{at_least, epsilon_of, logarithm, mean, metric_of, percent_below};
 use super::verdict::{
     Answer, Demand, Judgement, Tally, all_below, all_below_where, digits, falls, rises, short, smaller,
 };
-use super::verdict::{Verdict, smaller_than_times};
+use super::verdict::{Verdict, ratio, smaller_than_times};
+use super::{ASKED_HERE, bars, lines, repeats, settings};
 use super::{
     At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,
 };
-use super::{bars, lines, repeats};
 use crate::experiment::{RequirementClass, Settings};
 use crate::metrics::{Metric, Summary};
 use crate::plot::{Axis, Panel};
@@ -250,10 +250,10 @@ const PBD_BETTER_THAN_BD: Claim = Claim {
 };
 const PBD_BETTER_THAN_BD_HERE: Claim = Claim {
     text: "The same with tidegate's estimator: pbd is consistently better than bd, and pba than ba",
-    place: "asked here",
+    place: ASKED_HERE,
     check: |table| {
         let mut tally = all_below(table, AMRE, &["pbd"], &["bd"]);
-        tally.extend(all_below(table, AMRE, &["pba"], &["ba"]));
+        tally.append(all_below(table, AMRE, &["pba"], &["ba"]));
         tally.judge(Demand::Everywhere)
     },
 };
@@ -281,7 +281,7 @@ const PLBU_WORST: Claim = Claim {
 };
 const BETTER_THAN_EVENLY: Claim = Claim {
     text: "Whatever adapts or is personalised is better than dividing the budget evenly (uniform)",
-    place: "asked here",
+    place: ASKED_HERE,
     check: |table| {
         all_below(table, AMRE, &["bd", "ba", "pbd_sampling", "pba_sampling", "pbd", "pba"], &["uniform"])
             .judge(Demand::Everywhere)
@@ -289,7 +289,7 @@ const BETTER_THAN_EVENLY: Claim = Claim {
 };
 const BETTER_THAN_NOTHING: Claim = Claim {
     text: "Every mechanism is better than constant, which looks at nothing",
-    place: "asked here",
+    place: ASKED_HERE,
     check: |table| {
         let all = ["bd", "ba", "pbd_sampling", "pba_sampling", "pbd", "pba", "plbu", "uniform", "sample"];
         all_below(table, AMRE, &all, &["constant"]).judge(Demand::Everywhere)
@@ -341,7 +341,7 @@ const FIGURE_10: Experiment = Experiment {
         },
         Claim {
             text: "The same with tidegate's estimator",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| saves(table, "over ε", "pbd", &[("tdrive_counts", 70.8), ("foursquare_lbsn2vec", 69.6)]),
         },
         PBD_BETTER_THAN_BD,
@@ -363,7 +363,7 @@ const FIGURE_10: Experiment = Experiment {
         },
         Claim {
             text: "The same with tidegate's estimator",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| saves(table, "over ε", "pba", &[("lns", 36.9), ("sin", 27.7), ("log", 28.9)]),
         },
         PLBU_WORST,
@@ -413,7 +413,7 @@ const FIGURE_11: Experiment = Experiment {
         },
         Claim {
             text: "The same with tidegate's estimator",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| saves(table, "over w", "pbd", &[("tdrive_counts", 63.1), ("foursquare_lbsn2vec", 68.4)]),
         },
         PBD_BETTER_THAN_BD,
@@ -427,7 +427,7 @@ const FIGURE_11: Experiment = Experiment {
         },
         Claim {
             text: "The same with tidegate's estimator",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| saves(table, "over w", "pba", &[("lns", 35.1), ("sin", 4.2), ("log", 16.6)]),
         },
         PLBU_WORST,
@@ -505,7 +505,7 @@ const SUMMARY: Experiment = Experiment {
         },
         Claim {
             text: "The same with tidegate's estimator",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| summary_saves(table, "real data", "pbd", 68.0),
         },
         Claim {
@@ -515,7 +515,7 @@ const SUMMARY: Experiment = Experiment {
         },
         Claim {
             text: "The same with tidegate's estimator",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| summary_saves(table, "synthetic data", "pba", 24.9),
         },
     ],
@@ -597,7 +597,7 @@ const SHARE_CLAIMS: &[Claim] = &[
     },
     Claim {
         text: "With tidegate's estimator, the error falls steadily with the share of laxer users",
-        place: "asked here",
+        place: ASKED_HERE,
         check: |table| falls(table, AMRE, STRATIFIED, |_| true).judge(Demand::Mostly),
     },
 ];

@@ -6,11 +6,11 @@ use tidegate::sequence::hamming;
 use tidegate::sequence::leakage::exact;
 use tidegate::sequence::model::Model;
 
-use super::compare::{epsilon_of, exactly, metric_of, not, settings};
+use super::compare::{epsilon_of, exactly, metric_of, not};
 use super::verdict::smaller_than_times;
 use super::verdict::{Answer, Demand, Judgement, NOISE, Tally, all_below, all_below_where, digits, short, smaller};
+use super::{ASKED_HERE, curves, lines, named, repeats, settings};
 use super::{At, Claim, Cut, Data, Experiment, Omitted, Paper, Prepared, ReproduceError, Session, Table};
-use super::{curves, lines, named, repeats};
 use crate::experiment::{RunError, Settings};
 use crate::generate::Chain;
 use crate::metrics::{Metric, Summary};
@@ -157,7 +157,7 @@ const FIGURES_3_AND_4: Experiment = Experiment {
         },
         Claim {
             text: "The same for crr, which keeps epsilon",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| towards_zero(table, &["crr"], SECOND, |nearer, farther| nearer >= farther - 1e-12),
         },
         Claim {
@@ -184,7 +184,7 @@ const FIGURES_3_AND_4: Experiment = Experiment {
             place: "theorems 1 and 4",
             check: |table| at_most(table, PRINTED, LEAKAGE, 2.0),
         },
-        Claim { text: "The same for crr", place: "asked here", check: |table| at_most(table, "crr", LEAKAGE, 2.0) },
+        Claim { text: "The same for crr", place: ASKED_HERE, check: |table| at_most(table, "crr", LEAKAGE, 2.0) },
     ],
     notes: &["The paper does not give the ε of its figures; here it is 1 for each step."],
 };
@@ -329,11 +329,7 @@ const FIGURE_5: Experiment = Experiment {
             place: "theorem 4",
             check: |table| at_most(table, PAPER_FORM, STEP_LEAKAGE, 1.0),
         },
-        Claim {
-            text: "The same for crr",
-            place: "asked here",
-            check: |table| at_most(table, "crr", STEP_LEAKAGE, 1.0),
-        },
+        Claim { text: "The same for crr", place: ASKED_HERE, check: |table| at_most(table, "crr", STEP_LEAKAGE, 1.0) },
         Claim {
             text: "The error of ε-SIP lies between those of randomised response at ε and at 2ε",
             place: "section VI-A",
@@ -383,7 +379,7 @@ const FIGURE_5: Experiment = Experiment {
             check: |table| {
                 let mut tally = Tally::new();
                 for pair in ["crr", "batched, 2", "batched, 3", "batched, 4"].windows(2) {
-                    tally.extend(all_below(table, MAE, &[pair[1]], &[pair[0]]));
+                    tally.append(all_below(table, MAE, &[pair[1]], &[pair[0]]));
                 }
                 tally.judge(Demand::Everywhere)
             },
@@ -403,7 +399,7 @@ const FIGURE_5: Experiment = Experiment {
 
 fn between(table: &Table, series: &str) -> Tally {
     let mut tally = all_below(table, MAE, &[series], &["rr"]);
-    tally.extend(all_below(table, MAE, &[TWICE], &[series]));
+    tally.append(all_below(table, MAE, &[TWICE], &[series]));
     tally
 }
 
@@ -553,7 +549,7 @@ const FIGURE_6: Experiment = Experiment {
         },
         Claim {
             text: "Mechanisms without a model are better than constant, the page in the middle",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| all_below(table, MAE, &["rr", "oue"], &["constant"]).judge(Demand::Everywhere),
         },
     ],
@@ -689,7 +685,7 @@ const FIGURE_9: Experiment = Experiment {
         },
         Claim {
             text: "Whatever is released is better than constant, the middle of the grid",
-            place: "asked here",
+            place: ASKED_HERE,
             check: |table| {
                 let all = ["rr", "oue", "crr", "crr, by distance", "crr_robust, by distance"];
                 all_below(table, EUCLIDEAN, &all, &["constant"]).judge(Demand::Everywhere)

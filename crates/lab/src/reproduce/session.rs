@@ -6,13 +6,15 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use tidegate_kernel::SeededRandom;
+use tidegate_kernel::{Epsilon, EpsilonError, SeededRandom};
 
 use super::ReproduceError;
 use crate::experiment::{
-    CountOutcome, Finding, Plan, RunError, Settings, Trial, TrialError, dataset_random, in_parallel, repeat_random, run,
+    CountOutcome, Finding, Plan, RunError, Settings, Trial, TrialError, dataset_random, in_parallel, query_random,
+    repeat_random, run,
 };
 use crate::metrics::{RocPoint, Summary, Truth};
+use crate::queries::{QuerySet, QueryTruth};
 use crate::stream::{CountStream, Stream, StreamKind};
 use crate::{datasets, subjects};
 
@@ -94,6 +96,9 @@ pub struct Cut {
     /// So many timestamps; all, or the default, unless given.
     pub length: Option<usize>,
 }
+
+/// A mechanism with the height of its mean ROC curve above each of some false positive rates.
+pub type MeanCurve = (&'static str, Vec<(f64, Summary)>);
 
 /// Runs what experiments ask for, and remembers it.
 pub struct Session<'a> {
@@ -293,7 +298,7 @@ impl<'a> Session<'a> {
         mechanisms: &[&str],
         settings: &Settings,
         steps: u32,
-    ) -> Result<Vec<(&'static str, Vec<(f64, Summary)>)>, ReproduceError> {
+    ) -> Result<Vec<MeanCurve>, ReproduceError> {
         let stream = prepared.counts().ok_or_else(|| ReproduceError::NotCounts { name: prepared.key.clone() })?;
         let truth = Truth::of(stream);
         let score = |outcome: CountOutcome| -> Result<Option<Vec<RocPoint>>, RunError> {
@@ -301,17 +306,43 @@ impl<'a> Session<'a> {
         };
         let trials = trials(mechanisms, std::slice::from_ref(settings))?;
         let curves = self.map_counts(stream, &trials, score)?;
-        let mean_curve = |runs: &[Option<Vec<RocPoint>>]| -> Vec<(f64, Summary)> {
+        let runs: Vec<Vec<Vec<RocPoint>>> = curves.into_iter().map(|curve| curve.into_iter().collect()).collect();
+        Ok(self.mean_curves(&trials, &runs, steps))
+    }
+
+    /// The same for rises of range queries: [`QueryTruth::monitor_curves`], mean over the queries of each repeat.
+    pub fn monitor_curves(
+        &self,
+        prepared: &Prepared,
+        mechanisms: &[&str],
+        settings: &Settings,
+        steps: u32,
+    ) -> Result<Vec<MeanCurve>, ReproduceError> {
+        let stream = prepared.counts().ok_or_else(|| ReproduceError::NotCounts { name: prepared.key.clone() })?;
+        let queries = QuerySet::draw(stream, settings.window, &mut query_random(self.options.seed));
+        let truth = QueryTruth::of(stream, &queries)?;
+        let trials = trials(mechanisms, std::slice::from_ref(settings))?;
+        let runs = self.map_counts(stream, &trials, |outcome| Ok(truth.monitor_curves(outcome)?))?;
+        Ok(self.mean_curves(&trials, &runs, steps))
+    }
+
+    /// The mean height above each false positive rate: over the curves of a run, and then over the runs of a trial.
+    fn mean_curves(&self, trials: &[Trial<'_>], runs: &[Vec<Vec<RocPoint>>], steps: u32) -> Vec<MeanCurve> {
+        let mean_curve = |runs: &[Vec<Vec<RocPoint>>]| -> Vec<(f64, Summary)> {
             let at = |step: u32| {
                 let rate = f64::from(step) / f64::from(steps.max(1));
-                let values: Vec<f64> = runs.iter().flatten().map(|curve| true_positive_rate(curve, rate)).collect();
+                let of_run = |curves: &Vec<Vec<RocPoint>>| {
+                    let heights: Vec<f64> = curves.iter().map(|curve| true_positive_rate(curve, rate)).collect();
+                    Summary::of(&heights).map(|heights| heights.mean)
+                };
+                let values: Vec<f64> = runs.iter().filter_map(of_run).collect();
                 Summary::of(&values).map(|summary| (rate, summary))
             };
             (0..=steps.max(1)).filter_map(at).collect()
         };
         let repeats = usize::try_from(self.repeats().get()).unwrap_or(usize::MAX);
-        let named = trials.iter().zip(curves.chunks(repeats));
-        Ok(named.map(|(trial, runs)| (trial.subject.name(), mean_curve(runs))).collect())
+        let named = trials.iter().zip(runs.chunks(repeats));
+        named.map(|(trial, runs)| (trial.subject.name(), mean_curve(runs))).collect()
     }
 
     /// What `judge` makes of each run on a stream of counts: all repeats of the first trial first, each with the same
@@ -360,6 +391,15 @@ impl<'a> Session<'a> {
     pub fn random(&self, repeat: u64) -> SeededRandom {
         repeat_random(self.options.seed, repeat)
     }
+}
+
+/// Settings of a budget and a window, for declarations; the rest is changed by struct update. An error where the budget is not one.
+pub fn settings(epsilon: f64, window: u64) -> Result<Settings, ReproduceError> {
+    let not_one =
+        |why: &dyn std::fmt::Display| ReproduceError::Other(format!("epsilon {epsilon}, window {window}: {why}"));
+    let epsilon: Epsilon = epsilon.to_string().parse().map_err(|error: EpsilonError| not_one(&error))?;
+    let window = NonZeroU64::new(window).ok_or_else(|| not_one(&"a window has at least one timestamp"))?;
+    Ok(Settings::new(epsilon, window))
 }
 
 /// Every mechanism with every choice of settings: all settings of the first mechanism first.

@@ -97,6 +97,14 @@ pub fn smaller_than_times(a: Summary, factor: f64, b: Summary) -> Answer {
     smaller(a, Summary { mean: factor * b.mean, standard_error: b.standard_error.map(|error| factor * error) })
 }
 
+/// `a / b`, with the standard error that follows from theirs where they are independent and small.
+pub fn ratio(a: Summary, b: Summary) -> Summary {
+    let mean = a.mean / b.mean;
+    let relative = |summary: Summary| summary.standard_error.map(|error| error / summary.mean);
+    let standard_error = relative(a).zip(relative(b)).map(|(a, b)| (mean * a.hypot(b)).abs());
+    Summary { mean, standard_error }
+}
+
 /// Whether a number is within a share of another one that is known, such as one that a paper printed; the measured number
 /// may differ by its noise as well.
 pub fn near(measured: Summary, known: f64, share: f64) -> Answer {
@@ -144,10 +152,18 @@ impl Tally {
     }
 
     /// Adds all answers of another tally.
-    pub fn extend(&mut self, other: Self) {
+    pub fn append(&mut self, other: Self) {
         self.yes.extend(other.yes);
         self.no.extend(other.no);
         self.unclear.extend(other.unclear);
+    }
+
+    /// Adds all answers of another tally, each with what they are about.
+    pub fn extend(&mut self, other: Self, about: &str) {
+        let labelled = |list: Vec<String>| list.into_iter().map(move |what| format!("{what} ({about})"));
+        self.yes.extend(labelled(other.yes));
+        self.no.extend(labelled(other.no));
+        self.unclear.extend(labelled(other.unclear));
     }
 
     /// How many answers are yes, no and unclear.
