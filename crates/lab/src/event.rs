@@ -1,13 +1,17 @@
 //! Event-level mechanisms on a stream of numbers.
 //!
 //! Each mechanism is there as the library has it by default, and under names of their own where its paper compares several ways
-//! of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound.
+//! of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound. What the paper on
+//! delay-allowed release prints, mistakes included, is in [`published`].
 
-use tidegate::event::{Event, EventKind, Publication, Settings as EventSettings, Smoother, Truncation};
+pub mod published;
+
+use tidegate::event::{Event, EventKind, Publication, Settings as EventSettings, Smoother};
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
 use crate::stream::NumberStream;
+use published::Published;
 
 /// An event-level mechanism with one way of publishing.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +59,9 @@ impl EventSubject {
             publication: self.publication,
             smoother: self.smoother,
             within_domain: settings.within_domain,
-            truncation: self.truncated.then(Truncation::default),
+            truncation: self.truncated.then(|| settings.truncation.unwrap_or_default()),
+            threshold: settings.threshold,
+            buckets: settings.buckets,
             ..EventSettings::new(settings.epsilon, *stream.grid(), delay)
         })
     }
@@ -130,6 +136,14 @@ pub const SUBJECTS: &[&dyn Subject] = &[
     &BUCORDER_SUMS
         .truncated()
         .variant("bucorder_sums_truncated", "event: bucorder_sums on numbers cut off at a private bound"),
+    &Published::Pegasus,
+    &Published::PegasusDelay,
+    &Published::Contin,
+    &Published::ContinPoints,
+    &Published::Discontin,
+    &Published::DiscontinPoints,
+    &Published::Comporder,
+    &Published::Bucorder,
 ];
 
 impl Subject for EventSubject {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate::event::Truncation;
 use tidegate::query::QueryError;
 use tidegate::sequence::effort::Effort;
 use tidegate::tree::Tree;
@@ -34,7 +35,7 @@ use crate::subjects::Misfit;
 /// assert_eq!((settings.delay, settings.order), (10, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The budget of any window; of sequences, of each symbol.
     pub epsilon: Epsilon,
@@ -51,6 +52,12 @@ pub struct Settings {
     pub protects: Protects,
     /// Event: whether what is released is moved into the domain where it lies outside, which costs nothing.
     pub within_domain: bool,
+    /// Event: how much a group may scatter, in the unit of the stream; `None` leaves the choice to the mechanism.
+    pub threshold: Option<f64>,
+    /// Event: into how many parts `bucorder` divides the domain; `None` leaves the choice to the mechanism.
+    pub buckets: Option<u32>,
+    /// Event: how the mechanisms that cut readings off choose the bound; `None` for the default.
+    pub truncation: Option<Truncation>,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
     /// Sequence: how many symbols of the past the model looks back on.
@@ -86,6 +93,9 @@ impl Settings {
             classes: Vec::new(),
             protects: Protects::Reading,
             within_domain: false,
+            threshold: None,
+            buckets: None,
+            truncation: None,
             batch: Self::DEFAULT_BATCH,
             order: 1,
             distance: SymbolDistance::Hamming,

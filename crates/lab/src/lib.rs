@@ -25,6 +25,7 @@
 
 pub mod central;
 pub mod datasets;
+mod draw;
 pub mod event;
 pub mod experiment;
 pub mod generate;

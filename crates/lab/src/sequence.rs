@@ -6,6 +6,8 @@
 //!
 //! What the literature publishes and must not be used is here too, to show why: [`paper_crr_not_private`].
 
+pub mod noise;
+
 use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,8 +21,9 @@ use tidegate::sequence::crr::{self, Crr, Guarantee};
 use tidegate::sequence::distance::Distance;
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
 use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, SymbolChannel};
-use tidegate_kernel::{Epsilon, Ledger, Randomness, SeededRandom, Window};
+use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 
+use crate::draw::unit;
 use crate::experiment::{OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome};
 use crate::stream::{Space, SymbolStream};
 
@@ -335,12 +338,6 @@ fn column(belief: &[f64], answer: u32, independent: f64) -> Result<Channel, tide
     mixture_of[answer as usize] = cell;
     let own = vec![vec![(0, 1.0)], vec![(1, 1.0)]];
     Channel::new(Parts { independent, outputs, rows: own.clone(), mixtures: own, mixture_of })
-}
-
-/// A number from 0 to 1, that excluded.
-#[allow(clippy::cast_precision_loss)] // 53 bits
-fn unit(random: &mut SeededRandom) -> f64 {
-    (random.next_word() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// A symbol drawn from a belief.

@@ -32,6 +32,16 @@ impl Chain {
         Self { name: Cow::Borrowed(name), initial: Cow::Borrowed(initial), transitions: Cow::Borrowed(transitions) }
     }
 
+    /// How likely each symbol is the first.
+    pub fn initial(&self) -> &[f64] {
+        &self.initial
+    }
+
+    /// How likely each symbol follows each, row after row.
+    pub fn transitions(&self) -> &[f64] {
+        &self.transitions
+    }
+
     /// A chain by how likely each symbol is the first, and how likely each (column) follows each (row).
     ///
     /// # Errors

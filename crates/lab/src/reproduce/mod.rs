@@ -8,9 +8,13 @@
 //! from the measured [`Table`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
 
 mod chart;
+mod compare;
+mod delay_allowed;
 mod ldp_ids;
 mod mtsp_ldp;
 mod page;
+mod personalized;
+mod sequence_privacy;
 mod session;
 mod table;
 pub mod verdict;
@@ -36,7 +40,8 @@ use crate::stream::StreamError;
 use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.
-pub static PAPERS: &[&Paper] = &[&ldp_ids::PAPER, &mtsp_ldp::PAPER];
+pub static PAPERS: &[&Paper] =
+    &[&ldp_ids::PAPER, &mtsp_ldp::PAPER, &personalized::PAPER, &delay_allowed::PAPER, &sequence_privacy::PAPER];
 
 /// A paper whose evaluation is reproduced.
 #[derive(Debug)]
@@ -137,15 +142,25 @@ impl From<Place> for At {
     }
 }
 
-/// Something that the paper says of a figure or table.
+/// The place of what no paper claims, but a reader would want to know.
+pub const ASKED_HERE: &str = "asked here";
+
+/// Something that the paper says of a figure or table, or that is asked beside.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// The claim in our words.
     pub text: &'static str,
-    /// Where the paper makes it.
+    /// Where the paper makes it; [`ASKED_HERE`] where it does not.
     pub place: &'static str,
     /// Whether it holds, by what was measured.
     pub check: fn(&Table) -> Judgement,
+}
+
+impl Claim {
+    /// Whether the paper claims it.
+    pub fn is_the_papers(&self) -> bool {
+        self.place != ASKED_HERE
+    }
 }
 
 /// So many repeats; a constant for declarations.
@@ -271,5 +286,10 @@ impl Outcome {
     /// Whether there is anything to show: without its data sets, there is not.
     pub fn is_measured(&self) -> bool {
         !self.table.entries().is_empty()
+    }
+
+    /// The claims with the verdicts on them; none where nothing was measured.
+    pub fn judged(&self) -> impl Iterator<Item = (&'static Claim, &Judgement)> {
+        self.experiment.claims.iter().zip(&self.judgements)
     }
 }

@@ -97,10 +97,7 @@ fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> 
 fn overview(by_paper: &[&[Outcome]]) -> Table {
     let rows = by_paper.iter().map(|outcomes| {
         let paper = outcomes[0].paper;
-        let count = |verdict: Verdict| {
-            let verdicts = outcomes.iter().flat_map(|outcome| &outcome.judgements);
-            verdicts.filter(|judgement| judgement.verdict == verdict).count()
-        };
+        let count = |verdict: Verdict| outcomes.iter().map(|outcome| count_of_claims(outcome, verdict)).sum::<usize>();
         let mut row = vec![Cell::link(format!("#{}", paper.name), paper.title)];
         row.push(Cell::number(outcomes.len().to_string()));
         row.extend(Verdict::ALL.map(|verdict| Cell::number(count(verdict).to_string())));
@@ -174,7 +171,7 @@ fn badges(outcome: &Outcome) -> Vec<Cell> {
     if !outcome.is_measured() {
         return vec![Cell::badge(Tone::Neutral, "no data")];
     }
-    let count = |verdict| outcome.judgements.iter().filter(|judgement| judgement.verdict == verdict).count();
+    let count = |verdict| count_of_claims(outcome, verdict);
     let found = Verdict::ALL.into_iter().filter(|verdict| count(*verdict) > 0);
     let words = |verdict| match verdict {
         Verdict::Holds => "hold",
@@ -185,17 +182,28 @@ fn badges(outcome: &Outcome) -> Vec<Cell> {
     found.map(|verdict| Cell::badge(tone(verdict), format!("{} {}", count(verdict), words(verdict)))).collect()
 }
 
-fn claims(outcome: &Outcome) -> Option<Block> {
-    let rows: Vec<_> = outcome.experiment.claims.iter().zip(&outcome.judgements).collect();
-    if rows.is_empty() {
-        return None;
-    }
-    let rows = rows.into_iter().map(|(claim, judgement)| {
-        let mut text = Cell::text(claim.text);
-        text.spans.push(plain(format!(" ({})", claim.place)));
-        vec![text, Cell::badge(tone(judgement.verdict), judgement.verdict.words()), Cell::text(&judgement.because)]
-    });
-    Some(Block::Table(Table::new(["the paper claims", "here", "because"], rows.collect())))
+/// How many of the paper's claims got a verdict; what is asked beside is not the paper's doing.
+fn count_of_claims(outcome: &Outcome, verdict: Verdict) -> usize {
+    outcome.judged().filter(|(claim, judgement)| claim.is_the_papers() && judgement.verdict == verdict).count()
+}
+
+/// A table of the paper's claims, and one of what is asked beside.
+fn claims(outcome: &Outcome) -> impl Iterator<Item = Block> {
+    [true, false].into_iter().filter_map(|of_the_paper| {
+        let rows = outcome.judged().filter(|(claim, _)| claim.is_the_papers() == of_the_paper);
+        let rows: Vec<_> = rows
+            .map(|(claim, judgement)| {
+                let mut text = Cell::text(claim.text);
+                if of_the_paper {
+                    text.spans.push(plain(format!(" ({})", claim.place)));
+                }
+                let verdict = Cell::badge(tone(judgement.verdict), judgement.verdict.words());
+                vec![text, verdict, Cell::text(&judgement.because)]
+            })
+            .collect();
+        let title = if of_the_paper { "the paper claims" } else { "asked beside" };
+        (!rows.is_empty()).then(|| Block::Table(Table::new([title, "here", "because"], rows)))
+    })
 }
 
 /// The paper's numbers beside ours.

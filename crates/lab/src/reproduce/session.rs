@@ -247,7 +247,19 @@ impl<'a> Session<'a> {
         mechanisms: &[&str],
         settings: &[Settings],
     ) -> Result<Vec<Finding>, ReproduceError> {
-        self.measure(prepared, mechanisms, settings, false)
+        self.measure(self.repeats(), prepared, mechanisms, settings, false)
+    }
+
+    /// The same with repeats of their own, for mechanisms that take much longer than the rest of the experiment or scatter much
+    /// more; unless the options say how often to run.
+    pub fn sweep_repeated(
+        &self,
+        repeats: NonZeroU64,
+        prepared: &Prepared,
+        mechanisms: &[&str],
+        settings: &[Settings],
+    ) -> Result<Vec<Finding>, ReproduceError> {
+        self.measure(self.effective_repeats(repeats), prepared, mechanisms, settings, false)
     }
 
     /// The same with queries answered from the releases too.
@@ -257,17 +269,17 @@ impl<'a> Session<'a> {
         mechanisms: &[&str],
         settings: &[Settings],
     ) -> Result<Vec<Finding>, ReproduceError> {
-        self.measure(prepared, mechanisms, settings, true)
+        self.measure(self.repeats(), prepared, mechanisms, settings, true)
     }
 
     fn measure(
         &self,
+        repeats: NonZeroU64,
         prepared: &Prepared,
         mechanisms: &[&str],
         settings: &[Settings],
         queries: bool,
     ) -> Result<Vec<Finding>, ReproduceError> {
-        let repeats = self.repeats();
         let trials = trials(mechanisms, settings)?;
         let key = |trial: &Trial<'_>| {
             let (name, settings) = (trial.subject.name(), &trial.settings);

@@ -151,6 +151,13 @@ impl Tally {
         }
     }
 
+    /// Adds all answers of another tally.
+    pub fn append(&mut self, other: Self) {
+        self.yes.extend(other.yes);
+        self.no.extend(other.no);
+        self.unclear.extend(other.unclear);
+    }
+
     /// Adds all answers of another tally, each with what they are about.
     pub fn extend(&mut self, other: Self, about: &str) {
         let labelled = |list: Vec<String>| list.into_iter().map(move |what| format!("{what} ({about})"));

@@ -12,6 +12,7 @@ mod experiment;
 mod generate;
 mod local;
 mod metrics;
+mod papers;
 mod plot;
 mod queries;
 mod real_data;

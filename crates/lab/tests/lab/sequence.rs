@@ -10,6 +10,7 @@ use tidegate::sequence::model::Model;
 use tidegate::sequence::{batched, crr, hamming};
 use tidegate_lab::SymbolStream;
 use tidegate_lab::experiment::{OnSymbols, RunError, Settings, Subject};
+use tidegate_lab::sequence::noise::{Answers, TwoSteps};
 use tidegate_lab::sequence::{SequenceSubject, SymbolDistance, batched_settings, learn, paper_crr_not_private};
 use tidegate_lab::stream::Space;
 
@@ -310,4 +311,35 @@ fn long_batches_are_divided_into_parts_and_a_rest_is_answered_too() {
     assert_eq!(batched_settings(17, 5, &step).unwrap().batch.epsilon, "2.5".parse().unwrap());
     let outcome = SequenceSubject::Batched.run(&stream, &settings, &mut SeededRandom::new(654)).unwrap();
     assert_eq!(outcome.sequences.iter().map(Vec::len).collect::<Vec<_>>(), [17, 8]);
+}
+
+#[test]
+fn the_noise_of_unrelated_symbols_is_unrelated_and_that_of_related_ones_is_not() {
+    let one = "1".parse().unwrap();
+    for answers in [Answers::Crr, Answers::Published, Answers::PublishedUnrelated] {
+        for first in [0.5, 0.7, 0.95] {
+            let noise = TwoSteps { first, flip: 0.5 }.noise(one, answers).unwrap();
+            assert!(noise.symbols_correlation.abs() < 1e-12 && noise.information < 1e-12, "{answers:?} {noise:?}");
+            assert!(noise.correlation.abs() < 1e-6, "{answers:?} {noise:?}");
+        }
+    }
+    // By hand: the first answer is wrong with probability 1/(2e); the belief in what it says is then 1 - 1/(2e), and so is that in
+    // the second symbol, which is the same; b (1 - b)/e of the second answers are wrong each way.
+    let certain = TwoSteps { first: 0.5, flip: 0.0 }.noise(one, Answers::Published).unwrap();
+    let wrong = 0.5 / 1.0_f64.exp();
+    assert!((certain.symbols_correlation - 1.0).abs() < 1e-12);
+    assert!((certain.second - 2.0 * wrong * (1.0 - wrong) / 1.0_f64.exp()).abs() < 1e-12, "{certain:?}");
+    assert!(certain.correlation > 0.0 && certain.information > 0.0);
+}
+
+#[test]
+fn two_steps_give_away_no_more_than_two_epsilons_but_for_the_published_form() {
+    let one = "1".parse().unwrap();
+    let largest = |answers| {
+        let chains = (0..=10).map(|flip| TwoSteps { first: 0.95, flip: f64::from(flip) / 10.0 });
+        chains.map(|chain| chain.noise(one, answers).unwrap().leakage).fold(0.0, f64::max)
+    };
+    assert!(largest(Answers::Crr) <= 2.0 + 1e-9);
+    assert!(largest(Answers::Published) > 2.0);
+    assert!(TwoSteps { first: 0.5, flip: 1.5 }.noise(one, Answers::Crr).is_err());
 }
