@@ -3,8 +3,11 @@
 //! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
 //! 2 where what it was given is wrong.
 
+mod advise;
 mod channel;
+mod chart;
 mod data;
+mod demo;
 mod evaluate;
 mod failure;
 mod input;
@@ -33,6 +36,8 @@ enum Sub {
     Channel(channel::Channel),
     Release(Box<release::Release>),
     Reproduce(reproduce::Reproduce),
+    Advise(Box<advise::Advise>),
+    Demo(demo::Demo),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +47,8 @@ fn main() -> ExitCode {
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
         Sub::Reproduce(reproduce) => reproduce.run(),
+        Sub::Advise(advise) => advise.run(),
+        Sub::Demo(demo) => demo.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

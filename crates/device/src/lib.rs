@@ -77,6 +77,18 @@ impl Device {
         Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), last: None }
     }
 
+    /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or where the
+    /// timestamp lies before the last that the ledger has seen.
+    pub fn spent_in_window(&self, timestamp: u64) -> Option<Epsilon> {
+        if self.ledger.clock().is_some_and(|clock| timestamp < clock) {
+            return None;
+        }
+        match self.ledger.remaining(timestamp) {
+            Some(remaining) => self.policy.epsilon.checked_sub(remaining),
+            None => Some(self.policy.epsilon),
+        }
+    }
+
     /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
     /// identical report. `now` is the device's own clock, never the collector's.
     pub fn answer(

@@ -16,6 +16,7 @@ mod last_known;
 mod msnbc_spmf;
 mod nyc_taxi_ge;
 mod outpatient_ilinet;
+pub mod released;
 pub mod scalar;
 mod sessions;
 mod table;

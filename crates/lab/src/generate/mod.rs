@@ -6,6 +6,7 @@ mod symbols;
 
 pub use counts::Process;
 pub use numbers::NumberProcess;
+pub(crate) use numbers::uniform;
 pub use symbols::Chain;
 use tidegate_kernel::GridError;
 

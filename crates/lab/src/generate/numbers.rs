@@ -144,7 +144,7 @@ impl NumberProcess {
 }
 
 /// A number that is uniform in 0..1.
-pub(super) fn uniform(random: &mut SeededRandom) -> f64 {
+pub(crate) fn uniform(random: &mut SeededRandom) -> f64 {
     // 53 bits are as many as a float can tell apart.
     as_float(random.next_word() >> 11) / as_float(1 << 53)
 }
