@@ -81,8 +81,8 @@ fn formulas_for_counts_agree_with_what_is_measured() {
     let random = &mut SeededRandom::new(3);
     let streams: [Stream; 3] = [
         Process::SIN.generate(20_000, 300, random).unwrap().into(),
-        Shape::Walk.counts(6, 20_000, 300, random).unwrap().into(),
-        Shape::Bursts.counts(40, 20_000, 200, random).unwrap().into(),
+        Shape::Walk.counts(6, 20_000, 160, random).unwrap().into(),
+        Shape::Bursts.counts(40, 20_000, 60, random).unwrap().into(),
     ];
     for stream in &streams {
         let Stream::Counts(counted) = stream else { panic!("it is of counts") };
@@ -163,23 +163,23 @@ fn the_ranking_is_that_of_what_is_measured() {
     ];
     for (request, stream) in &cases {
         let candidates = request.candidates();
-        let plan = Simulation { repeats: Some(users(4)), ..simulation() };
+        let plan = Simulation { repeats: Some(users(10)), ..simulation() };
         let advice = advise(request, &candidates, std::slice::from_ref(stream), &plan).unwrap();
         let errors: Vec<_> = advice
             .ranking
             .iter()
             .map(|prediction| {
                 let subject = subjects::by_name(prediction.mechanism).unwrap();
-                (prediction, measured(subject, request, stream, 4))
+                (prediction, measured(subject, request, stream, 10))
             })
             .collect();
         assert!(advice.ranking.iter().any(|prediction| prediction.mechanism == "constant"));
         assert!(advice.ranking.is_sorted_by(|a, b| a.error <= b.error));
-        // Whatever is foreseen to be half as good again is found to be worse.
+        // Whatever is foreseen to be twice as bad is found to be worse.
         for (one, found) in &errors {
             for (other, other_found) in &errors {
                 assert!(
-                    one.error * 1.5 >= other.error || found < other_found,
+                    one.error * 2.0 >= other.error || found < other_found,
                     "{}: {} at {found:e}, {} at {other_found:e}",
                     stream.name(),
                     one.mechanism,
@@ -236,21 +236,23 @@ fn what_was_solved_for_is_enough_and_less_is_not() {
     let plan = Simulation { length: NonZeroUsize::new(80), repeats: Some(users(3)), ..simulation() };
     let streams = streams(&request, None, &plan).unwrap();
     let subjects = request.chosen(&["lpu".into(), "lpa".into()]).unwrap();
-    let needs = solve(&request, &subjects, &streams, &plan, 1e-4, Unknown::Epsilon).unwrap();
+    let needs = solve(&request, &subjects, &streams, &plan, 1e-3, Unknown::Epsilon).unwrap();
     for (need, method) in needs.iter().zip([Method::Formula, Method::Simulation]) {
         let (epsilon, error) = found(need);
-        assert!(error <= 1e-4 && need.as_ref().unwrap().method == method);
+        assert!(error <= 1e-3 && need.as_ref().unwrap().method == method);
         let at = |epsilon: f64| {
             let request = Request { epsilon: tidegate_kernel::Epsilon::budget(epsilon).unwrap(), ..request };
             let subject = subjects::by_name(need.as_ref().unwrap().mechanism).unwrap();
             predict(&request, &[subject], &streams, &plan).unwrap().remove(0).unwrap().error
         };
-        assert!(at(epsilon * 1.001) <= 1e-4 && at(epsilon * 0.94) > 1e-4, "{need:?}");
+        // The tolerance of a formula is 0.1 %; a simulation is not as sure of itself.
+        let less = if method == Method::Formula { 0.998 } else { 0.7 };
+        assert!(at(epsilon) <= 1.001e-3 && at(epsilon * less) > 1e-3, "{need:?}");
     }
     // The noise of `lpu` falls with the number of users, of `uniform` with its square.
-    let needs = solve(&request, &subjects[..1], &streams, &plan, 1e-6, Unknown::Population).unwrap();
-    let (many, _) = found(&needs[0]);
     let needs = solve(&request, &subjects[..1], &streams, &plan, 1e-5, Unknown::Population).unwrap();
+    let (many, _) = found(&needs[0]);
+    let needs = solve(&request, &subjects[..1], &streams, &plan, 1e-4, Unknown::Population).unwrap();
     let (few, _) = found(&needs[0]);
     assert!((many / few / 10.0 - 1.0).abs() < 0.01, "{many} and {few}");
     // Once a window is not enough for a stream that moves, at any epsilon; and any is enough for an error of one.
@@ -342,7 +344,11 @@ fn the_stated_noise_is_taken_off_a_sample() {
     assert!((4e-6..2e-5).contains(&movement.standard_error), "{movement:?}");
     assert!(movement.observed > 1.7e-4 && !sample.may_be_raw(), "{movement:?}");
     // Without the variance the noise is taken for movement.
-    let raw: String = table.lines().map(|line| line.split(',').take(3).collect::<Vec<_>>().join(",") + "\n").collect();
+    let raw = |line: &str| {
+        let fields = line.split(',').take(3).map(|field| if field.starts_with('-') { "0" } else { field });
+        fields.collect::<Vec<_>>().join(",") + "\n"
+    };
+    let raw: String = table.lines().map(raw).collect();
     let raw = Sample::read("sample", raw.as_bytes(), &request.data).unwrap();
     assert!(raw.movement().of_stream() > 1.7e-4 && raw.may_be_raw());
     // A stream that stands still, seen through noise.
@@ -433,12 +439,43 @@ fn a_sample_that_cannot_be_one_is_refused_with_line_and_field() {
         (&counts, "t,a,b,c\n0,1,2,3\n1,1,2,3\n", "s has 3 values a timestamp, but the domain has 2"),
         (&counts, "t,a,b\n0,1,-2\n", "s, line 2, field \"b\": expected a count or a share"),
         (&counts, "t,a,b\n0,0,0\n1,0,0\n", "s: its counts sum to nothing"),
-        (&counts, "t,user,value\n0,1,2\n", "s, line 1: a table of single users cannot be read here"),
+        (&counts, "t,first,last,frequency\n0,1,2,0.5\n", "s, line 1: releases of trees cannot be read here"),
+        (
+            &counts,
+            "t,value,count,variance,freshness\n0,a,1,1,fresh\n0,a,1,1,fresh\n",
+            "s, line 3, field \"value\": expected the values",
+        ),
+        (
+            &counts,
+            "t,value,count,variance,freshness\n0,a,1,1,fresh\n0,b,1,1,fresh\n1,b,1,1,fresh\n",
+            "s, line 4, field \"value\"",
+        ),
+        (
+            &counts,
+            "t,value,count,variance,freshness\n0,a,1,1,fresh\n0,b,1,1,fresh\n1,a,1,1,fresh\n2,a,1,1,fresh\n",
+            "s, line 5, field \"t\"",
+        ),
+        (
+            &counts,
+            "t,value,count,variance,freshness\n0,a,1,1,fresh\n0,b,1,1,fresh\n1,a,1,1,fresh\n",
+            "s: it has no timestamps, or breaks off",
+        ),
+        (
+            &symbols,
+            "t,user,value,freshness\n0,ada,1,fresh\n1,bob,1,fresh\n",
+            "s, line 3, field \"user\": expected the same user",
+        ),
         (&symbols, "t,value\n0,3\n", "s, line 2, field \"value\": expected a symbol: a whole number from 0 to 2"),
     ] {
         let error = Sample::read("s", table.as_bytes(), data).unwrap_err().to_string();
         assert!(error.starts_with(why) || error.contains(why), "{table}: {error}");
     }
+    // A line for each value says the same as a line for all.
+    let long = "t,value,frequency,variance,freshness\n0,a,0.4,0.01,fresh\n0,b,0.6,0.01,fresh\n1,a,0.2,0.01,fresh\n1,b,0.8,0.01,fresh\n";
+    let wide = "t,a,b,variance,freshness\n0,0.4,0.6,0.01,fresh\n1,0.2,0.8,0.01,fresh\n";
+    let read = |table: &str| Sample::read("s", table.as_bytes(), &counts).unwrap();
+    assert_eq!(read(long), read(wide));
+    assert!(Sample::read("s", "t,user,value,freshness\n0,ada,1,fresh\n1,ada,2,fresh\n".as_bytes(), &symbols).is_ok());
     // Noise may lead out of the domain.
     assert!(Sample::read("s", "t,value,variance\n0,1,1\n1,1019,1\n".as_bytes(), &numbers).is_ok());
 }
