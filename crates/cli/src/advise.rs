@@ -6,7 +6,7 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
-use tidegate::spec::{EventSpec, SpecError};
+use tidegate::spec::{SpecError, StreamSpec};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
@@ -63,8 +63,8 @@ pub(crate) struct Advise {
     #[arg(long, value_enum, conflicts_with = "spec")]
     trust: Option<TrustName>,
 
-    /// The number of users, for counts
-    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>, conflicts_with = "spec")]
+    /// The number of users, for counts; with --spec only where that does not say it
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
     population: Option<NonZeroU64>,
 
     /// The number of values or symbols; for numbers, what they can be
@@ -189,7 +189,7 @@ struct Subject {
 impl Advise {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let subject = match &self.spec {
-            Some(spec) => from_spec(spec)?,
+            Some(spec) => from_spec(spec, self.population)?,
             None => self.from_options()?,
         };
         let needs_epsilon = !matches!(self.solve, Some(UnknownQuantity::Epsilon));
@@ -270,12 +270,7 @@ impl Advise {
                 }
             }
         };
-        if self.population.is_some() && !matches!(data, Data::Counts { .. }) {
-            return Err(Failure::input(format_args!(
-                "--population is for counts: a stream of {} has none",
-                data.kind()
-            )));
-        }
+        no_users(&data, self.population)?;
         let given = self.trust.map(|trust| match trust {
             TrustName::Local => Trust::Local,
             TrustName::Curator => Trust::Curator,
@@ -294,22 +289,73 @@ impl Advise {
 
 const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
 
-/// What a spec says about the stream.
-fn from_spec(name: &str) -> Result<Subject, Failure> {
+/// What a spec says about the stream. The number of users is not always known there.
+fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Failure> {
     let spec = Spec::read(name)?;
-    of_event(&spec.stream).map_err(|error| spec.refused(&error))
+    let refused = |error: SpecError| spec.refused(&error);
+    let subject = match &spec.stream {
+        StreamSpec::Event(stream) => {
+            let settings = stream.settings().map_err(refused)?;
+            Subject {
+                data: Data::Numbers { grid: settings.grid, protects: settings.protects },
+                trust: Trust::Curator,
+                epsilon: Some(stream.epsilon),
+                window: NonZeroU64::MIN,
+                delay: stream.delay.into(),
+                mechanism: Some(stream.mechanism.name()),
+            }
+        }
+        StreamSpec::Local(stream) => Subject {
+            data: Data::Counts {
+                domain: stream.values().map_err(refused)?.count(),
+                population: population.unwrap_or(stream.population),
+            },
+            trust: Trust::Local,
+            epsilon: Some(stream.epsilon),
+            window: stream.window,
+            delay: 0,
+            mechanism: Some(stream.mechanism.name()),
+        },
+        StreamSpec::Central(stream) => {
+            let (Some(epsilon), Some(window)) = (stream.epsilon, stream.window) else {
+                let why = "there is advice for one guarantee for all users only: a spec with epsilon and window, without classes";
+                return Err(Failure::input(format_args!("{name}: {why}")));
+            };
+            let missing = || Failure::input("--population is needed with this spec: the number of users");
+            Subject {
+                data: Data::Counts {
+                    domain: stream.values().map_err(refused)?.count(),
+                    population: population.ok_or_else(missing)?,
+                },
+                trust: Trust::Curator,
+                epsilon: Some(epsilon),
+                window,
+                delay: 0,
+                mechanism: Some(stream.mechanism.name()),
+            }
+        }
+        StreamSpec::Sequence(stream) => Subject {
+            data: Data::Symbols { domain: stream.values().map_err(refused)?.count() },
+            trust: Trust::Local,
+            epsilon: Some(stream.epsilon),
+            window: NonZeroU64::MIN,
+            delay: stream.length.unwrap_or(1).saturating_sub(1).into(),
+            mechanism: Some(stream.mechanism.name()),
+        },
+        other => {
+            return Err(Failure::input(format_args!("{name}: there is no advice for the family {}", other.family())));
+        }
+    };
+    no_users(&subject.data, population)?;
+    Ok(subject)
 }
 
-fn of_event(spec: &EventSpec) -> Result<Subject, SpecError> {
-    let settings = spec.settings()?;
-    Ok(Subject {
-        data: Data::Numbers { grid: settings.grid, protects: settings.protects },
-        trust: Trust::Curator,
-        epsilon: Some(spec.epsilon),
-        window: NonZeroU64::MIN,
-        delay: spec.delay.into(),
-        mechanism: Some(spec.mechanism.name()),
-    })
+/// Only counts have a population.
+fn no_users(data: &Data, population: Option<NonZeroU64>) -> Result<(), Failure> {
+    if population.is_none() || matches!(data, Data::Counts { .. }) {
+        return Ok(());
+    }
+    Err(Failure::input(format_args!("--population is for counts: a stream of {} has none", data.kind())))
 }
 
 /// What was asked is wrong, unless a mechanism failed.

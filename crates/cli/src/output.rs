@@ -1,6 +1,6 @@
 //! Where results go: standard output, line by line, or a file that is there as a whole or not at all.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 ///
 /// Standard output gets each line as soon as it is written, so that the next command of a pipe has it at once. A file is
 /// written under another name beside it, which [`Output::finish`] changes: until then, and where something fails, the file
-/// stays as it was, and nothing is left behind. Where the name is that of a device or a pipe, it is written directly, and line
+/// stays as it was, and nothing is left behind; and nobody but its owner may read what is not finished. Where the name is that of a device or a pipe, it is written directly, and line
 /// by line too.
 #[derive(Debug)]
 pub(crate) struct Output {
@@ -49,6 +49,8 @@ struct Partial {
     path: Option<PathBuf>,
     final_path: PathBuf,
     file: BufWriter<File>,
+    /// Who may read it once it is finished.
+    permissions: Permissions,
 }
 
 impl Drop for Partial {
@@ -91,8 +93,23 @@ impl Output {
         };
         let name = final_path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
         let partial = final_path.with_file_name(format!(".{name}.{}.partial", process::id()));
-        let file = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&partial)?);
-        Ok(Target::File(Partial { path: Some(partial), final_path, file }))
+        let file = OpenOptions::new().write(true).create_new(true).open(&partial)?;
+        let permissions = file.metadata()?.permissions();
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        Ok(Target::File(Partial { path: Some(partial), final_path, file: BufWriter::new(file), permissions }))
+    }
+
+    /// Whether what is written can be seen at once.
+    pub(crate) const fn is_live(&self) -> bool {
+        matches!(self.target, Target::Lines(_))
+    }
+
+    /// Brings all that was written to the disk; a file has no name yet.
+    pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
+        let Target::File(partial) = &mut self.target else { return Ok(()) };
+        let synced = partial.file.flush().and_then(|()| partial.file.get_ref().sync_all());
+        synced.map_err(|error| cannot_write(&self.name, &error))
     }
 
     /// Writes whole lines.
@@ -117,15 +134,26 @@ impl Output {
         let Target::File(mut partial) = self.target else { return Ok(()) };
         let mut finish = || {
             partial.file.flush()?;
+            partial.file.get_ref().set_permissions(partial.permissions.clone())?;
             partial.file.get_ref().sync_all()?;
             if let Some(path) = &partial.path {
                 fs::rename(path, &partial.final_path)?;
             }
             partial.path = None;
-            Ok(())
+            sync_folder_of(&partial.final_path)
         };
         finish().map_err(|error: io::Error| cannot_write(&self.name, &error))
     }
+}
+
+/// Brings the names in the folder of a file to the disk: without that, a file that was renamed may lose its name again.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
+    #[cfg(not(unix))]
+    let _ = folder;
+    Ok(())
 }
 
 fn cannot_write(name: &str, error: &io::Error) -> Failure {

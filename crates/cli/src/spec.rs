@@ -3,10 +3,14 @@
 use std::io::Read;
 use std::ops::Range;
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tidegate::event::EventKind;
-use tidegate::spec::{DomainSpec, EventSpec, SpecError, StreamSpec};
-use tidegate_lab::UnknownName;
+use tidegate::kernel::oracle::OracleKind;
+use tidegate::local::LocalKind;
+use tidegate::spec::{
+    CentralChoice, CentralSpec, DomainSpec, EventSpec, LocalSpec, SequenceChoice, SequenceSpec, SpecError, StreamSpec,
+};
+use tidegate_lab::{UnknownName, nearest};
 use toml::de::{DeTable, DeValue};
 
 use crate::failure::Failure;
@@ -18,7 +22,7 @@ const LONGEST: u64 = 1 << 20;
 /// A spec, and where its keys stand.
 #[derive(Debug)]
 pub(crate) struct Spec {
-    pub(crate) stream: EventSpec,
+    pub(crate) stream: StreamSpec,
     places: Places,
 }
 
@@ -28,6 +32,52 @@ struct Places {
     file: String,
     /// The keys, each with its line and where in the text its value stands.
     keys: Vec<(String, usize, Range<usize>)>,
+}
+
+/// What is known of a family before its spec is read.
+struct Family {
+    keys: &'static [&'static str],
+    /// What its mechanisms are called in errors.
+    kind: &'static str,
+    mechanisms: Vec<&'static str>,
+    /// Keys whose value is a table, with the keys of that.
+    tables: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl Family {
+    fn of(name: &str) -> Option<Self> {
+        match name {
+            "local" => Some(Self {
+                keys: LocalSpec::KEYS,
+                kind: "local mechanism",
+                mechanisms: LocalKind::ALL.map(LocalKind::name).to_vec(),
+                tables: &[],
+            }),
+            "central" => Some(Self {
+                keys: CentralSpec::KEYS,
+                kind: "central mechanism",
+                mechanisms: CentralChoice::ALL.map(CentralChoice::name).to_vec(),
+                tables: &[],
+            }),
+            "event" => Some(Self {
+                keys: EventSpec::KEYS,
+                kind: "event-level mechanism",
+                mechanisms: EventKind::ALL.map(EventKind::name).to_vec(),
+                tables: &[
+                    ("domain", DomainSpec::KEYS),
+                    ("truncation", &["every", "percent"]),
+                    ("protects", &["contributor"]),
+                ],
+            }),
+            "sequence" => Some(Self {
+                keys: SequenceSpec::KEYS,
+                kind: "sequence mechanism",
+                mechanisms: SequenceChoice::ALL.map(SequenceChoice::name).to_vec(),
+                tables: &[],
+            }),
+            _ => None,
+        }
+    }
 }
 
 impl Spec {
@@ -65,38 +115,91 @@ impl Spec {
         let span = table.span();
         let mut table = table.into_inner();
         let families = StreamSpec::FAMILIES.iter().copied();
-        match table.remove("family") {
-            None => {
-                let families: Vec<_> = families.collect();
-                return Err(places.error(None, format_args!("it has no key family; families: {}", families.join(", "))));
-            }
-            Some(family) => match family.get_ref().as_str() {
-                Some("event") => {}
-                given => {
-                    let unknown = UnknownName::new("family", given.unwrap_or_default(), families);
-                    return Err(places.error(Some("family"), unknown));
-                }
-            },
-        }
-        check_keys(file, text, &table)?;
-        if let Some(given) = table.get("mechanism").and_then(|name| name.get_ref().as_str())
-            && !EventKind::ALL.iter().any(|kind| kind.name() == given)
-        {
-            let kinds = EventKind::ALL.into_iter().map(EventKind::name);
-            return Err(places.error(Some("mechanism"), UnknownName::new("event-level mechanism", given, kinds)));
-        }
-        let spec = EventSpec::deserialize(toml::Deserializer::from(toml::Spanned::new(span, table)));
-        let spec = spec.map_err(|error| {
-            let at = error.span().and_then(|span| places.key_around(&span));
-            places.error(at, error.message())
-        })?;
-        Ok(Self { stream: spec, places })
+        let Some(family) = table.remove("family") else {
+            let families: Vec<_> = families.collect();
+            return Err(places.error(None, format_args!("it has no key family; families: {}", families.join(", "))));
+        };
+        let name = family.get_ref().as_str().unwrap_or_default();
+        let Some(family) = Family::of(name) else {
+            return Err(places.error(Some("family"), UnknownName::new("family", name, families)));
+        };
+        family.check(&places, text, &table)?;
+        let source = Source { places: &places, text, table, span };
+        let stream = match name {
+            "local" => StreamSpec::Local(source.read()?),
+            "central" => StreamSpec::Central(source.read()?),
+            "event" => StreamSpec::Event(source.read()?),
+            _ => StreamSpec::Sequence(source.read()?),
+        };
+        Ok(Self { stream, places })
     }
 
     /// What is wrong with what the keys say.
     pub(crate) fn refused(&self, error: &SpecError) -> Failure {
         self.places.error(error.key(), error)
     }
+}
+
+impl Family {
+    /// Refuses keys that mean nothing, and names of mechanisms and oracles that there are not, and says which was probably meant.
+    fn check(&self, places: &Places, text: &str, table: &DeTable<'_>) -> Result<(), Failure> {
+        let nested = self.tables.iter().filter_map(|(name, valid)| match table.get(*name)?.get_ref() {
+            DeValue::Table(inner) => Some((inner, *valid)),
+            _ => None,
+        });
+        for (table, valid) in std::iter::once((table, self.keys)).chain(nested) {
+            if let Some(unknown) = table.keys().find(|key| !valid.contains(&key.get_ref().as_ref())) {
+                let line = line_of(text, unknown.span().start);
+                let error = UnknownName::new("key", unknown.get_ref(), valid.iter().copied());
+                return Err(Failure::input(format_args!("{}, line {line}: {error}", places.file)));
+            }
+        }
+        let oracles = OracleKind::ALL.map(OracleKind::name);
+        let named = [("mechanism", self.kind, self.mechanisms.as_slice()), ("oracle", "frequency oracle", &oracles)];
+        for (key, kind, names) in named {
+            if let Some(given) = table.get(key).and_then(|name| name.get_ref().as_str())
+                && !names.contains(&given)
+            {
+                return Err(places.error(Some(key), UnknownName::new(kind, given, names.iter().copied())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A spec whose family is known.
+struct Source<'a> {
+    places: &'a Places,
+    text: &'a str,
+    table: DeTable<'a>,
+    span: Range<usize>,
+}
+
+impl Source<'_> {
+    fn read<T: DeserializeOwned>(self) -> Result<T, Failure> {
+        let Self { places, text, table, span } = self;
+        T::deserialize(toml::Deserializer::from(toml::Spanned::new(span.clone(), table))).map_err(|error| {
+            let message = explained(error.message());
+            match error.span().filter(|place| *place != span) {
+                Some(place) => places.error_at(line_of(text, place.start), places.key_around(&place), message),
+                None => places.error(None, message),
+            }
+        })
+    }
+}
+
+/// What the parser says of a name that is not one of several, with the one that was probably meant.
+fn explained(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let (Some((given, valid)), true) = (quoted.split_first(), message.starts_with("unknown ")) else {
+        return message.to_owned();
+    };
+    let meant = nearest(&given.to_lowercase(), valid).map(|meant| format!(" (did you mean {meant}?)"));
+    let meant = meant.unwrap_or_default();
+    if message.starts_with("unknown field") {
+        return format!("there is no key {given:?}{meant}; there are: {}", valid.join(", "));
+    }
+    format!("{message}{meant}")
 }
 
 impl Places {
@@ -109,27 +212,18 @@ impl Places {
     fn error(&self, key: Option<&str>, message: impl std::fmt::Display) -> Failure {
         let file = &self.file;
         match key.and_then(|key| self.keys.iter().find(|(name, _, _)| name == key)) {
-            Some((key, line, _)) => Failure::input(format_args!("{file}, line {line}, key {key:?}: {message}")),
+            Some((key, line, _)) => self.error_at(*line, Some(key), message),
             None => Failure::input(format_args!("{file}: {message}")),
         }
     }
-}
 
-/// Refuses keys that mean nothing, and says which was probably meant.
-fn check_keys(file: &str, text: &str, table: &DeTable<'_>) -> Result<(), Failure> {
-    let tables = [("domain", DomainSpec::KEYS), ("truncation", &["every", "percent"]), ("protects", &["contributor"])];
-    let nested = tables.iter().filter_map(|(name, valid)| match table.get(*name)?.get_ref() {
-        DeValue::Table(inner) => Some((inner, *valid)),
-        _ => None,
-    });
-    for (table, valid) in std::iter::once((table, EventSpec::KEYS)).chain(nested) {
-        if let Some(unknown) = table.keys().find(|key| !valid.contains(&key.get_ref().as_ref())) {
-            let line = line_of(text, unknown.span().start);
-            let error = UnknownName::new("key", unknown.get_ref(), valid.iter().copied());
-            return Err(Failure::input(format_args!("{file}, line {line}: {error}")));
+    fn error_at(&self, line: usize, key: Option<&str>, message: impl std::fmt::Display) -> Failure {
+        let file = &self.file;
+        match key {
+            Some(key) => Failure::input(format_args!("{file}, line {line}, key {key:?}: {message}")),
+            None => Failure::input(format_args!("{file}, line {line}: {message}")),
         }
     }
-    Ok(())
 }
 
 /// The line of a place in a text, from one.

@@ -3,7 +3,7 @@
 //! A [`Device`] was enrolled with a [`Policy`], which no question can change. Whatever a collector asks, in whatever order
 //! and how often, the answers of any window lose at most the policy's epsilon.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 use tidegate_kernel::oracle::{OracleError, Report};
@@ -63,18 +63,78 @@ pub enum Refused {
 }
 
 /// A device that answers within its own ledger.
-#[derive(Debug)]
+///
+/// It can be saved and loaded by `serde`: save it before a report leaves, and load only the latest, once. What was answered last is
+/// saved, the report itself is not: whoever asks for it again after that is refused.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Saved")]
 pub struct Device {
     policy: Policy,
     slot: u16,
     ledger: Ledger,
+    /// The timestamp and the phase that were answered last.
+    answered: Option<(u64, u16)>,
+    /// What was answered last, unless that was before the device was loaded.
     last: Option<(Question, Report)>,
+}
+
+const VERSION: u16 = 1;
+
+/// The form in which a device is saved.
+#[derive(Serialize)]
+struct Saving<'a> {
+    version: u16,
+    policy: Policy,
+    slot: u16,
+    ledger: &'a Ledger,
+    answered: Option<(u64, u16)>,
+}
+
+impl Serialize for Device {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { policy, slot, ledger, answered, last: _ } = self;
+        Saving { version: VERSION, policy: *policy, slot: *slot, ledger, answered: *answered }.serialize(serializer)
+    }
+}
+
+/// A device as it is loaded, before its parts are checked against each other.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    policy: Policy,
+    slot: u16,
+    ledger: Ledger,
+    // Required, though it may be null: a device that forgot what it answered must not load.
+    #[serde(deserialize_with = "Option::deserialize")]
+    answered: Option<(u64, u16)>,
+}
+
+impl TryFrom<Saved> for Device {
+    type Error = String;
+
+    fn try_from(saved: Saved) -> Result<Self, String> {
+        let Saved { version, policy, slot, ledger, answered } = saved;
+        if version != VERSION {
+            return Err(format!("device version {version} is not known; this program reads version {VERSION}"));
+        }
+        let same_account = ledger.budget() == policy.epsilon && ledger.window() == policy.window;
+        if !same_account || answered.map(|(timestamp, _)| timestamp) > ledger.clock() {
+            return Err("the device's state does not fit its policy".to_owned());
+        }
+        Ok(Self { policy, slot, ledger, answered, last: None })
+    }
 }
 
 impl Device {
     /// A device that has never answered, in a slot of the population.
     pub const fn new(policy: Policy, slot: u16) -> Self {
-        Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), last: None }
+        Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
+    }
+
+    /// What it was promised.
+    pub const fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or where the
@@ -107,13 +167,13 @@ impl Device {
         if question.domain != self.policy.domain {
             return Err(Refused::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
         }
-        if let Some((last, report)) = &self.last {
-            if last == question {
-                return Ok(report.clone());
-            }
-            if (last.timestamp, last.phase) >= (question.timestamp, question.phase) {
-                return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
-            }
+        if let Some((last, report)) = &self.last
+            && last == question
+        {
+            return Ok(report.clone());
+        }
+        if self.answered >= Some((question.timestamp, question.phase)) {
+            return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
         }
         let oracle = question.oracle()?;
         if value >= self.policy.domain {
@@ -121,6 +181,7 @@ impl Device {
         }
         let permit = self.ledger.spend(now, question.epsilon)?;
         let report = oracle.perturb(permit, question.cell_of(value), random)?;
+        self.answered = Some((question.timestamp, question.phase));
         self.last = Some((question.clone(), report.clone()));
         Ok(report)
     }
@@ -188,6 +249,29 @@ mod tests {
         assert_eq!(refused(5, &question(5, 0, 1)), Refused::Answered { timestamp: 5, phase: 0 });
         assert!(matches!(refused(5, &question(5, 2, 600_000_000)), Refused::Budget(Refusal::Overspend { .. })));
         assert!(matches!(refused(4, &question(4, 0, 1)), Refused::Answered { .. }));
+    }
+
+    #[test]
+    fn a_saved_device_goes_on_with_what_it_has_left_and_answers_nothing_twice() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(5);
+        let asked = question(5, 1, 600_000_000);
+        device.answer(5, &asked, 2, &mut random).unwrap();
+        let json = serde_json::to_string(&device).unwrap();
+        let bytes = postcard::to_allocvec(&device).unwrap();
+        let loaded: [Device; 2] = [serde_json::from_str(&json).unwrap(), postcard::from_bytes(&bytes).unwrap()];
+        for mut device in loaded {
+            assert_eq!(serde_json::to_string(&device).unwrap(), json);
+            let mut ask = |question: &Question| device.answer(question.timestamp, question, 2, &mut random);
+            assert_eq!(ask(&asked).unwrap_err(), Refused::Answered { timestamp: 5, phase: 1 });
+            assert!(matches!(ask(&question(6, 0, 600_000_000)), Err(Refused::Budget(Refusal::Overspend { .. }))));
+            assert!(ask(&question(6, 0, 400_000_000)).is_ok());
+        }
+        for (from, to) in [("\"version\":1", "\"version\":2"), ("\"answered\":[5,1]", "\"answered\":[6,1]")] {
+            assert!(json.contains(from) && serde_json::from_str::<Device>(&json.replace(from, to)).is_err(), "{json}");
+        }
+        let without = json.replace(",\"answered\":[5,1]", "");
+        assert!(without != json && serde_json::from_str::<Device>(&without).is_err());
     }
 
     #[test]

@@ -43,5 +43,5 @@ pub mod sequence;
 pub mod stream;
 pub mod subjects;
 
-pub use names::UnknownName;
+pub use names::{UnknownName, nearest};
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

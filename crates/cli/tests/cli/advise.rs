@@ -118,6 +118,33 @@ fn a_spec_says_what_the_stream_is() {
     );
     assert!(text.contains("clamped (the spec's)"), "{text}");
     assert_refused(&run_with_input("advise --spec - --kind numbers", b""), "cannot be used with");
+    for (spec, arguments, heading) in [
+        (
+            "family = \"local\"\nmechanism = \"lpu\"\nepsilon = 1.0\nwindow = 5\ndomain = [\"a\", \"b\"]\npopulation = 3000\n",
+            "--mechanism lpu,lbu",
+            "counts of 3000 users over 2 values, window 5, trust local, epsilon 1; mse",
+        ),
+        (
+            "family = \"central\"\nmechanism = \"uniform\"\nepsilon = 1.0\nwindow = 5\ndomain = 3\n",
+            "--mechanism uniform,sample --population 400",
+            "counts of 400 users over 3 values, window 5, trust curator, epsilon 1; mse",
+        ),
+        (
+            "family = \"sequence\"\nmechanism = \"rr\"\nepsilon = 1.0\ndomain = 3\n",
+            "--mechanism rr,oue",
+            "one user's symbols, 3 of them, delay 0, epsilon 1; error_rate",
+        ),
+    ] {
+        let output = run_with_input(&format!("advise --spec - {arguments}"), spec.as_bytes());
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(
+            stdout(&output).starts_with(heading) && stdout(&output).contains("(the spec's)"),
+            "{}",
+            stdout(&output)
+        );
+    }
+    let central = b"family = \"central\"\nmechanism = \"uniform\"\nepsilon = 1.0\nwindow = 5\ndomain = 3\n";
+    assert_refused(&run_with_input("advise --spec -", central), "--population is needed with this spec");
     assert_refused(&run_with_input("advise --spec -", b"family = 3"), "key \"family\"");
 }
 

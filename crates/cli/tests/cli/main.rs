@@ -4,6 +4,7 @@
 mod advise;
 mod channel;
 mod demo;
+mod families;
 mod release;
 mod snapshots;
 

@@ -49,6 +49,14 @@ pub enum DataError {
         /// The line.
         line: u64,
     },
+    /// A line that is no object.
+    #[error("{file}, line {line}: it is not a JSON object")]
+    NotJson {
+        /// The file.
+        file: String,
+        /// The line.
+        line: u64,
+    },
     /// A first line that is not as it should be.
     #[error("{file}, line 1: {expected}")]
     Header {

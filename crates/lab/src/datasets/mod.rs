@@ -2,8 +2,8 @@
 //!
 //! A synthetic stream is generated. A real one is read from a folder of its name inside a data directory, which is not
 //! part of the project; each loader says what it expects there, how it makes a stream of it, and how that differs from the
-//! stream in the paper that used the data. Anything else is the path of a CSV file, with a count for each value ([`wide`]) or
-//! with one number a timestamp ([`scalar`]).
+//! stream in the paper that used the data. Anything else is the path of a CSV file, with a count for each value ([`wide`]), with
+//! one value of a user a line ([`long`]) or with one number a timestamp ([`scalar`]).
 
 mod covid19_death;
 mod error;
@@ -11,8 +11,10 @@ mod eye_irf_lookatpoint;
 mod foodmart;
 mod foursquare_lbsn2vec;
 mod foursquare_nyc_stan;
+mod json_lines;
 mod kosarak;
 mod last_known;
+pub mod long;
 mod msnbc_spmf;
 mod nyc_taxi_ge;
 mod outpatient_ilinet;
@@ -28,12 +30,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use error::DataError;
-pub use table::open;
+pub use table::{Format, open};
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, NumberProcess, Process};
 use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
+use long::Entries;
 use scalar::{Domain, Readings};
 use table::Table;
 
@@ -302,10 +305,12 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 
 /// A table from a source that is not a file, such as standard input: in the form that its first line tells.
 pub fn load_from(name: &str, source: impl Read, options: &Options) -> Result<Stream, DataError> {
-    let table = Table::new(name, source)?;
-    let stream: Stream = if *table.header() == ["t", "value"][..] {
-        let domain = options.domain.as_ref().ok_or_else(|| DataError::NoDomain { file: name.to_owned() })?;
-        scalar::stream(name, Readings::of(table), domain)?.into()
+    let mut table = Table::new(name, source)?;
+    let domain = || options.domain.as_ref().ok_or_else(|| DataError::NoDomain { file: name.to_owned() });
+    let stream: Stream = if table.has_fields(&["t", "value"]) {
+        scalar::stream(name, Readings::of(table), domain()?)?.into()
+    } else if table.has_fields(&long::FIELDS) {
+        long::stream(name, Entries::of(table), domain()?)?.into()
     } else {
         let stream = wide::stream(name, table)?;
         if options.domain.is_some() {

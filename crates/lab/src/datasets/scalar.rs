@@ -12,7 +12,8 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use super::DataError;
-use super::table::Table;
+use super::long::after_the_last;
+use super::table::{Format, Table};
 use tidegate_kernel::Grid;
 
 use crate::stream::NumberStream;
@@ -45,6 +46,8 @@ pub struct Reading {
 pub struct Readings<R> {
     table: Table<R>,
     last: Option<u64>,
+    /// Timestamps up to this one are over.
+    over: Option<u64>,
 }
 
 impl<R> std::fmt::Debug for Readings<R> {
@@ -56,13 +59,24 @@ impl<R> std::fmt::Debug for Readings<R> {
 impl<R: Read> Readings<R> {
     /// Reads the first line, which must be `t,value`; `name` is what errors call the source.
     pub fn new(name: &str, source: R) -> Result<Self, DataError> {
-        let table = Table::new(name, source)?;
+        Self::in_format(name, source, Format::Csv)
+    }
+
+    /// The same, of a table in any format.
+    pub fn in_format(name: &str, source: R, format: Format) -> Result<Self, DataError> {
+        let mut table = Table::in_format(name, source, format)?;
         table.expect_header(&["t", "value"])?;
         Ok(Self::of(table))
     }
 
     pub(super) const fn of(table: Table<R>) -> Self {
-        Self { table, last: None }
+        Self { table, last: None, over: None }
+    }
+
+    /// The same, but everything up to a timestamp is over and refused.
+    #[must_use]
+    pub fn after(self, over: Option<u64>) -> Self {
+        Self { over, ..self }
     }
 
     /// What a check makes of the next reading; where it refuses the number, it says what is expected of it, and the error names
@@ -72,7 +86,10 @@ impl<R: Read> Readings<R> {
         check: impl FnOnce(Reading) -> Result<T, Cow<'static, str>>,
     ) -> Result<Option<T>, DataError> {
         let Some(line) = self.table.next_line()? else { return Ok(None) };
-        let timestamp = line.number(0, "a timestamp: a whole number, zero or more")?;
+        let timestamp = line.timestamp()?;
+        if self.over.is_some_and(|over| timestamp <= over) {
+            return Err(line.bad_field(0, after_the_last(self.over)));
+        }
         if self.last.is_some_and(|last| timestamp <= last) {
             return Err(line.bad_field(0, "a timestamp that is later than the last"));
         }

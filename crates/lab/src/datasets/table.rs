@@ -8,6 +8,17 @@ use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use flate2::bufread::MultiGzDecoder;
 
 use super::DataError;
+use super::json_lines::{Fields, JsonLines};
+
+/// How a table is written down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Fields separated by commas; the first line names them.
+    #[default]
+    Csv,
+    /// A JSON object a line, each with the same fields.
+    Ndjson,
+}
 
 /// Opens a file, and decompresses it if it begins as gzip does.
 pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
@@ -29,12 +40,12 @@ pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool 
 }
 
 /// The longest line that is read: whatever a source sends, so much of it is held in memory and no more.
-const LONGEST_LINE: usize = 16 << 20;
+pub(super) const LONGEST_LINE: usize = 16 << 20;
 
 /// A source of which only so many bytes can be read before the next line is asked for.
-struct Rationed<R> {
-    source: R,
-    ration: usize,
+pub(super) struct Rationed<R> {
+    pub(super) source: R,
+    pub(super) ration: usize,
 }
 
 impl<R: Read> Read for Rationed<R> {
@@ -52,17 +63,43 @@ impl<R: Read> Read for Rationed<R> {
 /// A table of fields that have names.
 pub(super) struct Table<R> {
     file: String,
-    reader: csv::Reader<Rationed<R>>,
+    reader: Reader<R>,
     fields: StringRecord,
     record: StringRecord,
     /// Whether lines may have any number of fields.
     ragged: bool,
 }
 
+enum Reader<R> {
+    Csv(Box<csv::Reader<Rationed<R>>>),
+    Json {
+        lines: JsonLines<R>,
+        /// The first line, which was read for the names of the fields.
+        first: Option<(u64, Fields)>,
+    },
+}
+
 impl<R: Read> Table<R> {
     /// A CSV table whose first line names its fields.
     pub(super) fn new(file: impl Into<String>, source: R) -> Result<Self, DataError> {
         Self::after(0, file, source)
+    }
+
+    /// A table in a format: of JSON, the first line names the fields of all, in any order.
+    pub(super) fn in_format(file: impl Into<String>, source: R, format: Format) -> Result<Self, DataError> {
+        if format == Format::Csv {
+            return Self::new(file, source);
+        }
+        let file = file.into();
+        let mut lines = JsonLines::new(source);
+        let first = lines.next(&file)?;
+        let fields = first.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).collect();
+        let table =
+            Self { file, reader: Reader::Json { lines, first }, fields, record: StringRecord::new(), ragged: false };
+        if table.fields.is_empty() {
+            return Err(table.bad_header("the file is empty"));
+        }
+        Ok(table)
     }
 
     /// The same, after so many lines of other content.
@@ -95,6 +132,7 @@ impl<R: Read> Table<R> {
             .flexible(true)
             .delimiter(delimiter)
             .from_reader(Rationed { source, ration: LONGEST_LINE });
+        let reader = Reader::Csv(Box::new(reader));
         Self { file: file.into(), reader, fields: fields.to_vec().into(), record: StringRecord::new(), ragged }
     }
 
@@ -103,9 +141,28 @@ impl<R: Read> Table<R> {
         &self.fields
     }
 
+    /// Whether the fields are these, in this order; where they are JSON, in any, and they are put into this order.
+    pub(super) fn has_fields(&mut self, fields: &[&str]) -> bool {
+        if matches!(self.reader, Reader::Json { .. })
+            && self.fields.len() == fields.len()
+            && fields.iter().all(|field| self.fields.iter().any(|own| own == *field))
+        {
+            self.fields = fields.to_vec().into();
+        }
+        self.fields == *fields
+    }
+
+    /// Puts a field before all others, where they are JSON, which has no order.
+    pub(super) fn put_first(&mut self, field: &str) {
+        if matches!(self.reader, Reader::Json { .. }) && self.fields.iter().any(|own| own == field) {
+            let others: Vec<&str> = self.fields.iter().filter(|own| *own != field).collect();
+            self.fields = std::iter::once(field).chain(others).collect();
+        }
+    }
+
     /// The first line must name exactly these fields.
-    pub(super) fn expect_header(&self, fields: &[&str]) -> Result<(), DataError> {
-        if self.fields == *fields {
+    pub(super) fn expect_header(&mut self, fields: &[&str]) -> Result<(), DataError> {
+        if self.has_fields(fields) {
             return Ok(());
         }
         Err(self.bad_header(format!("the fields must be {}", fields.join(","))))
@@ -122,32 +179,54 @@ impl<R: Read> Table<R> {
 
     /// The next line, or `None` at the end.
     pub(super) fn next_line(&mut self) -> Result<Option<Line<'_>>, DataError> {
-        self.reader.get_mut().ration = LONGEST_LINE;
-        match self.reader.read_record(&mut self.record) {
-            Ok(true) => {
-                let line = self.record.position().map_or(0, csv::Position::line);
-                let (given, expected) = (self.record.len(), self.fields.len());
-                if !self.ragged && given != expected {
-                    let (given, expected) = (given as u64, expected as u64);
-                    return Err(DataError::Width { file: self.file.clone(), line, given, expected });
+        let line = match &mut self.reader {
+            Reader::Csv(reader) => {
+                reader.get_mut().ration = LONGEST_LINE;
+                match reader.read_record(&mut self.record) {
+                    Ok(true) => self.record.position().map_or(0, csv::Position::line),
+                    Ok(false) => return Ok(None),
+                    Err(error) => return Err(unreadable(&self.file, reader.position().line(), error)),
                 }
-                Ok(Some(Line { file: &self.file, line, fields: &self.fields, record: &self.record }))
             }
-            Ok(false) => Ok(None),
-            Err(error) => Err(self.unreadable(error)),
+            Reader::Json { lines, first } => {
+                let next = match first.take() {
+                    Some(first) => Some(first),
+                    None => lines.next(&self.file)?,
+                };
+                let Some((line, fields)) = next else { return Ok(None) };
+                self.record.clear();
+                for name in &self.fields {
+                    let mut found = fields.iter().filter(|(field, _)| field == name);
+                    match (found.next(), found.next()) {
+                        (Some((_, text)), None) => self.record.push_field(text),
+                        _ => {
+                            let (file, expected) = (self.file.clone(), "to be there, once".into());
+                            return Err(DataError::Field { file, line, field: name.to_owned(), expected });
+                        }
+                    }
+                }
+                // What has more fields is refused below, as it is where they are separated by commas.
+                (self.record.len()..fields.len()).for_each(|_| self.record.push_field(""));
+                line
+            }
+        };
+        let (given, expected) = (self.record.len(), self.fields.len());
+        if !self.ragged && given != expected {
+            let (given, expected) = (given as u64, expected as u64);
+            return Err(DataError::Width { file: self.file.clone(), line, given, expected });
         }
+        Ok(Some(Line { file: &self.file, line, fields: &self.fields, record: &self.record }))
     }
+}
 
-    fn unreadable(&self, error: csv::Error) -> DataError {
-        let file = self.file.clone();
-        let here = self.reader.position().line();
-        match error.kind() {
-            ErrorKind::Utf8 { pos, .. } => {
-                DataError::NotUtf8 { file, line: pos.as_ref().map_or(here, csv::Position::line) }
-            }
-            // The reader stands at the beginning of the line that it could not finish.
-            _ => DataError::Read { file, line: here.saturating_sub(1), source: error.into() },
+fn unreadable(file: &str, here: u64, error: csv::Error) -> DataError {
+    let file = file.to_owned();
+    match error.kind() {
+        ErrorKind::Utf8 { pos, .. } => {
+            DataError::NotUtf8 { file, line: pos.as_ref().map_or(here, csv::Position::line) }
         }
+        // The reader stands at the beginning of the line that it could not finish.
+        _ => DataError::Read { file, line: here.saturating_sub(1), source: error.into() },
     }
 }
 
@@ -163,6 +242,22 @@ impl<'a> Line<'a> {
     /// The text of a field, by its position.
     pub(super) fn text(&self, field: usize) -> &'a str {
         self.record.get(field).unwrap_or_default()
+    }
+
+    /// Its number in the file, from one.
+    pub(super) fn number_of_line(&self) -> u64 {
+        self.line
+    }
+
+    /// The first field, where that must be a timestamp.
+    pub(super) fn timestamp(&self) -> Result<u64, DataError> {
+        self.number(0, "a timestamp: a whole number, zero or more")
+    }
+
+    /// A field that must not be empty, without blanks around it.
+    pub(super) fn named(&self, field: usize, expected: &'static str) -> Result<&'a str, DataError> {
+        let text = self.text(field).trim();
+        if text.is_empty() { Err(self.bad_field(field, expected)) } else { Ok(text) }
     }
 
     /// How many fields the line has.

@@ -544,3 +544,108 @@ mod symbol_files {
         assert!(gaze("1,0.0,,,False,5\n").unwrap_err().ends_with("user 0 has no symbols"));
     }
 }
+
+mod long_tables {
+    use tidegate_lab::datasets::Format;
+    use tidegate_lab::datasets::long::{Entries, Refused, read_users};
+    use tidegate_lab::datasets::scalar::Readings;
+    use tidegate_lab::datasets::wide::{LongOrWide, Rows};
+
+    use super::*;
+
+    const DOMAIN: Domain = Domain { low: -1.0, high: 1.0, resolution: None };
+
+    fn counted(content: &str, domain: Domain) -> Result<CountStream, DataError> {
+        let options = Options { domain: Some(domain), ..Options::default() };
+        datasets::load_from("table", content.as_bytes(), &options).map(counts)
+    }
+
+    #[test]
+    fn users_of_each_value_are_counted_and_timestamps_without_users_have_none() {
+        let stream = counted("t,user,value\n5,a,1\n5,b,-1\n5,c,1\n7,b,0\n", DOMAIN).unwrap();
+        assert_eq!(stream.counts(), [[1, 0, 2], [0, 0, 0], [0, 1, 0]]);
+        assert_eq!(stream.labels(), ["-1", "0", "1"]);
+        let wrong = |content: &str, domain| counted(content, domain).unwrap_err().to_string();
+        let outside = "table, line 2, field \"value\": expected a whole number within the domain, -1..1";
+        for value in ["2", "0.5", "NaN", "inf", "x", ""] {
+            assert_eq!(wrong(&format!("t,user,value\n0,a,{value}\n"), DOMAIN), outside);
+        }
+        let fine = Domain { resolution: Some(0.5), ..DOMAIN };
+        assert!(wrong("t,user,value\n0,a,1\n", fine).contains("the whole numbers of its domain"));
+        assert!(wrong("t,user,value\n0,a,1\n0,a,1\n", DOMAIN).contains("line 3, field \"user\""));
+        assert!(wrong("t,user,value\n0,a,1\n99999999,a,1\n", DOMAIN).contains("further apart than a million"));
+        assert!(datasets::load_from("table", "t,user,value\n".as_bytes(), &Options::default()).is_err());
+    }
+
+    #[test]
+    fn lines_of_json_say_the_same_as_csv() {
+        let csv = "t,user,value\n0,a,x\n0,7,y\n3,a,\"z, z\"\n";
+        let json = "{\"t\":0,\"user\":\"a\",\"value\":\"x\"}\n\n{\"value\":\"y\",\"user\":7,\"t\":0}\n\
+                    {\"t\":3,\"user\":\"a\",\"value\":\"z, z\"}";
+        let all = |content: &str, format| {
+            let mut entries = Entries::new("table", content.as_bytes(), format).unwrap();
+            let mut found = Vec::new();
+            while let Some(entry) = entries
+                .next_checked(|entry| Ok((entry.timestamp, entry.user.to_owned(), entry.value.to_owned())))
+                .unwrap()
+            {
+                found.push(entry);
+            }
+            found
+        };
+        let entries = all(csv, Format::Csv);
+        assert_eq!(entries, all(json, Format::Ndjson));
+        assert_eq!(entries[2], (3, "a".to_owned(), "z, z".to_owned()));
+        let readings: Vec<_> = Readings::in_format("n", "{\"value\":-2.5e0,\"t\":4}\n".as_bytes(), Format::Ndjson)
+            .unwrap()
+            .map(|reading| reading.map(|reading| (reading.timestamp, reading.value)).unwrap())
+            .collect();
+        assert_eq!(readings, [(4, -2.5)]);
+    }
+
+    #[test]
+    fn what_is_over_is_refused_and_so_is_what_a_check_refuses() {
+        let table = "t,user,value\n4,a,x\n5,a,x\n";
+        let mut entries = Entries::new("table", table.as_bytes(), Format::Csv).unwrap().after(Some(4));
+        let error = entries.next_checked(|_| Ok(())).unwrap_err().to_string();
+        assert_eq!(error, "table, line 2, field \"t\": expected a timestamp after 4, with which the last run ended");
+        let refused = Refused { field: "value", expected: "something else".into() };
+        let error = entries.next_checked(|_| Err::<(), _>(refused)).unwrap_err().to_string();
+        assert_eq!(error, "table, line 3, field \"value\": expected something else");
+        let mut rows = Rows::new("wide", "t,x\n4,1\n6,1\n".as_bytes(), Format::Csv).unwrap().after(Some(5));
+        assert!(rows.next_row().unwrap_err().to_string().contains("a timestamp after 5"));
+        assert_eq!(rows.next_row().unwrap().map(|row| (row.line, row.timestamp)), Some((3, 6)));
+    }
+
+    #[test]
+    fn the_first_line_tells_whether_a_table_is_long_or_wide() {
+        let form = |content: &'static str, format| LongOrWide::new("table", content.as_bytes(), format).unwrap();
+        assert!(matches!(form("t,user,value\n", Format::Csv), LongOrWide::Long(_)));
+        assert!(matches!(form("t,x,y\n", Format::Csv), LongOrWide::Wide(_)));
+        assert!(matches!(form("{\"user\":1,\"value\":2,\"t\":3}", Format::Ndjson), LongOrWide::Long(_)));
+        assert!(matches!(form("{\"x\":1,\"t\":3}", Format::Ndjson), LongOrWide::Wide(_)));
+    }
+
+    #[test]
+    fn a_table_of_users_has_each_once() {
+        let mut found = Vec::new();
+        let mut take = |user: &str, class: &str| {
+            found.push((user.to_owned(), class.to_owned()));
+            if class == "no" { Err("another".into()) } else { Ok(()) }
+        };
+        let mut read = |content: &str| read_users("users", content.as_bytes(), Format::Csv, "class", &mut take);
+        read("user,class\na,x\nb,y\n").unwrap();
+        let error = read("user,class\na,no\n").unwrap_err().to_string();
+        assert_eq!(error, "users, line 2, field \"class\": expected another");
+        assert!(read("user,class\na,x\na,x\n").unwrap_err().to_string().contains("line 3, field \"user\""));
+        assert!(read("user,group\na,x\n").is_err());
+        assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn a_line_of_json_that_never_ends_is_not_held_in_memory() {
+        let endless = std::io::Read::chain("{\"t\":\"".as_bytes(), std::io::repeat(b'x'));
+        let error = Entries::new("endless", endless, Format::Ndjson).unwrap_err().to_string();
+        assert!(error.contains("the line is longer than"), "{error}");
+    }
+}

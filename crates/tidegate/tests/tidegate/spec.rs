@@ -2,7 +2,12 @@ use std::num::NonZeroU64;
 
 use tidegate::event::{EventKind, Publication, Smoother};
 use tidegate::kernel::primitives::Protects;
-use tidegate::spec::{DomainSpec, EventSpec, Outside, ProtectsSpec, SpecError, StreamSpec};
+use tidegate::kernel::{SeededRandom, Window};
+use tidegate::release::{Freshness, Histogram, Release};
+use tidegate::spec::{
+    CentralMachine, CentralSpec, ClassSpec, DomainSpec, EventSpec, LocalSpec, ModelSpec, MonitorSpec, Outside,
+    ProtectsSpec, QuerySpec, Reply, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
+};
 
 const DOMAIN: DomainSpec = DomainSpec { low: 0.0, high: 612.0, resolution: None };
 
@@ -18,13 +23,23 @@ fn contribution(domain: DomainSpec, contributor: f64) -> Result<u64, SpecError> 
     })
 }
 
+/// The keys that a type reads, as its own error lists them.
+fn keys_of<T: serde::de::DeserializeOwned + std::fmt::Debug>() -> Vec<String> {
+    let error = serde_json::from_str::<T>(r#"{ "nothing": 1 }"#).unwrap_err().to_string();
+    error.split('`').skip(3).step_by(2).map(str::to_owned).collect()
+}
+
 #[test]
 fn the_listed_keys_are_those_that_are_read() {
-    let error = serde_json::from_str::<EventSpec>(r#"{ "nothing": 1 }"#).unwrap_err().to_string();
-    let keys: Vec<&str> = error.split('`').skip(3).step_by(2).collect();
-    assert_eq!(keys, EventSpec::KEYS, "{error}");
-    let error = serde_json::from_str::<DomainSpec>(r#"{ "nothing": 1 }"#).unwrap_err().to_string();
-    assert_eq!(error.split('`').skip(3).step_by(2).collect::<Vec<_>>(), DomainSpec::KEYS, "{error}");
+    assert_eq!(keys_of::<EventSpec>(), EventSpec::KEYS);
+    assert_eq!(keys_of::<DomainSpec>(), DomainSpec::KEYS);
+    assert_eq!(keys_of::<LocalSpec>(), LocalSpec::KEYS);
+    assert_eq!(keys_of::<CentralSpec>(), CentralSpec::KEYS);
+    assert_eq!(keys_of::<ClassSpec>(), ClassSpec::KEYS);
+    assert_eq!(keys_of::<SequenceSpec>(), SequenceSpec::KEYS);
+    assert_eq!(keys_of::<ModelSpec>(), ModelSpec::KEYS);
+    assert_eq!(keys_of::<QuerySpec>(), QuerySpec::KEYS);
+    assert_eq!(keys_of::<MonitorSpec>(), MonitorSpec::KEYS);
     let error = serde_json::from_str::<StreamSpec>(r#"{ "family": "nothing" }"#).unwrap_err().to_string();
     assert_eq!(error.split('`').skip(3).step_by(2).collect::<Vec<_>>(), StreamSpec::FAMILIES, "{error}");
 }
@@ -91,4 +106,116 @@ fn errors_name_the_key_that_they_are_about() {
     assert_eq!(key(EventSpec { grouping: Some("0.5".parse().unwrap()), ..spec() }), Some("grouping"));
     assert_eq!(key(EventSpec { threshold: Some(-1.0), ..spec() }), Some("threshold"));
     assert_eq!(key(EventSpec { publication: Some(Publication::Labels), ..spec() }), Some("publication"));
+}
+
+fn read(json: &str) -> StreamSpec {
+    let spec: StreamSpec = serde_json::from_str(json).unwrap();
+    let again: StreamSpec = serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+    assert_eq!(again, spec);
+    spec
+}
+
+const LOCAL: &str =
+    r#"{ "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 20, "domain": 5, "population": 1000 }"#;
+
+#[test]
+fn a_local_spec_builds_its_mechanism() {
+    let more = r#""oracle": "olh", "reuse": true, "trust": "device", "population""#;
+    let StreamSpec::Local(spec) = read(&LOCAL.replace("\"population\"", more)) else { panic!("it says local") };
+    let mechanism = spec.mechanism().unwrap();
+    let settings = mechanism.settings();
+    assert_eq!((mechanism.kind().name(), settings.domain, settings.window.get()), ("lpa", 5, 20));
+    assert_eq!((settings.oracle.map(|oracle| oracle.name()), settings.reuse), (Some("olh"), true));
+    assert_eq!(read(LOCAL).window(), Window::of(20).unwrap());
+}
+
+#[test]
+fn a_central_spec_builds_what_its_mechanism_needs() {
+    let build = |json: &str| {
+        let StreamSpec::Central(spec) = read(json) else { panic!("it says central") };
+        spec.mechanism()
+    };
+    let one = r#"{ "family": "central", "mechanism": "bd", "epsilon": 1, "window": 20, "domain": 3, "neighbours": "replace" }"#;
+    assert!(matches!(build(one), Ok(CentralMachine::One(mechanism)) if mechanism.settings().window.get() == 20));
+    let classes =
+        r#""classes": [{ "name": "a", "epsilon": 1, "window": 9 }, { "name": "b", "epsilon": 2, "window": 70 }]"#;
+    let personal =
+        format!(r#"{{ "family": "central", "mechanism": "pbd", "domain": 3, {classes}, "estimator": "sampling" }}"#);
+    assert!(matches!(build(&personal), Ok(CentralMachine::Personal(mechanism)) if mechanism.classes().len() == 2));
+    assert_eq!(read(&personal).window(), Window::of(70).unwrap());
+    let local = format!(
+        r#"{{ "family": "central", "mechanism": "plbu", "domain": 3, {classes}, "oracle": "grr", "trust": "device" }}"#
+    );
+    assert!(matches!(build(&local), Ok(CentralMachine::Local(_))));
+    for (json, key) in [
+        (one.replace("\"bd\"", "\"pbd\""), Some("epsilon")),
+        (personal.replace("\"pbd\"", "\"bd\""), Some("classes")),
+        (personal.replace("\"pbd\"", "\"plbu\""), Some("estimator")),
+        (local.replace("plbu", "pba").replace("device", "curator"), Some("oracle")),
+        (local.replace("device", "curator"), Some("trust")),
+        (personal.replace("\"b\"", "\"a\""), Some("classes")),
+        (one.replace("\"window\": 20, ", ""), None),
+    ] {
+        assert_eq!(build(&json).unwrap_err().key(), key, "{json}");
+    }
+}
+
+#[test]
+fn a_sequence_spec_builds_a_mechanism_for_each_user() {
+    let json = r#"{ "family": "sequence", "mechanism": "crr", "epsilon": 0.5, "domain": ["x", "y"], "window": 10, "budget": 2,
+        "distance": "absolute", "guarantee": "local", "effort": "fast",
+        "model": { "prior": [0.5, 0.5], "transitions": [[0.9, 0.1], [0.2, 0.8]] } }"#;
+    let StreamSpec::Sequence(spec) = read(json) else { panic!("it says sequence") };
+    let model = spec.model().unwrap();
+    let SequenceMachine::Crr(mechanism) = spec.mechanism(model.as_ref()).unwrap() else { panic!("it says crr") };
+    assert_eq!(mechanism.settings().budget.to_string(), "2");
+    assert_eq!(read(json).window(), Window::of(10).unwrap());
+    let mut batched = spec.clone();
+    batched.mechanism = serde_json::from_str("\"batched\"").unwrap();
+    assert_eq!(batched.mechanism(model.as_ref()).unwrap_err().to_string(), "batched needs the key length");
+    batched.length = Some(3);
+    assert!(matches!(batched.mechanism(model.as_ref()), Ok(SequenceMachine::Batched(_))));
+    let mut plain = spec.clone();
+    plain.mechanism = serde_json::from_str("\"rr\"").unwrap();
+    assert_eq!(plain.model().unwrap_err().key(), Some("model"));
+    let least = r#"{ "family": "sequence", "mechanism": "oue", "epsilon": 1, "domain": 4 }"#;
+    let StreamSpec::Sequence(spec) = read(least) else { panic!("it says sequence") };
+    let SequenceMachine::Baseline(mut mechanism) = spec.mechanism(None).unwrap() else { panic!("it says oue") };
+    assert!(mechanism.step(&mechanism.seal(0, 3).unwrap(), &mut SeededRandom::new(1)).is_ok());
+}
+
+#[test]
+fn what_a_watch_keeps_is_saved_and_goes_on() {
+    let json = LOCAL.replace(
+        "\"population\"",
+        r#""queries": [{ "name": "two", "first": 1, "last": "2", "delta": 2 }, { "name": "top", "top": 1 }],
+           "monitors": [{ "name": "m", "value": 0, "score": "change", "direction": "above", "start": 0.1 }], "population""#,
+    );
+    let StreamSpec::Local(spec) = read(&json) else { panic!("it says local") };
+    let release = |timestamp: u64| {
+        let mut frequencies = vec![0.2; 5];
+        frequencies[0] = if timestamp == 2 { 0.6 } else { 0.2 };
+        let statistic = Histogram { frequencies, variances: vec![1e-4; 5] }.into();
+        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: None, reports: 10 }
+    };
+    let mut watch = spec.watch().unwrap();
+    let mut told = Vec::new();
+    for timestamp in 0..4 {
+        // Saved and loaded at each point, in both formats.
+        let bytes = postcard::to_allocvec(&watch.save().unwrap()).unwrap();
+        let text = serde_json::to_string(&watch.save().unwrap()).unwrap();
+        let (mut first, mut second) = (spec.watch().unwrap(), spec.watch().unwrap());
+        first.load(&mut postcard::Deserializer::from_bytes(&bytes)).unwrap();
+        second.load(&mut serde_json::Deserializer::from_str(&text)).unwrap();
+        let said = watch.push(&release(timestamp), Some(10)).unwrap();
+        assert_eq!(said, first.push(&release(timestamp), Some(10)).unwrap());
+        assert_eq!(said, second.push(&release(timestamp), Some(10)).unwrap());
+        told.extend(said.iter().map(|said| (timestamp, said.name.to_owned(), matches!(said.reply, Reply::Event(_)))));
+    }
+    let names = |name: &str| told.iter().filter(|(_, given, _)| given == name).map(|(t, _, _)| *t).collect::<Vec<_>>();
+    assert_eq!((names("two"), names("top"), names("m")), (vec![1, 2, 3], vec![0, 1, 2, 3], vec![2, 3]));
+    let mut other = spec.clone();
+    other.monitors.clear();
+    let text = serde_json::to_string(&watch.save().unwrap()).unwrap();
+    assert!(other.watch().unwrap().load(&mut serde_json::Deserializer::from_str(&text)).is_err());
 }

@@ -1,46 +1,13 @@
-//! What the owner of a stream decides about it, as a file can say it.
-//!
-//! The types read themselves from any format that `serde` knows; the command reads TOML. A spec names the family of its mechanism,
-//! and has the keys of that family: an unknown key is an error, because a key that is misspelt is a decision that is not followed.
-//!
-//! ```
-//! use tidegate::kernel::SystemRandom;
-//! use tidegate::spec::StreamSpec;
-//!
-//! let json = r#"{
-//!     "family": "event", "mechanism": "contin", "epsilon": 0.5, "delay": 10,
-//!     "domain": { "low": 0, "high": 612 }
-//! }"#;
-//! let StreamSpec::Event(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
-//! let (intake, mut mechanism) = (spec.intake()?, spec.mechanism()?);
-//! let random = &mut SystemRandom::new()?;
-//! let mut released = mechanism.push(intake.seal(0, 240.0)?, random)?;
-//! released.extend(mechanism.finish(random)?);
-//! assert_eq!(released.len(), 1);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Streams of numbers.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
-use tidegate_kernel::{Epsilon, Grid, GridError, Sealed};
+use tidegate_kernel::{Epsilon, Grid, Sealed};
 
-use crate::event::{Event, EventError, EventKind, Publication, Settings, Smoother, Truncation};
-
-/// The spec of a stream of any family, told apart by the key `family`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "family", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum StreamSpec {
-    /// One number at each timestamp, which a curator sees.
-    Event(EventSpec),
-}
-
-impl StreamSpec {
-    /// The families.
-    pub const FAMILIES: &[&str] = &["event"];
-}
+use super::{SpecError, Trust};
+use crate::event::{Event, EventKind, Publication, Settings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
 ///
@@ -85,6 +52,9 @@ pub struct EventSpec {
     /// Whether readings are cut off at a private bound, and how that is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
+    /// Who has to be trusted, for the reader of the spec: a curator, and nothing else is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
 }
 
 /// What readings can be.
@@ -122,49 +92,6 @@ pub enum Outside {
     Refuse,
     /// It is taken for the nearest end of the domain, and nothing that is published, or when, tells that it was.
     Clamp,
-}
-
-/// Why a spec cannot be followed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SpecError {
-    /// A domain that is none.
-    #[error(transparent)]
-    Domain(#[from] GridError),
-    /// Whole readings in a domain that does not begin with one.
-    #[error("without a resolution readings are whole numbers, but the lower end is {low}")]
-    NotWhole {
-        /// The lower end.
-        low: f64,
-    },
-    /// A contributor who changes nothing, or no number.
-    #[error("a contributor changes a reading by at least {least}, the distance of two readings; {given} was given")]
-    Contributor {
-        /// What was given.
-        given: f64,
-        /// The least.
-        least: f64,
-    },
-    /// What the mechanism refuses.
-    #[error(transparent)]
-    Event(#[from] EventError),
-}
-
-impl SpecError {
-    /// The key that it is about, if it is about one.
-    pub const fn key(&self) -> Option<&'static str> {
-        match self {
-            Self::Domain(_) | Self::NotWhole { .. } => Some("domain"),
-            Self::Contributor { .. } => Some("protects"),
-            Self::Event(error) => match error {
-                EventError::Grouping { .. } => Some("grouping"),
-                EventError::Publication { .. } => Some("publication"),
-                EventError::Threshold { .. } => Some("threshold"),
-                EventError::Percent { .. } | EventError::TruncatedContribution => Some("truncation"),
-                _ => None,
-            },
-        }
-    }
 }
 
 /// Why a reading was refused. The reading itself is never told.
@@ -243,6 +170,7 @@ impl EventSpec {
         "buckets",
         "within_domain",
         "truncation",
+        "trust",
     ];
 
     /// What has no default; the rest is changed by struct update.
@@ -261,6 +189,7 @@ impl EventSpec {
             buckets: None,
             within_domain: false,
             truncation: None,
+            trust: None,
         }
     }
 
@@ -296,6 +225,7 @@ impl EventSpec {
     /// # Errors
     /// What cannot be followed: see the variants of [`SpecError`].
     pub fn mechanism(&self) -> Result<Event, SpecError> {
+        Trust::Curator.check(self.trust, self.mechanism.name())?;
         Ok(Event::new(self.mechanism, self.settings()?)?)
     }
 

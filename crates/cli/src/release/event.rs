@@ -1,0 +1,107 @@
+//! Numbers: a reading a line.
+
+use std::io::Read;
+
+use serde::{Deserialize, Serialize};
+use tidegate::event::{Event, SavedEvent};
+use tidegate::kernel::{Ledger, Randomness, Sealed, VaultKey};
+use tidegate::release::Release as Published;
+use tidegate::spec::{EventSpec, Intake, SpecError};
+use tidegate_lab::datasets::scalar::{Reading, Readings};
+use tidegate_lab::datasets::{DataError, Format};
+
+use super::gate::{Family, Next, Rejected};
+use super::rows::{Released, Shape};
+use super::state::{decoded, encoded, misfit};
+use crate::failure::Failure;
+
+pub(super) struct Numbers {
+    event: Event,
+    intake: Intake,
+    last: Option<u64>,
+    /// What readings that are held back are locked with.
+    key: Option<VaultKey>,
+    /// Always empty between calls; kept for its memory.
+    released: Vec<Published>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct State<L> {
+    last: Option<u64>,
+    event: SavedEvent<L>,
+}
+
+impl Numbers {
+    pub(super) fn new(spec: &EventSpec) -> Result<Self, SpecError> {
+        let (event, intake) = (spec.mechanism()?, spec.intake()?);
+        Ok(Self { event, intake, last: None, key: None, released: Vec::new() })
+    }
+
+    /// Goes on with a saved run, or saves this one, under a key.
+    pub(super) fn restore(mut self, saved: Option<&[u8]>, key: VaultKey) -> Result<Self, Failure> {
+        if let Some(saved) = saved {
+            let State { last, event } = decoded::<State<Ledger>>(saved)?;
+            let event = Event::load(event, &key).map_err(misfit)?;
+            if event.settings() != self.event.settings() || event.kind() != self.event.kind() {
+                return Err(misfit("it is of other settings"));
+            }
+            (self.event, self.last) = (event, last);
+        }
+        self.key = Some(key);
+        Ok(self)
+    }
+
+    fn hand_out(&mut self, out: &mut Vec<Released>) {
+        out.extend(self.released.drain(..).map(Released::from));
+    }
+}
+
+impl Family for Numbers {
+    type Item = Sealed<i64>;
+    type Intake = (Intake, Option<u64>);
+
+    fn shape(&self) -> Shape {
+        Shape::Number
+    }
+
+    fn intake(&self) -> Self::Intake {
+        (self.intake, self.last)
+    }
+
+    fn read<S: Read>(
+        (intake, last): Self::Intake,
+        name: &str,
+        source: S,
+        format: Format,
+    ) -> Result<impl FnMut() -> Next<Self::Item>, DataError> {
+        let mut readings = Readings::in_format(name, source, format)?.after(last);
+        let seal = move |Reading { timestamp, value }| {
+            intake.seal(timestamp, value).map_err(|expected| expected.to_string().into())
+        };
+        // No reading that was sealed is refused later on: its line need not be known.
+        Ok(move || Ok(readings.next_checked(seal)?.map(|reading| (0, reading))))
+    }
+
+    fn push(
+        &mut self,
+        reading: Self::Item,
+        random: &mut impl Randomness,
+        out: &mut Vec<Released>,
+    ) -> Result<(), Rejected> {
+        self.last = Some(reading.timestamp());
+        self.event.push_into(reading, random, &mut self.released).map_err(Failure::run)?;
+        self.hand_out(out);
+        Ok(())
+    }
+
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+        self.released.extend(self.event.finish(random).map_err(Failure::run)?);
+        self.hand_out(out);
+        Ok(())
+    }
+
+    fn save(&self) -> Result<Vec<u8>, Failure> {
+        let key = self.key.as_ref().ok_or_else(|| Failure::run("there is no key to save under"))?;
+        encoded(&State { last: self.last, event: self.event.save(key).map_err(Failure::run)? })
+    }
+}

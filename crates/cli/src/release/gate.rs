@@ -1,0 +1,299 @@
+//! What stands between lines of input and releases.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::mem;
+
+use serde::Serialize;
+use tidegate::kernel::Randomness;
+use tidegate::query::{Answer, EventKind, Interval, Unit};
+use tidegate::spec::{Reply, Said, Values, Watch};
+use tidegate_lab::datasets::{DataError, Format};
+
+use super::rows::{Released, Shape};
+use super::state::{Keeper, encoded};
+use crate::failure::{Failure, complain};
+use crate::output::{Output, Reader};
+
+/// What a line says, with its number; `None` at the end.
+pub(super) type Next<T> = Result<Option<(u64, T)>, DataError>;
+
+/// The way of a family from lines to releases.
+pub(super) trait Family {
+    /// What a line says.
+    type Item;
+    /// What reading a line needs to know.
+    type Intake;
+
+    /// What its releases look like.
+    fn shape(&self) -> Shape;
+
+    fn intake(&self) -> Self::Intake;
+
+    /// Reads items with the numbers of their lines, one at each call.
+    fn read<S: Read>(
+        intake: Self::Intake,
+        name: &str,
+        source: S,
+        format: Format,
+    ) -> Result<impl FnMut() -> Next<Self::Item>, DataError>;
+
+    /// Takes an item in, and adds what is released.
+    fn push(&mut self, item: Self::Item, random: &mut impl Randomness, out: &mut Vec<Released>)
+    -> Result<(), Rejected>;
+
+    /// Adds what is still held back.
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure>;
+
+    /// All that the next run must know.
+    fn save(&self) -> Result<Vec<u8>, Failure>;
+}
+
+/// Why an item was not taken in.
+#[derive(Debug)]
+pub(super) enum Rejected {
+    /// A field of its line is not what it should be.
+    Field { field: &'static str, expected: String },
+    /// Something else went wrong.
+    Failed(Failure),
+}
+
+impl Rejected {
+    pub(super) fn user(expected: impl Into<String>) -> Self {
+        Self::Field { field: "user", expected: expected.into() }
+    }
+
+    pub(super) fn time(expected: impl Into<String>) -> Self {
+        Self::Field { field: "t", expected: expected.into() }
+    }
+
+    /// What is told of a line of a file.
+    pub(super) fn of_line(self, file: &str, line: u64) -> Failure {
+        match self {
+            Self::Field { field, expected } => {
+                let (file, field) = (file.to_owned(), field.to_owned());
+                Failure::input(DataError::Field { file, line, field, expected: expected.into() })
+            }
+            Self::Failed(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for Rejected {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+/// Where everything goes that may be published.
+pub(super) struct Sinks {
+    pub(super) output: Output,
+    pub(super) format: Format,
+    pub(super) answers: Option<Output>,
+    pub(super) watch: Option<(Watch, Values)>,
+    pub(super) keeper: Option<Keeper>,
+    /// What people should know; told with the first release.
+    pub(super) notes: Vec<&'static str>,
+}
+
+pub(super) struct Gate<F, R> {
+    family: F,
+    random: R,
+    shape: Shape,
+    sinks: Sinks,
+    /// Whether the header was written.
+    begun: bool,
+    /// Always empty between calls; kept for its memory.
+    released: Vec<Released>,
+    /// What was not handed over yet: to the output, to where answers go, and to whoever looks at standard error.
+    text: String,
+    answers: String,
+    alarms: Vec<String>,
+}
+
+/// So much text is handed over in any case.
+const MUCH: usize = 1 << 16;
+
+impl<F: Family, R: Randomness> Gate<F, R> {
+    pub(super) fn new(family: F, random: R, sinks: Sinks) -> Self {
+        let shape = family.shape();
+        let (text, answers, alarms) = (String::new(), String::new(), Vec::new());
+        Self { family, random, shape, sinks, begun: false, released: Vec::new(), text, answers, alarms }
+    }
+
+    pub(super) fn push(&mut self, item: F::Item) -> Result<Reader, Rejected> {
+        self.family.push(item, &mut self.random, &mut self.released)?;
+        self.write_releases()?;
+        let much = self.text.len() + self.answers.len() >= MUCH;
+        if much { Ok(self.hand_over()?) } else { Ok(Reader::Listens) }
+    }
+
+    fn write_releases(&mut self) -> Result<(), Failure> {
+        if !mem::replace(&mut self.begun, true) {
+            self.shape.begin(self.sinks.format, &mut self.text);
+        }
+        for released in self.released.drain(..) {
+            self.shape.write(&released, self.sinks.format, &mut self.text).map_err(Failure::run)?;
+            let Some((watch, values)) = &mut self.sinks.watch else { continue };
+            let (release, t) = (&released.release, released.release.timestamp);
+            for said in watch.push(release, released.population).map_err(Failure::run)? {
+                if let Some(alarm) = alarm(t, &said) {
+                    self.alarms.push(alarm);
+                }
+                if self.sinks.answers.is_some() {
+                    write_said(t, &said, values, &mut self.answers)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Saves what the next run must know: before anything that it pays for can be seen.
+    fn save(&self) -> Result<(), Failure> {
+        let Some(keeper) = &self.sinks.keeper else { return Ok(()) };
+        let watch = self.sinks.watch.as_ref().and_then(|(watch, _)| watch.save());
+        keeper.save(self.family.save()?, watch.map(|watch| encoded(&watch)).transpose()?)
+    }
+
+    pub(super) fn hand_over(&mut self) -> Result<Reader, Failure> {
+        let seen = |output: &Output, text: &str| output.is_live() && !text.is_empty();
+        let Sinks { output, answers, .. } = &self.sinks;
+        let answers_seen = answers.as_ref().is_some_and(|answers| seen(answers, &self.answers));
+        if seen(output, &self.text) || answers_seen || !self.alarms.is_empty() {
+            self.save()?;
+        }
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<Reader, Failure> {
+        if self.begun {
+            self.sinks.notes.drain(..).for_each(|note| complain("note", note));
+        }
+        for alarm in self.alarms.drain(..) {
+            complain("event", alarm);
+        }
+        let mut reader = Reader::Listens;
+        for (output, text) in
+            [(Some(&mut self.sinks.output), &mut self.text), (self.sinks.answers.as_mut(), &mut self.answers)]
+        {
+            if let Some(output) = output.filter(|_| !text.is_empty())
+                && output.write(text)? == Reader::WentAway
+            {
+                reader = Reader::WentAway;
+            }
+            text.clear();
+        }
+        Ok(reader)
+    }
+
+    /// Releases what is held back.
+    pub(super) fn close(mut self) -> Result<(), Failure> {
+        self.family.finish(&mut self.random, &mut self.released)?;
+        self.write_releases()?;
+        // What goes into files can be seen only once they have their names, which comes last.
+        let files_first = !self.sinks.output.is_live();
+        if files_first {
+            self.sinks.output.write(&mem::take(&mut self.text))?;
+            self.sinks.output.prepare()?;
+        }
+        self.save()?;
+        // Whether somebody reads that makes no difference any more.
+        self.write()?;
+        if let Some(answers) = self.sinks.answers {
+            answers.finish()?;
+        }
+        self.sinks.output.finish()
+    }
+}
+
+/// What a monitor tells people.
+fn alarm(t: u64, said: &Said<'_>) -> Option<String> {
+    let Reply::Event(event) = &said.reply else { return None };
+    let mut text = format!("{:?} {} at {t}, at {:.6}", said.name, name_of(event.kind), event.score.value);
+    let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
+    Some(text)
+}
+
+const fn name_of(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Started => "started",
+        EventKind::Ended => "ended",
+    }
+}
+
+/// An answer, as it is printed.
+#[derive(Serialize)]
+struct Printed {
+    value: f64,
+    variance: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high: Option<f64>,
+    unit: Unit,
+    first: u64,
+    last: u64,
+    spans_more_than_one_window: bool,
+}
+
+impl Printed {
+    fn of(answer: &Answer, interval: Option<&Interval>) -> Self {
+        let Answer { value, variance, unit, first, last, spans_more_than_one_window, .. } = *answer;
+        let (low, high) = (interval.map(|interval| interval.low), interval.map(|interval| interval.high));
+        Self { value, variance, low, high, unit, first, last, spans_more_than_one_window }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line<'a> {
+    Answer {
+        t: u64,
+        query: &'a str,
+        #[serde(flatten)]
+        answer: Printed,
+        confidence: f64,
+    },
+    Top {
+        t: u64,
+        query: &'a str,
+        top: Vec<Ranked<'a>>,
+        confidence: f64,
+    },
+    Event {
+        t: u64,
+        monitor: &'a str,
+        event: &'static str,
+        #[serde(flatten)]
+        score: Printed,
+    },
+}
+
+#[derive(Serialize)]
+struct Ranked<'a> {
+    of: std::borrow::Cow<'a, str>,
+    #[serde(flatten)]
+    answer: Printed,
+}
+
+fn write_said(t: u64, said: &Said<'_>, values: &Values, text: &mut String) -> Result<(), Failure> {
+    let name = said.name;
+    let line = match &said.reply {
+        Reply::Answer { answer, interval, confidence } => {
+            Line::Answer { t, query: name, answer: Printed::of(answer, Some(interval)), confidence: *confidence }
+        }
+        Reply::Top { ranked, confidence } => {
+            let ranked = ranked.iter().map(|(value, answer, interval)| Ranked {
+                of: values.name(*value),
+                answer: Printed::of(answer, Some(interval)),
+            });
+            Line::Top { t, query: name, top: ranked.collect(), confidence: *confidence }
+        }
+        Reply::Event(event) => {
+            Line::Event { t, monitor: name, event: name_of(event.kind), score: Printed::of(&event.score, None) }
+        }
+    };
+    text.push_str(&serde_json::to_string(&line).map_err(Failure::run)?);
+    text.push('\n');
+    Ok(())
+}

@@ -1,0 +1,450 @@
+//! `tidegate release`: a private stream in, a stream that may be published out.
+
+mod central;
+mod event;
+mod gate;
+mod local;
+mod rows;
+mod sequence;
+mod state;
+mod users;
+
+use std::io::{self, IsTerminal, Read};
+use std::mem;
+#[cfg(unix)]
+use std::process;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+#[cfg(unix)]
+use std::thread;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate::event::EventKind;
+use tidegate::kernel::{Epsilon, Randomness, SeededRandom, SystemRandom, Window};
+use tidegate::spec::{DomainSpec, EventSpec, SpecError, StreamSpec};
+use tidegate_lab::UnknownName;
+use tidegate_lab::datasets::Format;
+
+use crate::evaluate::domain;
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::{Output, Reader};
+use crate::spec::Spec;
+use central::Curated;
+use event::Numbers;
+use gate::{Family, Gate, Sinks};
+use local::Devices;
+use sequence::Sequences;
+use state::{Keeper, Saved};
+
+/// Release a private stream: readings in, line by line, and out what may be published.
+///
+/// The input is a table. Its fields depend on the family of the mechanism:
+///
+///   event             t,value             a number a timestamp
+///   local, sequence   t,user,value        a value of the domain, of a user
+///   central           t,user,value        or t and a count for each value of the domain
+///
+/// The output says for each timestamp what was released, its variance (the expected squared error,
+/// as far as the noise tells) and its freshness. A line is written as soon as possible, so this
+/// works in the middle of an endless pipe; a timestamp of users is complete when the next begins.
+/// What is held back when the input ends, or on an interrupt, is released then.
+///
+/// What to release and how private it is stands in a spec; for numbers, options do as well. A spec:
+///
+///   family = "event"            # or local, central, sequence: examples has one of each
+///   mechanism = "contin"        # `tidegate data` lists them
+///   epsilon = 1.0               # for each timestamp
+///   delay = 10                  # how many timestamps a release may be held back
+///   domain = { low = 0, high = 612 }
+///
+/// A reading that is refused ends the command, with an error that names its line and field.
+/// What was written to standard output before it stays there; a file is written whole or not
+/// at all.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    allow_negative_numbers = true,
+    after_help = "Example:\n  tidegate release --spec stream.toml --input readings.csv --output released.csv\n  \
+                  sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --resolution 0.1"
+)]
+pub(crate) struct Release {
+    /// The spec of the stream
+    #[arg(long, value_name = "FILE|-", required_unless_present = "mechanism")]
+    spec: Option<String>,
+
+    /// Where the table comes from; a file may be compressed with gzip
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    input: String,
+
+    /// Where releases go; a file is replaced only once all of it is there
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    output: String,
+
+    /// How input and output are written: as the ends of the files' names tell unless given, or else CSV
+    #[arg(long, value_enum)]
+    format: Option<TableFormat>,
+
+    /// Who there is and in which class, where each class has a guarantee of its own: user,class
+    #[arg(long, value_name = "FILE")]
+    users: Option<String>,
+
+    /// Go on where the run ended that left this file, and leave one for the next: so a budget that
+    /// timestamps share is kept across runs. It is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    state: Option<String>,
+
+    /// What readings that are held back are encrypted with in the state; made with the state
+    #[arg(long, value_name = "FILE", requires = "state")]
+    key: Option<String>,
+
+    /// Where answers to the spec's queries and the events of its monitors go, a JSON object a line
+    #[arg(long, value_name = "FILE|-")]
+    answers: Option<String>,
+
+    /// Instead of a spec, for a stream of numbers: the mechanism
+    #[arg(long, value_parser = mechanism, conflicts_with = "spec", requires_all = ["epsilon", "domain"])]
+    mechanism: Option<EventKind>,
+
+    /// The budget of each timestamp
+    #[arg(long, value_parser = Epsilon::from_str, requires = "mechanism")]
+    epsilon: Option<Epsilon>,
+
+    /// What readings can be
+    #[arg(long, value_name = "LO..HI", value_parser = domain, allow_hyphen_values = true, requires = "mechanism")]
+    domain: Option<(f64, f64)>,
+
+    /// The distance of two readings that are told apart; whole numbers unless given
+    #[arg(long, value_name = "STEP", requires = "mechanism")]
+    resolution: Option<f64>,
+
+    /// How many timestamps a release may be held back
+    #[arg(long, requires = "mechanism")]
+    delay: Option<u32>,
+
+    /// Repeat a run exactly, to try it out: what is released then is not private
+    #[arg(long)]
+    seed: Option<u64>,
+
+    /// Print a JSON object a line, whatever the format of the input
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a table is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TableFormat {
+    /// Fields separated by commas
+    Csv,
+    /// A JSON object a line
+    Ndjson,
+}
+
+impl From<TableFormat> for Format {
+    fn from(format: TableFormat) -> Self {
+        match format {
+            TableFormat::Csv => Self::Csv,
+            TableFormat::Ndjson => Self::Ndjson,
+        }
+    }
+}
+
+/// The format that a file's name tells.
+fn format_of(name: &str) -> Format {
+    let lower = name.to_ascii_lowercase();
+    let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
+    let is_json = [".ndjson", ".jsonl", ".json"].iter().any(|end| lower.ends_with(end));
+    if is_json { Format::Ndjson } else { Format::Csv }
+}
+
+fn mechanism(name: &str) -> Result<EventKind, UnknownName> {
+    let kinds = EventKind::ALL.into_iter();
+    name.parse().map_err(|_| UnknownName::new("event-level mechanism", name, kinds.map(EventKind::name)))
+}
+
+/// A spec, and how errors about it are told.
+struct Told<'a> {
+    stream: StreamSpec,
+    refused: Box<dyn Fn(&SpecError) -> Failure + 'a>,
+}
+
+impl Release {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let from_file = match &self.spec {
+            Some(name) => {
+                if name == "-" && self.input == "-" {
+                    return Err(Failure::input("spec and readings cannot both come from standard input"));
+                }
+                Some(Spec::read(name)?)
+            }
+            None => None,
+        };
+        let told = match &from_file {
+            Some(spec) => Told { stream: spec.stream.clone(), refused: Box::new(|error| spec.refused(error)) },
+            None => Told { stream: self.numbers()?, refused: Box::new(|error| Failure::input(error)) },
+        };
+        match self.seed {
+            Some(seed) => {
+                let why = "whoever knows that can take the noise off again, so what is released is not private";
+                complain("warning", format_args!("this run is seeded with {seed}: {why}"));
+                self.release(&told, SeededRandom::new(seed))
+            }
+            None => self.release(&told, SystemRandom::new().map_err(Failure::run)?),
+        }
+    }
+
+    /// What the options say of a stream of numbers.
+    fn numbers(&self) -> Result<StreamSpec, Failure> {
+        let (Some(mechanism), Some(epsilon), Some((low, high))) = (self.mechanism, self.epsilon, self.domain) else {
+            // The parser of arguments has seen to it.
+            return Err(Failure::input("either --spec or --mechanism, --epsilon and --domain must be given"));
+        };
+        let domain = DomainSpec { low, high, resolution: self.resolution };
+        let spec = EventSpec { delay: self.delay.unwrap_or(0), ..EventSpec::new(mechanism, epsilon, domain) };
+        Ok(StreamSpec::Event(spec))
+    }
+
+    /// Sets the mechanism of the spec up, and passes the whole input through it.
+    fn release(&self, told: &Told<'_>, random: impl Randomness + Send + 'static) -> Result<(), Failure> {
+        let refused = |error: SpecError| (told.refused)(&error);
+        let (is_central, is_event) =
+            (matches!(told.stream, StreamSpec::Central(_)), matches!(told.stream, StreamSpec::Event(_)));
+        if self.users.is_some() && !is_central {
+            return Err(Failure::input(
+                "--users is for the central family, where classes have guarantees of their own",
+            ));
+        }
+        match (is_event, &self.state, &self.key) {
+            (true, Some(_), None) => {
+                return Err(Failure::input(
+                    "the state of a stream of numbers holds readings: --key must name a key file",
+                ));
+            }
+            (false, _, Some(_)) => {
+                return Err(Failure::input("--key is for streams of numbers: no other state holds raw values"));
+            }
+            _ => {}
+        }
+        match &told.stream {
+            StreamSpec::Event(spec) => {
+                let family = Numbers::new(spec).map_err(refused)?;
+                let (keeper, saved) = self.keeper(&told.stream)?;
+                let family = match &self.key {
+                    Some(key) => {
+                        let key = state::key(key, saved.is_none())?;
+                        family.restore(saved.as_ref().map(|saved| saved.family.as_slice()), key)?
+                    }
+                    None => family,
+                };
+                self.pass(family, random, self.sinks(told.stream.window(), keeper, None, saved)?)
+            }
+            StreamSpec::Local(spec) => {
+                let family = Devices::new(spec).map_err(refused)?;
+                let watch = (spec.watch().map_err(refused)?, spec.values().map_err(refused)?);
+                let (keeper, saved) = self.keeper(&told.stream)?;
+                let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
+                self.pass(family, random, self.sinks(told.stream.window(), keeper, Some(watch), saved)?)
+            }
+            StreamSpec::Central(spec) => {
+                let family = Curated::new(spec).map_err(refused)?;
+                let watch = (spec.watch().map_err(refused)?, spec.values().map_err(refused)?);
+                let (keeper, saved) = self.keeper(&told.stream)?;
+                let mut family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
+                family.enrol(self.users.as_deref())?;
+                self.pass(family, random, self.sinks(told.stream.window(), keeper, Some(watch), saved)?)
+            }
+            StreamSpec::Sequence(spec) => {
+                let family = Sequences::new(spec).map_err(refused)?;
+                let (keeper, saved) = self.keeper(&told.stream)?;
+                let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
+                self.pass(family, random, self.sinks(told.stream.window(), keeper, None, saved)?)
+            }
+            other => Err(Failure::run(format_args!("the family {} cannot be released", other.family()))),
+        }
+    }
+
+    /// The state that the run goes on from, and where it leaves its own.
+    fn keeper(&self, stream: &StreamSpec) -> Result<(Option<Keeper>, Option<Saved>), Failure> {
+        if let Some(path) = &self.state {
+            let (keeper, saved) = Keeper::open(path, stream)?;
+            return Ok((Some(keeper), saved));
+        }
+        Ok((None, None))
+    }
+
+    /// Where everything goes that may be published.
+    fn sinks(
+        &self,
+        window: Window,
+        keeper: Option<Keeper>,
+        watch: Option<(tidegate::spec::Watch, tidegate::spec::Values)>,
+        saved: Option<Saved>,
+    ) -> Result<Sinks, Failure> {
+        let mut watch = watch.filter(|(watch, _)| !watch.is_idle());
+        if let Some((watch, _)) = &mut watch
+            && let Some(saved) = saved.and_then(|saved| saved.watch)
+        {
+            let mut saved = postcard::Deserializer::from_bytes(&saved);
+            watch.load(&mut saved).map_err(state::misfit)?;
+        }
+        let mut notes = Vec::new();
+        if keeper.is_none() && window != Window::EVENT {
+            notes.push(
+                "the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it",
+            );
+        }
+        match (&self.answers, &watch) {
+            (Some(_), None) => {
+                return Err(Failure::input("--answers is for specs with queries or monitors, and this has none"));
+            }
+            (None, Some((watch, _))) if watch.has_queries() => {
+                notes.push("the spec has queries; --answers FILE says where their answers go");
+            }
+            (Some(answers), _) if *answers == self.output => {
+                return Err(Failure::input("answers and releases cannot go to the same place"));
+            }
+            _ => {}
+        }
+        let format = match (self.json, self.format) {
+            (true, _) => Format::Ndjson,
+            (false, Some(format)) => format.into(),
+            (false, None) => format_of(&self.output),
+        };
+        let answers = self.answers.as_deref().map(Output::create).transpose()?;
+        Ok(Sinks { output: Output::create(&self.output)?, format, answers, watch, keeper, notes })
+    }
+
+    /// Passes the whole input through a family.
+    fn pass<F, R>(&self, family: F, random: R, sinks: Sinks) -> Result<(), Failure>
+    where
+        F: Family + Send + 'static,
+        R: Randomness + Send + 'static,
+    {
+        let input = Input::open(&self.input)?;
+        let format = self.format.map_or_else(|| format_of(&self.input), Format::from);
+        let intake = family.intake();
+        let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(family, random, sinks)))));
+        #[cfg(unix)]
+        end_on_signal(&shared)?;
+        let progress = self.progress();
+        let read = read_all(&shared, intake, input, format, &progress);
+        progress.finish_and_clear();
+        // With the lock held until the process ends: where a signal ends the stream, this waits for that.
+        let mut state = lock(&shared);
+        match mem::replace(&mut *state, State::Ended(Ok(()))) {
+            State::Open(gate) => read.and_then(|()| gate.close()),
+            // Whatever else came of it, it began with this.
+            State::Ended(outcome) => outcome,
+        }
+    }
+
+    /// How many lines were read, for whoever looks on: at a terminal on which nothing else appears.
+    fn progress(&self) -> ProgressBar {
+        if !io::stderr().is_terminal() || (self.output == "-" && io::stdout().is_terminal()) {
+            return ProgressBar::hidden();
+        }
+        let progress = ProgressBar::no_length();
+        if let Ok(style) = ProgressStyle::with_template("{human_pos} lines, {per_sec}, {elapsed}") {
+            progress.set_style(style);
+        }
+        progress.enable_steady_tick(Duration::from_millis(500));
+        progress
+    }
+}
+
+/// Reads to the end, or until nobody wants to know.
+fn read_all<F: Family, R: Randomness>(
+    shared: &Shared<F, R>,
+    intake: F::Intake,
+    input: Input,
+    format: Format,
+    progress: &ProgressBar,
+) -> Result<(), Failure> {
+    let source = Prompt { source: input.source, shared };
+    let mut next = F::read(intake, &input.name, source, format).map_err(Failure::input)?;
+    while let Some((line, item)) = next().map_err(Failure::input)? {
+        let taken = |gate: &mut Gate<F, R>| gate.push(item).map_err(|rejected| rejected.of_line(&input.name, line));
+        if !with_open(&mut lock(shared), taken) {
+            break;
+        }
+        progress.inc(1);
+    }
+    Ok(())
+}
+
+/// A gate that is shared with the thread that waits for signals.
+type Shared<F, R> = Arc<Mutex<State<F, R>>>;
+
+enum State<F, R> {
+    Open(Box<Gate<F, R>>),
+    /// By a signal, or because nobody reads any more, or because writing failed.
+    Ended(Result<(), Failure>),
+}
+
+fn lock<F, R>(shared: &Shared<F, R>) -> MutexGuard<'_, State<F, R>> {
+    // A thread that panicked has told so itself.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does something with an open gate, and closes it if nobody reads what is released. Whether it is open still.
+fn with_open<F: Family, R: Randomness>(
+    state: &mut State<F, R>,
+    action: impl FnOnce(&mut Gate<F, R>) -> Result<Reader, Failure>,
+) -> bool {
+    let State::Open(gate) = state else { return false };
+    let outcome = match action(gate) {
+        Ok(Reader::Listens) => return true,
+        Ok(Reader::WentAway) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    *state = State::Ended(outcome);
+    false
+}
+
+/// Ends the stream on an interrupt, as if the input had ended there; on a second one, at once.
+#[cfg(unix)]
+fn end_on_signal<F, R>(shared: &Shared<F, R>) -> Result<(), Failure>
+where
+    F: Family + Send + 'static,
+    R: Randomness + Send + 'static,
+{
+    use signal_hook::consts::{SIGINT, SIGTERM};
+
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::run)?;
+    let shared = Arc::clone(shared);
+    thread::spawn(move || {
+        let mut signals = signals.forever();
+        if signals.next().is_none() {
+            return;
+        }
+        // In a thread of its own, because the reader of what is released may keep it waiting.
+        thread::spawn(move || {
+            let mut state = lock(&shared);
+            if let State::Open(gate) = mem::replace(&mut *state, State::Ended(Ok(()))) {
+                process::exit(gate.close().map_or_else(|failure| failure.complain().into(), |()| 0));
+            }
+        });
+        if signals.next().is_some() {
+            process::exit(130);
+        }
+    });
+    Ok(())
+}
+
+/// A source before which nothing waits that can be published: before it is asked for more, which may take for ever, everything
+/// that was released is handed over. So nothing is late, and where much comes at once, much is handed over at once.
+struct Prompt<'a, F, R> {
+    source: Box<dyn Read>,
+    shared: &'a Shared<F, R>,
+}
+
+impl<F: Family, R: Randomness> Read for Prompt<'_, F, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !with_open(&mut lock(self.shared), Gate::hand_over) {
+            return Err(io::Error::other("nobody reads what is released"));
+        }
+        self.source.read(buffer)
+    }
+}

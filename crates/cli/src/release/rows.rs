@@ -1,0 +1,143 @@
+//! Releases as lines of text.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tidegate::release::{Number, Release as Published, Statistic};
+use tidegate::spec::Values;
+use tidegate_lab::datasets::Format;
+
+/// A release, and what else is said about it.
+#[derive(Debug)]
+pub(super) struct Released {
+    pub(super) release: Published,
+    /// Whose it is, where each user has a stream.
+    pub(super) user: Option<Arc<str>>,
+    /// How many users there are, where that is public.
+    pub(super) population: Option<u64>,
+}
+
+impl From<Published> for Released {
+    fn from(release: Published) -> Self {
+        Self { release, user: None, population: None }
+    }
+}
+
+/// What the lines of a stream look like.
+#[derive(Clone, Debug)]
+pub(super) enum Shape {
+    /// A number a timestamp.
+    Number,
+    /// How frequent each value is.
+    Frequencies(Values),
+    /// How many users hold each value.
+    Counts(Values),
+    /// How frequent each node of a hierarchy is: the values from the first to the last.
+    Tree(Values),
+    /// A symbol of a user.
+    Symbol(Values),
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line<'a> {
+    Number { t: u64, value: f64, variance: f64, freshness: &'static str },
+    Frequency { t: u64, value: Cow<'a, str>, frequency: f64, variance: f64, freshness: &'static str },
+    Count { t: u64, value: Cow<'a, str>, count: f64, variance: f64, freshness: &'static str },
+    Node { t: u64, first: Cow<'a, str>, last: Cow<'a, str>, frequency: f64, variance: f64, freshness: &'static str },
+    Symbol { t: u64, user: &'a str, value: Cow<'a, str>, freshness: &'static str },
+}
+
+impl Shape {
+    const fn header(&self) -> &'static str {
+        match self {
+            Self::Number => "t,value,variance,freshness\n",
+            Self::Frequencies(_) => "t,value,frequency,variance,freshness\n",
+            Self::Counts(_) => "t,value,count,variance,freshness\n",
+            Self::Tree(_) => "t,first,last,frequency,variance,freshness\n",
+            Self::Symbol(_) => "t,user,value,freshness\n",
+        }
+    }
+
+    /// Writes what comes before all lines.
+    pub(super) fn begin(&self, format: Format, text: &mut String) {
+        if format == Format::Csv {
+            text.push_str(self.header());
+        }
+    }
+
+    /// Writes the lines of a release.
+    pub(super) fn write(&self, released: &Released, format: Format, text: &mut String) -> Result<(), std::fmt::Error> {
+        let Released { release, user, .. } = released;
+        let (t, freshness) = (release.timestamp, release.freshness.name());
+        match self {
+            Self::Number => match release.statistic.number() {
+                Some(Number { value, variance }) => Line::Number { t, value, variance, freshness }.write(format, text),
+                None => Ok(()),
+            },
+            Self::Frequencies(values) => {
+                let (frequencies, variances) = release.statistic.leaves();
+                (0..).zip(frequencies).zip(variances).try_for_each(|((value, &frequency), &variance)| {
+                    Line::Frequency { t, value: values.name(value), frequency, variance, freshness }.write(format, text)
+                })
+            }
+            Self::Counts(values) => {
+                let (counts, variances) = release.statistic.leaves();
+                (0..).zip(counts).zip(variances).try_for_each(|((value, &count), &variance)| {
+                    Line::Count { t, value: values.name(value), count, variance, freshness }.write(format, text)
+                })
+            }
+            Self::Tree(values) => {
+                let Statistic::Tree(tree) = &release.statistic else { return Ok(()) };
+                let shape = tree.shape();
+                (0..=shape.height()).try_for_each(|level| {
+                    (0..shape.nodes(level)).try_for_each(|node| {
+                        let (frequency, variance) = tree.node(level, node);
+                        let first = node * shape.width(level);
+                        let last = first + shape.leaves(level, node).saturating_sub(1);
+                        let (first, last) = (values.name(first), values.name(last));
+                        Line::Node { t, first, last, frequency, variance, freshness }.write(format, text)
+                    })
+                })
+            }
+            Self::Symbol(values) => {
+                let Statistic::Symbol(symbol) = &release.statistic else { return Ok(()) };
+                let (user, value) = (user.as_deref().unwrap_or_default(), values.name(symbol.symbol));
+                Line::Symbol { t, user, value, freshness }.write(format, text)
+            }
+        }
+    }
+}
+
+impl Line<'_> {
+    fn write(&self, format: Format, text: &mut String) -> std::fmt::Result {
+        if format == Format::Ndjson {
+            text.push_str(&serde_json::to_string(self).map_err(|_| std::fmt::Error)?);
+            text.push('\n');
+            return Ok(());
+        }
+        match self {
+            Line::Number { t, value, variance, freshness } => writeln!(text, "{t},{value},{variance},{freshness}"),
+            Line::Frequency { t, value, frequency: number, variance, freshness }
+            | Line::Count { t, value, count: number, variance, freshness } => {
+                writeln!(text, "{t},{},{number},{variance},{freshness}", quoted(value))
+            }
+            Line::Node { t, first, last, frequency, variance, freshness } => {
+                writeln!(text, "{t},{},{},{frequency},{variance},{freshness}", quoted(first), quoted(last))
+            }
+            Line::Symbol { t, user, value, freshness } => {
+                writeln!(text, "{t},{},{},{freshness}", quoted(user), quoted(value))
+            }
+        }
+    }
+}
+
+/// A field as CSV has it: in quotes where it would be taken for several otherwise.
+fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\"")).into();
+    }
+    text.into()
+}

@@ -1,0 +1,198 @@
+//! What a run leaves behind for the next one: so budgets that are shared by several timestamps hold across restarts.
+//!
+//! The state is written whole, beside the old one, and takes its name once it has reached the disk. It is written before anything that it
+//! pays for is handed over. Whoever dies in between has lost a release, and has spent nothing twice.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::Hasher as _;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use siphasher::sip128::{Hasher128 as _, SipHasher24};
+use tidegate::kernel::VaultKey;
+use tidegate::spec::StreamSpec;
+
+use crate::failure::Failure;
+use crate::output::sync_folder_of;
+
+/// How every state begins.
+const MAGIC: &[u8] = b"tidegate state 1\n";
+
+/// Where the state is kept.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    path: PathBuf,
+    /// Locked as long as this run lasts.
+    _lock: File,
+    /// The spec, as the state names it.
+    spec: String,
+}
+
+/// What is saved of a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Saved {
+    /// The spec, which must be the same when the run goes on.
+    spec: String,
+    /// What the family keeps.
+    pub(super) family: Vec<u8>,
+    /// What queries and monitors keep.
+    pub(super) watch: Option<Vec<u8>>,
+}
+
+impl Keeper {
+    /// Takes the state of a path for this run alone, and reads it if it is there.
+    pub(super) fn open(path: &str, spec: &StreamSpec) -> Result<(Self, Option<Saved>), Failure> {
+        let spec = serde_json::to_string(spec).map_err(Failure::run)?;
+        let path = PathBuf::from(path);
+        let lock = lock_beside(&path)?;
+        let saved = match fs::read(&path) {
+            Ok(bytes) => Some(read(&path, &bytes, &spec)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Failure::input(format_args!("{} cannot be read: {error}", path.display()))),
+        };
+        Ok((Self { path, _lock: lock, spec }, saved))
+    }
+
+    /// Replaces the state; once this is done, it has reached the disk.
+    pub(super) fn save(&self, family: Vec<u8>, watch: Option<Vec<u8>>) -> Result<(), Failure> {
+        let saved = Saved { spec: self.spec.clone(), family, watch };
+        let body = postcard::to_allocvec(&saved).map_err(Failure::run)?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend((body.len() as u64).to_le_bytes());
+        bytes.extend(checksum(&body));
+        bytes.extend(body);
+        write_whole(&self.path, &bytes)
+            .map_err(|error| Failure::run(format_args!("{} cannot be written: {error}", self.path.display())))
+    }
+}
+
+/// What tells a damaged state from a whole one.
+fn checksum(body: &[u8]) -> [u8; 16] {
+    let mut hasher = SipHasher24::new();
+    hasher.write(body);
+    hasher.finish128().as_bytes()
+}
+
+fn read(path: &Path, bytes: &[u8], spec: &str) -> Result<Saved, Failure> {
+    let refused = |why: &str| {
+        let path = path.display();
+        Failure::input(format_args!("{path}: {why}; it was left as it is, because beginning anew would spend again"))
+    };
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| refused("it is not the state of a release, or damaged"))?;
+    let (length, rest) = rest.split_at_checked(8).ok_or_else(|| refused("the state breaks off"))?;
+    let (sum, body) = rest.split_at_checked(16).ok_or_else(|| refused("the state breaks off"))?;
+    if length != (body.len() as u64).to_le_bytes() {
+        return Err(refused("the state breaks off, or is longer than it should be"));
+    }
+    if sum != checksum(body) {
+        return Err(refused("the state is damaged"));
+    }
+    let saved: Saved = postcard::from_bytes(body).map_err(|_| refused("the state cannot be read"))?;
+    if saved.spec != spec {
+        return Err(refused("it is the state of another spec"));
+    }
+    Ok(saved)
+}
+
+/// A file beside the state that is locked while a run uses it: two runs with one budget would spend it twice.
+fn lock_beside(path: &Path) -> Result<File, Failure> {
+    let name = path.file_name().ok_or_else(|| Failure::input("--state must name a file"))?.to_string_lossy();
+    let lock = path.with_file_name(format!(".{name}.lock"));
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock);
+    let file = opened.map_err(|error| Failure::input(format_args!("{} cannot be written: {error}", lock.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(fs::TryLockError::WouldBlock) => {
+            Err(Failure::input(format_args!("{} is used by another run", path.display())))
+        }
+        Err(fs::TryLockError::Error(error)) => {
+            Err(Failure::run(format_args!("{} cannot be locked: {error}", lock.display())))
+        }
+    }
+}
+
+/// Opens a new file that only its owner may read.
+fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Writes a file under another name, and changes that once it has reached the disk.
+fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
+    let partial = path.with_file_name(format!(".{name}.partial"));
+    // Whatever an earlier run left there was never taken for a state; no other run is at it, for the state is locked.
+    match fs::remove_file(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = create_private(&partial)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&partial, path)?;
+    sync_folder_of(path)
+}
+
+/// The key under which readings that are held back are kept: of a file of 64 hexadecimal digits, which is made if it is not there and
+/// there is no state yet.
+pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
+    let path = Path::new(path);
+    let shown = path.display();
+    let mut text = String::new();
+    match File::open(path) {
+        Ok(file) => {
+            let read = file.take(100).read_to_string(&mut text);
+            read.map_err(|error| Failure::input(format_args!("{shown} cannot be read: {error}")))?;
+            let bytes = parse_key(text.trim());
+            bytes
+                .map(VaultKey::from_bytes)
+                .ok_or_else(|| Failure::input(format_args!("{shown} is no key: one has 64 hexadecimal digits")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_new => {
+            let key = VaultKey::new().map_err(Failure::run)?;
+            let text: String =
+                key.to_bytes().iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect();
+            let write = || {
+                let mut file = create_private(path)?;
+                file.write_all(text.as_bytes())?;
+                file.sync_all()?;
+                sync_folder_of(path)
+            };
+            write().map_err(|error: io::Error| Failure::run(format_args!("{shown} cannot be written: {error}")))?;
+            Ok(key)
+        }
+        Err(error) => Err(Failure::input(format_args!("{shown} cannot be read: {error}"))),
+    }
+}
+
+fn parse_key(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// What a family keeps, as it is saved.
+pub(super) fn encoded(state: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    postcard::to_allocvec(state).map_err(|error| Failure::run(format_args!("the state cannot be saved: {error}")))
+}
+
+/// What a family has kept.
+pub(super) fn decoded<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
+    postcard::from_bytes(bytes).map_err(|_| misfit("it cannot be read"))
+}
+
+/// A state that is whole but makes no sense.
+pub(super) fn misfit(why: impl std::fmt::Display) -> Failure {
+    Failure::input(format_args!(
+        "the state does not fit its spec: {why}; it was left as it is, because beginning anew would spend again"
+    ))
+}

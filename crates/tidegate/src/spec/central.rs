@@ -1,0 +1,230 @@
+//! Streams of users whose values a curator sees, and the personalised local baseline.
+
+use std::fmt;
+use std::num::NonZeroU64;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::primitives::Neighbours;
+use tidegate_kernel::{Epsilon, Window};
+
+use super::{MonitorSpec, QuerySpec, SpecError, Trust, Values, ValuesSpec, Watch, needed, unused};
+use crate::central::classes::{Class, Classes, Requirement};
+use crate::central::plbu::Plbu;
+use crate::central::{Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings};
+use crate::query::Correlation;
+
+/// Which mechanism of the central family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CentralChoice {
+    /// The same share at each timestamp.
+    Uniform,
+    /// Sampling: one timestamp a window.
+    Sample,
+    /// Budget distribution.
+    Bd,
+    /// Budget absorption.
+    Ba,
+    /// Personalised budget distribution.
+    Pbd,
+    /// Personalised budget absorption.
+    Pba,
+    /// The personalised local baseline, in which nobody is trusted.
+    Plbu,
+}
+
+impl CentralChoice {
+    /// All mechanisms.
+    pub const ALL: [Self; 7] = [Self::Uniform, Self::Sample, Self::Bd, Self::Ba, Self::Pbd, Self::Pba, Self::Plbu];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Uniform => CentralKind::Uniform.name(),
+            Self::Sample => CentralKind::Sample.name(),
+            Self::Bd => CentralKind::Bd.name(),
+            Self::Ba => CentralKind::Ba.name(),
+            Self::Pbd => PersonalKind::Pbd.name(),
+            Self::Pba => PersonalKind::Pba.name(),
+            Self::Plbu => "plbu",
+        }
+    }
+
+    /// Whether each class of users has a guarantee of its own.
+    pub const fn is_personal(self) -> bool {
+        matches!(self, Self::Pbd | Self::Pba | Self::Plbu)
+    }
+}
+
+impl fmt::Display for CentralChoice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// A stream of users' values under w-event privacy, and how it is released.
+///
+/// What is protected: what one user contributes within any `window` consecutive timestamps, as `neighbours` says. With classes, each
+/// class has an epsilon and a window of its own, and which class a user is in is public.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CentralSpec {
+    /// Which mechanism.
+    pub mechanism: CentralChoice,
+    /// What may be spent on any user in any window; where there are classes, they say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<Epsilon>,
+    /// How many timestamps share epsilon; where there are classes, they say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<NonZeroU64>,
+    /// The values that a user can hold.
+    pub domain: ValuesSpec,
+    /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution. Not for `plbu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Neighbours>,
+    /// The classes that users choose from, for `pbd`, `pba` and `plbu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<ClassSpec>>,
+    /// How `pbd` and `pba` make one histogram of all classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimator: Option<Estimator>,
+    /// How answers are randomised, for `plbu`; the best oracle for each class where nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<OracleKind>,
+    /// Who has to be trusted, for the reader of the spec: a curator, and for `plbu` the device; nothing else is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// Questions that are answered after each release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<QuerySpec>,
+    /// What is watched for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub monitors: Vec<MonitorSpec>,
+}
+
+/// A class of users.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassSpec {
+    /// What users call it.
+    pub name: String,
+    /// What may be spent on a member in any window.
+    pub epsilon: Epsilon,
+    /// How many timestamps share epsilon.
+    pub window: NonZeroU64,
+}
+
+impl ClassSpec {
+    /// Its keys.
+    pub const KEYS: &[&str] = &["name", "epsilon", "window"];
+}
+
+/// A mechanism of the central family.
+#[derive(Debug)]
+pub enum CentralMachine {
+    /// One guarantee for all users: `uniform`, `sample`, `bd` or `ba`.
+    One(Central),
+    /// A guarantee for each class: `pbd` or `pba`.
+    Personal(Personal),
+    /// A guarantee for each class, kept by the users' devices: `plbu`.
+    Local(Plbu),
+}
+
+impl CentralSpec {
+    /// The keys of a spec, besides `family`.
+    pub const KEYS: &[&str] = &[
+        "mechanism",
+        "epsilon",
+        "window",
+        "domain",
+        "neighbours",
+        "classes",
+        "estimator",
+        "oracle",
+        "trust",
+        "queries",
+        "monitors",
+    ];
+
+    /// The values of the domain.
+    ///
+    /// # Errors
+    /// [`SpecError::Values`].
+    pub fn values(&self) -> Result<Values, SpecError> {
+        self.domain.values()
+    }
+
+    /// The classes that users choose from.
+    ///
+    /// # Errors
+    /// [`SpecError::Missing`] where there are none, and [`SpecError::Classes`].
+    pub fn classes(&self) -> Result<Classes, SpecError> {
+        let declared = needed("classes", self.classes.as_ref(), self.mechanism.name())?;
+        let class = |ClassSpec { name, epsilon, window }: &ClassSpec| Class {
+            name: name.clone(),
+            requirement: Requirement { epsilon: *epsilon, window: *window },
+        };
+        Ok(Classes::new(declared.iter().map(class).collect())?)
+    }
+
+    /// The mechanism, at the beginning of a stream.
+    ///
+    /// # Errors
+    /// What cannot be followed: see the variants of [`SpecError`].
+    pub fn mechanism(&self) -> Result<CentralMachine, SpecError> {
+        let name = self.mechanism.name();
+        let trusted = if self.mechanism == CentralChoice::Plbu { Trust::Device } else { Trust::Curator };
+        trusted.check(self.trust, name)?;
+        let domain = self.values()?.count();
+        let guarantee = [("epsilon", self.epsilon.is_some()), ("window", self.window.is_some())];
+        let oracle = ("oracle", self.oracle.is_some());
+        let estimator = ("estimator", self.estimator.is_some());
+        let one = |kind| {
+            unused(name, &[("classes", self.classes.is_some()), estimator, oracle])?;
+            let epsilon = needed("epsilon", self.epsilon, name)?;
+            let settings = Settings::new(epsilon, needed("window", self.window, name)?, domain);
+            let settings = Settings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
+            Ok(CentralMachine::One(Central::new(kind, settings)?))
+        };
+        let personal = |kind| {
+            unused(name, &guarantee)?;
+            unused(name, &[oracle])?;
+            let settings = PersonalSettings::new(domain);
+            let settings = PersonalSettings {
+                neighbours: self.neighbours.unwrap_or(settings.neighbours),
+                estimator: self.estimator.unwrap_or(settings.estimator),
+                ..settings
+            };
+            Ok(CentralMachine::Personal(Personal::new(kind, self.classes()?, settings)?))
+        };
+        match self.mechanism {
+            CentralChoice::Uniform => one(CentralKind::Uniform),
+            CentralChoice::Sample => one(CentralKind::Sample),
+            CentralChoice::Bd => one(CentralKind::Bd),
+            CentralChoice::Ba => one(CentralKind::Ba),
+            CentralChoice::Pbd => personal(PersonalKind::Pbd),
+            CentralChoice::Pba => personal(PersonalKind::Pba),
+            CentralChoice::Plbu => {
+                unused(name, &guarantee)?;
+                unused(name, &[("neighbours", self.neighbours.is_some()), estimator])?;
+                Ok(CentralMachine::Local(Plbu::new(self.classes()?, domain, self.oracle)?))
+            }
+        }
+    }
+
+    /// The longest window of all guarantees.
+    pub(super) fn longest_window(&self) -> Window {
+        let of_classes = self.classes.iter().flatten().map(|class| class.window);
+        of_classes.chain(self.window).max().map_or(Window::EVENT, Window::Timestamps)
+    }
+
+    /// What answers its queries and runs its monitors.
+    ///
+    /// # Errors
+    /// [`SpecError::Values`] and [`SpecError::Watch`].
+    pub fn watch(&self) -> Result<Watch, SpecError> {
+        let window = self.longest_window();
+        Watch::new(&self.queries, &self.monitors, &self.values()?, window, Correlation::WithinRuns)
+    }
+}

@@ -1,0 +1,293 @@
+//! What the owner of a stream decides about it, as a file can say it.
+//!
+//! The types read themselves from any format that `serde` knows; the command reads TOML. A spec names the family of its mechanism,
+//! and has the keys of that family: an unknown key is an error, because a key that is misspelt is a decision that is not followed.
+//! So is a key of the family that the chosen mechanism has no use for.
+//!
+//! | family | spec | what it builds |
+//! | --- | --- | --- |
+//! | `local` | [`LocalSpec`] | [`Local`](crate::local::Local) |
+//! | `central` | [`CentralSpec`] | [`CentralMachine`]: [`Central`](crate::central::Central), [`Personal`](crate::central::Personal) or [`Plbu`](crate::central::plbu::Plbu) |
+//! | `event` | [`EventSpec`] | [`Event`](crate::event::Event) |
+//! | `sequence` | [`SequenceSpec`] | [`SequenceMachine`], one for each user |
+//!
+//! Nothing here reads, writes or looks at a clock. [`Watch`] answers the queries and runs the monitors of a spec.
+//!
+//! ```
+//! use tidegate::kernel::SystemRandom;
+//! use tidegate::spec::StreamSpec;
+//!
+//! let json = r#"{
+//!     "family": "event", "mechanism": "contin", "epsilon": 0.5, "delay": 10,
+//!     "domain": { "low": 0, "high": 612 }
+//! }"#;
+//! let StreamSpec::Event(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
+//! let (intake, mut mechanism) = (spec.intake()?, spec.mechanism()?);
+//! let random = &mut SystemRandom::new()?;
+//! let mut released = mechanism.push(intake.seal(0, 240.0)?, random)?;
+//! released.extend(mechanism.finish(random)?);
+//! assert_eq!(released.len(), 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod central;
+mod event;
+mod local;
+mod sequence;
+mod values;
+mod watch;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::{GridError, Window};
+
+use crate::central::CentralError;
+use crate::central::classes::ClassError;
+use crate::event::EventError;
+use crate::local::LocalError;
+use crate::query::QueryError;
+use crate::sequence::baseline::BaselineError;
+use crate::sequence::batched::BatchedError;
+use crate::sequence::crr::CrrError;
+use crate::sequence::model::ModelError;
+
+pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec};
+pub use event::{DomainSpec, EventSpec, Intake, IntakeError, Outside, ProtectsSpec};
+pub use local::LocalSpec;
+pub use sequence::{ModelSpec, SequenceChoice, SequenceMachine, SequenceSpec};
+pub use values::{ValueSpec, Values, ValuesSpec};
+pub use watch::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, Watch};
+
+/// The spec of a stream of any family, told apart by the key `family`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "family", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StreamSpec {
+    /// A value of each user at each timestamp, which nobody but the user's device sees.
+    Local(LocalSpec),
+    /// A value of each user at each timestamp, which a curator sees.
+    Central(CentralSpec),
+    /// One number at each timestamp, which a curator sees.
+    Event(EventSpec),
+    /// The correlated stream of one user, or of several, each by itself, which nobody but the user's device sees.
+    Sequence(SequenceSpec),
+}
+
+impl StreamSpec {
+    /// The families.
+    pub const FAMILIES: &[&str] = &["local", "central", "event", "sequence"];
+
+    /// Its family.
+    pub const fn family(&self) -> &'static str {
+        match self {
+            Self::Local(_) => "local",
+            Self::Central(_) => "central",
+            Self::Event(_) => "event",
+            Self::Sequence(_) => "sequence",
+        }
+    }
+
+    /// The longest window over which a budget is shared: where it is longer than one timestamp, a mechanism that begins anew has
+    /// forgotten what it spent.
+    pub fn window(&self) -> Window {
+        match self {
+            Self::Local(spec) => Window::Timestamps(spec.window),
+            Self::Central(spec) => spec.longest_window(),
+            Self::Event(_) => Window::EVENT,
+            Self::Sequence(spec) => spec.window.map_or(Window::EVENT, Window::Timestamps),
+        }
+    }
+}
+
+/// Who has to be trusted with the values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// Each user's own device, and nobody else.
+    Device,
+    /// Whoever runs the mechanism.
+    Curator,
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Device => "device",
+            Self::Curator => "curator",
+        })
+    }
+}
+
+impl Trust {
+    /// That a spec, where it says whom to trust, says what is so.
+    fn check(self, given: Option<Self>, mechanism: &'static str) -> Result<(), SpecError> {
+        match given {
+            Some(given) if given != self => Err(SpecError::Trust { given, actual: self, mechanism }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a spec cannot be followed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// A domain that is none.
+    #[error(transparent)]
+    Domain(#[from] GridError),
+    /// Whole readings in a domain that does not begin with one.
+    #[error("without a resolution readings are whole numbers, but the lower end is {low}")]
+    NotWhole {
+        /// The lower end.
+        low: f64,
+    },
+    /// A contributor who changes nothing, or no number.
+    #[error("a contributor changes a reading by at least {least}, the distance of two readings; {given} was given")]
+    Contributor {
+        /// What was given.
+        given: f64,
+        /// The least.
+        least: f64,
+    },
+    /// Values that have no name, or not one of their own.
+    #[error("{problem}")]
+    Values {
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// A key that the mechanism does not use.
+    #[error("{mechanism} has no use for it")]
+    Unused {
+        /// The key.
+        key: &'static str,
+        /// The mechanism.
+        mechanism: &'static str,
+    },
+    /// A key that the mechanism needs.
+    #[error("{mechanism} needs the key {key}")]
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// The mechanism.
+        mechanism: &'static str,
+    },
+    /// Somebody is trusted who is not.
+    #[error("{mechanism} is for those who trust the {actual}, not the {given}")]
+    Trust {
+        /// What the spec says.
+        given: Trust,
+        /// What is so.
+        actual: Trust,
+        /// The mechanism.
+        mechanism: &'static str,
+    },
+    /// A query or a monitor that cannot be followed.
+    #[error("{name:?}: {problem}")]
+    Watch {
+        /// The key: queries or monitors.
+        key: &'static str,
+        /// The name of the query or monitor.
+        name: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Classes that are none.
+    #[error(transparent)]
+    Classes(#[from] ClassError),
+    /// A model that is none.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// What an event-level mechanism refuses.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// What a local mechanism refuses.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// What a central mechanism refuses.
+    #[error(transparent)]
+    Central(#[from] CentralError),
+    /// What `crr` refuses.
+    #[error(transparent)]
+    Crr(#[from] CrrError),
+    /// What `batched` refuses.
+    #[error(transparent)]
+    Batched(#[from] BatchedError),
+    /// What `rr` or `oue` refuses.
+    #[error(transparent)]
+    Baseline(#[from] BaselineError),
+}
+
+impl SpecError {
+    /// The key that it is about, if it is about one that is there.
+    pub const fn key(&self) -> Option<&'static str> {
+        match self {
+            Self::Domain(_) | Self::NotWhole { .. } | Self::Values { .. } => Some("domain"),
+            Self::Contributor { .. } => Some("protects"),
+            Self::Unused { key, .. } | Self::Watch { key, .. } => Some(key),
+            Self::Missing { .. } => None,
+            Self::Trust { .. } => Some("trust"),
+            Self::Classes(_) => Some("classes"),
+            Self::Model(_) => Some("model"),
+            Self::Event(error) => match error {
+                EventError::Grouping { .. } => Some("grouping"),
+                EventError::Publication { .. } => Some("publication"),
+                EventError::Threshold { .. } => Some("threshold"),
+                EventError::Percent { .. } | EventError::TruncatedContribution => Some("truncation"),
+                _ => None,
+            },
+            Self::Local(error) => match error {
+                LocalError::Domain { .. } => Some("domain"),
+                LocalError::Epsilon { .. } => Some("epsilon"),
+                LocalError::Window { .. } => Some("window"),
+                _ => None,
+            },
+            Self::Central(error) => match error {
+                CentralError::Domain { .. } => Some("domain"),
+                CentralError::Epsilon { .. } => Some("epsilon"),
+                _ => None,
+            },
+            Self::Crr(error) | Self::Batched(BatchedError::Step(error)) => crr_key(error),
+            Self::Batched(error) => match error {
+                BatchedError::TooLarge { .. } | BatchedError::Empty | BatchedError::Length { .. } => Some("length"),
+                BatchedError::Share { .. } => Some("epsilon"),
+                _ => None,
+            },
+            Self::Baseline(_) => Some("epsilon"),
+        }
+    }
+
+    /// A query or a monitor that cannot be followed.
+    fn watch(key: &'static str, name: &str, problem: impl fmt::Display) -> Self {
+        Self::Watch { key, name: name.to_owned(), problem: problem.to_string() }
+    }
+}
+
+const fn crr_key(error: &CrrError) -> Option<&'static str> {
+    match error {
+        CrrError::Epsilon { .. } | CrrError::Limits(_) => Some("epsilon"),
+        CrrError::Budget { .. } => Some("budget"),
+        CrrError::NoProgramme => Some("effort"),
+        CrrError::Matrix { .. } => Some("distance"),
+        CrrError::Model(_) => Some("model"),
+        _ => None,
+    }
+}
+
+/// Refuses keys that were given although the mechanism has no use for them.
+fn unused(mechanism: &'static str, given: &[(&'static str, bool)]) -> Result<(), SpecError> {
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((key, _)) => Err(SpecError::Unused { key, mechanism }),
+        None => Ok(()),
+    }
+}
+
+/// What must be given.
+fn needed<T>(key: &'static str, given: Option<T>, mechanism: &'static str) -> Result<T, SpecError> {
+    given.ok_or(SpecError::Missing { key, mechanism })
+}
+
+/// A confidence of an interval, checked where the spec is.
+fn check_confidence(confidence: f64) -> Result<(), QueryError> {
+    if confidence > 0.0 && confidence < 1.0 { Ok(()) } else { Err(QueryError::BadConfidence { given: confidence }) }
+}

@@ -1,0 +1,236 @@
+//! Correlated streams, one of each user.
+
+use std::fmt;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::{Epsilon, Window};
+
+use super::{SpecError, Trust, Values, ValuesSpec, needed, unused};
+use crate::sequence::baseline::{self, Baseline, BaselineKind};
+use crate::sequence::batched::{self, Batched};
+use crate::sequence::crr::{self, Crr, Guarantee};
+use crate::sequence::distance::Distance;
+use crate::sequence::effort::Effort;
+use crate::sequence::model::{Model, ModelError};
+
+/// Which mechanism of the sequence family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SequenceChoice {
+    /// Conditional randomised response: a symbol at a time.
+    Crr,
+    /// Several symbols at a time.
+    Batched,
+    /// Generalised randomised response, which knows no model.
+    Rr,
+    /// Optimised unary encoding, decoded to a symbol, which knows no model.
+    Oue,
+}
+
+impl SequenceChoice {
+    /// All mechanisms.
+    pub const ALL: [Self; 4] = [Self::Crr, Self::Batched, Self::Rr, Self::Oue];
+
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Crr => "crr",
+            Self::Batched => "batched",
+            Self::Rr => BaselineKind::Rr.name(),
+            Self::Oue => BaselineKind::Oue.name(),
+        }
+    }
+}
+
+impl fmt::Display for SequenceChoice {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+/// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
+///
+/// What is protected: one user's symbols, each with epsilon; with a `window`, the steps of any so many timestamps spend at most the
+/// `budget`. Which timestamps have a symbol is public.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SequenceSpec {
+    /// Which mechanism.
+    pub mechanism: SequenceChoice,
+    /// What each step spends: on a symbol, and for `batched` on a whole batch.
+    pub epsilon: Epsilon,
+    /// The symbols.
+    pub domain: ValuesSpec,
+    /// What everybody is taken to know, for `crr` and `batched`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelSpec>,
+    /// What epsilon and budget are counted in, for `crr` and `batched`: sequence information privacy unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<Guarantee>,
+    /// How many steps share the budget, for `crr` and `batched`; each has epsilon to itself unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<NonZeroU64>,
+    /// What the steps of any window may spend together: given exactly where the window is. A step that finds too little left is answered
+    /// by what is believed anyway, for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Epsilon>,
+    /// What makes an answer a good one, for `crr` and `batched`: that it is right, unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Distance>,
+    /// How hard good channels are looked for, for `crr` and `batched`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// How many symbols a batch has, for `batched`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length: Option<u32>,
+    /// How many symbols of a batch are answered together, for `batched`: all, unless said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<u32>,
+    /// Who has to be trusted, for the reader of the spec: the device, and nothing else is accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+}
+
+/// A Markov chain of order 1, which is public and was not learned from what it is to protect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelSpec {
+    /// How likely each symbol is at the beginning.
+    pub prior: Vec<f64>,
+    /// A row for each symbol: how likely each is to follow it.
+    pub transitions: Vec<Vec<f64>>,
+}
+
+impl ModelSpec {
+    /// Its keys.
+    pub const KEYS: &[&str] = &["prior", "transitions"];
+
+    /// The model of so many symbols.
+    fn model(&self, symbols: u32) -> Result<Model, ModelError> {
+        let expected = symbols as usize;
+        let length = |what, given: usize| match given {
+            given if given == expected => Ok(()),
+            given => Err(ModelError::Length { what, given, expected }),
+        };
+        length("the prior", self.prior.len())?;
+        length("the list of transitions", self.transitions.len())?;
+        self.transitions.iter().try_for_each(|row| length("a row of the transitions", row.len()))?;
+        Model::dense(self.prior.clone(), self.transitions.concat())
+    }
+}
+
+/// The mechanism of one user's stream.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SequenceMachine {
+    /// A symbol at a time.
+    Crr(Box<Crr>),
+    /// Several symbols at a time.
+    Batched(Box<Batched>),
+    /// A symbol at a time, without a model.
+    Baseline(Box<Baseline>),
+}
+
+impl SequenceSpec {
+    /// The keys of a spec, besides `family`.
+    pub const KEYS: &[&str] = &[
+        "mechanism",
+        "epsilon",
+        "domain",
+        "model",
+        "guarantee",
+        "window",
+        "budget",
+        "distance",
+        "effort",
+        "length",
+        "part",
+        "trust",
+    ];
+
+    /// The symbols.
+    ///
+    /// # Errors
+    /// [`SpecError::Values`].
+    pub fn values(&self) -> Result<Values, SpecError> {
+        self.domain.values()
+    }
+
+    /// The model, to be shared by the mechanisms of all users; `None` for `rr` and `oue`.
+    ///
+    /// # Errors
+    /// [`SpecError::Missing`] where there is none, [`SpecError::Unused`] where there should be none, and [`SpecError::Model`].
+    pub fn model(&self) -> Result<Option<Arc<Model>>, SpecError> {
+        let name = self.mechanism.name();
+        match self.mechanism {
+            SequenceChoice::Crr | SequenceChoice::Batched => {
+                let model = needed("model", self.model.as_ref(), name)?;
+                Ok(Some(Arc::new(model.model(self.values()?.count())?)))
+            }
+            SequenceChoice::Rr | SequenceChoice::Oue => {
+                unused(name, &[("model", self.model.is_some())])?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// The mechanism of one more user, at the beginning of that user's stream. `model` is that of [`model`](Self::model).
+    ///
+    /// # Errors
+    /// What cannot be followed: see the variants of [`SpecError`].
+    pub fn mechanism(&self, model: Option<&Arc<Model>>) -> Result<SequenceMachine, SpecError> {
+        let name = self.mechanism.name();
+        Trust::Device.check(self.trust, name)?;
+        let of_batches = [("length", self.length.is_some()), ("part", self.part.is_some())];
+        match self.mechanism {
+            SequenceChoice::Crr => {
+                unused(name, &of_batches)?;
+                let model = needed("model", model, name)?;
+                Ok(SequenceMachine::Crr(Box::new(Crr::new(Arc::clone(model), self.step(name)?)?)))
+            }
+            SequenceChoice::Batched => {
+                let (length, part) = (needed("length", self.length, name)?, self.part);
+                let settings = batched::Settings { batch: self.step(name)?, length, part };
+                let model = needed("model", model, name)?;
+                Ok(SequenceMachine::Batched(Box::new(Batched::new(Arc::clone(model), settings)?)))
+            }
+            SequenceChoice::Rr => self.baseline(BaselineKind::Rr),
+            SequenceChoice::Oue => self.baseline(BaselineKind::Oue),
+        }
+    }
+
+    fn baseline(&self, kind: BaselineKind) -> Result<SequenceMachine, SpecError> {
+        let given = [
+            ("model", self.model.is_some()),
+            ("guarantee", self.guarantee.is_some()),
+            ("window", self.window.is_some()),
+            ("budget", self.budget.is_some()),
+            ("distance", self.distance.is_some()),
+            ("effort", self.effort.is_some()),
+            ("length", self.length.is_some()),
+            ("part", self.part.is_some()),
+        ];
+        unused(kind.name(), &given)?;
+        let settings = baseline::Settings::new(self.values()?.count(), self.epsilon);
+        Ok(SequenceMachine::Baseline(Box::new(Baseline::new(kind, settings)?)))
+    }
+
+    fn step(&self, name: &'static str) -> Result<crr::Settings, SpecError> {
+        let settings = crr::Settings::new(self.epsilon);
+        let (window, budget) = match (self.window, self.budget) {
+            (None, None) => (settings.window, settings.budget),
+            (Some(window), budget) => (Window::Timestamps(window), needed("budget", budget, name)?),
+            (None, Some(_)) => return Err(SpecError::Missing { key: "window", mechanism: name }),
+        };
+        Ok(crr::Settings {
+            guarantee: self.guarantee.unwrap_or(settings.guarantee),
+            distance: self.distance.clone().unwrap_or(settings.distance),
+            effort: self.effort.unwrap_or(settings.effort),
+            window,
+            budget,
+            ..settings
+        })
+    }
+}
