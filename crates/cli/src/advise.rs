@@ -405,11 +405,16 @@ impl About<'_> {
         }
     }
 
-    fn heading(&self) -> String {
+    /// All that is given, without what is solved for.
+    fn heading(&self, solved: Option<Unknown>) -> String {
         let Request { data, trust, epsilon, window, delay, metric } = self.request;
         let what = match data {
             Data::Counts { domain, population } => {
-                format!("counts of {population} users over {domain} values, window {window}, trust {}", trust.name())
+                let users = match solved {
+                    Some(Unknown::Population) => String::new(),
+                    _ => format!(" of {population} users"),
+                };
+                format!("counts{users} over {domain} values, window {window}, trust {}", trust.name())
             }
             Data::Numbers { grid, protects } => {
                 let unit = match protects {
@@ -421,7 +426,11 @@ impl About<'_> {
             }
             Data::Symbols { domain } => format!("one user's symbols, {domain} of them, delay {delay}"),
         };
-        format!("{what}, epsilon {epsilon}; {metric}\non {}\n", self.on())
+        let budget = match solved {
+            Some(Unknown::Epsilon) => String::new(),
+            _ => format!(", epsilon {epsilon}"),
+        };
+        format!("{what}{budget}; {metric}\non {}\n", self.on())
     }
 
     /// What a sample tells, and what was taken off.
@@ -533,7 +542,7 @@ fn advice_text(about: &About<'_>, advice: &Advice) -> String {
             prediction.method.name().to_owned(),
         ]);
     }
-    let mut text = about.heading();
+    let mut text = about.heading(None);
     if let Some(movement) = about.movement() {
         text += &format!("{movement}\n");
     }
@@ -622,7 +631,7 @@ fn needs_text(about: &About<'_>, target: f64, unknown: Unknown, needs: &[Result<
     let movement = about.movement().map(|movement| format!("{movement}\n")).unwrap_or_default();
     let unpredicted = unpredicted_text(needs.iter().filter_map(|need| need.as_ref().err()));
     let metric = about.request.metric;
-    let (table, heading) = (layout(&rows), about.heading());
+    let (table, heading) = (layout(&rows), about.heading(Some(unknown)));
     format!(
         "Which {name} an error ({metric}) of {} needs\n{heading}{movement}\n{table}\n{tolerances}{unpredicted}",
         short(target)

@@ -48,9 +48,29 @@ impl Canvas {
         format!("{} truth   {} released", self.paint(AREA, area), self.paint(LINE, line))
     }
 
+    /// A paragraph, broken into lines.
+    pub(crate) fn paragraph(&self, text: &str) -> String {
+        let mut lines = String::new();
+        let mut column = 0;
+        for word in text.split_whitespace() {
+            let length = word.chars().count();
+            if column > 0 && column + 1 + length > self.width {
+                lines.push('\n');
+                column = 0;
+            } else if column > 0 {
+                lines.push(' ');
+                column += 1;
+            }
+            lines.push_str(word);
+            column += length;
+        }
+        lines + "\n"
+    }
+
     /// A chart of so many lines, in per cent, with the beginning of each day below.
     pub(crate) fn draw(&self, truth: &[f64], released: &[f64], rows: usize, day: usize) -> String {
         let columns = self.width - MARGIN;
+        let points = truth.len();
         let (truth, released) = (resampled(truth, columns), resampled(released, columns));
         let highest = truth.iter().chain(&released).copied().fold(0.01, f64::max);
         // A round number of per cent at the top.
@@ -79,7 +99,7 @@ impl Canvas {
             text.truncate(text.trim_end().len());
             text.push('\n');
         }
-        text + &self.axis(columns, truth.len(), day)
+        text + &self.axis(columns, points, day)
     }
 
     /// A cell of the area that reaches so far up.
@@ -186,6 +206,14 @@ mod tests {
             .iter()
             .fold(coloured.replace("\x1b[0m", ""), |text, colour| text.replace(&format!("\x1b[{colour}m"), ""));
         assert_eq!(stripped, chart);
+    }
+
+    #[test]
+    fn paragraphs_are_broken_between_words() {
+        assert_eq!(
+            ASCII.paragraph("one two three four a-word-that-is-too-long"),
+            "one two three\nfour\na-word-that-is-too-long\n"
+        );
     }
 
     #[test]

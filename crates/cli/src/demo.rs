@@ -18,7 +18,7 @@ use crate::evaluate::{at_least_one, short};
 use crate::failure::{Failure, complain};
 use crate::output::Output;
 
-/// Show the main job on simulated data: a city's traffic, published while no one but each device knows where anybody is.
+/// Show the main job on simulated data: a city's traffic, from devices to an alarm.
 ///
 /// Every user is a simulated device with a ledger of its own. The local mechanism with the
 /// lowest error on such a stream asks them, hour by hour, and publishes how they are spread
@@ -74,6 +74,8 @@ impl Demo {
             "warning",
             format_args!("this run is seeded with {seed}: its users are simulated, and it is for looking at only"),
         );
+        // Before anything is run: a place that cannot be written to is found out at once.
+        fs::create_dir_all(&self.out).map_err(|error| cannot_write(&self.out, &error))?;
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let city = City { users: self.users, days: self.days, epsilon: self.epsilon, window: self.window, seed };
         let start = Instant::now();
@@ -90,12 +92,8 @@ impl Demo {
 
     /// Writes the picture, and says where.
     fn picture(&self, shown: &Shown) -> Result<PathBuf, Failure> {
-        let cannot = |path: &Path, error: &dyn std::fmt::Display| {
-            Failure::run(format_args!("{} cannot be written: {error}", path.display()))
-        };
-        fs::create_dir_all(&self.out).map_err(|error| cannot(&self.out, &error))?;
         let path = self.out.join("city.svg");
-        let name = path.to_str().ok_or_else(|| cannot(&path, &"its name is not valid UTF-8"))?;
+        let name = path.to_str().ok_or_else(|| cannot_write(&path, "its name is not valid UTF-8"))?;
         let mut file = Output::create(name)?;
         file.write(&chart(shown).to_svg().map_err(Failure::run)?)?;
         file.finish()?;
@@ -133,17 +131,20 @@ impl Demo {
         if shown.alarms.is_empty() {
             text += "monitor    nothing rose that far, and no alarm was raised\n";
         }
-        text + &format!(
-            "picture    {}\n\n\
-             No one but each device ever saw where its user was: the collector got randomised reports, and every device's \
-             own ledger kept them within its budget. What was published is noisy by a known amount, and good enough to follow the \
-             city's days and to raise an alarm. Try --epsilon 0.5 or --users 20000 to see the noise grow; `tidegate advise --kind counts --trust \
-             local --population {users} --domain {} --window {window} --epsilon {epsilon}` for what to expect of other mechanisms; \
-             `tidegate evaluate` to measure them on your own data, and `tidegate release` to publish some.\n",
-            picture.display(),
+        let paragraph = format!(
+            "No one but each device ever saw where its user was: the collector got randomised reports, and every device's own \
+             ledger kept them within its budget. What was published is noisy by a known amount, and good enough to follow the \
+             city's days and to raise an alarm. Try --epsilon 0.5 or --users 20000 to see the noise grow; `tidegate advise \
+             --kind counts --trust local --population {users} --domain {} --window {window} --epsilon {epsilon}` for what to expect of other \
+             mechanisms; `tidegate evaluate` to measure them on your own data, and `tidegate release` to publish some.",
             labels.len()
-        )
+        );
+        text + &format!("picture    {}\n\n{}", picture.display(), canvas.paragraph(&paragraph))
     }
+}
+
+fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Failure {
+    Failure::run(format_args!("{} cannot be written: {error}", path.display()))
 }
 
 /// The district that is watched, and the largest of the others.
