@@ -357,8 +357,11 @@ pub fn streams(
     request.check()?;
     let random = |number: u64| SeededRandom::with_stream(simulation.seed, (1 << 32) + number);
     if let Some(sample) = sample {
-        let least = usize::try_from(request.window.get()).unwrap_or(usize::MAX).saturating_mul(2);
-        let least = if request.data.kind() == StreamKind::Counts { least.min(sample::LONGEST as usize) } else { 1 };
+        let least = match request.data {
+            Data::Counts { .. } => request.window.get().saturating_mul(2).min(sample::LONGEST),
+            Data::Numbers { .. } | Data::Symbols { .. } => 1,
+        };
+        let least = usize::try_from(least).unwrap_or(usize::MAX);
         return (0..DRAWS).map(|draw| sample.draw(&request.data, least, &mut random(draw))).collect();
     }
     let length = simulation.length(request);
