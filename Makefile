@@ -38,8 +38,8 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace --all-features
 	@$(stage) 'all is well'
 
-demo: tools ## run the demonstration
-	@cargo run --quiet --release -p tidegate-kernel --example demo
+demo: tools ## show the main job on simulated data, in less than a minute after the build
+	@cargo run --quiet --release -p tidegate-cli -- demo --out target/demo
 
 bench: tools ## run the benchmarks
 	@cargo bench --workspace --all-features

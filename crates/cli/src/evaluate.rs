@@ -517,8 +517,15 @@ fn is_best(finding: &Finding, metric: Metric, findings: &[Finding]) -> bool {
 }
 
 fn in_short(summary: &Summary) -> String {
-    // Four digits that matter.
-    let number = |value: f64| match value.abs() {
+    match summary.standard_error {
+        Some(error) => format!("{} ± {}", short(summary.mean), short(error)),
+        None => short(summary.mean),
+    }
+}
+
+/// A number with the four digits that matter.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
         0.0 => "0".to_owned(),
         size @ 0.01..10_000.0 => {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 5
@@ -526,9 +533,5 @@ fn in_short(summary: &Summary) -> String {
             format!("{value:.decimals$}")
         }
         _ => format!("{value:.3e}"),
-    };
-    match summary.standard_error {
-        Some(error) => format!("{} ± {}", number(summary.mean), number(error)),
-        None => number(summary.mean),
     }
 }

@@ -3,9 +3,12 @@
 //! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
 //! 2 where what it was given is wrong.
 
+mod advise;
 mod channel;
+mod chart;
 mod completions;
 mod data;
+mod demo;
 mod evaluate;
 mod failure;
 mod input;
@@ -36,6 +39,8 @@ enum Sub {
     Completions(completions::Completions),
     Manual(completions::Manual),
     Reproduce(reproduce::Reproduce),
+    Advise(Box<advise::Advise>),
+    Demo(demo::Demo),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
         Sub::Reproduce(reproduce) => reproduce.run(),
+        Sub::Advise(advise) => advise.run(),
+        Sub::Demo(demo) => demo.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -143,6 +143,18 @@ impl Device {
         &self.ledger
     }
 
+    /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or where the
+    /// timestamp lies before the last that the ledger has seen.
+    pub fn spent_in_window(&self, timestamp: u64) -> Option<Epsilon> {
+        if self.ledger.clock().is_some_and(|clock| timestamp < clock) {
+            return None;
+        }
+        match self.ledger.remaining(timestamp) {
+            Some(remaining) => self.policy.epsilon.checked_sub(remaining),
+            None => Some(self.policy.epsilon),
+        }
+    }
+
     /// Its slot.
     pub const fn slot(&self) -> u16 {
         self.slot

@@ -20,10 +20,14 @@
 //! | [`report`] | reports as HTML pages that stand alone |
 //! | [`reproduce`] | the figures and tables of the papers, measured again, and a verdict on each claim |
 //! | [`subjects`] | what there is to try, by name |
+//! | [`advise`] | which of them to take, and which error to expect |
+//! | [`city`] | the main road in one call: simulated devices, a local mechanism, a monitor |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
+pub mod advise;
 pub mod central;
+pub mod city;
 pub mod datasets;
 mod draw;
 pub mod event;

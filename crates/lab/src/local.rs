@@ -7,7 +7,7 @@ use tidegate::release::{Release, Statistic};
 use tidegate_device::{Device, Policy, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
-use tidegate_kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom, View, Window};
+use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
 use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Settings, Subject};
 use crate::stream::CountStream;
@@ -145,6 +145,12 @@ impl Individuals {
         key[8..].copy_from_slice(&random.next_word().to_le_bytes());
         let device = |user: u32| Device::new(policy, slot_of(&key, &user.to_le_bytes()));
         Self { devices: (0..users).map(device).collect(), values: Vec::new(), now: 0 }
+    }
+
+    /// The most that any device's own ledger has recorded for the window that ends at a timestamp; `None` where none has spent
+    /// anything in it.
+    pub fn most_spent(&self, timestamp: u64) -> Option<Epsilon> {
+        self.devices.iter().filter_map(|device| device.spent_in_window(timestamp)).max()
     }
 }
 

@@ -1,10 +1,13 @@
 //! The command's tests: they run the built binary.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
+mod advise;
 mod channel;
+mod demo;
 mod families;
 mod release;
 mod reproduce;
+mod snapshots;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -58,7 +61,8 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["release", "evaluate", "reproduce", "channel", "data", "completions", "manual"] {
+    for subcommand in ["release", "evaluate", "reproduce", "channel", "data", "advise", "demo", "completions", "manual"]
+    {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());

@@ -20,6 +20,7 @@ pub mod long;
 mod msnbc_spmf;
 mod nyc_taxi_ge;
 mod outpatient_ilinet;
+pub mod released;
 pub mod scalar;
 mod sessions;
 mod table;

@@ -6,8 +6,8 @@ use tidegate_kernel::SeededRandom;
 use tidegate_kernel::simulation::standard_normal;
 
 use super::counts::check_size;
-use super::numbers::uniform;
 use super::{GenerateError, MAX_LENGTH};
+use crate::draw::unit;
 use crate::stream::{CountStream, as_float};
 
 /// Users who move between `d` places, with the hours, the days and the years.
@@ -157,10 +157,10 @@ impl Flow {
         for timestamp in 1..=length {
             let time = as_float(timestamp as u64);
             bursts.iter_mut().for_each(|burst| *burst *= 1.0 - self.decay);
-            if uniform(random) < self.rate {
+            if unit(random) < self.rate {
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below the number of places
-                let place = (uniform(random) * count) as usize;
-                bursts[place] += self.height * uniform(random);
+                let place = (unit(random) * count) as usize;
+                bursts[place] += self.height * unit(random);
             }
             let is_weekend = (time / self.period).rem_euclid(7.0) >= 5.0;
             let at_place = |place: usize, burst: f64, noise: f64| {

@@ -3,9 +3,10 @@
 use std::f64::consts::TAU;
 
 use tidegate_kernel::simulation::standard_normal;
-use tidegate_kernel::{Grid, Randomness, SeededRandom};
+use tidegate_kernel::{Grid, SeededRandom};
 
 use super::{GenerateError, MAX_LENGTH, reflect};
+use crate::draw::unit;
 use crate::stream::{NumberStream, as_float};
 
 /// How a number moves, at the timestamps `t = 1, 2, ..`. Where it would leave the domain it is reflected at the border, and it
@@ -107,8 +108,8 @@ impl NumberProcess {
                 }
                 Self::Bursts { level, deviation, rate, height, decay } => {
                     position *= 1.0 - decay;
-                    if uniform(random) < rate {
-                        position += height * uniform(random);
+                    if unit(random) < rate {
+                        position += height * unit(random);
                     }
                     level + position + deviation * standard_normal(random)
                 }
@@ -141,10 +142,4 @@ impl NumberProcess {
         }
         Err(GenerateError::Numbers { name: self.name() })
     }
-}
-
-/// A number that is uniform in 0..1.
-pub(super) fn uniform(random: &mut SeededRandom) -> f64 {
-    // 53 bits are as many as a float can tell apart.
-    as_float(random.next_word() >> 11) / as_float(1 << 53)
 }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tidegate_kernel::SeededRandom;
 
-use super::numbers::uniform;
 use super::{GenerateError, MAX_LENGTH};
+use crate::draw::unit;
 use crate::stream::{Space, SymbolStream};
 
 /// A Markov chain of order 1 over symbols on a line.
@@ -143,7 +143,7 @@ impl Chain {
 
 /// A symbol, each as likely as the shares say.
 fn draw(shares: &[f64], random: &mut SeededRandom) -> usize {
-    let mut left = uniform(random);
+    let mut left = unit(random);
     let found = shares.iter().position(|share| {
         left -= share;
         left < 0.0
