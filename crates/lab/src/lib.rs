@@ -17,9 +17,11 @@
 //! | [`central`] | central mechanisms, with users in classes |
 //! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |
 //! | [`subjects`] | what there is to try, by name |
+//! | [`audit`] | attempts to break what mechanisms promise: exact where that is possible, and from ledgers |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
+pub mod audit;
 pub mod central;
 pub mod datasets;
 pub mod event;

@@ -333,7 +333,7 @@ fn unit(random: &mut SeededRandom) -> f64 {
 }
 
 /// A symbol drawn from a belief.
-fn drawn(belief: &[f64], random: &mut SeededRandom) -> u32 {
+pub(crate) fn drawn(belief: &[f64], random: &mut SeededRandom) -> u32 {
     let mut left = unit(random);
     let mut last = 0;
     for (symbol, weight) in (0..).zip(belief).filter(|(_, weight)| **weight > 0.0) {

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
+mod audit;
 mod central;
 #[allow(dead_code, unreachable_pub)] // the checks of the kernel's tests, which use all of them
 #[path = "../../../kernel/tests/kernel/support.rs"]

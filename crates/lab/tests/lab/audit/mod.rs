@@ -1,0 +1,3 @@
+//! The audit: what is audited, and what is found.
+
+mod targets;
