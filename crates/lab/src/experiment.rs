@@ -442,7 +442,7 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
 ///
 /// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have been
 /// taken and are finished: the first error does not depend on the threads.
-fn in_parallel<T: Send, E: Send>(
+pub(crate) fn in_parallel<T: Send, E: Send>(
     jobs: usize,
     threads: NonZeroUsize,
     work: impl Fn(usize) -> Result<T, E> + Sync,

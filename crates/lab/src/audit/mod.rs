@@ -2,12 +2,14 @@
 //!
 //! | module | what it tells |
 //! | --- | --- |
+//! | [`empirical`] | what the loss is at least: a black-box attack, with a stated confidence |
 //! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
 //!
 //! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, sees everything that is published,
 //! and tries to tell them apart. What it finds is a [`Finding`]: a loss above the claim is a broken promise, a loss below proves
 //! nothing about what was not tried.
 
+pub mod empirical;
 pub mod targets;
 
 use std::fmt;
