@@ -2,12 +2,16 @@
 //!
 //! | module | what it tells |
 //! | --- | --- |
+//! | [`exact`] | the largest loss of a whole mechanism at a small domain and window, by enumeration |
+//! | [`ledger`] | what every window of a recorded run has spent, from the record alone |
 //! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
 //!
 //! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, sees everything that is published,
 //! and tries to tell them apart. What it finds is a [`Finding`]: a loss above the claim is a broken promise, a loss below proves
 //! nothing about what was not tried.
 
+pub mod exact;
+pub mod ledger;
 pub mod targets;
 
 use std::fmt;
