@@ -10,6 +10,7 @@ mod failure;
 mod input;
 mod output;
 mod release;
+mod reproduce;
 mod spec;
 mod table;
 
@@ -31,6 +32,7 @@ enum Sub {
     Data(data::Data),
     Channel(channel::Channel),
     Release(Box<release::Release>),
+    Reproduce(reproduce::Reproduce),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
+        Sub::Reproduce(reproduce) => reproduce.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

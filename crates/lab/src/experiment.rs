@@ -323,7 +323,7 @@ fn query_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, u64::MAX)
 }
 
-fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
+pub(crate) fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, repeat.wrapping_add(1))
 }
 
@@ -442,7 +442,7 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
 ///
 /// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have been
 /// taken and are finished: the first error does not depend on the threads.
-fn in_parallel<T: Send, E: Send>(
+pub(crate) fn in_parallel<T: Send, E: Send>(
     jobs: usize,
     threads: NonZeroUsize,
     work: impl Fn(usize) -> Result<T, E> + Sync,
