@@ -2,6 +2,7 @@
 //!
 //! | module | what it tells |
 //! | --- | --- |
+//! | [`empirical`] | what the loss is at least: a black-box attack, with a stated confidence |
 //! | [`exact`] | the largest loss of a whole mechanism at a small domain and window, by enumeration |
 //! | [`ledger`] | what every window of a recorded run has spent, from the record alone |
 //! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
@@ -10,6 +11,7 @@
 //! and tries to tell them apart. What it finds is a [`Finding`]: a loss above the claim is a broken promise, a loss below proves
 //! nothing about what was not tried.
 
+pub mod empirical;
 pub mod exact;
 pub mod ledger;
 pub mod targets;
