@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
 //! 2 where what it was given is wrong.
 
+mod audit;
 mod channel;
 mod data;
 mod evaluate;
@@ -33,6 +34,7 @@ enum Sub {
     Channel(channel::Channel),
     Release(Box<release::Release>),
     Reproduce(reproduce::Reproduce),
+    Audit(Box<audit::Audit>),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
         Sub::Reproduce(reproduce) => reproduce.run(),
+        Sub::Audit(audit) => audit.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
