@@ -187,7 +187,7 @@ pub(crate) struct Evaluate {
     output: String,
 }
 
-fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
+pub(crate) fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "expected a whole number, at least 1")
 }
 

@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
 //! 2 where what it was given is wrong.
 
+mod audit;
 mod channel;
 mod data;
 mod evaluate;
@@ -10,6 +11,7 @@ mod failure;
 mod input;
 mod output;
 mod release;
+mod reproduce;
 mod spec;
 mod table;
 
@@ -31,6 +33,8 @@ enum Sub {
     Data(data::Data),
     Channel(channel::Channel),
     Release(Box<release::Release>),
+    Reproduce(reproduce::Reproduce),
+    Audit(Box<audit::Audit>),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +43,8 @@ fn main() -> ExitCode {
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
+        Sub::Reproduce(reproduce) => reproduce.run(),
+        Sub::Audit(audit) => audit.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -323,7 +323,7 @@ fn query_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, u64::MAX)
 }
 
-fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
+pub(crate) fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, repeat.wrapping_add(1))
 }
 

@@ -16,6 +16,9 @@
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`central`] | central mechanisms, with users in classes |
 //! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |
+//! | [`plot`] | charts as SVG |
+//! | [`report`] | reports as HTML pages that stand alone |
+//! | [`reproduce`] | the figures and tables of the papers, measured again, and a verdict on each claim |
 //! | [`subjects`] | what there is to try, by name |
 //! | [`audit`] | attempts to break what mechanisms promise: exact where that is possible, and from ledgers |
 //!
@@ -30,7 +33,10 @@ pub mod generate;
 pub mod local;
 pub mod metrics;
 mod names;
+pub mod plot;
 pub mod queries;
+pub mod report;
+pub mod reproduce;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;

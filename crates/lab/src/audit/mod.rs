@@ -3,6 +3,8 @@
 //! | module | what it tells |
 //! | --- | --- |
 //! | [`empirical`] | what the loss is at least: a black-box attack, with a stated confidence |
+//! | [`exact`] | the largest loss of a whole mechanism at a small domain and window, by enumeration |
+//! | [`ledger`] | what every window of a recorded run has spent, from the record alone |
 //! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
 //!
 //! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, sees everything that is published,
@@ -10,16 +12,22 @@
 //! nothing about what was not tried.
 
 pub mod empirical;
+pub mod exact;
+pub mod ledger;
+mod report;
 pub mod targets;
 
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
+use std::time::Instant;
 
 use tidegate_kernel::{Epsilon, SeededRandom};
 
 use crate::experiment::RunError;
 use crate::names::UnknownName;
+use empirical::{AttackError, Evidence, Plan, attack};
+pub use report::report;
 
 /// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and domains small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +169,8 @@ pub struct Finding {
     pub exact: Option<f64>,
     /// The neighbouring streams that the attack told apart best.
     pub pair: String,
+    /// What it told them apart by.
+    pub event: String,
     /// How often the mechanism was run.
     pub runs: u64,
     /// How long it took.
@@ -175,4 +185,27 @@ impl Finding {
     pub fn is_broken(&self) -> bool {
         self.lower_bound > self.claimed || self.exact.is_some_and(|exact| !(exact <= self.claimed + ROUNDING))
     }
+}
+
+/// Audits a target: exactly, where that is possible, and as a black box. `progress` is called [`steps`](empirical::steps) times.
+///
+/// # Errors
+/// A plan that makes no sense, and runs that fail.
+pub fn audit(target: &dyn Target, plan: &Plan, progress: &(dyn Fn() + Sync)) -> Result<Finding, AttackError> {
+    let start = Instant::now();
+    let exact = target.exact()?;
+    let Evidence { lower_bound, pair, event, runs, .. } = attack(target, plan, progress)?;
+    Ok(Finding {
+        mechanism: target.name(),
+        family: target.family(),
+        guarantee: target.guarantee(),
+        claimed: target.claimed(),
+        lower_bound,
+        confidence: plan.confidence,
+        exact,
+        pair,
+        event,
+        runs,
+        seconds: start.elapsed().as_secs_f64(),
+    })
 }

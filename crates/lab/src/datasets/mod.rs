@@ -223,6 +223,11 @@ impl Dataset {
         matches!(self.source, Source::Counts(_) | Source::Numbers(_) | Source::Symbols(_))
     }
 
+    /// The folder of the data directory in which it is, if it is real.
+    pub const fn folder_name(&self) -> &'static str {
+        self.folder
+    }
+
     /// What it holds.
     pub const fn kind(&self) -> StreamKind {
         match self.source {

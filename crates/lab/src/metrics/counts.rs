@@ -1,6 +1,6 @@
 //! Released frequencies beside the true ones: errors, detection of events, communication.
 
-use super::{Metric, Metrics, NotComparable, area, mean, roc};
+use super::{Metric, Metrics, NotComparable, RocPoint, area, mean, roc};
 use crate::stream::{CountStream, as_float};
 
 /// Below this true frequency, a relative error is taken relative to this one: the common convention, without which a value
@@ -119,8 +119,13 @@ impl Comparison<'_> {
     /// The area under the ROC curve of detecting [`Truth::events`] by the mean of the users' values as released; `None` where
     /// the stream has no event, or nothing else.
     pub fn auc(&self) -> Option<f64> {
+        self.roc().map(|curve| area(&curve))
+    }
+
+    /// That ROC curve; `None` where the stream has no event, or nothing else.
+    pub fn roc(&self) -> Option<Vec<RocPoint>> {
         let scores: Vec<_> = self.released.iter().map(|row| mean_value(row)).collect();
-        roc(&scores, &self.truth.events).map(|curve| area(&curve))
+        roc(&scores, &self.truth.events)
     }
 
     fn rows(&self) -> impl ExactSizeIterator<Item = (&Vec<f64>, &Vec<f64>)> {

@@ -15,7 +15,7 @@ use tidegate_kernel::{Epsilon, Sealed, SeededRandom, Window};
 use super::patterns::{Pattern, patterns};
 use super::{freshness, other_input, spent};
 use crate::audit::targets::oracle::supported;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript};
+use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 
 /// How many other users hold each value: few, since what they hold is known to the attacker.
@@ -130,6 +130,10 @@ impl Target for CentralTarget {
             note(&mut transcript, &mechanism.push(&sealed, random).map_err(RunError::failed)?);
         }
         Ok(transcript)
+    }
+
+    fn exact(&self) -> Result<Option<f64>, RunError> {
+        exact::central::largest_loss(self.kind, &self.settings)
     }
 }
 
@@ -281,5 +285,16 @@ impl Target for PlbuTarget {
             note(&mut transcript, &mechanism.answer(timestamp, &answers).map_err(RunError::failed)?);
         }
         Ok(transcript)
+    }
+
+    /// The answers of a window are independent of each other, and the questions of what is answered.
+    fn exact(&self) -> Result<Option<f64>, RunError> {
+        let mut mechanism = Plbu::new(self.classes.clone(), self.domain, None).map_err(RunError::unsupported)?;
+        let questions = mechanism.open(0).map_err(RunError::failed)?;
+        let oracle = questions[self.class].oracle().map_err(RunError::failed)?;
+        let of_one = exact::oracle::laws(&oracle)?.map(|laws| exact::largest_difference(&laws));
+        #[allow(clippy::cast_precision_loss)] // a short window
+        let timestamps = self.requirement().window.get() as f64;
+        Ok(of_one.map(|loss| loss * timestamps))
     }
 }

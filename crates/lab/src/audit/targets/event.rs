@@ -4,7 +4,7 @@ use tidegate::event::{Event, EventKind, Publication, Settings as EventSettings, 
 use tidegate_kernel::{Grid, SeededRandom};
 
 use super::other_input;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript};
+use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 
 /// An event-level mechanism with one way of publishing.
@@ -128,5 +128,9 @@ impl Target for EventTarget {
         }
         note(mechanism.finish(random).map_err(RunError::failed)?, readings.len());
         Ok(transcript)
+    }
+
+    fn exact(&self) -> Result<Option<f64>, RunError> {
+        exact::event::largest_loss(self.kind, &self.settings)
     }
 }

@@ -10,7 +10,7 @@ use tidegate_kernel::{Cohort, Question, SLOTS, SeededRandom};
 use super::patterns::patterns;
 use super::{freshness, other_input, spent};
 use crate::audit::targets::oracle::supported;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript};
+use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 use crate::local::policy;
 
@@ -111,6 +111,10 @@ impl Target for LocalTarget {
             transcript.extend([freshness(release.freshness), spent(release.spent)]);
         }
         Ok(transcript)
+    }
+
+    fn exact(&self) -> Result<Option<f64>, RunError> {
+        exact::local::largest_loss(self.kind, &self.settings)
     }
 }
 

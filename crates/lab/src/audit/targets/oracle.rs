@@ -3,7 +3,7 @@
 use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript};
+use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 
 /// One report through an oracle.
@@ -62,6 +62,11 @@ impl Target for OracleTarget {
             transcript.push(supported(&oracle, report.as_bytes(), |value| value, self.domain)?);
         }
         Ok(transcript)
+    }
+
+    fn exact(&self) -> Result<Option<f64>, RunError> {
+        let oracle = Oracle::new(self.kind, self.domain, self.epsilon).map_err(RunError::unsupported)?;
+        Ok(exact::oracle::laws(&oracle)?.map(|laws| exact::largest_difference(&laws)))
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate::sequence::model::Model;
 use tidegate_kernel::{Epsilon, SeededRandom, Window};
 
 use super::other_input;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript};
+use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 use crate::sequence::drawn;
 
@@ -86,10 +86,11 @@ pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunEr
     Ok(all.into_iter().map(target).collect())
 }
 
-/// A chain over symbols that become rarer one by one: a symbol stays with probability 0.6 and is otherwise drawn anew.
+/// A chain over symbols that become a little rarer one by one: a symbol stays with probability 0.6 and is otherwise drawn anew.
 fn model(domain: u32) -> Result<Model, RunError> {
-    let total: f64 = (1..=domain).map(f64::from).sum();
-    let prior: Vec<f64> = (1..=domain).rev().map(|weight| f64::from(weight) / total).collect();
+    let weights: Vec<f64> = (0..domain).map(|symbol| f64::from(2 * domain - symbol)).collect();
+    let total: f64 = weights.iter().sum();
+    let prior: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
     let matrix = (0..prior.len())
         .flat_map(|from| prior.iter().enumerate().map(move |(to, p)| 0.4 * p + if from == to { 0.6 } else { 0.0 }));
     Model::dense(prior.clone(), matrix.collect()).map_err(RunError::unsupported)
@@ -214,5 +215,9 @@ impl Target for SequenceTarget {
             }
         }
         Ok(transcript)
+    }
+
+    fn exact(&self) -> Result<Option<f64>, RunError> {
+        exact::sequence::largest_loss(self)
     }
 }

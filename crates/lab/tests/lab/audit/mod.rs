@@ -1,6 +1,8 @@
 //! The audit: what is audited, and what is found.
 
 mod empirical;
+mod exact;
+mod ledger;
 mod mutants;
 mod registry;
 mod targets;
