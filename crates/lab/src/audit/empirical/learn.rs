@@ -263,12 +263,9 @@ fn columns(sides: &Runs<'_>) -> Vec<(usize, Vec<f64>)> {
     let length = runs().map(Vec::len).max().unwrap_or(0);
     let column = |place: usize| {
         let mut column: Vec<f64> = runs().map(|run| number(run, place)).collect();
-        let first = column[0];
-        if column.iter().all(|number| *number == first) {
-            return None;
-        }
         column.sort_unstable_by(f64::total_cmp);
-        Some((place, column))
+        let is_constant = column.first().zip(column.last()).is_none_or(|(least, most)| least.total_cmp(most).is_eq());
+        (!is_constant).then_some((place, column))
     };
     (0..length).filter_map(column).collect()
 }

@@ -13,6 +13,8 @@ use tidegate_lab::audit::{Pair, Settings};
 use super::{Form, Variant, caught, coin, of_values, randomised, values};
 
 const WINDOW: usize = 3;
+/// The same, to count shares with.
+const SHARES: i64 = 3;
 
 /// What is spent at each timestamp, on one report after the other; each report is a randomised bit.
 fn reports(claimed: f64, pairs: Vec<Pair>, spends: Vec<Vec<f64>>) -> Variant {
@@ -59,7 +61,7 @@ fn absorption(publish: &[bool], form: Form) -> Vec<i64> {
         if form == Form::Healthy && time - last <= skip {
             return 0;
         }
-        let shares = form.choose(time - last, time - last - skip).min(WINDOW as i64);
+        let shares = form.choose(time - last, time - last - skip).min(SHARES);
         if !publish {
             return 0;
         }
@@ -77,7 +79,7 @@ fn absorption_without_nullification_is_caught() {
     caught_twice("`lba` without nullification", 60_000, epsilon, &[0, 2, 4], |form| {
         let share = epsilon / (2 * WINDOW) as f64;
         let spends = absorption(&PUBLISH, form).into_iter().map(|shares| {
-            let publication = (shares > 0).then(|| shares as f64 * share);
+            let publication = (shares > 0).then_some(shares as f64 * share);
             [share].into_iter().chain(publication).collect()
         });
         spends.collect()
@@ -90,7 +92,7 @@ fn population_absorption_without_nullification_is_caught() {
     caught_twice("`lpa` without nullification", 20_000, 1.0, &[0, 2, 4], |form| {
         let mut next = 0;
         let spends = absorption(&PUBLISH, form).into_iter().map(|shares| {
-            let is_asked = (next..next + shares).any(|group| group % WINDOW as i64 == 0);
+            let is_asked = (next..next + shares).any(|group| group % SHARES == 0);
             next += shares;
             if is_asked { vec![1.0] } else { Vec::new() }
         });
