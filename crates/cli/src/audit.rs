@@ -158,7 +158,7 @@ impl Audit {
         }
         bar.finish_and_clear();
         if let Some(mut page) = page {
-            page.write(&report(&findings, &settings, &plan).map_err(Failure::run)?.to_html())?;
+            page.write(&report(&findings, &settings, &plan).to_html())?;
             page.finish()?;
         }
         print(&if self.json { as_json(&findings) } else { as_text(&findings, &settings, &plan) })?;

@@ -183,7 +183,8 @@ pub const ROUNDING: f64 = 1e-9;
 impl Finding {
     /// Whether the promise is broken: a loss above the claim is certain, or as good as.
     pub fn is_broken(&self) -> bool {
-        self.lower_bound > self.claimed || self.exact.is_some_and(|exact| !(exact <= self.claimed + ROUNDING))
+        self.lower_bound > self.claimed
+            || self.exact.is_some_and(|exact| exact.is_nan() || exact > self.claimed + ROUNDING)
     }
 }
 
