@@ -285,10 +285,15 @@ fn mean_difference(sides: &Runs<'_>, place: usize) -> Option<(f64, f64)> {
     (deviation.is_finite() && deviation > 0.0).then(|| ((means[0] - means[1]) / deviation, deviation))
 }
 
+/// How many runs on either side are imagined to have had each outcome: of outcomes that few runs had, little is believed.
+const OUTCOME_PRIOR: f64 = 8.0;
+/// The same for classes of single numbers, which many runs have.
+const CLASS_PRIOR: f64 = 0.5;
+
 /// The logarithm of a likelihood ratio from two counts, drawn towards zero where they are small.
 #[allow(clippy::cast_precision_loss)]
-fn log_ratio(counts: [usize; 2], totals: [usize; 2]) -> f64 {
-    let share = |side: usize| (counts[side] as f64 + 0.5) / (totals[side] as f64 + 1.0);
+fn log_ratio(counts: [usize; 2], totals: [usize; 2], prior: f64) -> f64 {
+    let share = |side: usize| (counts[side] as f64 + prior) / (totals[side] as f64 + 2.0 * prior);
     (share(0) / share(1)).ln()
 }
 
@@ -300,7 +305,8 @@ fn outcomes(sides: &Runs<'_>, encoder: Encoder) -> Score {
         }
     }
     let totals = sides.map(<[_]>::len);
-    let ratios = counts.into_iter().map(|(outcome, counts)| (outcome, log_ratio(counts, totals))).collect();
+    let ratios =
+        counts.into_iter().map(|(outcome, counts)| (outcome, log_ratio(counts, totals, OUTCOME_PRIOR))).collect();
     Score::Outcome { encoder, ratios }
 }
 
@@ -327,14 +333,15 @@ fn bayes(sides: &Runs<'_>, encoder: Encoder, decisions: Vec<usize>) -> Score {
         }
         let within = [codes[0].len(), codes[1].len()];
         if within.iter().all(|runs| *runs >= PATTERN_RUNS) {
-            patterns.insert(*pattern, tables(&counts, log_ratio(within, totals), within));
+            patterns.insert(*pattern, tables(&counts, log_ratio(within, totals, CLASS_PRIOR), within));
         }
     }
     Score::Bayes { encoder, decisions, patterns, anywhere: tables(&all, 0.0, totals) }
 }
 
 fn tables(counts: &[Vec<[usize; 2]>], pattern: f64, totals: [usize; 2]) -> Tables {
-    let of_class = |counts: &Vec<[usize; 2]>| counts.iter().map(|counts| log_ratio(*counts, totals)).collect();
+    let of_class =
+        |counts: &Vec<[usize; 2]>| counts.iter().map(|counts| log_ratio(*counts, totals, CLASS_PRIOR)).collect();
     Tables { pattern, of_class: counts.iter().map(of_class).collect() }
 }
 
@@ -400,14 +407,15 @@ fn best_cut(score: Score, sides: &Runs<'_>, trial: Trial) -> Option<Event> {
     best.map(|(promise, cut, above, likelier_on)| Event { score, cut, above, likelier_on, promise })
 }
 
-/// Where a score may be cut: at some of the values that it takes.
+/// Where a score may be cut: at some of the values that it takes, and more closely at both ends, since the rarest events may be the
+/// most telling ones.
 fn candidates(scores: &[Vec<f64>; 2]) -> Vec<f64> {
     const EACH: usize = 200;
-    let mut cuts: Vec<f64> = Vec::with_capacity(2 * EACH + 2);
+    let mut cuts: Vec<f64> = Vec::with_capacity(3 * EACH);
     for side in scores {
         cuts.extend(side.iter().step_by((side.len() / EACH).max(1)));
-        // The rarest outcomes may be the most telling ones.
-        cuts.extend(side.iter().rev().step_by((side.len() / EACH).max(1)).take(1));
+        let ends = (0..usize::BITS).map(|power| 1_usize << power).take_while(|rank| *rank <= side.len());
+        cuts.extend(ends.flat_map(|rank| [side[rank - 1], side[side.len() - rank]]));
     }
     cuts.sort_unstable_by(f64::total_cmp);
     cuts.dedup();
