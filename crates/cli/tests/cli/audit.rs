@@ -58,7 +58,8 @@ fn what_makes_no_sense_is_refused() {
     assert_refused(&run("audit crr --epsilon 25 --runs 10"), "25");
     let record = run_with_input("audit --ledger - --window 2 --epsilon 1", b"t,spent\n0,-1\n");
     assert_refused(&record, "standard input, line 2, field \"spent\"");
-    for arguments in ["audit", "audit --all grr", "audit --ledger x --epsilon 1", "audit grr --confidence 1", "audit grr --runs 0"]
+    for arguments in
+        ["audit", "audit --all grr", "audit --ledger x --epsilon 1", "audit grr --confidence 1", "audit grr --runs 0"]
     {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments}");
     }
