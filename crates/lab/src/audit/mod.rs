@@ -194,8 +194,8 @@ impl Finding {
 /// A plan that makes no sense, and runs that fail.
 pub fn audit(target: &dyn Target, plan: &Plan, progress: &(dyn Fn() + Sync)) -> Result<Finding, AttackError> {
     let start = Instant::now();
-    let exact = target.exact()?;
     let Evidence { lower_bound, pair, event, runs, .. } = attack(target, plan, progress)?;
+    let exact = target.exact()?;
     Ok(Finding {
         mechanism: target.name(),
         family: target.family(),

@@ -16,7 +16,7 @@ use crate::local::policy;
 
 /// How many users answer beside the one who is audited: few, so that what this one reports decides as much as it can about what is asked
 /// next.
-const OTHERS: u16 = 2;
+const OTHERS: u16 = 5;
 
 /// A local mechanism and one of its users, whose device is in slot 0, the first to be asked where the population is divided.
 #[derive(Clone, Copy, Debug)]
