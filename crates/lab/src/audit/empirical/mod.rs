@@ -89,7 +89,7 @@ pub enum AttackError {
 /// Runs are taken in chunks, each with a generator of its own, so that results do not depend on the threads.
 const CHUNK: u64 = 250;
 
-/// In how many chunks of runs an attack on a target is carried out: how often it tells its progress.
+/// In how many chunks of runs an attack on a target is carried out: how often it tells its progress, at most.
 pub fn steps(target: &dyn Target, plan: &Plan) -> u64 {
     let schedule = schedule(target.neighbours().len(), plan);
     let learning: u64 = schedule.iter().map(|(pairs, runs)| *pairs as u64 * chunks(*runs)).sum();
@@ -126,7 +126,7 @@ fn schedule(pairs: usize, plan: &Plan) -> Vec<(usize, u64)> {
     left.iter().map(|pairs| (*pairs, share(*pairs).max(1))).collect()
 }
 
-/// Attacks a target; `progress` is called after each chunk of runs, [`steps`] times in all.
+/// Attacks a target; `progress` is called after each chunk of runs, at most [`steps`] times.
 ///
 /// What comes of it is the same whatever the number of threads.
 ///

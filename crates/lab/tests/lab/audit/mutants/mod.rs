@@ -6,8 +6,10 @@
 //! accused with a probability of at most 0.001.
 
 mod central;
+mod enumerated;
 mod event;
 mod local;
+mod recorded;
 mod sequence;
 
 use std::num::{NonZeroU64, NonZeroUsize};
