@@ -40,7 +40,7 @@ const SMALL: NonZeroU64 = NonZeroU64::MIN.saturating_add(2);
 ///
 /// With --ledger, sums up a recorded run instead: a table or lines of JSON with the fields t and
 /// spent, and, where there are several accounts, user or class; where a part of the population was
-/// asked, first and slots. It exits with 1 if some window has spent more than --epsilon.
+/// asked, first_slot and slots. It exits with 1 if some window has spent more than --epsilon.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -158,7 +158,7 @@ impl Audit {
         }
         bar.finish_and_clear();
         if let Some(mut page) = page {
-            page.write(&report(&findings, &settings, &plan).map_err(Failure::run)?.to_html())?;
+            page.write(&report(&findings, &settings, &plan).to_html())?;
             page.finish()?;
         }
         print(&if self.json { as_json(&findings) } else { as_text(&findings, &settings, &plan) })?;

@@ -1,6 +1,7 @@
 //! The command's tests: they run the built binary.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 
+mod audit;
 mod channel;
 mod release;
 

@@ -10,11 +10,11 @@
 //! | `t`, or `timestamp` | the timestamp that was spent on |
 //! | `spent` | the most that any one user spent on it; empty, or `null`, where nobody did |
 //! | `user`, or `class` | whose account it is, where there are several; each has the same budget |
-//! | `first`, `slots` | which slots of the population were asked, where not everyone was: so many from the first on, around the end |
+//! | `first_slot`, `slots` | which slots of the population were asked, where not everyone was: so many from the first on, around the end |
 //!
-//! Each line is a spend of its own, also at a timestamp that had one. A table in which a release has a line for each of
-//! its values must name these in a field `value`; lines of one timestamp and account then belong to one release, and must
-//! agree on what it spent.
+//! Each line is a spend of its own, also at a timestamp that had one. In a table in which a release has a line for each of
+//! its values, or of the nodes of its tree, there is a field `value`, or `first`, that names them; lines of one timestamp and
+//! account then belong to one release, and must agree on what it spent.
 //!
 //! [`Release`]s have what is needed but for two things: those of a mechanism that divides the population say what those who were asked have spent, not who they
 //! were, so that one records its questions ([`Spend::of_question`]); and those of a mechanism with classes say what the class that
@@ -42,7 +42,7 @@ pub struct Spend {
     /// The timestamp that it was spent on.
     pub timestamp: u64,
     /// How much, in units of 10⁻⁹.
-    pub units: u128,
+    pub units: u64,
     /// Whose account it is; empty where there is one only.
     pub account: String,
     /// The slots that were asked, as the first and how many; everyone's where nothing is said.
@@ -52,7 +52,7 @@ pub struct Spend {
 impl Spend {
     /// What a release says, of a mechanism whose every release concerns everyone. `None` where nothing was spent.
     pub fn of_release(release: &Release) -> Option<Self> {
-        let units = u128::from(release.spent?.units());
+        let units = release.spent?.units();
         Some(Self { timestamp: release.timestamp, units, account: String::new(), slots: None })
     }
 
@@ -62,7 +62,7 @@ impl Spend {
             Cohort::Everyone => None,
             Cohort::Slots { first, count } => Some((first, count)),
         };
-        let units = u128::from(Epsilon::units(question.epsilon));
+        let units = question.epsilon.units();
         Self { timestamp: question.timestamp, units, account: String::new(), slots }
     }
 
@@ -130,10 +130,10 @@ fn sum_up(account: &str, spends: &[&Spend], window: Option<NonZeroU64>, budget: 
     let mut in_window: VecDeque<&Spend> = VecDeque::new();
     let mut rest = spends;
     while let Some(now) = rest.first().map(|spend| spend.timestamp) {
-        let first = window.map_or(0, |window| (now + 1).saturating_sub(window.get()));
+        let first = window.map_or(0, |window| now.saturating_sub(window.get() - 1));
         while let Some(old) = in_window.front().filter(|old| old.timestamp < first) {
             for (from, end) in old.ranges() {
-                sums[group_of(from)..group_of(end)].iter_mut().for_each(|sum| *sum -= old.units);
+                sums[group_of(from)..group_of(end)].iter_mut().for_each(|sum| *sum -= u128::from(old.units));
             }
             in_window.pop_front();
         }
@@ -141,7 +141,7 @@ fn sum_up(account: &str, spends: &[&Spend], window: Option<NonZeroU64>, budget: 
         rest = later;
         for spend in at_once {
             for (from, end) in spend.ranges() {
-                sums[group_of(from)..group_of(end)].iter_mut().for_each(|sum| *sum += spend.units);
+                sums[group_of(from)..group_of(end)].iter_mut().for_each(|sum| *sum += u128::from(spend.units));
             }
             in_window.push_back(spend);
         }
@@ -213,7 +213,7 @@ fn spend(fields: &Fields<'_>, place: &Place<'_>) -> Result<Option<Spend>, DataEr
         (None, None) => None,
         (first, slots) => {
             let first =
-                first.and_then(|text| text.trim().parse().ok()).ok_or_else(|| place.expected("first", FIRST))?;
+                first.and_then(|text| text.trim().parse().ok()).ok_or_else(|| place.expected("first_slot", FIRST))?;
             let count = slots.and_then(|text| text.trim().parse().ok()).filter(|count| (1..=SLOTS).contains(count));
             Some((first, count.ok_or_else(|| place.expected("slots", COUNT))?))
         }
@@ -225,7 +225,7 @@ fn spend(fields: &Fields<'_>, place: &Place<'_>) -> Result<Option<Spend>, DataEr
 }
 
 /// A decimal in whole units, rounded up; `None` where it is none, or more than can be counted.
-fn units(text: &str) -> Option<u128> {
+fn units(text: &str) -> Option<u64> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
         None => (text, 0),
@@ -239,13 +239,14 @@ fn units(text: &str) -> Option<u128> {
         digits().try_fold(0_u128, |number, digit| number.checked_mul(10)?.checked_add(u128::from(digit - b'0')))?;
     // What the number is to be multiplied by, as a power of ten.
     let power = i32::try_from(fraction.len()).ok()?.checked_neg()?.checked_add(exponent)?.checked_add(DECIMALS)?;
-    match u32::try_from(power) {
-        Ok(power) => number.checked_mul(10_u128.checked_pow(power)?),
+    let units = match u32::try_from(power) {
+        Ok(power) => number.checked_mul(10_u128.checked_pow(power)?)?,
         Err(_) => match 10_u128.checked_pow(power.unsigned_abs()) {
-            Some(divisor) => Some(number.div_ceil(divisor)),
-            None => Some(u128::from(number > 0)),
+            Some(divisor) => number.div_ceil(divisor),
+            None => u128::from(number > 0),
         },
-    }
+    };
+    u64::try_from(units).ok()
 }
 
 fn read_csv(name: &str, source: impl Read) -> Result<Vec<Spend>, DataError> {
@@ -264,8 +265,8 @@ fn read_csv(name: &str, source: impl Read) -> Result<Vec<Spend>, DataError> {
         let expected = "a record of spends has at least the fields t and spent".to_owned();
         return Err(DataError::Header { file: file(), expected });
     };
-    let (account, first, slots) = (column(&["user", "class"]), column(&["first"]), column(&["slots"]));
-    let by_value = column(&["value"]).is_some();
+    let (account, first, slots) = (column(&["user", "class"]), column(&["first_slot"]), column(&["slots"]));
+    let by_value = column(&["value", "first"]).is_some();
     let mut spends = Vec::new();
     // What the lines so far of the release have said, where it has several.
     let mut release: Option<(u64, String, Option<Spend>)> = None;
@@ -336,7 +337,7 @@ fn read_json(name: &str, source: impl BufRead) -> Result<Vec<Spend>, DataError> 
         let timestamp = as_text(timestamp_field, TIMESTAMP)?;
         let spent = as_text("spent", AMOUNT)?;
         let account = as_text(account_field, "a name or a number")?;
-        let (first, slots) = (as_text("first", FIRST)?, as_text("slots", COUNT)?);
+        let (first, slots) = (as_text("first_slot", FIRST)?, as_text("slots", COUNT)?);
         let fields = Fields {
             timestamp: (timestamp_field, timestamp.as_deref()),
             spent: spent.as_deref(),

@@ -183,7 +183,8 @@ pub const ROUNDING: f64 = 1e-9;
 impl Finding {
     /// Whether the promise is broken: a loss above the claim is certain, or as good as.
     pub fn is_broken(&self) -> bool {
-        self.lower_bound > self.claimed || self.exact.is_some_and(|exact| !(exact <= self.claimed + ROUNDING))
+        self.lower_bound > self.claimed
+            || self.exact.is_some_and(|exact| exact.is_nan() || exact > self.claimed + ROUNDING)
     }
 }
 
@@ -193,8 +194,8 @@ impl Finding {
 /// A plan that makes no sense, and runs that fail.
 pub fn audit(target: &dyn Target, plan: &Plan, progress: &(dyn Fn() + Sync)) -> Result<Finding, AttackError> {
     let start = Instant::now();
-    let exact = target.exact()?;
     let Evidence { lower_bound, pair, event, runs, .. } = attack(target, plan, progress)?;
+    let exact = target.exact()?;
     Ok(Finding {
         mechanism: target.name(),
         family: target.family(),

@@ -1,12 +1,13 @@
 //! What an audit found, as a page with a picture.
 
+use std::fmt::Write;
+
 use super::empirical::Plan;
 use super::{Family, Finding, Settings};
-use crate::plot::{Axis, Chart, Panel, PlotError, Point, Series};
-use crate::report::{Block, Cell, Report, Section, Table, Tone};
+use crate::report::{Block, Cell, Report, Section, Span, Table, Tone, escape};
 
-/// The page: claimed and found losses as bars, a panel for each family, and the numbers behind them.
-pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> Result<Report, PlotError> {
+/// The page: for each family a picture of the losses that are claimed and that were found, and the numbers behind it.
+pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> Report {
     let broken = findings.iter().filter(|finding| finding.is_broken()).count();
     let verdict = match broken {
         0 => format!("None of the {} promises is broken, as far as these audits can tell.", findings.len()),
@@ -28,12 +29,12 @@ pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> Result<
     for family in Family::ALL {
         let of_family: Vec<&Finding> = findings.iter().filter(|finding| finding.family == family).collect();
         if !of_family.is_empty() {
-            let picture = Block::Picture { svg: chart(family, &of_family).to_svg()?, caption: Vec::new() };
+            let picture = Block::Picture { svg: picture(&of_family), caption: vec![Span::Plain(CAPTION.to_owned())] };
             let section = Section::new(family.name(), title(family));
             page.sections.push(section.with(picture).with(Block::Table(table(&of_family))));
         }
     }
-    Ok(page)
+    page
 }
 
 const fn title(family: Family) -> &'static str {
@@ -59,21 +60,72 @@ fn labels(findings: &[&Finding]) -> Vec<String> {
     findings.iter().enumerate().map(label).collect()
 }
 
-fn chart(family: Family, findings: &[&Finding]) -> Chart {
+const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), and what the loss is at least (dot). \
+                       A diamond or a dot to the right of its bar is a broken promise.";
+
+// Where the axis begins and ends, the height of a line, and of what stands above the first.
+const LEFT: f64 = 230.0;
+const RIGHT: f64 = 860.0;
+const LINE: f64 = 26.0;
+const TOP: f64 = 34.0;
+
+/// A line for each finding, with its marks on a common axis. Text takes the colour of the page; marks differ in shape as well as in colour.
+fn picture(findings: &[&Finding]) -> String {
+    let losses = findings.iter().flat_map(|finding| [Some(finding.claimed), finding.exact, Some(finding.lower_bound)]);
+    let most = losses.flatten().filter(|loss| loss.is_finite()).fold(f64::MIN_POSITIVE, f64::max);
+    let place = |loss: f64| LEFT + (RIGHT - LEFT) * (loss / most).min(1.03);
     #[allow(clippy::cast_precision_loss)] // a few dozen
-    let series = |name: &str, loss: &dyn Fn(&Finding) -> Option<f64>| {
-        let points = findings.iter().enumerate();
-        let points = points.filter_map(|(place, finding)| Some(Point::new(place as f64, loss(finding)?)));
-        Series::new(name, points.collect())
+    let bottom = TOP + LINE * findings.len() as f64;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {:.0}\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" \
+         fill=\"currentColor\" stroke=\"none\">\n<title>Claimed and found losses</title>\n",
+        bottom + 12.0
+    );
+    let mut draw = |element: String| {
+        // Writing to a string does not fail.
+        let _ = writeln!(svg, "{element}");
     };
-    let mut all = vec![
-        series("claimed", &|finding| Some(finding.claimed)),
-        series("exact", &|finding| finding.exact.filter(|exact| exact.is_finite())),
-        series("lower bound", &|finding| Some(finding.lower_bound)),
-    ];
-    all.retain(|series| !series.points.is_empty());
-    let panel = Panel::bars("", labels(findings), Axis::linear("loss"), all);
-    Chart::new(format!("{}: claimed and found", title(family)), vec![panel])
+    for quarter in 0..=4 {
+        let loss = most * f64::from(quarter) / 4.0;
+        let x = place(loss);
+        draw(format!(
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\" stroke=\"currentColor\" stroke-opacity=\"0.2\"/>\
+             <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill-opacity=\"0.7\">{loss:.2}</text>",
+            TOP - 10.0
+        ));
+    }
+    let mut y = TOP + LINE / 2.0;
+    for (finding, label) in findings.iter().zip(labels(findings)) {
+        let (claimed, lower) = (place(finding.claimed), place(finding.lower_bound));
+        draw(format!("<g><title>{}</title>", escape(&finding.guarantee)));
+        draw(format!(
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 10.0,
+            y + 4.5,
+            escape(&label)
+        ));
+        draw(format!(
+            "<line x1=\"{LEFT}\" x2=\"{lower:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#009e73\" stroke-width=\"2\"/>\
+             <rect x=\"{:.1}\" y=\"{:.1}\" width=\"4\" height=\"18\" fill=\"#0072b2\"/>\
+             <circle cx=\"{lower:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"#009e73\"/>",
+            claimed - 2.0,
+            y - 9.0
+        ));
+        if let Some(exact) = finding.exact {
+            let x = place(exact);
+            draw(format!(
+                "<path d=\"M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z\" fill=\"#d55e00\"/>",
+                x - 5.0,
+                y - 6.0,
+                x + 5.0,
+                y + 6.0
+            ));
+        }
+        draw("</g>".to_owned());
+        y += LINE;
+    }
+    draw("</svg>".to_owned());
+    svg
 }
 
 fn table(findings: &[&Finding]) -> Table {

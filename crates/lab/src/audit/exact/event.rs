@@ -4,7 +4,7 @@ use tidegate::event::{EventKind, Publication, Settings as EventSettings};
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::{Bucketing, Summing, bucket_range};
 
-use super::{largest_difference, noisy_law, reach};
+use super::{groups, largest_difference, noisy_law, reach};
 use crate::experiment::RunError;
 
 /// The most points of a grid that are enumerated.
@@ -18,6 +18,7 @@ pub fn largest_loss(kind: EventKind, settings: &EventSettings) -> Result<Option<
     match (kind, settings.publication) {
         (EventKind::Laplace, _) => noise(settings, settings.epsilon, false).map(Some),
         (EventKind::Clamped, _) => noise(settings, settings.epsilon, true).map(Some),
+        (EventKind::Contin, None | Some(Publication::Sums)) => groups::largest_loss(settings),
         (EventKind::Bucorder, None | Some(Publication::Labels)) => buckets(settings, settings.epsilon),
         (EventKind::Bucorder, Some(Publication::Sums)) => labelled_sums(settings),
         _ => Ok(None),

@@ -7,6 +7,7 @@
 //! are about one value.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
@@ -110,11 +111,9 @@ impl Walk<'_> {
     /// Takes note of the loss of a sequence of questions, to whichever user it is largest.
     fn note(&mut self, questions: &[Question]) -> Result<(), RunError> {
         for question in questions {
-            let key = (question.oracle, question.cells(), question.epsilon);
-            if !self.tables.contains_key(&key) {
+            if let Entry::Vacant(entry) = self.tables.entry((question.oracle, question.cells(), question.epsilon)) {
                 let oracle = question.oracle().map_err(RunError::failed)?;
-                let table = laws(&oracle)?.map(|laws| losses(&laws));
-                self.tables.insert(key, table);
+                entry.insert(laws(&oracle)?.map(|laws| losses(&laws)));
             }
         }
         // Between two borders all slots are asked the same.

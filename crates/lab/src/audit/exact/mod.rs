@@ -14,11 +14,13 @@
 //! | `uniform`, `sample` | all windows; the noise on each count |
 //! | `laplace`, `clamped`, `bucorder`, `bucorder_sums` | all pairs of readings, all outputs |
 //! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, whatever was answered before |
+//! | `contin` | all batches, all ways to group them, and one noisy sum |
 //!
 //! The others decide by comparing noise with noise, over outputs that have no end; for those there is the black-box attack only.
 
 pub mod central;
 pub mod event;
+mod groups;
 pub mod local;
 pub mod oracle;
 pub mod sequence;

@@ -73,7 +73,17 @@ fn of_channels(
     promise: Promise,
     mut channel: impl FnMut(&[f64]) -> Result<Vec<Vec<f64>>, RunError>,
 ) -> Result<Option<f64>, RunError> {
-    let steps = if promise == Promise::LocalWindow { length } else { STEPS };
+    let steps = match promise {
+        Promise::LocalWindow => length,
+        // Batches have many more sequences.
+        Promise::Sequence | Promise::Local => {
+            if batch > 1 {
+                STEPS - 1
+            } else {
+                STEPS
+            }
+        }
+    };
     // What one step loses locally, whatever was answered before.
     let mut of_a_step: f64 = 0.0;
     let found = exact(model, batch, steps, |_, belief| {

@@ -91,7 +91,7 @@ impl Target for EventTarget {
         #[allow(clippy::cast_precision_loss)] // a few timestamps
         let slope = |timestamp: usize| low + ((high - low) * timestamp as f64 / (length - 1) as f64).floor();
         let low_always = |_: usize| low;
-        let alternating = |timestamp: usize| if timestamp % 2 == 0 { low } else { high };
+        let alternating = |timestamp: usize| if timestamp.is_multiple_of(2) { low } else { high };
         let backgrounds: [(&str, &dyn Fn(usize) -> f64); 3] =
             [("spike", &low_always), ("alternating", &alternating), ("slope", &slope)];
         let mut places = vec![0, self.batch() - 1, self.batch()];

@@ -12,8 +12,8 @@ fn settings(epsilon: &str, window: u64, domain: u32) -> Settings {
 
 /// The mechanism's name, what is promised, the claim and the exact loss.
 fn all(settings: &Settings) -> Vec<(&'static str, String, f64, Option<f64>)> {
-    let of = |target: &Box<dyn Target>| (target.name(), target.guarantee(), target.claimed(), target.exact().unwrap());
-    targets::all(settings).unwrap().iter().map(of).collect()
+    let of = |target: &dyn Target| (target.name(), target.guarantee(), target.claimed(), target.exact().unwrap());
+    targets::all(settings).unwrap().iter().map(|target| of(target.as_ref())).collect()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod empirical;
 mod exact;
+mod finding;
 mod ledger;
 mod mutants;
 mod registry;
