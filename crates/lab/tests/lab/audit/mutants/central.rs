@@ -117,6 +117,22 @@ fn sampling_with_the_constants_of_presence_is_caught() {
     });
 }
 
+/// A user is sampled with probability 1/2 and then counts twice, so that the count is unbiased; the noise must be for that, not for one.
+#[test]
+fn noise_that_forgets_the_weight_of_a_sample_is_caught() {
+    caught("sampled users count 1/p, noise for 1", 40_000, |form| {
+        let (epsilon, probability) = (1_f64, 0.5);
+        // Where half of the likelihood moves by 2/b, the loss is epsilon for b = 2 / ln(1 + 2 (e - 1)).
+        let enough = 2.0 / (epsilon.exp_m1() / probability).ln_1p();
+        let scale = form.choose(1.0 / epsilon, enough);
+        let pair = of_readings("one user more", vec![0.0], vec![1.0]);
+        Variant::new(epsilon, vec![pair], move |input, random| {
+            let weight = if coin(probability, random) { 1.0 / probability } else { 0.0 };
+            vec![weight * readings(input)[0] + laplace(scale, random)]
+        })
+    });
+}
+
 /// One sample of the users for both questions of a timestamp, each of which has half of the user's budget of 1.
 #[test]
 fn a_sample_that_is_used_twice_is_caught() {
