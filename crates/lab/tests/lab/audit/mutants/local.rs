@@ -41,7 +41,7 @@ fn caught_twice(name: &str, runs: u64, epsilon: f64, steps: &[usize], spends: im
         let units = |epsilon: f64| (epsilon * 1e9).round();
         let of = |(timestamp, spends): (u64, Vec<f64>)| {
             let spend =
-                |spend: f64| Spend { timestamp, units: units(spend) as u128, account: String::new(), slots: None };
+                |spend: f64| Spend { timestamp, units: units(spend) as u64, account: String::new(), slots: None };
             spends.into_iter().map(spend).collect::<Vec<_>>()
         };
         let record: Vec<Spend> = (0..).zip(spends(form)).flat_map(of).collect();
