@@ -154,6 +154,10 @@ impl Audit {
                     error => Failure::input(error),
                 }
             })?;
+            if bar.is_hidden() {
+                let name = format!("{number}/{}", chosen.len());
+                complain(&name, format_args!("{}, {:.1} s", finding.mechanism, finding.seconds));
+            }
             findings.push(finding);
         }
         bar.finish_and_clear();
@@ -212,7 +216,6 @@ fn print(text: &str) -> Result<(), Failure> {
 
 fn progress_bar(chosen: &[Box<dyn Target>], plan: &Plan) -> ProgressBar {
     if !io::stderr().is_terminal() {
-        complain("note", format_args!("auditing {} promises", chosen.len()));
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template("{prefix} {wide_bar} {percent}%, {eta} left");
