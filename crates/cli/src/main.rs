@@ -4,6 +4,7 @@
 //! 2 where what it was given is wrong.
 
 mod advise;
+mod audit;
 mod channel;
 mod chart;
 mod completions;
@@ -41,6 +42,7 @@ enum Sub {
     Reproduce(reproduce::Reproduce),
     Advise(Box<advise::Advise>),
     Demo(demo::Demo),
+    Audit(Box<audit::Audit>),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Sub::Reproduce(reproduce) => reproduce.run(),
         Sub::Advise(advise) => advise.run(),
         Sub::Demo(demo) => demo.run(),
+        Sub::Audit(audit) => audit.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,10 +22,12 @@
 //! | [`subjects`] | what there is to try, by name |
 //! | [`advise`] | which of them to take, and which error to expect |
 //! | [`city`] | the main road in one call: simulated devices, a local mechanism, a monitor |
+//! | [`audit`] | attempts to break what mechanisms promise: exact where that is possible, and from ledgers |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
 pub mod advise;
+pub mod audit;
 pub mod central;
 pub mod city;
 pub mod datasets;

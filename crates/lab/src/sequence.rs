@@ -341,7 +341,7 @@ fn column(belief: &[f64], answer: u32, independent: f64) -> Result<Channel, tide
 }
 
 /// A symbol drawn from a belief.
-fn drawn(belief: &[f64], random: &mut SeededRandom) -> u32 {
+pub(crate) fn drawn(belief: &[f64], random: &mut SeededRandom) -> u32 {
     let mut left = unit(random);
     let mut last = 0;
     for (symbol, weight) in (0..).zip(belief).filter(|(_, weight)| **weight > 0.0) {

@@ -3,6 +3,7 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod advise;
+mod audit;
 mod central;
 #[allow(dead_code, unreachable_pub)] // the checks of the kernel's tests, which use all of them
 #[path = "../../../kernel/tests/kernel/support.rs"]

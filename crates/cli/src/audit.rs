@@ -1,0 +1,288 @@
+//! `tidegate audit`: what mechanisms promise, against what can be found out.
+
+use std::io::{self, IsTerminal};
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::str::FromStr;
+use std::thread;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use tidegate_kernel::Epsilon;
+use tidegate_lab::audit::empirical::{AttackError, CONFIDENCE, Plan, steps};
+use tidegate_lab::audit::ledger::{self, Statement, WindowSpend, in_epsilons};
+use tidegate_lab::audit::{Family, Finding, Settings, Target, audit, report, targets};
+use tidegate_lab::experiment::RunError;
+
+use crate::evaluate::at_least_one;
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::Output;
+use crate::table::layout;
+
+/// How often a mechanism is run on each of two streams, unless told.
+const RUNS: NonZeroU64 = NonZeroU64::MIN.saturating_add(20_000 - 1);
+
+/// The same, with --thorough.
+const THOROUGH_RUNS: NonZeroU64 = NonZeroU64::MIN.saturating_add(400_000 - 1);
+
+/// The window and the number of values, unless told: losses are found where streams are short.
+const SMALL: NonZeroU64 = NonZeroU64::MIN.saturating_add(2);
+
+/// Try to break what mechanisms promise.
+///
+/// Each mechanism is run as a black box on pairs of neighbouring streams, with everything that it
+/// publishes in view. An event that tells the two apart is learned from half of the runs, and how
+/// often it happens in the other half bounds the privacy loss from below, with the confidence
+/// given, for each promise by itself. Where what a mechanism can publish can be enumerated, the
+/// exact loss stands beside it. A promise is broken where either is above what is claimed; the
+/// command then exits with 1. A bound below the claim proves nothing about what was not tried.
+///
+/// With --ledger, sums up a recorded run instead: a table or lines of JSON with the fields t and
+/// spent, and, where there are several accounts, user or class; where a part of the population was
+/// asked, first_slot and slots. It exits with 1 if some window has spent more than --epsilon.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate audit lpa crr\n  tidegate audit --all --family event --html audit.html\n  \
+                  tidegate audit --all --thorough --json > audit.json\n  \
+                  tidegate audit --ledger releases.csv --window 20 --epsilon 1"
+)]
+pub(crate) struct Audit {
+    /// Mechanisms and frequency oracles by name; all promises of each
+    #[arg(value_name = "MECHANISM", required_unless_present_any = ["all", "ledger"])]
+    mechanisms: Vec<String>,
+
+    /// All mechanisms, of all families or of one
+    #[arg(long, conflicts_with = "mechanisms")]
+    all: bool,
+
+    /// Only this family: oracle, local, central, event or sequence
+    #[arg(long, value_parser = Family::from_str)]
+    family: Option<Family>,
+
+    /// Sum up the windows of a recorded run; a file may be compressed with gzip
+    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["mechanisms", "all", "family", "thorough", "runs", "html", "domain"],
+          requires_all = ["window", "epsilon"])]
+    ledger: Option<String>,
+
+    /// Twenty times as many runs
+    #[arg(long, conflicts_with = "runs")]
+    thorough: bool,
+
+    /// What is claimed for a window (of sequences, for each symbol); 1 unless given
+    #[arg(long, value_parser = Epsilon::from_str)]
+    epsilon: Option<Epsilon>,
+
+    /// The length of the window, and of batches; 3 unless given
+    #[arg(long, value_parser = at_least_one::<NonZeroU64>)]
+    window: Option<NonZeroU64>,
+
+    /// The number of values, at most 8; 3 unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=8))]
+    domain: Option<u32>,
+
+    /// How often to run each mechanism on each of two streams; 20000 unless given
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
+    runs: Option<NonZeroU64>,
+
+    /// How sure each lower bound is to be
+    #[arg(long, value_name = "P", default_value_t = CONFIDENCE, value_parser = probability)]
+    confidence: f64,
+
+    /// What all randomness comes from; the same seed and the same number of runs find the same
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// How many threads to use; all cores unless given
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
+    threads: Option<NonZeroUsize>,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Write a page with pictures, too
+    #[arg(long, value_name = "FILE")]
+    html: Option<String>,
+}
+
+fn probability(text: &str) -> Result<f64, &'static str> {
+    let inside = |number: &f64| *number > 0.0 && *number < 1.0;
+    text.parse().ok().filter(inside).ok_or("expected a number between 0 and 1")
+}
+
+impl Audit {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match &self.ledger {
+            Some(record) => self.sum_up(record),
+            None => self.attack(),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, Failure> {
+        let epsilon = match self.epsilon {
+            Some(epsilon) => epsilon,
+            None => "1".parse().map_err(Failure::run)?,
+        };
+        Ok(Settings { epsilon, window: self.window.unwrap_or(SMALL), domain: self.domain.unwrap_or(3) })
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            runs: self.runs.unwrap_or(if self.thorough { THOROUGH_RUNS } else { RUNS }),
+            confidence: self.confidence,
+            seed: self.seed,
+            threads: self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
+        }
+    }
+
+    fn attack(&self) -> Result<(), Failure> {
+        let (settings, plan) = (self.settings()?, self.plan());
+        let all = targets::all(&settings).map_err(explain)?;
+        let chosen = targets::chosen(all, &self.mechanisms, self.family).map_err(Failure::input)?;
+        // Opened before anything is run: a place that cannot be written to is found out at once.
+        let page = self.html.as_deref().map(Output::create).transpose()?;
+        let bar = progress_bar(&chosen, &plan);
+        let mut findings = Vec::with_capacity(chosen.len());
+        for (number, target) in (1..).zip(&chosen) {
+            bar.set_prefix(format!("{number}/{} {}", chosen.len(), target.name()));
+            let finding = audit(target.as_ref(), &plan, &|| bar.inc(1)).map_err(|error| {
+                bar.finish_and_clear();
+                match error {
+                    AttackError::Run(error) => explain(error),
+                    error => Failure::input(error),
+                }
+            })?;
+            if bar.is_hidden() {
+                let name = format!("{number}/{}", chosen.len());
+                complain(&name, format_args!("{}, {:.1} s", finding.mechanism, finding.seconds));
+            }
+            findings.push(finding);
+        }
+        bar.finish_and_clear();
+        if let Some(mut page) = page {
+            page.write(&report(&findings, &settings, &plan).to_html())?;
+            page.finish()?;
+        }
+        print(&if self.json { as_json(&findings) } else { as_text(&findings, &settings, &plan) })?;
+        let broken: Vec<_> = findings.iter().filter(|finding| finding.is_broken()).collect();
+        match broken.first() {
+            None => Ok(()),
+            Some(first) => {
+                let (count, all) = (broken.len(), findings.len());
+                let Finding { mechanism, guarantee, .. } = first;
+                let loss = first.exact.unwrap_or(first.lower_bound).max(first.lower_bound);
+                Err(Failure::run(format_args!(
+                    "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} is claimed",
+                    first.claimed
+                )))
+            }
+        }
+    }
+
+    fn sum_up(&self, record: &str) -> Result<(), Failure> {
+        let (Some(window), Some(budget)) = (self.window, self.epsilon) else {
+            // The parser of arguments has seen to it.
+            return Err(Failure::input("--ledger needs --window and --epsilon"));
+        };
+        let Input { name, source } = Input::open(record)?;
+        let spends = ledger::read(&name, source).map_err(Failure::input)?;
+        let statement = ledger::statement(&spends, Some(window), budget);
+        print(&if self.json {
+            statement_as_json(&statement, window, budget)
+        } else {
+            statement_as_text(&statement, window, budget)
+        })?;
+        match &statement.overspent {
+            None => Ok(()),
+            Some(overspent) => Err(Failure::run(format_args!("{name}: {} of {budget}", in_words(overspent)))),
+        }
+    }
+}
+
+fn explain(error: RunError) -> Failure {
+    match error {
+        RunError::Unsupported(_) => Failure::input(error),
+        error => Failure::run(error),
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = Output::create("-")?;
+    output.write(text)?;
+    output.finish()
+}
+
+fn progress_bar(chosen: &[Box<dyn Target>], plan: &Plan) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {percent}%, {eta} left");
+    let length = chosen.iter().map(|target| steps(target.as_ref(), plan)).sum();
+    ProgressBar::new(length).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn as_json(findings: &[Finding]) -> String {
+    let entry = |finding: &Finding| {
+        let Finding { guarantee, claimed, lower_bound, confidence, pair, event, runs, seconds, .. } = finding;
+        json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee, "claimed": claimed,
+                "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact, "broken": finding.is_broken(),
+                "pair": pair, "event": event, "runs": runs, "seconds": seconds })
+    };
+    format!("{:#}\n", Value::from(findings.iter().map(entry).collect::<Vec<_>>()))
+}
+
+fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
+    let header = ["mechanism", "promise", "claimed", "exact", "lower bound", "", "told apart by", "runs", "seconds"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for finding in findings {
+        rows.push(vec![
+            finding.mechanism.to_owned(),
+            finding.guarantee.clone(),
+            format!("{:.4}", finding.claimed),
+            finding.exact.map_or_else(String::new, |exact| format!("{exact:.4}")),
+            format!("{:.4}", finding.lower_bound),
+            if finding.is_broken() { "BROKEN" } else { "" }.to_owned(),
+            finding.pair.clone(),
+            finding.runs.to_string(),
+            format!("{:.1}", finding.seconds),
+        ]);
+    }
+    let Settings { epsilon, window, domain } = settings;
+    let about = format!(
+        "epsilon {epsilon}, windows of {window}, {domain} values; each bound with confidence {}",
+        plan.confidence
+    );
+    format!("{about}\n\n{}", layout(&rows))
+}
+
+/// Which window it is, and what it has spent.
+fn in_words(spent: &WindowSpend) -> String {
+    let WindowSpend { first, last, account, slot, units } = spent;
+    let whose = if account.is_empty() { String::new() } else { format!(" of {account}") };
+    let whose = slot.map_or(whose.clone(), |slot| format!("{whose}, slot {slot},"));
+    format!("the window {first}..{last}{whose} has spent {}", in_epsilons(*units))
+}
+
+fn statement_as_text(statement: &Statement, window: NonZeroU64, budget: Epsilon) -> String {
+    let Statement { spends, windows, largest, overspent } = statement;
+    let largest = largest.as_ref().map_or_else(|| "nothing was spent".to_owned(), in_words);
+    let verdict = if overspent.is_some() { "OVERSPENT" } else { "within the budget" };
+    format!(
+        "{spends} spends, {windows} windows of {window} timestamps, budget {budget}: {verdict}\nat most: {largest}\n"
+    )
+}
+
+fn statement_as_json(statement: &Statement, window: NonZeroU64, budget: Epsilon) -> String {
+    let spent = |spent: &WindowSpend| {
+        json!({ "first": spent.first, "last": spent.last, "account": spent.account, "slot": spent.slot,
+                "spent": in_epsilons(spent.units) })
+    };
+    let Statement { spends, windows, largest, overspent } = statement;
+    let largest = largest.as_ref().map(spent);
+    let overspent = overspent.as_ref().map(spent);
+    let object = json!({ "window": window, "budget": budget.to_string(), "spends": spends, "windows": windows,
+                         "largest": largest, "overspent": overspent });
+    format!("{object:#}\n")
+}

@@ -1,0 +1,61 @@
+//! What there is to audit: every mechanism, as users run it, with its neighbouring streams.
+//!
+//! To have a new mechanism audited, implement [`Target`] for it in the module of its family and list it there.
+
+pub mod central;
+pub mod event;
+pub mod local;
+pub mod oracle;
+mod patterns;
+pub mod sequence;
+
+use crate::audit::{Family, Settings, Target};
+use crate::experiment::RunError;
+use crate::names::UnknownName;
+
+/// Every target. An error where the settings are outside what a mechanism can be set to.
+pub fn all(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
+    let mut targets = oracle::targets(settings);
+    targets.extend(local::targets(settings));
+    targets.extend(central::targets(settings)?);
+    targets.extend(event::targets(settings)?);
+    targets.extend(sequence::targets(settings)?);
+    Ok(targets)
+}
+
+/// The targets of these names, of all families or of one; of all names where none is given.
+///
+/// # Errors
+/// The first name that no target has, with what there is.
+pub fn chosen(
+    targets: Vec<Box<dyn Target>>,
+    names: &[String],
+    family: Option<Family>,
+) -> Result<Vec<Box<dyn Target>>, UnknownName> {
+    let mut of_family = targets;
+    of_family.retain(|target| family.is_none_or(|family| target.family() == family));
+    for name in names {
+        if !of_family.iter().any(|target| target.name() == name) {
+            let mut known: Vec<_> = of_family.iter().map(|target| target.name()).collect();
+            known.dedup();
+            return Err(UnknownName::new("mechanism", name, known));
+        }
+    }
+    of_family.retain(|target| names.is_empty() || names.iter().any(|name| name == target.name()));
+    Ok(of_family)
+}
+
+/// A target was given the stream of another family.
+fn other_input(target: &dyn Target) -> RunError {
+    RunError::unsupported(format!("{} takes streams of the {} family", target.name(), target.family()))
+}
+
+/// A spend as a number of a transcript: zero where there was none.
+fn spent(spent: Option<tidegate_kernel::Epsilon>) -> f64 {
+    spent.map_or(0.0, tidegate_kernel::Epsilon::as_f64)
+}
+
+/// A freshness as a number of a transcript.
+fn freshness(freshness: tidegate::release::Freshness) -> f64 {
+    f64::from(freshness as u8)
+}
