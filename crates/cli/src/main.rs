@@ -9,6 +9,8 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod release;
 mod spec;
 mod table;

@@ -9,6 +9,10 @@ use tidegate::release::{Number, Release as Published, Statistic};
 use tidegate::spec::Values;
 use tidegate_lab::datasets::Format;
 
+use crate::output::quoted;
+#[cfg(feature = "parquet")]
+use crate::output::{Column, Kind};
+
 /// A release, and what else is said about it.
 #[derive(Debug)]
 pub(super) struct Released {
@@ -58,6 +62,30 @@ impl Shape {
             Self::Counts(_) => "t,value,count,variance,freshness\n",
             Self::Tree(_) => "t,first,last,frequency,variance,freshness\n",
             Self::Symbol(_) => "t,user,value,freshness\n",
+        }
+    }
+
+    /// What stands in the fields.
+    #[cfg(feature = "parquet")]
+    pub(super) const fn columns(&self) -> &'static [Column] {
+        const T: Column = Column { name: "t", kind: Kind::Whole };
+        const VALUE: Column = Column { name: "value", kind: Kind::Text };
+        const FREQUENCY: Column = Column { name: "frequency", kind: Kind::Number };
+        const VARIANCE: Column = Column { name: "variance", kind: Kind::Number };
+        const FRESHNESS: Column = Column { name: "freshness", kind: Kind::Text };
+        match self {
+            Self::Number => &[T, Column { name: "value", kind: Kind::Number }, VARIANCE, FRESHNESS],
+            Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS],
+            Self::Counts(_) => &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS],
+            Self::Tree(_) => &[
+                T,
+                Column { name: "first", kind: Kind::Text },
+                Column { name: "last", kind: Kind::Text },
+                FREQUENCY,
+                VARIANCE,
+                FRESHNESS,
+            ],
+            Self::Symbol(_) => &[T, Column { name: "user", kind: Kind::Text }, VALUE, FRESHNESS],
         }
     }
 
@@ -132,12 +160,4 @@ impl Line<'_> {
             }
         }
     }
-}
-
-/// A field as CSV has it: in quotes where it would be taken for several otherwise.
-fn quoted(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\"")).into();
-    }
-    text.into()
 }
