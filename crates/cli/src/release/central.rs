@@ -153,7 +153,7 @@ impl Curated {
     }
 
     /// Publishes the timestamp that is open.
-    fn close(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         let Some((timestamp, held)) = self.open.take() else { return Ok(()) };
         let domain = self.values.count();
         let releases: Vec<Published> = match (&mut self.machine, held) {
@@ -187,7 +187,7 @@ impl Curated {
             (_, Held::Counts(_)) => Vec::new(),
         };
         self.last = Some(timestamp);
-        out.extend(releases.into_iter().map(Released::from));
+        out.releases.extend(releases);
         Ok(())
     }
 
@@ -283,7 +283,7 @@ impl Family for Curated {
         expected.read(name, source, format)
     }
 
-    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Rejected> {
+    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {
         let timestamp = line.timestamp();
         if self.open.as_ref().is_some_and(|(open, _)| *open != timestamp) {
             self.close(random, out)?;
@@ -305,7 +305,7 @@ impl Family for Curated {
         Ok(())
     }
 
-    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         self.close(random, out)
     }
 

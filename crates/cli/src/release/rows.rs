@@ -13,20 +13,14 @@ use crate::output::quoted;
 #[cfg(feature = "parquet")]
 use crate::output::{Column, Kind};
 
-/// A release, and what else is said about it.
-#[derive(Debug)]
+/// What one line of input has released, and what else is said about that.
+#[derive(Debug, Default)]
 pub(super) struct Released {
-    pub(super) release: Published,
-    /// Whose it is, where each user has a stream.
+    pub(super) releases: Vec<Published>,
+    /// Whose they are, where each user has a stream.
     pub(super) user: Option<Arc<str>>,
     /// How many users there are, where that is public.
     pub(super) population: Option<u64>,
-}
-
-impl From<Published> for Released {
-    fn from(release: Published) -> Self {
-        Self { release, user: None, population: None }
-    }
 }
 
 /// What the lines of a stream look like.
@@ -97,8 +91,13 @@ impl Shape {
     }
 
     /// Writes the lines of a release.
-    pub(super) fn write(&self, released: &Released, format: Format, text: &mut String) -> Result<(), std::fmt::Error> {
-        let Released { release, user, .. } = released;
+    pub(super) fn write(
+        &self,
+        release: &Published,
+        user: Option<&str>,
+        format: Format,
+        text: &mut String,
+    ) -> Result<(), std::fmt::Error> {
         let (t, freshness) = (release.timestamp, release.freshness.name());
         match self {
             Self::Number => match release.statistic.number() {
@@ -132,7 +131,7 @@ impl Shape {
             }
             Self::Symbol(values) => {
                 let Statistic::Symbol(symbol) = &release.statistic else { return Ok(()) };
-                let (user, value) = (user.as_deref().unwrap_or_default(), values.name(symbol.symbol));
+                let (user, value) = (user.unwrap_or_default(), values.name(symbol.symbol));
                 Line::Symbol { t, user, value, freshness }.write(format, text)
             }
         }

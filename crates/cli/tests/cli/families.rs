@@ -88,7 +88,7 @@ fn objects(text: &str) -> Vec<Value> {
 fn long(timestamps: std::ops::Range<u64>, values: &[&str]) -> String {
     let users = ["anna", "ben", "cem"];
     let line = |t: u64| {
-        let held = move |user: usize| values[(t as usize + user) % values.len()];
+        let held = move |user: usize| values[(usize::try_from(t).unwrap() + user) % values.len()];
         (0..users.len()).map(move |user| format!("{t},{},{}\n", users[user], held(user))).collect::<String>()
     };
     std::iter::once("t,user,value\n".to_owned()).chain(timestamps.map(line)).collect()
