@@ -3,10 +3,13 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test demo bench fuzz fmt tools
+.PHONY: help test parquet demo bench fuzz fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
+
+# All features but `parquet` of the command, which takes minutes to build: `make parquet` tests that.
+FEATURES := --features tidegate/programme,tidegate-kernel/simulation
 
 # Where rustup puts cargo, for a shell that was open before.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -25,24 +28,28 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
 	@$(stage) lints
-	@cargo clippy --quiet --workspace --all-targets --all-features -- -D warnings
+	@cargo clippy --quiet --workspace --all-targets $(FEATURES) -- -D warnings
 	@$(stage) tests
 	@if cargo nextest --version >/dev/null 2>&1; then \
-		cargo nextest run --cargo-quiet --workspace --all-features --status-level fail --final-status-level fail; \
+		cargo nextest run --cargo-quiet --workspace $(FEATURES) --status-level fail --final-status-level fail; \
 	else \
-		cargo test --quiet --workspace --all-features --lib --bins --tests --examples; \
+		cargo test --quiet --workspace $(FEATURES) --lib --bins --tests --examples; \
 	fi
 	@$(stage) 'examples in the documentation'
-	@cargo test --quiet --workspace --all-features --doc
+	@cargo test --quiet --workspace $(FEATURES) --doc
 	@$(stage) documentation
-	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace --all-features
+	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace $(FEATURES)
 	@$(stage) 'all is well'
+
+parquet: tools ## test the reading and writing of Parquet files, which no other target builds
+	@cargo clippy --quiet -p tidegate-cli --all-targets --features parquet -- -D warnings
+	@cargo test --quiet -p tidegate-cli --features parquet parquet
 
 demo: tools ## show the main job on simulated data, in less than a minute after the build
 	@cargo run --quiet --release -p tidegate-cli -- demo --out target/demo
 
 bench: tools ## run the benchmarks
-	@cargo bench --workspace --all-features
+	@cargo bench --workspace $(FEATURES)
 
 fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a nightly compiler
 	@cargo +nightly --version >/dev/null 2>&1 || { \

@@ -22,6 +22,18 @@ impl Input {
         let source = datasets::open(Path::new(name)).map_err(Failure::input)?;
         Ok(Self { name: name.to_owned(), source })
     }
+
+    /// The rows of a Parquet file, as CSV.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn open_parquet(name: &str) -> Result<Self, Failure> {
+        if name == "-" {
+            return Err(Failure::input("Parquet can be read from files only, not from standard input"));
+        }
+        let refused = |error: &dyn std::fmt::Display| Failure::input(format_args!("{name} cannot be opened: {error}"));
+        let file = std::fs::File::open(name).map_err(|error| refused(&error))?;
+        let rows = crate::parquet::ParquetText::open(file).map_err(|error| refused(&error))?;
+        Ok(Self { name: name.to_owned(), source: Box::new(rows) })
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod release;
 mod reproduce;
 mod spec;

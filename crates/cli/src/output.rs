@@ -1,5 +1,6 @@
 //! Where results go: standard output, line by line, or a file that is there as a whole or not at all.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -48,9 +49,71 @@ struct Partial {
     /// `None` once it has its name.
     path: Option<PathBuf>,
     final_path: PathBuf,
-    file: BufWriter<File>,
+    sink: Sink,
     /// Who may read it once it is finished.
     permissions: Permissions,
+}
+
+/// How a file is written.
+#[derive(Debug)]
+enum Sink {
+    /// As it comes.
+    Text(BufWriter<File>),
+    /// The lines of a table as rows.
+    #[cfg(feature = "parquet")]
+    Parquet(Box<crate::parquet::ParquetWriter>, File),
+}
+
+impl Sink {
+    fn write(&mut self, lines: &str) -> io::Result<()> {
+        match self {
+            Self::Text(file) => file.write_all(lines.as_bytes()),
+            #[cfg(feature = "parquet")]
+            Self::Parquet(writer, _) => writer.write(lines),
+        }
+    }
+
+    /// Brings everything to the disk, and returns the file.
+    fn complete(&mut self) -> io::Result<&File> {
+        let file = match self {
+            Self::Text(file) => {
+                file.flush()?;
+                file.get_ref()
+            }
+            #[cfg(feature = "parquet")]
+            Self::Parquet(writer, file) => {
+                writer.finish()?;
+                file
+            }
+        };
+        file.sync_all()?;
+        Ok(file)
+    }
+}
+
+/// A column of a table that has types.
+#[cfg(feature = "parquet")]
+#[derive(Debug)]
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) kind: Kind,
+}
+
+/// What a column holds.
+#[cfg(feature = "parquet")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Whole,
+    Number,
+    Text,
+}
+
+/// A field as CSV has it: in quotes where it would be taken for several otherwise.
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
+    if text.contains([',', '"', '\n', '\r']) {
+        return format!("\"{}\"", text.replace('"', "\"\"")).into();
+    }
+    text.into()
 }
 
 impl Drop for Partial {
@@ -97,7 +160,30 @@ impl Output {
         let permissions = file.metadata()?.permissions();
         #[cfg(unix)]
         file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
-        Ok(Target::File(Partial { path: Some(partial), final_path, file: BufWriter::new(file), permissions }))
+        let sink = Sink::Text(BufWriter::new(file));
+        Ok(Target::File(Partial { path: Some(partial), final_path, sink, permissions }))
+    }
+
+    /// The same, but the lines of CSV that are written become rows of a Parquet file.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn create_parquet(name: &str, columns: &'static [Column]) -> Result<Self, Failure> {
+        let mut output = Self::create(name)?;
+        let Target::File(partial) = &mut output.target else {
+            return Err(Failure::input(format_args!(
+                "Parquet can be written to files only, and {} is none",
+                output.name
+            )));
+        };
+        let parquet = |sink: &Sink| {
+            let file = match sink {
+                Sink::Text(file) => file.get_ref(),
+                Sink::Parquet(_, file) => file,
+            };
+            let writer = crate::parquet::ParquetWriter::new(file.try_clone()?, columns)?;
+            Ok(Sink::Parquet(Box::new(writer), file.try_clone()?))
+        };
+        partial.sink = parquet(&partial.sink).map_err(|error| cannot_write(name, &error))?;
+        Ok(output)
     }
 
     /// Whether what is written can be seen at once.
@@ -108,8 +194,7 @@ impl Output {
     /// Brings all that was written to the disk; a file has no name yet.
     pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
         let Target::File(partial) = &mut self.target else { return Ok(()) };
-        let synced = partial.file.flush().and_then(|()| partial.file.get_ref().sync_all());
-        synced.map_err(|error| cannot_write(&self.name, &error))
+        partial.sink.complete().map(|_| ()).map_err(|error| cannot_write(&self.name, &error))
     }
 
     /// Writes whole lines.
@@ -120,7 +205,7 @@ impl Output {
                 stdout.write_all(lines.as_bytes()).and_then(|()| stdout.flush())
             }
             Target::Lines(Lines::Device(device)) => device.write_all(lines.as_bytes()),
-            Target::File(partial) => partial.file.write_all(lines.as_bytes()),
+            Target::File(partial) => partial.sink.write(lines),
         };
         match written {
             Ok(()) => Ok(Reader::Listens),
@@ -133,9 +218,7 @@ impl Output {
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let Target::File(mut partial) = self.target else { return Ok(()) };
         let mut finish = || {
-            partial.file.flush()?;
-            partial.file.get_ref().set_permissions(partial.permissions.clone())?;
-            partial.file.get_ref().sync_all()?;
+            partial.sink.complete()?.set_permissions(partial.permissions.clone())?;
             if let Some(path) = &partial.path {
                 fs::rename(path, &partial.final_path)?;
             }

@@ -121,10 +121,11 @@ impl Curated {
             }
             (_, Some(table)) => table,
         };
-        let Input { name, source } = Input::open(table)?;
+        let format = super::TableFormat::of(table);
+        let Input { name, source } = format.open(table)?;
         let domain = self.values.count();
         let mut there = Vec::new();
-        long::read_users(&name, source, super::format_of(table), "class", |user, class| {
+        long::read_users(&name, source, format.text(), "class", |user, class| {
             let enrolled = match &mut self.machine {
                 Machine::One(_) => Ok(()),
                 Machine::Personal { registry, roll, .. } => {
@@ -152,7 +153,7 @@ impl Curated {
     }
 
     /// Publishes the timestamp that is open.
-    fn close(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         let Some((timestamp, held)) = self.open.take() else { return Ok(()) };
         let domain = self.values.count();
         let releases: Vec<Published> = match (&mut self.machine, held) {
@@ -170,20 +171,23 @@ impl Curated {
             }
             (Machine::Local { mechanism, roll }, Held::Values(values)) => {
                 let questions = mechanism.open(timestamp).map_err(Failure::run)?;
-                let mut answers = Vec::with_capacity(questions.len());
-                for (question, class) in questions.iter().zip(0_u16..) {
-                    let classes: Vec<bool> = roll.users.iter().map(|(_, member)| member.class == class).collect();
-                    let members = values.iter().map(|(user, value)| (*user as usize, *value));
-                    let members = members.filter(|(user, _)| classes[*user]);
-                    answers.push(asked(question, timestamp, &mut roll.users, members, random)?);
+                let mut by_class = vec![Vec::new(); questions.len()];
+                for (user, value) in values {
+                    let user = user as usize;
+                    by_class[usize::from(roll.users[user].1.class)].push((user, value));
                 }
+                let answers = questions.iter().zip(by_class);
+                let answers = answers.map(|(question, members)| {
+                    asked(question, timestamp, &mut roll.users, members.into_iter(), random)
+                });
+                let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
                 mechanism.answer(timestamp, &answers).map_err(Failure::run)?
             }
             // Counts are read only where all users have one guarantee.
             (_, Held::Counts(_)) => Vec::new(),
         };
         self.last = Some(timestamp);
-        out.extend(releases.into_iter().map(Released::from));
+        out.releases.extend(releases);
         Ok(())
     }
 
@@ -279,7 +283,7 @@ impl Family for Curated {
         expected.read(name, source, format)
     }
 
-    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Rejected> {
+    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {
         let timestamp = line.timestamp();
         if self.open.as_ref().is_some_and(|(open, _)| *open != timestamp) {
             self.close(random, out)?;
@@ -301,7 +305,7 @@ impl Family for Curated {
         Ok(())
     }
 
-    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         self.close(random, out)
     }
 

@@ -5,7 +5,6 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 use tidegate::event::{Event, SavedEvent};
 use tidegate::kernel::{Ledger, Randomness, Sealed, VaultKey};
-use tidegate::release::Release as Published;
 use tidegate::spec::{EventSpec, Intake, SpecError};
 use tidegate_lab::datasets::scalar::{Reading, Readings};
 use tidegate_lab::datasets::{DataError, Format};
@@ -21,8 +20,6 @@ pub(super) struct Numbers {
     last: Option<u64>,
     /// What readings that are held back are locked with.
     key: Option<VaultKey>,
-    /// Always empty between calls; kept for its memory.
-    released: Vec<Published>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -34,7 +31,7 @@ struct State<L> {
 impl Numbers {
     pub(super) fn new(spec: &EventSpec) -> Result<Self, SpecError> {
         let (event, intake) = (spec.mechanism()?, spec.intake()?);
-        Ok(Self { event, intake, last: None, key: None, released: Vec::new() })
+        Ok(Self { event, intake, last: None, key: None })
     }
 
     /// Goes on with a saved run, or saves this one, under a key.
@@ -49,10 +46,6 @@ impl Numbers {
         }
         self.key = Some(key);
         Ok(self)
-    }
-
-    fn hand_out(&mut self, out: &mut Vec<Released>) {
-        out.extend(self.released.drain(..).map(Released::from));
     }
 }
 
@@ -82,21 +75,13 @@ impl Family for Numbers {
         Ok(move || Ok(readings.next_checked(seal)?.map(|reading| (0, reading))))
     }
 
-    fn push(
-        &mut self,
-        reading: Self::Item,
-        random: &mut impl Randomness,
-        out: &mut Vec<Released>,
-    ) -> Result<(), Rejected> {
+    fn push(&mut self, reading: Self::Item, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {
         self.last = Some(reading.timestamp());
-        self.event.push_into(reading, random, &mut self.released).map_err(Failure::run)?;
-        self.hand_out(out);
-        Ok(())
+        Ok(self.event.push_into(reading, random, &mut out.releases).map_err(Failure::run)?)
     }
 
-    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
-        self.released.extend(self.event.finish(random).map_err(Failure::run)?);
-        self.hand_out(out);
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
+        out.releases.extend(self.event.finish(random).map_err(Failure::run)?);
         Ok(())
     }
 

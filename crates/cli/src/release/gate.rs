@@ -39,11 +39,10 @@ pub(super) trait Family {
     ) -> Result<impl FnMut() -> Next<Self::Item>, DataError>;
 
     /// Takes an item in, and adds what is released.
-    fn push(&mut self, item: Self::Item, random: &mut impl Randomness, out: &mut Vec<Released>)
-    -> Result<(), Rejected>;
+    fn push(&mut self, item: Self::Item, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected>;
 
     /// Adds what is still held back.
-    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure>;
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure>;
 
     /// All that the next run must know.
     fn save(&self) -> Result<Vec<u8>, Failure>;
@@ -103,8 +102,8 @@ pub(super) struct Gate<F, R> {
     sinks: Sinks,
     /// Whether the header was written.
     begun: bool,
-    /// Always empty between calls; kept for its memory.
-    released: Vec<Released>,
+    /// Without releases between calls; kept for its memory.
+    released: Released,
     /// What was not handed over yet: to the output, to where answers go, and to whoever looks at standard error.
     text: String,
     answers: String,
@@ -118,7 +117,7 @@ impl<F: Family, R: Randomness> Gate<F, R> {
     pub(super) fn new(family: F, random: R, sinks: Sinks) -> Self {
         let shape = family.shape();
         let (text, answers, alarms) = (String::new(), String::new(), Vec::new());
-        Self { family, random, shape, sinks, begun: false, released: Vec::new(), text, answers, alarms }
+        Self { family, random, shape, sinks, begun: false, released: Released::default(), text, answers, alarms }
     }
 
     pub(super) fn push(&mut self, item: F::Item) -> Result<Reader, Rejected> {
@@ -132,11 +131,13 @@ impl<F: Family, R: Randomness> Gate<F, R> {
         if !mem::replace(&mut self.begun, true) {
             self.shape.begin(self.sinks.format, &mut self.text);
         }
-        for released in self.released.drain(..) {
-            self.shape.write(&released, self.sinks.format, &mut self.text).map_err(Failure::run)?;
+        let Released { releases, user, population } = &mut self.released;
+        for release in releases.drain(..) {
+            let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
+            written.map_err(Failure::run)?;
             let Some((watch, values)) = &mut self.sinks.watch else { continue };
-            let (release, t) = (&released.release, released.release.timestamp);
-            for said in watch.push(release, released.population).map_err(Failure::run)? {
+            let t = release.timestamp;
+            for said in watch.push(&release, *population).map_err(Failure::run)? {
                 if let Some(alarm) = alarm(t, &said) {
                     self.alarms.push(alarm);
                 }

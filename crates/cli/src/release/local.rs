@@ -80,7 +80,7 @@ impl Devices {
     }
 
     /// Drives the mechanism through the timestamp that is open.
-    fn close(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         let Some((timestamp, present)) = self.open.take() else { return Ok(()) };
         let mut step = self.mechanism.open(timestamp).map_err(Failure::run)?;
         let release = loop {
@@ -99,7 +99,8 @@ impl Devices {
         };
         self.last = Some(timestamp);
         // Who is there is public: a collector sees who answers.
-        out.push(Released { population: Some(present.len() as u64), ..Released::from(release) });
+        out.population = Some(present.len() as u64);
+        out.releases.push(release);
         Ok(())
     }
 }
@@ -147,7 +148,7 @@ impl Family for Devices {
         expected.read(name, source, format)
     }
 
-    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Rejected> {
+    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {
         let Line::Value { timestamp, user, value } = line else { return Ok(()) };
         if self.open.as_ref().is_some_and(|(open, _)| *open != timestamp) {
             self.close(random, out)?;
@@ -169,7 +170,7 @@ impl Family for Devices {
         Ok(())
     }
 
-    fn finish(&mut self, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         self.close(random, out)
     }
 

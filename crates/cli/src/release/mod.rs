@@ -36,6 +36,7 @@ use central::Curated;
 use event::Numbers;
 use gate::{Family, Gate, Sinks};
 use local::Devices;
+use rows::Shape;
 use sequence::Sequences;
 use state::{Keeper, Saved};
 
@@ -140,23 +141,62 @@ enum TableFormat {
     Csv,
     /// A JSON object a line
     Ndjson,
+    /// Parquet files, where the command was built with the feature `parquet`
+    Parquet,
 }
 
-impl From<TableFormat> for Format {
-    fn from(format: TableFormat) -> Self {
-        match format {
-            TableFormat::Csv => Self::Csv,
-            TableFormat::Ndjson => Self::Ndjson,
+impl TableFormat {
+    /// The format that a file's name tells.
+    fn of(name: &str) -> Self {
+        let lower = name.to_ascii_lowercase();
+        let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
+        let ends = |end: &str| lower.ends_with(end);
+        if ends(".ndjson") || ends(".jsonl") || ends(".json") {
+            Self::Ndjson
+        } else if ends(".parquet") {
+            Self::Parquet
+        } else {
+            Self::Csv
+        }
+    }
+
+    /// How the text is read and written; rows of Parquet are turned into CSV and back.
+    const fn text(self) -> Format {
+        match self {
+            Self::Csv | Self::Parquet => Format::Csv,
+            Self::Ndjson => Format::Ndjson,
+        }
+    }
+
+    /// Opens a table.
+    fn open(self, name: &str) -> Result<Input, Failure> {
+        match self {
+            Self::Csv | Self::Ndjson => Input::open(name),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Input::open_parquet(name),
+            #[cfg(not(feature = "parquet"))]
+            Self::Parquet => Err(no_parquet(name)),
+        }
+    }
+
+    /// Creates a table.
+    #[cfg_attr(not(feature = "parquet"), allow(unused_variables))]
+    fn create(self, name: &str, shape: &Shape) -> Result<Output, Failure> {
+        match self {
+            Self::Csv | Self::Ndjson => Output::create(name),
+            #[cfg(feature = "parquet")]
+            Self::Parquet => Output::create_parquet(name, shape.columns()),
+            #[cfg(not(feature = "parquet"))]
+            Self::Parquet => Err(no_parquet(name)),
         }
     }
 }
 
-/// The format that a file's name tells.
-fn format_of(name: &str) -> Format {
-    let lower = name.to_ascii_lowercase();
-    let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
-    let is_json = [".ndjson", ".jsonl", ".json"].iter().any(|end| lower.ends_with(end));
-    if is_json { Format::Ndjson } else { Format::Csv }
+#[cfg(not(feature = "parquet"))]
+fn no_parquet(name: &str) -> Failure {
+    Failure::input(format_args!(
+        "{name}: for Parquet the command must be built with the feature parquet, and this was not"
+    ))
 }
 
 fn mechanism(name: &str) -> Result<EventKind, UnknownName> {
@@ -216,6 +256,7 @@ impl Release {
                 "--users is for the central family, where classes have guarantees of their own",
             ));
         }
+        self.check_paths()?;
         match (is_event, &self.state, &self.key) {
             (true, Some(_), None) => {
                 return Err(Failure::input(
@@ -238,14 +279,20 @@ impl Release {
                     }
                     None => family,
                 };
-                self.pass(family, random, self.sinks(told.stream.window(), keeper, None, saved)?)
+                {
+                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, None, saved)?;
+                    self.pass(family, random, sinks)
+                }
             }
             StreamSpec::Local(spec) => {
                 let family = Devices::new(spec).map_err(refused)?;
                 let watch = (spec.watch().map_err(refused)?, spec.values().map_err(refused)?);
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                self.pass(family, random, self.sinks(told.stream.window(), keeper, Some(watch), saved)?)
+                {
+                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, Some(watch), saved)?;
+                    self.pass(family, random, sinks)
+                }
             }
             StreamSpec::Central(spec) => {
                 let family = Curated::new(spec).map_err(refused)?;
@@ -253,16 +300,34 @@ impl Release {
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let mut family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
                 family.enrol(self.users.as_deref())?;
-                self.pass(family, random, self.sinks(told.stream.window(), keeper, Some(watch), saved)?)
+                {
+                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, Some(watch), saved)?;
+                    self.pass(family, random, sinks)
+                }
             }
             StreamSpec::Sequence(spec) => {
                 let family = Sequences::new(spec).map_err(refused)?;
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                self.pass(family, random, self.sinks(told.stream.window(), keeper, None, saved)?)
+                {
+                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, None, saved)?;
+                    self.pass(family, random, sinks)
+                }
             }
             other => Err(Failure::run(format_args!("the family {} cannot be released", other.family()))),
         }
+    }
+
+    /// That what is kept for the next run is not overwritten by anything else, nor overwrites it.
+    fn check_paths(&self) -> Result<(), Failure> {
+        let others =
+            [Some(&self.input), Some(&self.output), self.spec.as_ref(), self.users.as_ref(), self.answers.as_ref()];
+        let kept = [self.state.as_ref(), self.key.as_ref()];
+        let taken = |path: &String| others.contains(&Some(path));
+        if kept.into_iter().flatten().any(taken) || (self.state.is_some() && self.state == self.key) {
+            return Err(Failure::input("state and key must be files of their own"));
+        }
+        Ok(())
     }
 
     /// The state that the run goes on from, and where it leaves its own.
@@ -278,6 +343,7 @@ impl Release {
     fn sinks(
         &self,
         window: Window,
+        shape: &Shape,
         keeper: Option<Keeper>,
         watch: Option<(tidegate::spec::Watch, tidegate::spec::Values)>,
         saved: Option<Saved>,
@@ -308,12 +374,13 @@ impl Release {
             _ => {}
         }
         let format = match (self.json, self.format) {
-            (true, _) => Format::Ndjson,
-            (false, Some(format)) => format.into(),
-            (false, None) => format_of(&self.output),
+            (true, _) => TableFormat::Ndjson,
+            (false, Some(format)) => format,
+            (false, None) => TableFormat::of(&self.output),
         };
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
-        Ok(Sinks { output: Output::create(&self.output)?, format, answers, watch, keeper, notes })
+        let output = format.create(&self.output, shape)?;
+        Ok(Sinks { output, format: format.text(), answers, watch, keeper, notes })
     }
 
     /// Passes the whole input through a family.
@@ -322,8 +389,8 @@ impl Release {
         F: Family + Send + 'static,
         R: Randomness + Send + 'static,
     {
-        let input = Input::open(&self.input)?;
-        let format = self.format.map_or_else(|| format_of(&self.input), Format::from);
+        let format = self.format.unwrap_or_else(|| TableFormat::of(&self.input));
+        let (input, format) = (format.open(&self.input)?, format.text());
         let intake = family.intake();
         let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(family, random, sinks)))));
         #[cfg(unix)]
@@ -369,7 +436,10 @@ fn read_all<F: Family, R: Randomness>(
         if !with_open(&mut lock(shared), taken) {
             break;
         }
-        progress.inc(1);
+        // Looking at the clock for nobody takes longer than some mechanisms do.
+        if !progress.is_hidden() {
+            progress.inc(1);
+        }
     }
     Ok(())
 }

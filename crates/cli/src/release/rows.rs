@@ -9,20 +9,18 @@ use tidegate::release::{Number, Release as Published, Statistic};
 use tidegate::spec::Values;
 use tidegate_lab::datasets::Format;
 
-/// A release, and what else is said about it.
-#[derive(Debug)]
+use crate::output::quoted;
+#[cfg(feature = "parquet")]
+use crate::output::{Column, Kind};
+
+/// What one line of input has released, and what else is said about that.
+#[derive(Debug, Default)]
 pub(super) struct Released {
-    pub(super) release: Published,
-    /// Whose it is, where each user has a stream.
+    pub(super) releases: Vec<Published>,
+    /// Whose they are, where each user has a stream.
     pub(super) user: Option<Arc<str>>,
     /// How many users there are, where that is public.
     pub(super) population: Option<u64>,
-}
-
-impl From<Published> for Released {
-    fn from(release: Published) -> Self {
-        Self { release, user: None, population: None }
-    }
 }
 
 /// What the lines of a stream look like.
@@ -61,6 +59,30 @@ impl Shape {
         }
     }
 
+    /// What stands in the fields.
+    #[cfg(feature = "parquet")]
+    pub(super) const fn columns(&self) -> &'static [Column] {
+        const T: Column = Column { name: "t", kind: Kind::Whole };
+        const VALUE: Column = Column { name: "value", kind: Kind::Text };
+        const FREQUENCY: Column = Column { name: "frequency", kind: Kind::Number };
+        const VARIANCE: Column = Column { name: "variance", kind: Kind::Number };
+        const FRESHNESS: Column = Column { name: "freshness", kind: Kind::Text };
+        match self {
+            Self::Number => &[T, Column { name: "value", kind: Kind::Number }, VARIANCE, FRESHNESS],
+            Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS],
+            Self::Counts(_) => &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS],
+            Self::Tree(_) => &[
+                T,
+                Column { name: "first", kind: Kind::Text },
+                Column { name: "last", kind: Kind::Text },
+                FREQUENCY,
+                VARIANCE,
+                FRESHNESS,
+            ],
+            Self::Symbol(_) => &[T, Column { name: "user", kind: Kind::Text }, VALUE, FRESHNESS],
+        }
+    }
+
     /// Writes what comes before all lines.
     pub(super) fn begin(&self, format: Format, text: &mut String) {
         if format == Format::Csv {
@@ -69,8 +91,13 @@ impl Shape {
     }
 
     /// Writes the lines of a release.
-    pub(super) fn write(&self, released: &Released, format: Format, text: &mut String) -> Result<(), std::fmt::Error> {
-        let Released { release, user, .. } = released;
+    pub(super) fn write(
+        &self,
+        release: &Published,
+        user: Option<&str>,
+        format: Format,
+        text: &mut String,
+    ) -> Result<(), std::fmt::Error> {
         let (t, freshness) = (release.timestamp, release.freshness.name());
         match self {
             Self::Number => match release.statistic.number() {
@@ -104,7 +131,7 @@ impl Shape {
             }
             Self::Symbol(values) => {
                 let Statistic::Symbol(symbol) = &release.statistic else { return Ok(()) };
-                let (user, value) = (user.as_deref().unwrap_or_default(), values.name(symbol.symbol));
+                let (user, value) = (user.unwrap_or_default(), values.name(symbol.symbol));
                 Line::Symbol { t, user, value, freshness }.write(format, text)
             }
         }
@@ -132,12 +159,4 @@ impl Line<'_> {
             }
         }
     }
-}
-
-/// A field as CSV has it: in quotes where it would be taken for several otherwise.
-fn quoted(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\"")).into();
-    }
-    text.into()
 }

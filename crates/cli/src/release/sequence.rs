@@ -153,7 +153,7 @@ impl Family for Sequences {
         expected.read(name, source, format)
     }
 
-    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Vec<Released>) -> Result<(), Rejected> {
+    fn push(&mut self, line: Line, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {
         let Line::Value { timestamp, user, value } = line else { return Ok(()) };
         let number = match self.roll.find(&user) {
             Some(number) => number,
@@ -170,11 +170,12 @@ impl Family for Sequences {
         }
         let name = Arc::clone(name);
         let answered = user.answer(timestamp, value, random)?;
-        out.extend(answered.into_iter().map(|release| Released { user: Some(Arc::clone(&name)), ..release.into() }));
+        out.releases.extend(answered);
+        out.user = Some(name);
         Ok(())
     }
 
-    fn finish(&mut self, _random: &mut impl Randomness, _out: &mut Vec<Released>) -> Result<(), Failure> {
+    fn finish(&mut self, _random: &mut impl Randomness, _out: &mut Released) -> Result<(), Failure> {
         let incomplete = self.roll.users.iter().filter(|(_, user)| user.batch.is_some()).count();
         if incomplete > 0 {
             complain(

@@ -44,7 +44,8 @@ impl Keeper {
     /// Takes the state of a path for this run alone, and reads it if it is there.
     pub(super) fn open(path: &str, spec: &StreamSpec) -> Result<(Self, Option<Saved>), Failure> {
         let spec = serde_json::to_string(spec).map_err(Failure::run)?;
-        let path = PathBuf::from(path);
+        // By whatever name it is called, there is one state and one lock.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
         let lock = lock_beside(&path)?;
         let saved = match fs::read(&path) {
             Ok(bytes) => Some(read(&path, &bytes, &spec)?),

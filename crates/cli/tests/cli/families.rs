@@ -88,7 +88,7 @@ fn objects(text: &str) -> Vec<Value> {
 fn long(timestamps: std::ops::Range<u64>, values: &[&str]) -> String {
     let users = ["anna", "ben", "cem"];
     let line = |t: u64| {
-        let held = move |user: usize| values[(t as usize + user) % values.len()];
+        let held = move |user: usize| values[(usize::try_from(t).unwrap() + user) % values.len()];
         (0..users.len()).map(move |user| format!("{t},{},{}\n", users[user], held(user))).collect::<String>()
     };
     std::iter::once("t,user,value\n".to_owned()).chain(timestamps.map(line)).collect()
@@ -268,7 +268,9 @@ fn counts_of_users_are_taken_in_any_order_of_their_fields() {
         assert_refused(&stream.release(input, ""), fields);
     }
     assert_refused(&stream.release("a,b,c\n1,2,3\n", ""), "line 1: the fields must be t,<value>,<value>,..");
-    for (cell, why) in [("-1", "a count"), ("1.5", "a count"), ("NaN", "a count"), ("", "a count"), ("1e99", "a count")]
+    let huge = ("18446744073709551615", "a count of at most 2^53");
+    for (cell, why) in
+        [("-1", "a count"), ("1.5", "a count"), ("NaN", "a count"), ("", "a count"), ("1e99", "a count"), huge]
     {
         let output = stream.release(format!("t,a,b,c\n0,1,2,3\n1,1,{cell},1\n"), "");
         assert_refused(&output, &format!("line 3, field \"b\": expected {why}"));
@@ -876,4 +878,45 @@ fn an_interrupt_releases_the_timestamp_that_is_open() {
     let timestamps: Vec<String> =
         released.lines().map(|line| line.unwrap().split(',').next().unwrap().to_owned()).collect();
     assert_eq!(timestamps, ["0", "0", "0", "1", "1", "1"]);
+}
+
+#[test]
+fn state_and_key_are_files_of_their_own() {
+    let stream = Stream::new("own-event", EVENT);
+    let (a, b) = (stream.path("a"), stream.path("b"));
+    for options in [
+        format!("--state {a} --key {b} --output {a}"),
+        format!("--state {a} --key {a}"),
+        format!("--state {a} --key {b} --output {b}"),
+        format!("--state {} --key {b}", stream.path("stream.toml")),
+    ] {
+        assert_refused(&stream.release("t,value\n0,5\n", &options), "state and key must be files of their own");
+    }
+    assert_eq!(std::fs::read_to_string(stream.folder.join("stream.toml")).unwrap(), EVENT);
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn parquet_needs_a_build_with_its_feature() {
+    let stream = Stream::new("no-parquet", EVENT);
+    for options in [format!("--output {}", stream.path("x.parquet")), "--input x.parquet".to_owned()] {
+        assert_refused(&stream.release("t,value\n0,5\n", &options), "built with the feature parquet");
+    }
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_files_are_written_whole_and_read_by_their_columns() {
+    let stream = Stream::new("parquet", EVENT);
+    let file = stream.path("x.parquet");
+    let output = stream.release("t,value\n0,5\n1,6\n", &format!("--output {file}"));
+    assert!(output.status.success(), "{}", stderr(&output));
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+    // What was released is no input: it has other columns.
+    assert_refused(&stream.release("", &format!("--input {file}")), "x.parquet, line 1: the fields must be t,value");
+    assert_refused(&stream.release("t,value\n0,5\n", "--format parquet"), "Parquet can be");
+    let bad = stream.release("t,value\n0,5\n1,x\n", &format!("--output {}", stream.path("y.parquet")));
+    assert_refused(&bad, "line 3, field \"value\"");
+    assert!(!stream.folder.join("y.parquet").exists());
 }

@@ -114,8 +114,8 @@ pub enum DataError {
     /// A stream that cannot be cut or scaled as asked.
     #[error(transparent)]
     Adjusted(#[from] StreamError),
-    /// A stream of numbers whose domain was not said.
-    #[error("{file} is a stream of numbers, and its domain was not given: it is never taken from the data")]
+    /// A table that does not declare its domain, which was not said either.
+    #[error("the domain of {file} was not given: it is never taken from the data")]
     NoDomain {
         /// The file.
         file: String,

@@ -111,7 +111,6 @@ impl<R: Read> Entries<R> {
         }
         self.last = Some(timestamp);
         let user = line.named(1, "a user: some text")?;
-        // Looked up before it is copied: in order, most lines are not the first of their user.
         if !self.seen.insert(user.to_owned()) {
             return Err(line.bad_field(1, "a user who has no other line at the same timestamp"));
         }
@@ -152,7 +151,7 @@ pub fn read_users<R: Read>(
     Ok(())
 }
 
-/// Counts the users of each value, where values are the whole numbers of a domain. Timestamps without a line have no users.
+/// Counts the users of each value, where values are the whole numbers of a domain. Each timestamp has users.
 pub(super) fn stream<R: Read>(
     name: &str,
     mut entries: Entries<R>,
@@ -169,31 +168,32 @@ pub(super) fn stream<R: Read>(
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most a million
     let size = size as usize;
     let labels = (0..size).map(|value| (domain.low + f64::from(u32::try_from(value).unwrap_or(0))).to_string());
-    let mut first = None;
+    let mut last = None;
     let mut counts: Vec<Vec<u64>> = Vec::new();
     loop {
         let next = entries.next_checked(|entry| {
+            if last.is_some_and(|last| entry.timestamp - last > 1) {
+                return Err(Refused { field: "t", expected: "a timestamp that is the last, or one more".into() });
+            }
             let number: Option<f64> = entry.value.parse().ok();
             let place = number.map(|number| number - domain.low);
-            let place =
-                place.filter(|place| place.fract() == 0.0 && *place >= 0.0 && *place <= domain.high - domain.low);
+            let place = place.filter(|place| place.fract() == 0.0 && (0.0..=domain.high - domain.low).contains(place));
             let expected = || format!("a whole number within the domain, {}..{}", domain.low, domain.high);
             let place = place.ok_or_else(|| Refused { field: "value", expected: expected().into() })?;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the domain
             Ok((entry.timestamp, place as usize))
         })?;
         let Some((timestamp, place)) = next else { break };
-        let step = timestamp - *first.get_or_insert(timestamp);
-        let step = usize::try_from(step).ok().filter(|step| *step <= counts.len() + LONGEST_GAP);
-        let step = step.ok_or_else(|| content("timestamps lie further apart than a million"))?;
-        while counts.len() <= step {
+        if last != Some(timestamp) {
             counts.push(vec![0; size]);
         }
-        counts[step][place] += 1;
+        last = Some(timestamp);
+        if let Some(counts) = counts.last_mut() {
+            counts[place] += 1;
+        }
     }
     CountStream::new(name, labels.collect(), counts)
         .map_err(|source| DataError::Stream { file: name.to_owned(), source })
 }
 
 const MOST_VALUES: u32 = 1_000_000;
-const LONGEST_GAP: usize = 1_000_000;

@@ -47,6 +47,9 @@ pub(super) fn later<T: PartialOrd + Copy>(last: &mut Option<T>, now: T) -> bool 
 /// The longest line that is read: whatever a source sends, so much of it is held in memory and no more.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
 
+/// The most users that can be counted.
+const MOST_USERS: u64 = 1 << 53;
+
 /// A source of which only so many bytes can be read before the next line is asked for.
 pub(super) struct Rationed<R> {
     pub(super) source: R,
@@ -328,9 +331,10 @@ impl<'a> Line<'a> {
         ))
     }
 
-    /// A field that must be a number of users.
+    /// A field that must be a number of users: of so many that each can be told from the next.
     pub(super) fn count(&self, field: usize) -> Result<u64, DataError> {
-        self.number(field, "a count: a whole number, zero or more")
+        let count = self.number(field, "a count: a whole number, zero or more")?;
+        if count <= MOST_USERS { Ok(count) } else { Err(self.bad_field(field, "a count of at most 2^53")) }
     }
 
     /// A field that must lie within the domain of a grid.
