@@ -15,7 +15,7 @@ use std::path::Path;
 use tidegate_kernel::Grid;
 
 use super::DataError;
-use super::table::{Table, later, open};
+use super::table::{Table, later, open_data};
 use crate::stream::NumberStream;
 
 const HIGHEST: f64 = 25_974.0;
@@ -25,7 +25,7 @@ const FIRST: (u32, u32) = (2019, 40);
 pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
     let path = folder.join("COVID19_DEATH.csv");
     let file = path.display().to_string();
-    let mut table = Table::without_header(&file, open(&path)?, &["deaths"]);
+    let mut table = Table::without_header(&file, open_data(&path)?, &["deaths"]);
     let grid = Grid::new(0.0, HIGHEST, 1.0)?;
     let mut values = Vec::new();
     while let Some(line) = table.next_line()? {
@@ -37,7 +37,7 @@ pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
 pub(super) fn load_chronological(folder: &Path) -> Result<NumberStream, DataError> {
     let path = folder.join("nchs_weekly_chronological.csv");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(&path)?)?;
+    let mut table = Table::new(&file, open_data(&path)?)?;
     table.expect_header(&[
         "mmwr_year",
         "mmwr_week",

@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use super::DataError;
-use super::table::{Table, later, open};
+use super::table::{Table, later, open_data};
 use crate::stream::{Space, SymbolStream};
 
 const SIDE: u16 = 100;
@@ -25,7 +25,7 @@ pub(super) const STANDS_IN_FOR: &str =
 pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
     let path = folder.join("gaze.csv.gz");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(&path)?)?;
+    let mut table = Table::new(&file, open_data(&path)?)?;
     table.expect_header(&["subject", "t", "x", "y", "status", "evt"])?;
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     let (mut subject, mut last, mut valid) = (None, None, 0);

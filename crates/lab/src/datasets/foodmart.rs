@@ -12,7 +12,7 @@ use std::path::Path;
 use tidegate_kernel::Grid;
 
 use super::DataError;
-use super::table::{Table, first_of, open};
+use super::table::{Table, first_of, open_data};
 use crate::stream::NumberStream;
 
 pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
@@ -21,8 +21,8 @@ pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
     let path = transactions.as_ref().unwrap_or(&items);
     let file = path.display().to_string();
     let mut table = match transactions {
-        Some(_) => Table::of_words(&file, open(path)?),
-        None => Table::without_header(&file, open(path)?, &["item"]),
+        Some(_) => Table::of_words(&file, open_data(path)?),
+        None => Table::without_header(&file, open_data(path)?, &["item"]),
     };
     let grid = Grid::new(0.0, 1_559.0, 1.0)?;
     let mut values = Vec::new();

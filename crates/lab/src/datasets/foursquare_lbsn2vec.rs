@@ -16,7 +16,7 @@ use std::path::Path;
 
 use super::DataError;
 use super::last_known::{NOT_SEEN, Sighting, counts};
-use super::table::{Table, open};
+use super::table::{Table, open_data};
 use crate::stream::CountStream;
 
 const CATEGORIES: u32 = 521;
@@ -29,7 +29,7 @@ pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wid
 pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let path = folder.join("checkins_4cities.csv.gz");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(&path)?)?;
+    let mut table = Table::new(&file, open_data(&path)?)?;
     table.expect_header(&["city", "user", "week", "hour_of_week", "venue", "category"])?;
     let mut sightings = Vec::new();
     while let Some(line) = table.next_line()? {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use super::DataError;
 use super::last_known::{NOT_SEEN, Sighting, counts};
-use super::table::{Line, Table, open};
+use super::table::{Line, Table, open_data};
 use crate::stream::CountStream;
 
 const SIDE: u32 = 10;
@@ -29,7 +29,7 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let cells = cells_of_places(&folder.join("poi.csv"))?;
     let path = folder.join("checkins.csv.gz");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(&path)?)?;
+    let mut table = Table::new(&file, open_data(&path)?)?;
     table.expect_header(&["user", "poi", "minute"])?;
     let mut sightings = Vec::new();
     while let Some(line) = table.next_line()? {
@@ -47,7 +47,7 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
 }
 
 fn cells_of_places(path: &Path) -> Result<HashMap<u32, u32>, DataError> {
-    let mut table = Table::new(path.display().to_string(), open(path)?)?;
+    let mut table = Table::new(path.display().to_string(), open_data(path)?)?;
     table.expect_header(&["poi", "lat", "lon"])?;
     let mut cells = HashMap::new();
     while let Some(line) = table.next_line()? {

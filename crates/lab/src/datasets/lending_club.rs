@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::DataError;
-use super::table::{Line, Table, first_of, open};
+use super::table::{Line, Table, first_of, open_data};
 use crate::stream::CountStream;
 
 const STEP: f64 = 25.0;
@@ -43,7 +43,7 @@ pub(super) fn load_2018(folder: &Path) -> Result<CountStream, DataError> {
 
 fn read(name: &str, path: &Path, amount_field: &str) -> Result<CountStream, DataError> {
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(path)?)?;
+    let mut table = Table::new(&file, open_data(path)?)?;
     let (issued, amount) = (table.field(&["issue_d"])?, table.field(&[amount_field])?);
     let mut months: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     while let Some(line) = table.next_line()? {

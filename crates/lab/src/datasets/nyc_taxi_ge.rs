@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::DataError;
-use super::table::{Line, Table, open};
+use super::table::{Line, Table, open_data};
 use crate::stream::CountStream;
 
 const PICKUP: [&str; 2] = ["tpep_pickup_datetime", "pickup_datetime"];
@@ -36,14 +36,14 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
         let path = folder.join("yellow_2018_2020_36x10000.csv.gz");
         let file = path.display().to_string();
         let mut counts = vec![vec![0; FARES]; DAYS];
-        let table = Table::new(&file, open(&path)?)?;
+        let table = Table::new(&file, open_data(&path)?)?;
         let month = table.field(&MONTH)?;
         add_trips(table, SAMPLED_YEAR, |line, date| line.text(month) == date.month_text(), &mut counts)?;
         return Ok(stream(file, counts)?.standing_in_for(STANDS_IN_FOR));
     };
     let mut counts = vec![vec![0; FARES]; DAYS];
     for month in months.iter().filter(|month| month.year == year) {
-        let table = Table::new(month.path.display().to_string(), open(&month.path)?)?;
+        let table = Table::new(month.path.display().to_string(), open_data(&month.path)?)?;
         add_trips(table, year, |_, date| (date.year, date.month) == (month.year, month.month), &mut counts)?;
     }
     let stand_in =

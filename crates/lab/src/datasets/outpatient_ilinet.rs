@@ -13,7 +13,7 @@ use std::path::Path;
 use tidegate_kernel::Grid;
 
 use super::DataError;
-use super::table::{Table, first_of, later, open};
+use super::table::{Table, first_of, later, open_data};
 use crate::stream::NumberStream;
 
 const FIELDS: [&str; 15] = [
@@ -64,7 +64,7 @@ pub(super) fn load_cdc(folder: &Path) -> Result<NumberStream, DataError> {
 fn read(name: &str, path: &Path, highest: f64, repeats: Repeats) -> Result<NumberStream, DataError> {
     let file = path.display().to_string();
     // A title stands above the header.
-    let mut table = Table::after(1, &file, open(path)?)?;
+    let mut table = Table::after(1, &file, open_data(path)?)?;
     table.expect_header(&FIELDS)?;
     let grid = Grid::new(0.0, highest, 1.0)?;
     let (mut values, mut last) = (Vec::new(), None);

@@ -4,13 +4,13 @@ use std::io::Read;
 use std::path::Path;
 
 use super::DataError;
-use super::table::{Table, open};
+use super::table::{Table, open_data};
 use crate::stream::{Space, SymbolStream};
 
 /// Reads the sequences of a file; number 1 is symbol 0.
 pub(super) fn read(name: &str, path: &Path, symbols: u32, expected: &'static str) -> Result<SymbolStream, DataError> {
     let file = path.display().to_string();
-    let table = Table::of_words(&file, open(path)?);
+    let table = Table::of_words(&file, open_data(path)?);
     sequences(name, file, table, symbols, expected)
 }
 
@@ -23,7 +23,7 @@ pub(super) fn read_after(
     expected: &'static str,
 ) -> Result<SymbolStream, DataError> {
     let file = path.display().to_string();
-    let mut table = Table::of_words(&file, open(path)?);
+    let mut table = Table::of_words(&file, open_data(path)?);
     loop {
         let Some(line) = table.next_line()? else {
             return Err(table.bad_content(format!("it has no line {marker:?}, after which the sequences begin")));

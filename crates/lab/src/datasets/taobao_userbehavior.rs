@@ -16,7 +16,7 @@ use std::path::Path;
 
 use super::DataError;
 use super::last_known::{NOT_SEEN, Sighting, counts};
-use super::table::{Table, first_of, open};
+use super::table::{Table, first_of, open_data};
 use crate::stream::CountStream;
 
 const FIELDS: [&str; 5] = ["user", "item", "category", "behavior", "ts"];
@@ -56,7 +56,7 @@ pub(super) fn load_minutes(folder: &Path) -> Result<CountStream, DataError> {
 
 fn read(name: &str, path: &Path, span: &Span) -> Result<CountStream, DataError> {
     let file = path.display().to_string();
-    let mut table = Table::without_header(&file, open(path)?, &FIELDS);
+    let mut table = Table::without_header(&file, open_data(path)?, &FIELDS);
     let mut sightings = Vec::new();
     let mut is_first = true;
     while let Some(line) = table.next_line()? {

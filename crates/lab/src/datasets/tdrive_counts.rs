@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use super::DataError;
-use super::table::{Table, open};
+use super::table::{Table, open_data};
 use crate::stream::CountStream;
 
 const CELLS: usize = 64;
@@ -22,7 +22,7 @@ pub(super) const STANDS_IN_FOR: &str = "the papers' T-Drive streams (LDP-IDS: 5 
 pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let path = folder.join("td.csv");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(&path)?)?;
+    let mut table = Table::new(&file, open_data(&path)?)?;
     let total: Option<u64> = table.header().get(0).and_then(|field| field.parse().ok());
     let total = total.filter(|_| table.header().len() == CELLS && table.header().iter().skip(1).all(str::is_empty));
     let total = total

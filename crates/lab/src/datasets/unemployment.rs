@@ -12,13 +12,13 @@ use std::path::Path;
 use tidegate_kernel::Grid;
 
 use super::DataError;
-use super::table::{Table, later, open};
+use super::table::{Table, later, open_data};
 use crate::stream::NumberStream;
 
 pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
     let path = folder.join("unemployment.csv");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open(&path)?)?;
+    let mut table = Table::new(&file, open_data(&path)?)?;
     if *table.header() != ["observation_date", "LNU03000018"][..] {
         table.expect_header(&["DATE", "LNU03000018"])?;
     }

@@ -648,6 +648,7 @@ mod number_files {
         }
         assert!(deaths("1\n2,3\n").unwrap_err().ends_with("line 2: it has 2 fields, but 1 are expected"));
         assert!(deaths("").unwrap_err().ends_with("the stream has no timestamps"));
+        assert_eq!(read("covid19_death", "covid19_death/COVID19_DEATH.csv.gz", gzip("1\n2\n")).unwrap(), [1.0, 2.0]);
         let items = |content: &str| read("foodmart", "foodmart/footmart.csv", content);
         assert_eq!(items("214 \n763 \n").unwrap(), [214.0, 763.0]);
         let transactions = |content: &str| read("foodmart", "foodmart/foodmartFIM.txt", content);
@@ -758,6 +759,7 @@ mod symbol_files {
 
         let msnbc = |content: &str| read("msnbc_spmf", "msnbc_sequences.txt.gz", gzip(content));
         assert_eq!(msnbc("17 1\n").unwrap(), [[16, 0]]);
+        assert_eq!(read("msnbc_spmf", "msnbc_sequences.txt", "17 1\n").unwrap(), [[16, 0]]);
         let whole = |content: &str| read("msnbc_spmf", "msnbc990928.seq", content.as_bytes());
         let head = "% Different categories found in input file:\n\nfrontpage news tech\n\n";
         assert_eq!(whole(&format!("{head}% Sequences:\n\n1 1 \n2 \n")).unwrap(), [vec![0, 0], vec![1]]);
