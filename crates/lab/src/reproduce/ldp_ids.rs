@@ -162,7 +162,7 @@ const FIGURE_4: Experiment = Experiment {
               lba divide the budget; lpu, lpd and lpa divide the users; lsp asks everyone once a window.",
     data: &STREAMS,
     repeats: repeats(16),
-    seconds: 45,
+    seconds: 16,
     measure: |session| {
         let mut table = Table::new();
         for data in &STREAMS {
@@ -293,7 +293,7 @@ const FIGURE_5: Experiment = Experiment {
     caption: "Mean relative error of the released histograms over the length w of the window in which ε = 1 is spent.",
     data: &STREAMS,
     repeats: repeats(16),
-    seconds: 40,
+    seconds: 12,
     measure: |session| {
         let mut table = Table::new();
         for data in &STREAMS {
@@ -413,7 +413,7 @@ const FIGURE_6: Experiment = Experiment {
               and by the rate b of Sin, in radians a timestamp.",
     data: &[LNS, SIN],
     repeats: repeats(16),
-    seconds: 20,
+    seconds: 9,
     measure: figure_6,
     panels: |table| {
         let y = Axis::log("mean relative error");
@@ -519,7 +519,7 @@ const FIGURE_7: Experiment = Experiment {
               standard error.",
     data: &STREAMS,
     repeats: repeats(16),
-    seconds: 15,
+    seconds: 3,
     measure: |session| {
         let mut table = Table::new();
         for data in &STREAMS {
@@ -577,7 +577,7 @@ const FIGURE_8: Experiment = Experiment {
               and by w. What is not varied is 200,000 users, √Q = 0.0025, ε = 1 and w = 20.",
     data: &[LNS],
     repeats: repeats(16),
-    seconds: 15,
+    seconds: 8,
     measure: figure_8,
     panels: |table| {
         let axes = [
@@ -713,7 +713,7 @@ const TABLE_2: Experiment = Experiment {
     caption: "Reports per user and timestamp (CFPU). The bars are ours; the table below has the paper's numbers beside them.",
     data: &TABLE_2_STREAMS,
     repeats: repeats(16),
-    seconds: 15,
+    seconds: 3,
     measure: |session| {
         let mut table = Table::new();
         for (panel, epsilon, window) in [(SMALL_BUDGET, 1.0, 20), (LARGE_BUDGET, 2.0, 20), (LONG_WINDOW, 2.0, 40)] {

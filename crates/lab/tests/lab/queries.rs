@@ -245,7 +245,7 @@ fn answers_do_not_depend_on_the_number_of_threads_and_leave_the_rest_as_it_was()
         findings.into_iter().map(|finding| finding.metrics).collect()
     };
     let one = metrics(1, true);
-    assert!(one.iter().all(|metrics| metrics.len() == 12));
+    assert!(one.iter().all(|metrics| metrics.len() == 14));
     assert_eq!(metrics(2, true), one);
     assert_eq!(metrics(5, true), one);
     let without: Vec<_> = one.iter().map(|metrics| metrics[..7].to_vec()).collect();
