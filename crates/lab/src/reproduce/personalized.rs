@@ -97,7 +97,7 @@ fn is_real(panel: &str) -> bool {
 }
 
 fn prepared(session: &Session<'_>, data: &Data) -> Result<Option<Prepared>, ReproduceError> {
-    let population = if is_synthetic(data.set) { session.size(None, Some(2_000)) } else { None };
+    let population = if is_synthetic(data.set) { session.size(None, Some(300)) } else { None };
     session.dataset(data.set, Cut { population, length: None })
 }
 

@@ -7,8 +7,8 @@ use tidegate::sequence::leakage::exact;
 use tidegate::sequence::model::Model;
 
 use super::compare::{epsilon_of, exactly, metric_of, not};
-use super::verdict::smaller_than_times;
 use super::verdict::{Answer, Demand, Judgement, NOISE, Tally, all_below, all_below_where, digits, short, smaller};
+use super::verdict::{Verdict, smaller_than_times};
 use super::{ASKED_HERE, curves, lines, named, repeats, settings};
 use super::{At, Claim, Cut, Data, Experiment, Omitted, Paper, Prepared, ReproduceError, Session, Table};
 use crate::experiment::{RunError, Settings};
@@ -220,7 +220,7 @@ fn towards_zero(table: &Table, series: &[&str], metric: &str, as_claimed: fn(f64
     tally.judge(Demand::Everywhere)
 }
 
-/// No number of a series above a bound, beyond rounding and noise.
+/// No number of a series above a bound, beyond rounding and noise. It is for guarantees: one that is not kept everywhere is none.
 fn at_most(table: &Table, series: &str, metric: &str, bound: f64) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
@@ -231,7 +231,9 @@ fn at_most(table: &Table, series: &str, metric: &str, bound: f64) -> Judgement {
             tally.add(answer, format!("{panel} at {place}: {}", short(value)));
         }
     }
-    tally.judge(Demand::Everywhere)
+    let judgement = tally.judge(Demand::Everywhere);
+    let (_, broken, _) = tally.counts();
+    Judgement { verdict: if broken > 0 { Verdict::DoesNotHold } else { judgement.verdict }, ..judgement }
 }
 
 /// A series of a figure: a mechanism with what distinguishes it from the others.

@@ -32,8 +32,8 @@ fn made_up_data(name: &str) -> PathBuf {
         format!("National,X,{},{},,,,,,,,,,,{}", 2000 + week / 50, 1 + week % 50, 500_000 + 9_000 * week)
     });
     put("outpatient_ilinet/ILINet.csv", format!("title\n{fields}\n{weeks}"));
-    let mut taxis = format!("{}{}\n", 60 * 64 * 20, ",".repeat(63));
-    (0..60).for_each(|_| writeln!(taxis, "{}", ["20"; 64].join(",")).unwrap());
+    let mut taxis = format!("{}{}\n", 20 * 64 * 20, ",".repeat(63));
+    (0..20).for_each(|_| writeln!(taxis, "{}", ["20"; 64].join(",")).unwrap());
     put("tdrive_counts/td.csv", taxis);
     let check_ins = lines(60, &|number| format!("MY,{},0,{},0,{}", number % 20, 1 + number, 1 + number % 9));
     put(
@@ -236,12 +236,12 @@ fn a_curve_is_not_monotonic_where_it_falls_and_rises_beyond_the_noise() {
 #[test]
 fn the_published_closed_form_is_found_to_leak_and_the_corrected_one_not() {
     let outcome = &run_quickly("sequence-privacy-fig3", None)[0];
-    assert_eq!(verdict("sequence-privacy-fig3", "Both steps together", &outcome.table), Verdict::Partly);
+    assert_eq!(verdict("sequence-privacy-fig3", "Both steps together", &outcome.table), Verdict::DoesNotHold);
     assert_eq!(verdict("sequence-privacy-fig3", "The same for crr", &outcome.table), Verdict::Holds);
     assert_eq!(verdict("sequence-privacy-fig3", "Where the symbols are independent", &outcome.table), Verdict::Holds);
     let outcome = &run_quickly("sequence-privacy-fig5", None)[0];
     assert_eq!(verdict("sequence-privacy-fig5", "The same for crr", &outcome.table), Verdict::Holds);
-    assert_ne!(verdict("sequence-privacy-fig5", "A step gives away", &outcome.table), Verdict::Holds);
+    assert_eq!(verdict("sequence-privacy-fig5", "A step gives away", &outcome.table), Verdict::DoesNotHold);
 }
 
 #[test]
