@@ -69,8 +69,8 @@ fn any_budget_and_steps() -> impl Strategy<Value = (Epsilon, Vec<Step>)> {
 #[test]
 fn a_jump_of_the_clock_refunds_nothing() {
     let mut ledger = Ledger::new(epsilon("1"), window(3));
-    ledger.spend(0, epsilon("0.4")).unwrap();
-    ledger.spend(1, epsilon("0.4")).unwrap();
+    let _first = ledger.spend(0, epsilon("0.4")).unwrap();
+    let _second = ledger.spend(1, epsilon("0.4")).unwrap();
     ledger.carry_to(100).unwrap();
     assert_eq!(ledger.remaining(102), Some(epsilon("0.2")));
     assert_eq!(ledger.remaining(103), Some(epsilon("1")));
