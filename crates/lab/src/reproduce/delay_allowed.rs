@@ -386,7 +386,7 @@ const FIGURE_3: Experiment = Experiment {
             check: |table| {
                 for_both(|printed| {
                     let asked = |data: &str| data == COVID.set || data == UNEMPLOYMENT.set;
-                    by_delay(table, printed, "comporder", asked, |ten, hundred| smaller(ten, hundred))
+                    by_delay(table, printed, "comporder", asked, smaller)
                 })
             },
         },

@@ -7,9 +7,9 @@ use std::num::NonZeroU64;
 
 use super::compare::{at_least, epsilon_of, logarithm, mean, metric_of, percent_below};
 use super::verdict::{
-    Answer, Demand, Judgement, Tally, all_below, all_below_where, digits, falls, rises, short, smaller,
+    Answer, Demand, Judgement, Tally, Verdict, all_below, all_below_where, digits, falls, ratio, rises, short, smaller,
+    smaller_than_times,
 };
-use super::verdict::{Verdict, ratio, smaller_than_times};
 use super::{ASKED_HERE, bars, lines, repeats, settings};
 use super::{
     At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,

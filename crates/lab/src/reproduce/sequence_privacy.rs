@@ -80,7 +80,9 @@ const CORRELATION: &str = "noise_correlation";
 const INFORMATION: &str = "noise_information";
 const SECOND: &str = "second_noise";
 const LEAKAGE: &str = "leakage";
-const NOISE_METRICS: [(&str, &str, fn(&Noise) -> f64); 4] = [
+/// A metric's name, what its axis says, and where it is.
+type NoiseMetric = (&'static str, &'static str, fn(&Noise) -> f64);
+const NOISE_METRICS: [NoiseMetric; 4] = [
     (CORRELATION, "correlation of the noise", |noise| noise.correlation),
     (INFORMATION, "information of one noise on the other, nats", |noise| noise.information),
     (SECOND, "share of wrong second answers", |noise| noise.second),
