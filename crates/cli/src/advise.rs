@@ -190,7 +190,7 @@ impl Advise {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let subject = match &self.spec {
             Some(spec) => from_spec(spec, self.population)?,
-            None => self.from_options()?,
+            None => self.subject_of_options()?,
         };
         let needs_epsilon = !matches!(self.solve, Some(UnknownQuantity::Epsilon));
         let epsilon = match subject.epsilon {
@@ -236,7 +236,7 @@ impl Advise {
         output.finish()
     }
 
-    fn from_options(&self) -> Result<Subject, Failure> {
+    fn subject_of_options(&self) -> Result<Subject, Failure> {
         let text = self.domain.as_deref().unwrap_or_default();
         let values = || -> Result<u32, Failure> {
             let number: Option<u32> = text.parse().ok();
