@@ -158,7 +158,7 @@ const FIGURES_3_AND_4: Experiment = Experiment {
             check: |table| towards_zero(table, &[PRINTED], SECOND, |nearer, farther| nearer >= farther - 1e-12),
         },
         Claim {
-            text: "The same for crr, which keeps epsilon",
+            text: "With crr, which keeps epsilon, too, less noise is needed the more correlated the symbols are",
             place: ASKED_HERE,
             check: |table| towards_zero(table, &["crr"], SECOND, |nearer, farther| nearer >= farther - 1e-12),
         },
@@ -186,7 +186,11 @@ const FIGURES_3_AND_4: Experiment = Experiment {
             place: "theorems 1 and 4",
             check: |table| at_most(table, PRINTED, LEAKAGE, 2.0),
         },
-        Claim { text: "The same for crr", place: ASKED_HERE, check: |table| at_most(table, "crr", LEAKAGE, 2.0) },
+        Claim {
+            text: "Both steps of crr together give away at most 2ε",
+            place: ASKED_HERE,
+            check: |table| at_most(table, "crr", LEAKAGE, 2.0),
+        },
     ],
     notes: &["The paper does not give the ε of its figures; here it is 1 for each step."],
 };
@@ -333,14 +337,18 @@ const FIGURE_5: Experiment = Experiment {
             place: "theorem 4",
             check: |table| at_most(table, PAPER_FORM, STEP_LEAKAGE, 1.0),
         },
-        Claim { text: "The same for crr", place: ASKED_HERE, check: |table| at_most(table, "crr", STEP_LEAKAGE, 1.0) },
+        Claim {
+            text: "A step of crr gives away at most ε",
+            place: ASKED_HERE,
+            check: |table| at_most(table, "crr", STEP_LEAKAGE, 1.0),
+        },
         Claim {
             text: "The error of ε-SIP lies between those of randomised response at ε and at 2ε",
             place: "section VI-A",
             check: |table| between(table, "crr").judge(Demand::Mostly),
         },
         Claim {
-            text: "The same as published",
+            text: "The error of the published form lies between those two",
             place: "section VI-A",
             check: |table| between(table, PAPER_FORM).judge(Demand::Mostly),
         },
@@ -678,7 +686,7 @@ const FIGURE_9: Experiment = Experiment {
             check: |table| all_below(table, EUCLIDEAN, &["crr, by distance"], &[TWICE]).judge(Demand::Everywhere),
         },
         Claim {
-            text: "The same with the channel for the fewest wrong cells",
+            text: "So they are with the channel for the fewest wrong cells",
             place: "section VI-B",
             check: |table| all_below(table, EUCLIDEAN, &["crr"], &[TWICE]).judge(Demand::Everywhere),
         },
