@@ -398,7 +398,7 @@ const FIGURE_5: Experiment = Experiment {
         },
         Claim {
             text: "At the same local privacy a model helps: crr_robust is better than rr",
-            place: "section VII, and asked here",
+            place: ASKED_HERE,
             check: |table| all_below(table, MAE, &["crr_robust"], &["rr"]).judge(Demand::Everywhere),
         },
     ],
@@ -692,7 +692,7 @@ const FIGURE_9: Experiment = Experiment {
         },
         Claim {
             text: "At the same local privacy a model helps: crr_robust by distance is better than rr",
-            place: "section VII, and asked here",
+            place: ASKED_HERE,
             check: |table| all_below(table, EUCLIDEAN, &["crr_robust, by distance"], &["rr"]).judge(Demand::Everywhere),
         },
         Claim {
