@@ -64,10 +64,10 @@ use crate::table::layout;
 /// from what is released, 50 of each kind, drawn from the seed and the same for all mechanisms. A
 /// query asks for the share of users with a value of a range, over a period of 1 to w timestamps:
 ///
-///   counting_mse, counting_mre  squared and relative error, one value
-///   range_mse, range_mre        the same, a range of random width
-///   monitor_auc                 area under the ROC curve of detecting when the share of a range
-///                               rises, from one period to the next, by more than the median rise
+///   counting_mse, _mae, _mre  squared, absolute and relative error, one value
+///   range_mse, _mae, _mre     the same, a range of random width
+///   monitor_auc               area under the ROC curve of detecting when the share of a range
+///                             rises, from one period to the next, by more than the median rise
 ///
 /// These are computed from the true data: use them to choose a mechanism, do not publish them.
 #[derive(Debug, Args)]

@@ -97,6 +97,7 @@ impl Reproduce {
             threads: self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
             repeats: self.repeats,
             quick: self.quick,
+            length: None,
             skip_missing: self.all,
         };
         let session = Session::new(options.clone(), &progress);

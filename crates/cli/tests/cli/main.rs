@@ -3,6 +3,7 @@
 
 mod channel;
 mod release;
+mod reproduce;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -56,7 +57,7 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["release", "evaluate", "channel", "data"] {
+    for subcommand in ["release", "evaluate", "reproduce", "channel", "data"] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());
@@ -170,12 +171,14 @@ fn queries_are_measured_where_asked_for() {
     assert!(output.status.success(), "{}", stderr(&output));
     let entries: Value = serde_json::from_str(stdout(&output)).unwrap();
     for entry in entries.as_array().unwrap() {
-        for metric in ["counting_mse", "counting_mre", "range_mse", "range_mre", "monitor_auc"] {
+        let metrics =
+            ["counting_mse", "counting_mae", "counting_mre", "range_mse", "range_mae", "range_mre", "monitor_auc"];
+        for metric in metrics {
             assert!(entry[metric].is_f64(), "{metric}: {entry}");
             assert_eq!(entry[format!("{metric}_se")].as_f64(), Some(0.0), "{metric}: {entry}");
         }
         assert_eq!(entry["monitor_auc"].as_f64(), Some(0.5), "a constant detects nothing");
-        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 12 + 1);
+        assert_eq!(entry.as_object().unwrap().len(), 6 + 2 * 14 + 1);
     }
     let table = run(&format!("evaluate --dataset sin {SMALL} --seed 1 --queries"));
     let header: Vec<&str> = stdout(&table).lines().nth(2).unwrap().split_whitespace().collect();

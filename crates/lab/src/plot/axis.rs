@@ -213,7 +213,7 @@ mod tests {
     fn ticks_are_round_numbers() {
         assert_eq!(ticks(&Axis::linear(""), 0.5, 2.5), ["0", "0.5", "1", "1.5", "2", "2.5"]);
         assert_eq!(ticks(&Axis::linear(""), -3.0, 4.0), ["-2", "0", "2", "4"]);
-        assert_eq!(ticks(&Axis::log(""), 1e-6, 1.0).len(), 7);
+        assert_eq!(ticks(&Axis::log(""), 1e-6, 1.0), ["1e-6", "1e-4", "0.01", "1"]);
         assert_eq!(ticks(&Axis::log(""), 1e-12, 1.0), ["1e-12", "1e-9", "1e-6", "0.001", "1"]);
         assert_eq!(ticks(&Axis::log(""), 30_000.0, 700_000.0), ["50k", "100k", "200k", "500k"]);
         // Hardly a logarithmic axis any more: ticks are as on a linear one.

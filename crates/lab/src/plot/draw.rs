@@ -15,7 +15,7 @@ use super::style::{FAINT, GRID, GROUND, INK, Look, Marker, hex};
 use super::{Chart, Form, Panel, PlotError, Scale, Series};
 
 const PANEL_WIDTH: u32 = 350;
-const PANEL_HEIGHT: u32 = 270;
+const PANEL_HEIGHT: u32 = 282;
 const TITLE_HEIGHT: u32 = 34;
 const LEGEND_ROW: u32 = 22;
 const MARGIN: u32 = 8;
@@ -161,7 +161,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, legend: &Legend) -> Drawn {
     let title = text(14.0, INK, FontStyle::Bold, HPos::Left);
     area.draw(&Text::new(panel.title.clone(), (62, 2), title))?;
     let mut chart = ChartBuilder::on(area);
-    chart.margin_top(24).margin_right(14).margin_bottom(2);
+    chart.margin_top(24).margin_right(14).margin_bottom(14);
     chart.x_label_area_size(if panel.x.label.is_empty() { 28 } else { 46 }).y_label_area_size(62);
     let mut chart = chart.build_cartesian_2d(x.clone(), y.clone())?;
     let labels = text(12.0, FAINT, FontStyle::Normal, HPos::Center);

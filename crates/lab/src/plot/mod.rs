@@ -33,10 +33,10 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// A chart with up to three panels side by side.
+    /// A chart with two or three panels side by side: two where that fills all rows, and three does not.
     pub fn new(title: impl Into<String>, panels: Vec<Panel>) -> Self {
         let columns = match panels.len() {
-            4 => 2,
+            panels if panels.is_multiple_of(2) && !panels.is_multiple_of(3) => 2,
             panels => panels.clamp(1, 3),
         };
         Self { title: title.into(), panels, columns }

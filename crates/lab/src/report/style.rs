@@ -9,7 +9,7 @@ pub(super) const SHEET: &str = "
 --link:#6bb6f0;--good:#7fe0b8;--good-ground:#12392b;--mixed:#f2c766;--mixed-ground:#3d2f0c;--bad:#ff9d94;\
 --bad-ground:#46191a;--neutral:#b8c0c7;--neutral-ground:#2b3137}}
 *{box-sizing:border-box}
-html{scroll-behavior:smooth;-webkit-text-size-adjust:100%}
+html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}
 main{max-width:1120px;margin:0 auto;padding:1.5rem 1.25rem 5rem}
 h1{font-size:1.9rem;line-height:1.2;margin:.5rem 0 1rem}

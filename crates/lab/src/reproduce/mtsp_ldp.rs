@@ -14,7 +14,8 @@ use crate::plot::{Axis, Panel, Scale};
 pub(super) static PAPER: Paper = Paper {
     name: "mtsp-ldp",
     title: "MTSP-LDP: multi-task streaming data publication",
-    reference: "MTSP-LDP: a framework for Multi-Task Streaming data Publication under w-event local differential privacy.",
+    reference: "Liu and Zhao: MTSP-LDP. A Framework for Multi-Task Streaming Data Publication under Local Differential Privacy. Proc. ACM \
+                Manag. Data 4(1), article 55, 2026.",
     differences: &[
         "No warm-up: as printed, the first windows may cost up to (1.5 - 1/(2w)) ε.",
         "Variances are those of the users who serve a level of the tree, with the part that grows with the frequency and that of \
@@ -199,11 +200,30 @@ fn both(metrics: [&str; 2], tally: impl Fn(&str) -> Tally, demand: Demand) -> Ju
     all.judge(demand)
 }
 
+/// MTSP below the best of the others, wherever that is: to be better than the worst is no merit.
+fn lowest(table: &Table, metric: &str) -> Tally {
+    let mut tally = Tally::new();
+    for panel in table.panels() {
+        for at in table.places(panel) {
+            let mtsp = table.get(panel, "mtsp", at.clone(), metric);
+            if let Some((mtsp, (name, best))) = mtsp.zip(best_other(table, panel, at, metric)) {
+                let what = format!("{panel} at {at}: mtsp {}, {name} {}", short(mtsp), short(best));
+                tally.add(smaller(mtsp, best), what);
+            }
+        }
+    }
+    tally
+}
+
+fn best_other(table: &Table, panel: &str, at: &At, metric: &str) -> Option<(&'static str, Summary)> {
+    let others = OTHERS.iter().filter_map(|other| Some((*other, table.get(panel, other, at.clone(), metric)?)));
+    others.min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))
+}
+
 /// How many times MTSP's error the smallest one of the others is.
 fn lead(table: &Table, panel: &str, at: &At, metric: &str) -> Option<Summary> {
     let mtsp = table.get(panel, "mtsp", at.clone(), metric)?;
-    let others = OTHERS.iter().filter_map(|other| table.get(panel, other, at.clone(), metric));
-    let best = others.min_by(|a, b| a.mean.total_cmp(&b.mean))?;
+    let (_, best) = best_other(table, panel, at, metric)?;
     Some(ratio(best, mtsp))
 }
 
@@ -214,8 +234,8 @@ const FIGURE_6: Experiment = Experiment {
     caption: "Errors of the share of users that hold a value at a timestamp, mean over values and timestamps: by ε at w = 20, and \
               by w at ε = 1. The paper does not say which ε and w it keeps.",
     data: &DATA,
-    repeats: repeats(4),
-    seconds: 200,
+    repeats: repeats(10),
+    seconds: 60,
     measure: |session| measure(session, &[Metric::Mae, Metric::Mre]),
     panels: |table| error_panels(table, "mae", "mre"),
     published: &[],
@@ -249,8 +269,8 @@ const FIGURE_6: Experiment = Experiment {
             check: |table| both(["mae", "mre"], |metric| advantage_at_small_budgets(table, metric), Demand::Everywhere),
         },
         Claim {
-            text: "It tells something: its errors are below those of publishing the uniform distribution (implied).",
-            place: "section 5.3.1",
+            text: "It tells something: its errors are below those of publishing the uniform distribution.",
+            place: "asked here",
             check: |table| {
                 both(["mae", "mre"], |metric| all_below(table, metric, &["mtsp"], &["constant"]), Demand::Everywhere)
             },
@@ -259,6 +279,16 @@ const FIGURE_6: Experiment = Experiment {
     notes: &["Relative errors are relative to the true share, or to 0.001 where that is larger."],
 };
 
+/// Whether the one lead is larger than the other, and a lead at all.
+fn larger_advantage(lead: Summary, other: Summary) -> Answer {
+    let none = Summary { mean: 1.0, standard_error: Some(0.0) };
+    match (smaller(none, lead), smaller(other, lead)) {
+        (Answer::Yes, Answer::Yes) => Answer::Yes,
+        (Answer::No, _) | (_, Answer::No) => Answer::No,
+        _ => Answer::Unclear,
+    }
+}
+
 /// The lead over the best of the others at ε = 0.5 is larger than that at ε = 5.
 fn advantage_at_small_budgets(table: &Table, metric: &str) -> Tally {
     let mut tally = Tally::new();
@@ -266,14 +296,7 @@ fn advantage_at_small_budgets(table: &Table, metric: &str) -> Tally {
         let at = |epsilon: f64| lead(table, panel, &At::Number(epsilon), metric);
         if let Some((small, large)) = at(0.5).zip(at(5.0)) {
             let what = format!("{panel}: best other / mtsp {} at 0.5, {} at 5", short(small), short(large));
-            // An advantage that is none does not count, however much smaller it becomes.
-            let one = Summary { mean: 1.0, standard_error: Some(0.0) };
-            let answer = match (smaller(one, small), smaller(large, small)) {
-                (Answer::Yes, Answer::Yes) => Answer::Yes,
-                (Answer::No, _) | (_, Answer::No) => Answer::No,
-                _ => Answer::Unclear,
-            };
-            tally.add(answer, what);
+            tally.add(larger_advantage(small, large), what);
         }
     }
     tally
@@ -286,8 +309,8 @@ const FIGURE_7: Experiment = Experiment {
     caption: "Errors of the share of users that held a value of a range over a period, mean over 50 random ranges and periods of 1 to \
               w timestamps: by ε at w = 20, and by w at ε = 1.",
     data: &DATA,
-    repeats: repeats(4),
-    seconds: 3,
+    repeats: repeats(10),
+    seconds: 1,
     measure: |session| measure(session, &[Metric::RangeMae, Metric::RangeMre]),
     panels: |table| error_panels(table, "range_mae", "range_mre"),
     published: &[],
@@ -295,10 +318,7 @@ const FIGURE_7: Experiment = Experiment {
         Claim {
             text: "MTSP-LDP consistently has the lowest errors, at all settings.",
             place: "section 5.3.2",
-            check: |table| {
-                let below = |metric: &str| all_below(table, metric, &["mtsp"], OTHERS);
-                both(["range_mae", "range_mre"], below, Demand::Everywhere)
-            },
+            check: |table| both(["range_mae", "range_mre"], |metric| lowest(table, metric), Demand::Everywhere),
         },
         Claim {
             text: "Its improvement is particularly pronounced in the relative error.",
@@ -314,7 +334,7 @@ const FIGURE_7: Experiment = Experiment {
                                 short(absolute),
                                 short(relative)
                             );
-                            tally.add(smaller(absolute, relative), what);
+                            tally.add(larger_advantage(relative, absolute), what);
                         }
                     }
                 }
@@ -322,8 +342,8 @@ const FIGURE_7: Experiment = Experiment {
             },
         },
         Claim {
-            text: "It tells something: its errors are below those of publishing the uniform distribution (implied).",
-            place: "section 5.3.2",
+            text: "It tells something: its errors are below those of publishing the uniform distribution.",
+            place: "asked here",
             check: |table| {
                 let below = |metric: &str| all_below(table, metric, &["mtsp"], &["constant"]);
                 both(["range_mae", "range_mre"], below, Demand::Everywhere)
@@ -348,8 +368,8 @@ const FIGURE_8: Experiment = Experiment {
     caption: "ROC curves at ε = 1 and w = 20: how well it is detected that the share of a range rises, from one period to the next, by \
               more than it mostly does; mean over 50 random ranges. Bands are one standard error.",
     data: &DATA,
-    repeats: repeats(4),
-    seconds: 15,
+    repeats: repeats(10),
+    seconds: 8,
     measure: |session| {
         let mut table = Table::new();
         for (data, users) in &STREAMS {

@@ -65,18 +65,32 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> Vec
         blocks.push(Block::Warning(vec![plain(text)]));
     }
     blocks.push(Block::Table(overview(by_paper)));
-    let command = if outcomes.len() == super::all().count() { "--all".to_owned() } else { names(outcomes) };
-    let seed = options.seed;
     blocks.push(Block::Note(vec![
-        plain(format!("Measured in {} with seed {seed}; ", duration(time))),
-        Span::Code(format!("tidegate reproduce {command} --seed {seed}")),
+        plain(format!("Measured in {}; ", duration(time))),
+        Span::Code(command(outcomes, by_paper, options)),
         plain(" repeats it. The numbers are computed from true data, so nothing here is private."),
     ]));
     blocks
 }
 
-fn names(outcomes: &[Outcome]) -> String {
-    outcomes.iter().map(|outcome| outcome.experiment.name).collect::<Vec<_>>().join(" ")
+/// What repeats all of it.
+fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> String {
+    let names = |outcomes: &&[Outcome]| {
+        let paper = outcomes[0].paper;
+        if outcomes.len() == paper.experiments.len() {
+            paper.name.to_owned()
+        } else {
+            outcomes.iter().map(|outcome| outcome.experiment.name).collect::<Vec<_>>().join(" ")
+        }
+    };
+    let what = if outcomes.len() == super::all().count() {
+        "--all".to_owned()
+    } else {
+        by_paper.iter().map(names).collect::<Vec<_>>().join(" ")
+    };
+    let quick = if options.quick { " --quick" } else { "" };
+    let repeats = options.repeats.map_or_else(String::new, |repeats| format!(" --repeats {repeats}"));
+    format!("tidegate reproduce {what}{quick}{repeats} --seed {}", options.seed)
 }
 
 /// A line for each paper: how many claims got which verdict.
@@ -159,7 +173,13 @@ fn badges(outcome: &Outcome) -> Vec<Cell> {
     }
     let count = |verdict| count_of_claims(outcome, verdict);
     let found = Verdict::ALL.into_iter().filter(|verdict| count(*verdict) > 0);
-    found.map(|verdict| Cell::badge(tone(verdict), format!("{} {verdict}", count(verdict)))).collect()
+    let words = |verdict| match verdict {
+        Verdict::Holds => "hold",
+        Verdict::Partly => "partly",
+        Verdict::DoesNotHold => "not",
+        Verdict::Unclear => "unclear",
+    };
+    found.map(|verdict| Cell::badge(tone(verdict), format!("{} {}", count(verdict), words(verdict)))).collect()
 }
 
 /// How many of the paper's claims got a verdict; what is asked beside is not the paper's doing.

@@ -39,6 +39,8 @@ pub struct Options {
     /// Whether to cut streams to [`QUICK_LENGTH`] timestamps and run [`QUICK_REPEATS`] times only. That shows that everything
     /// works; verdicts then mean little.
     pub quick: bool,
+    /// The most timestamps of any stream; [`QUICK_LENGTH`] where it has to be quick, unless given.
+    pub length: Option<NonZeroUsize>,
     /// Whether data sets that are not there are left out instead of being an error.
     pub skip_missing: bool,
 }
@@ -52,6 +54,7 @@ impl Default for Options {
             threads: NonZeroUsize::MIN,
             repeats: None,
             quick: false,
+            length: None,
             skip_missing: false,
         }
     }
@@ -162,7 +165,13 @@ impl<'a> Session<'a> {
         if self.options.quick { quick } else { full }
     }
 
-    /// A data set by name, cut to [`QUICK_LENGTH`] where it has to be quick. `None` where it is not there and that is
+    /// The length of a stream that would be so long, if it has to be cut.
+    pub fn length(&self, full: usize) -> usize {
+        let most = self.options.length.map(NonZeroUsize::get).or(self.options.quick.then_some(QUICK_LENGTH));
+        most.map_or(full, |most| full.min(most))
+    }
+
+    /// A data set by name, cut to [`Session::length`]. `None` where it is not there and that is
     /// allowed ([`Options::skip_missing`]); the report then says so.
     pub fn dataset(&self, name: &str, cut: Cut) -> Result<Option<Prepared>, ReproduceError> {
         let key = format!("{name} {:?} {:?}", cut.population, cut.length);
@@ -186,18 +195,20 @@ impl<'a> Session<'a> {
             )
         };
         let is_real = datasets::by_name(name).is_some_and(datasets::Dataset::is_real);
-        let stream = match (self.options.quick, is_real) {
-            (true, false) => load(Some(cut.length.unwrap_or(QUICK_LENGTH).min(QUICK_LENGTH)))?,
+        let stream = if is_real {
             // How long a real one is, is seen only once it is there. Sequences are left as long as they are: cutting them
             // would make them easier.
-            (true, true) => match load(cut.length)? {
+            match load(cut.length)? {
                 Stream::Symbols(stream) => Stream::Symbols(stream),
                 stream => {
-                    let length = length_of(&stream).min(QUICK_LENGTH);
+                    let length = self.length(length_of(&stream));
                     stream.shortened(length)?
                 }
-            },
-            (false, _) => load(cut.length)?,
+            }
+        } else {
+            let is_symbols = datasets::by_name(name).is_some_and(|dataset| dataset.kind() == StreamKind::Symbols);
+            let default = if is_symbols { datasets::DEFAULT_SYMBOLS } else { datasets::DEFAULT_LENGTH };
+            load(Some(self.length(cut.length.unwrap_or(default))))?
         };
         Ok(Some(self.remember(key, stream)))
     }

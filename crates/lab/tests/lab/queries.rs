@@ -76,11 +76,11 @@ fn the_truth_has_no_error_and_detects_every_rise() {
     let findings = run(&stream.into(), &[trial], &plan(1, true), &|| {}).unwrap();
     let queries: Vec<(Metric, f64)> =
         findings[0].metrics[7..].iter().map(|(metric, sum)| (*metric, sum.mean)).collect();
-    assert_eq!(queries.iter().map(|(metric, _)| *metric).collect::<Vec<_>>(), Metric::ALL[7..12]);
-    for (metric, error) in &queries[..4] {
+    assert_eq!(queries.iter().map(|(metric, _)| *metric).collect::<Vec<_>>(), Metric::ALL[7..14]);
+    for (metric, error) in &queries[..6] {
         assert!(error.abs() < 1e-12, "{metric}: {error}");
     }
-    assert_eq!(queries[4].1, 1.0);
+    assert_eq!(queries[6].1, 1.0);
 }
 
 #[test]
@@ -91,6 +91,7 @@ fn errors_are_those_of_shares_among_the_users_of_a_period() {
     let third: f64 = 1.0 / 3.0;
     let truth = [3.0 / 8.0, 1.0 / 12.0, 3.0 / 12.0];
     assert_close(metrics[&Metric::CountingMse], truth.iter().map(|share| (third - share).powi(2)).sum::<f64>() / 3.0);
+    assert_close(metrics[&Metric::CountingMae], truth.iter().map(|share| (third - share).abs()).sum::<f64>() / 3.0);
     let relative = truth.iter().map(|share| (third - share).abs() / share).sum::<f64>() / 3.0;
     assert_close(metrics[&Metric::CountingMre], relative);
     // Values 1 and 2, at each timestamp.
@@ -99,6 +100,7 @@ fn errors_are_those_of_shares_among_the_users_of_a_period() {
         metrics[&Metric::RangeMse],
         truth.iter().map(|share| (2.0 * third - share).powi(2)).sum::<f64>() / 4.0,
     );
+    assert_close(metrics[&Metric::RangeMae], truth.iter().map(|share| (2.0 * third - share).abs()).sum::<f64>() / 4.0);
     let relative = truth.iter().map(|share| (2.0 * third - share).abs() / share).sum::<f64>() / 4.0;
     assert_close(metrics[&Metric::RangeMre], relative);
     // Users weigh alike, wherever they are: 4 of 12 and not the mean of 1/4 and 0.
@@ -243,7 +245,7 @@ fn answers_do_not_depend_on_the_number_of_threads_and_leave_the_rest_as_it_was()
         findings.into_iter().map(|finding| finding.metrics).collect()
     };
     let one = metrics(1, true);
-    assert!(one.iter().all(|metrics| metrics.len() == 12));
+    assert!(one.iter().all(|metrics| metrics.len() == 14));
     assert_eq!(metrics(2, true), one);
     assert_eq!(metrics(5, true), one);
     let without: Vec<_> = one.iter().map(|metrics| metrics[..7].to_vec()).collect();
