@@ -482,7 +482,7 @@ const FIGURE_4: Experiment = Experiment {
             check: |table| cut_off_helps(table, false).judge(Demand::Everywhere),
         },
         Claim {
-            text: "The same within the domain",
+            text: "Cutting off improves all methods but BucOrder also where releases are moved into the domain",
             place: ASKED_HERE,
             check: |table| cut_off_helps(table, true).judge(Demand::Everywhere),
         },

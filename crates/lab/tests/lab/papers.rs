@@ -237,10 +237,10 @@ fn a_curve_is_not_monotonic_where_it_falls_and_rises_beyond_the_noise() {
 fn the_published_closed_form_is_found_to_leak_and_the_corrected_one_not() {
     let outcome = &run_quickly("sequence-privacy-fig3", None)[0];
     assert_eq!(verdict("sequence-privacy-fig3", "Both steps together", &outcome.table), Verdict::DoesNotHold);
-    assert_eq!(verdict("sequence-privacy-fig3", "The same for crr", &outcome.table), Verdict::Holds);
+    assert_eq!(verdict("sequence-privacy-fig3", "Both steps of crr", &outcome.table), Verdict::Holds);
     assert_eq!(verdict("sequence-privacy-fig3", "Where the symbols are independent", &outcome.table), Verdict::Holds);
     let outcome = &run_quickly("sequence-privacy-fig5", None)[0];
-    assert_eq!(verdict("sequence-privacy-fig5", "The same for crr", &outcome.table), Verdict::Holds);
+    assert_eq!(verdict("sequence-privacy-fig5", "A step of crr", &outcome.table), Verdict::Holds);
     assert_eq!(verdict("sequence-privacy-fig5", "A step gives away", &outcome.table), Verdict::DoesNotHold);
 }
 
