@@ -71,10 +71,15 @@ impl Target for LocalTarget {
 
     fn neighbours(&self) -> Vec<Pair> {
         let window = usize::try_from(self.settings.window.get()).unwrap_or(usize::MAX);
+        // Trees tell neighbouring values apart at their lowest level only, and the ends of the domain at all of them.
+        let far = match self.kind {
+            LocalKind::Mtsp | LocalKind::MtspPopulation => self.settings.domain - 1,
+            _ => 1,
+        };
         let pair = |pattern: super::patterns::Pattern| Pair {
             name: pattern.name,
-            one: Input::Values(pattern.bits.iter().map(|(one, _)| *one).collect()),
-            other: Input::Values(pattern.bits.iter().map(|(_, other)| *other).collect()),
+            one: Input::Values(pattern.bits.iter().map(|(one, _)| one * far).collect()),
+            other: Input::Values(pattern.bits.iter().map(|(_, other)| other * far).collect()),
         };
         patterns(self.length(), window).into_iter().map(pair).collect()
     }
