@@ -111,8 +111,8 @@ impl Subject for Published {
         use Setting::{Delay, WithinDomain};
         match self {
             Self::Pegasus => &[WithinDomain],
-            // What is released of a bucket lies within the domain anyway.
-            Self::Bucorder => &[Delay],
+            // What is released lies within bounds, or a bucket, and so within the domain anyway.
+            Self::Comporder | Self::Bucorder => &[Delay],
             _ => &[Delay, WithinDomain],
         }
     }
