@@ -148,6 +148,11 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     within_domain: bool,
 
+    /// Make what mechanisms release better by what they released before, free of budget, with the
+    /// estimator of track; of counts and numbers
+    #[arg(long)]
+    smooth: bool,
+
     /// How many symbols are released together by mechanisms that release batches
     #[arg(long, value_name = "N", default_value_t = Settings::DEFAULT_BATCH, value_parser = at_least_one::<NonZeroUsize>)]
     batch: NonZeroUsize,
@@ -340,6 +345,7 @@ impl Evaluate {
                             classes: self.classes.clone(),
                             protects: self.contribution.map_or(Protects::Reading, Protects::Contribution),
                             within_domain: self.within_domain,
+                            smooth: self.smooth,
                             batch: self.batch,
                             order: self.order,
                             distance: self.distance.into(),

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate::estimate::follower::Smoother;
 use tidegate::query::QueryError;
+use tidegate::release::Release;
 use tidegate::sequence::effort::Effort;
 use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
@@ -49,6 +51,9 @@ pub struct Settings {
     pub protects: Protects,
     /// Event: whether what is released is moved into the domain where it lies outside, which costs nothing.
     pub within_domain: bool,
+    /// All but sequences: whether what is released is made better by what was released before, as
+    /// [`Smoother`](tidegate::estimate::follower::Smoother) does.
+    pub smooth: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
     /// Sequence: how many symbols of the past the model looks back on.
@@ -84,10 +89,22 @@ impl Settings {
             classes: Vec::new(),
             protects: Protects::Reading,
             within_domain: false,
+            smooth: false,
             batch: Self::DEFAULT_BATCH,
             order: 1,
             distance: SymbolDistance::Hamming,
             effort: Effort::Fast,
+        }
+    }
+}
+
+impl Settings {
+    /// What releases go through before they are looked at.
+    pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
+        let mut smoother = self.smooth.then(Smoother::new);
+        move |release| match &mut smoother {
+            Some(smoother) => smoother.push(release),
+            None => release,
         }
     }
 }

@@ -32,6 +32,7 @@ pub mod queries;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
+pub mod track;
 
 pub use names::UnknownName;
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};
