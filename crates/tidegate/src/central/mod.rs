@@ -245,6 +245,8 @@ pub struct Central {
 
 const VERSION: u16 = 1;
 
+// There is one of it; its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Machine {

@@ -145,7 +145,6 @@ impl Track {
 
     /// The range to divide: its parts are about equally likely. Of two parts only where they meet matters, for readings are clamped to
     /// the range.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // public, and at most 2^32 points
     fn question(&self, expected: &[f64]) -> RangeInclusive<i64> {
         let part = f64::from(self.buckets).recip();
         let first = self.domain.first_point(quantile(expected, part));
@@ -154,7 +153,7 @@ impl Track {
         }
         let last = self.domain.first_point(quantile(expected, 1.0 - part));
         let inner = i64::from(self.buckets) - 2;
-        let width = (last.abs_diff(first) as i64 / inner).max(1);
+        let width = (last.saturating_sub(first) / inner).max(1);
         first - width..=first + width * (inner + 1) - 1
     }
 
