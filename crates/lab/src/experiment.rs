@@ -52,7 +52,7 @@ pub struct Settings {
     /// Event: whether what is released is moved into the domain where it lies outside, which costs nothing.
     pub within_domain: bool,
     /// All but sequences: whether what is released is made better by what was released before, as
-    /// [`Smoother`](tidegate::estimate::follower::Smoother) does.
+    /// [`Smoother`] does.
     pub smooth: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
