@@ -154,6 +154,11 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     within_domain: bool,
 
+    /// Make what mechanisms release better by what they released before, free of budget, with the
+    /// estimator of track; of counts and numbers
+    #[arg(long)]
+    smooth: bool,
+
     /// How many symbols are released together by mechanisms that release batches; 2 unless given
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     batch: Option<NonZeroUsize>,
@@ -273,6 +278,12 @@ impl Evaluate {
         for Named(subject) in &self.mechanism {
             subjects::check_fit(*subject, &stream).map_err(Failure::input)?;
         }
+        if self.smooth && stream.kind() == StreamKind::Symbols {
+            let (name, kind) = (stream.name(), stream.kind());
+            return Err(Failure::input(format_args!(
+                "--smooth needs counts of users or numbers, but {name} is a stream of {kind}"
+            )));
+        }
         if self.queries && stream.kind() != StreamKind::Counts {
             let (name, kind) = (stream.name(), stream.kind());
             return Err(Failure::input(format_args!(
@@ -366,6 +377,7 @@ impl Evaluate {
             classes: self.classes.clone(),
             protects: self.contribution.map_or(defaults.protects, Protects::Contribution),
             within_domain: self.within_domain,
+            smooth: self.smooth,
             batch: self.batch.unwrap_or(defaults.batch),
             order: self.order.unwrap_or(defaults.order),
             distance: self.distance.map_or(defaults.distance, SymbolDistance::from),

@@ -35,16 +35,16 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Sub {
-    Evaluate(Box<evaluate::Evaluate>),
-    Data(data::Data),
-    Channel(channel::Channel),
     Release(Box<release::Release>),
+    Evaluate(Box<evaluate::Evaluate>),
+    Advise(Box<advise::Advise>),
+    Audit(Box<audit::Audit>),
+    Reproduce(reproduce::Reproduce),
+    Channel(channel::Channel),
+    Data(data::Data),
+    Demo(demo::Demo),
     Completions(completions::Completions),
     Manual(completions::Manual),
-    Reproduce(reproduce::Reproduce),
-    Advise(Box<advise::Advise>),
-    Demo(demo::Demo),
-    Audit(Box<audit::Audit>),
 }
 
 fn main() -> ExitCode {

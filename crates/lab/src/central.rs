@@ -7,6 +7,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
+use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::plbu::Plbu;
 use tidegate::central::{
     Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
@@ -25,12 +26,14 @@ pub const SUBJECTS: &[&dyn Subject] = &[
     &CentralSubject(CentralKind::Sample),
     &CentralSubject(CentralKind::Bd),
     &CentralSubject(CentralKind::Ba),
+    &CentralSubject(CentralKind::Track),
     &PersonalSubject { kind: PersonalKind::Pbd, estimator: None },
     &PersonalSubject { kind: PersonalKind::Pbd, estimator: Some(Estimator::Sampling) },
     &PersonalSubject { kind: PersonalKind::Pbd, estimator: Some(Estimator::Stratified) },
     &PersonalSubject { kind: PersonalKind::Pba, estimator: None },
     &PersonalSubject { kind: PersonalKind::Pba, estimator: Some(Estimator::Sampling) },
     &PersonalSubject { kind: PersonalKind::Pba, estimator: Some(Estimator::Stratified) },
+    &PersonalTrackSubject,
     &PlbuSubject,
 ];
 
@@ -136,12 +139,13 @@ impl Members {
 /// Drives a mechanism, given as a function of timestamp and counts, through a whole stream.
 fn drive(
     stream: &CountStream,
+    mut smooth: impl FnMut(Release) -> Release,
     mut push: impl FnMut(u64, &[u64]) -> Result<Vec<Release>, RunError>,
 ) -> Result<CountOutcome, RunError> {
     let mut outcome = CountOutcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
     for (timestamp, counts) in (0..).zip(stream.counts()) {
         let users = counts.iter().sum();
-        for release in push(timestamp, counts)? {
+        for release in push(timestamp, counts)?.into_iter().map(&mut smooth) {
             outcome.reports += release.reports;
             outcome.frequencies.push(match release.statistic {
                 Statistic::Counts(counts) => counts.histogram(Some(users)).frequencies,
@@ -162,7 +166,11 @@ pub struct CentralSubject(pub CentralKind);
 
 impl Subject for CentralSubject {
     fn name(&self) -> &'static str {
-        self.0.name()
+        match self.0 {
+            // `track` alone is the local one.
+            CentralKind::Track => "central_track",
+            kind => kind.name(),
+        }
     }
 
     fn summary(&self) -> &'static str {
@@ -171,6 +179,7 @@ impl Subject for CentralSubject {
             CentralKind::Sample => "central: the whole budget at one timestamp of each window",
             CentralKind::Bd => "central: half of the budget that is left, where the stream changes",
             CentralKind::Ba => "central: budget saved up while the stream stands still",
+            CentralKind::Track => "central: histograms as often as is worth it, and an estimate from all of them",
         }
     }
 
@@ -190,10 +199,11 @@ impl OnCounts for CentralSubject {
         settings: &Settings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
+        let smooth = settings.smoothing();
         let Requirement { epsilon, window } = strictest(settings);
         let settings = CentralSettings::new(epsilon, window, domain_of(stream));
         let mut mechanism = Central::new(self.0, settings).map_err(RunError::unsupported)?;
-        drive(stream, |timestamp, counts| {
+        drive(stream, smooth, |timestamp, counts| {
             mechanism.push(&Sealed::at(timestamp, counts.to_vec()), random).map_err(RunError::failed)
         })
     }
@@ -246,12 +256,55 @@ impl OnCounts for PersonalSubject {
         settings: &Settings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
+        let smooth = settings.smoothing();
         let (classes, members) = classes_and_members(stream, settings, random)?;
         let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
         let defaults = PersonalSettings::new(domain_of(stream));
         let settings = PersonalSettings { estimator: self.estimator.unwrap_or(defaults.estimator), ..defaults };
         let mut mechanism = Personal::new(self.kind, classes, settings).map_err(RunError::unsupported)?;
-        drive(stream, |timestamp, counts| {
+        drive(stream, smooth, |timestamp, counts| {
+            let split = members.split(counts, random)?;
+            let sealed = ClassHistograms::seal(timestamp, &numbers, split).map_err(RunError::failed)?;
+            mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
+        })
+    }
+}
+
+/// `track`, in which each class has a guarantee of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct PersonalTrackSubject;
+
+impl Subject for PersonalTrackSubject {
+    fn name(&self) -> &'static str {
+        "personal_track"
+    }
+
+    fn summary(&self) -> &'static str {
+        "central: as central_track, each class of users with its own budget and window"
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Classes]
+    }
+
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for PersonalTrackSubject {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
+        let smooth = settings.smoothing();
+        let (classes, members) = classes_and_members(stream, settings, random)?;
+        let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
+        let settings = PersonalSettings::new(domain_of(stream));
+        let mut mechanism = PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?;
+        drive(stream, smooth, |timestamp, counts| {
             let split = members.split(counts, random)?;
             let sealed = ClassHistograms::seal(timestamp, &numbers, split).map_err(RunError::failed)?;
             mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
@@ -288,10 +341,11 @@ impl OnCounts for PlbuSubject {
         settings: &Settings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
+        let smooth = settings.smoothing();
         let (classes, members) = classes_and_members(stream, settings, random)?;
         let domain = domain_of(stream);
         let mut mechanism = Plbu::new(classes, domain, settings.oracle).map_err(RunError::unsupported)?;
-        drive(stream, |timestamp, counts| {
+        drive(stream, smooth, |timestamp, counts| {
             let split = members.split(counts, random)?;
             let questions = mechanism.open(timestamp).map_err(RunError::failed)?;
             let answers = questions.iter().zip(split.chunks(stream.domain())).map(|(question, counts)| {

@@ -82,6 +82,10 @@ const COMPORDER: EventSubject =
     EventSubject::new(EventKind::Comporder, "event: noisy numbers, corrected by noisy comparisons");
 const BUCORDER: EventSubject = EventSubject::new(EventKind::Bucorder, "event: a randomised part of the domain, shrunk");
 
+/// `track`, which [`TrackSubject`](crate::track::TrackSubject) runs on streams of numbers.
+pub(crate) const TRACK: EventSubject =
+    EventSubject::new(EventKind::Track, "event: adaptive questions, and an estimate from all answers");
+
 const CONTIN_POINTS: EventSubject = CONTIN
     .publishing(Publication::Points)
     .variant("contin_points", "event: as contin, but noise on each number and the mean of the group");
@@ -164,6 +168,8 @@ impl Subject for EventSubject {
             (EventKind::Clamped | EventKind::Bucorder, true) => &[Delay],
             (_, true) => &[Delay, WithinDomain],
             (EventKind::Constant, _) => &[],
+            // What is believed lies within the domain, and an answer protects the whole reading.
+            (EventKind::Track, _) => &[Delay],
             (EventKind::Bucorder, _) if labels => &[],
             (EventKind::Bucorder, _) => &[Delay, Contribution],
             (EventKind::Clamped, _) => &[Contribution],
@@ -186,6 +192,7 @@ impl OnNumbers for EventSubject {
         settings: &Settings,
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
+        let smooth = settings.smoothing();
         let settings = self.settings(stream, settings)?;
         let mut mechanism = Event::new(self.kind, settings).map_err(RunError::unsupported)?;
         let mut releases = Vec::with_capacity(stream.values().len());
@@ -194,7 +201,7 @@ impl OnNumbers for EventSubject {
             mechanism.push_into(reading, random, &mut releases).map_err(RunError::failed)?;
         }
         releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
-        let numbers = releases.iter().filter_map(|release| release.statistic.number());
+        let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
         Ok(NumberOutcome { values: numbers.map(|number| number.value).collect() })
     }
 }

@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate::estimate::follower::Smoother;
 use tidegate::event::Truncation;
 use tidegate::query::QueryError;
+use tidegate::release::Release;
 use tidegate::sequence::effort::Effort;
 use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
@@ -58,6 +60,9 @@ pub struct Settings {
     pub buckets: Option<u32>,
     /// Event: how the mechanisms that cut readings off choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
+    /// All but sequences: whether what is released is made better by what was released before, as
+    /// [`Smoother`] does.
+    pub smooth: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
     /// Sequence: how many symbols of the past the model looks back on.
@@ -96,10 +101,22 @@ impl Settings {
             threshold: None,
             buckets: None,
             truncation: None,
+            smooth: false,
             batch: Self::DEFAULT_BATCH,
             order: 1,
             distance: SymbolDistance::Hamming,
             effort: Effort::Fast,
+        }
+    }
+}
+
+impl Settings {
+    /// What releases go through before they are looked at.
+    pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
+        let mut smoother = self.smooth.then(Smoother::new);
+        move |release| match &mut smoother {
+            Some(smoother) => smoother.push(release),
+            None => release,
         }
     }
 }

@@ -45,6 +45,7 @@ pub mod reproduce;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
+pub mod track;
 
 pub use names::{UnknownName, nearest};
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

@@ -260,6 +260,7 @@ impl Subject for LocalSubject {
             LocalKind::Lpa => "local: users saved up while the stream stands still",
             LocalKind::Mtsp => "local: trees; the budget on those timestamps of a window that change most",
             LocalKind::MtspPopulation => "local: trees; the users on those timestamps of a window that change most",
+            LocalKind::Track => "local: the population evenly over the window, and an estimate from all reports",
         }
     }
 
@@ -284,7 +285,9 @@ impl OnCounts for LocalSubject {
         let mut users = Crowd::new(local.population.get(), random)?;
         let mut outcome =
             CountOutcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
+        let mut smooth = settings.smoothing();
         run_stream(&mut mechanism, stream, &mut users, random, |release| {
+            let release = smooth(release);
             outcome.reports += release.reports;
             match release.statistic {
                 Statistic::Histogram(histogram) => outcome.frequencies.push(histogram.frequencies),

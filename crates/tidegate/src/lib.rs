@@ -11,6 +11,7 @@
 //! | module | what lives there |
 //! | --- | --- |
 //! | [`central`] | mechanisms of a trusted curator, for one guarantee or for classes of users with their own |
+//! | [`estimate`] | estimates of what moves, from what was published about it, free of budget |
 //! | [`event`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
@@ -21,6 +22,7 @@
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod central;
+pub mod estimate;
 pub mod event;
 pub mod local;
 mod policy;

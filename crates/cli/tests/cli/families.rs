@@ -186,7 +186,7 @@ fn every_mechanism_of_users_releases_each_timestamp_from_either_format_into_eith
     // A tree over three values: the root, two nodes and three leaves.
     specs.push(("mtsp".to_owned(), with(LOCAL, "lsp", "mtsp"), 6));
     specs.push(("mtsp_population".to_owned(), with(LOCAL, "lsp", "mtsp_population"), 6));
-    for mechanism in ["uniform", "sample", "bd", "ba"] {
+    for mechanism in ["uniform", "sample", "bd", "ba", "track"] {
         specs.push((mechanism.to_owned(), with(CENTRAL, "sample", mechanism), 3));
     }
     for mechanism in ["pbd", "pba", "plbu"] {

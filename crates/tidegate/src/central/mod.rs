@@ -7,11 +7,14 @@
 //! | [`sample`] | one for all | all of it at one timestamp of each window |
 //! | [`bd`] | one for all | half of what is left, where the stream has changed enough |
 //! | [`ba`] | one for all | saved up where the stream has not changed, spent where it has |
+//! | [`track`] | one for all | as often as is worth it, with an estimate from all that was published |
 //! | [`pbd`] | each class its own | as `bd` |
 //! | [`pba`] | each class its own | as `ba` |
+//! | [`personal_track`] | each class its own | as `track` |
 //! | [`plbu`] | each class its own, and nobody is trusted | evenly over the window, on the devices |
 //!
-//! [`Central`] is the face of the first four, [`Personal`] that of `pbd` and `pba`, [`Plbu`](plbu::Plbu) the last. They are
+//! [`Central`] is the face of the first five, [`Personal`] that of `pbd` and `pba`,
+//! [`PersonalTrack`](personal_track::PersonalTrack) and [`Plbu`](plbu::Plbu) those of the last two. They are
 //! handed the data of a timestamp [sealed](tidegate_kernel::Sealed) and return releases of [`Counts`]: a curator
 //! counts users, and under [`Neighbours::AddRemove`] how many there are is itself a secret.
 //! [`Counts::histogram`] makes frequencies of them, and so do [queries](crate::query).
@@ -30,9 +33,11 @@ pub mod classes;
 pub mod pba;
 pub mod pbd;
 mod personal;
+pub mod personal_track;
 pub mod plbu;
 pub mod sample;
 pub mod stratified;
+pub mod track;
 pub mod uniform;
 
 use std::fmt;
@@ -59,11 +64,13 @@ pub enum CentralKind {
     Bd,
     /// Budget absorption.
     Ba,
+    /// As often as is worth it, with an estimate from all histograms.
+    Track,
 }
 
 impl CentralKind {
     /// All mechanisms.
-    pub const ALL: [Self; 4] = [Self::Uniform, Self::Sample, Self::Bd, Self::Ba];
+    pub const ALL: [Self; 5] = [Self::Uniform, Self::Sample, Self::Bd, Self::Ba, Self::Track];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -72,6 +79,7 @@ impl CentralKind {
             Self::Sample => "sample",
             Self::Bd => "bd",
             Self::Ba => "ba",
+            Self::Track => "track",
         }
     }
 }
@@ -84,7 +92,9 @@ impl fmt::Display for CentralKind {
 
 /// A name that is no central mechanism's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no central mechanism {given:?} with one guarantee for all; there are uniform, sample, bd and ba")]
+#[error(
+    "there is no central mechanism {given:?} with one guarantee for all; there are uniform, sample, bd, ba and track"
+)]
 pub struct UnknownCentral {
     given: String,
 }
@@ -204,7 +214,7 @@ pub enum CentralError {
     Primitive(#[from] PrimitiveError),
 }
 
-/// A central mechanism with one guarantee for all users: one of the four of Kellaris et al.
+/// A central mechanism with one guarantee for all users: one of the four of Kellaris et al., or `track`.
 ///
 /// # Guarantee
 /// w-event epsilon-differential privacy: two streams that differ only in what one user contributes within `window` consecutive
@@ -235,6 +245,8 @@ pub struct Central {
 
 const VERSION: u16 = 1;
 
+// There is one of it; its size does not matter.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Machine {
@@ -242,6 +254,7 @@ enum Machine {
     Sample(sample::Sample),
     Bd(Adaptive),
     Ba(Adaptive),
+    Track(Box<track::Track>),
 }
 
 /// Calls the same method on whichever mechanism it is.
@@ -251,6 +264,7 @@ macro_rules! on_machine {
             Machine::Uniform($mechanism) => $call,
             Machine::Sample($mechanism) => $call,
             Machine::Bd($mechanism) | Machine::Ba($mechanism) => $call,
+            Machine::Track($mechanism) => $call,
         }
     };
 }
@@ -264,6 +278,7 @@ impl Central {
             CentralKind::Sample => Machine::Sample(sample::Sample::new(&settings)),
             CentralKind::Bd => Machine::Bd(bd::new(&settings)?),
             CentralKind::Ba => Machine::Ba(ba::new(&settings)?),
+            CentralKind::Track => Machine::Track(Box::new(track::Track::new(&settings)?)),
         };
         Ok(Self { version: VERSION, settings, last_pushed: None, machine })
     }
@@ -280,6 +295,7 @@ impl Central {
             Machine::Sample(_) => CentralKind::Sample,
             Machine::Bd(_) => CentralKind::Bd,
             Machine::Ba(_) => CentralKind::Ba,
+            Machine::Track(_) => CentralKind::Track,
         }
     }
 

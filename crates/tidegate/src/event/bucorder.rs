@@ -32,7 +32,7 @@ fn explained(buckets: u32, epsilon: Epsilon) -> Result<f64, EventError> {
 }
 
 /// As many buckets as explain most.
-fn best(epsilon: Epsilon, range: &RangeInclusive<i64>) -> Result<u32, EventError> {
+pub(super) fn best(epsilon: Epsilon, range: &RangeInclusive<i64>) -> Result<u32, EventError> {
     let mut best = (2, explained(2, epsilon)?);
     for buckets in 3..=buckets_of(MOST_TRIED, range) {
         let explained = explained(buckets, epsilon)?;

@@ -14,6 +14,7 @@
 //! | `discontin` | groups readings of a batch wherever they stand | a batch |
 //! | `comporder` | corrects noisy readings by noisy comparisons with those before them | no |
 //! | `bucorder` | publishes a randomised bucket of the domain for each reading | no; a batch on sums |
+//! | `track` | asks whether a reading is above what is expected of it, and estimates it from all answers | up to the delay |
 //!
 //! A batch is `delay + 1` timestamps. Readings may be [cut off](Truncation) at a private bound in front of any of them.
 //!
@@ -35,6 +36,7 @@ mod points;
 mod saved;
 mod settings;
 mod smoothing;
+mod track;
 mod truncation;
 
 use std::fmt;
@@ -60,6 +62,7 @@ use points::Points;
 pub use saved::SavedEvent;
 use settings::Shares;
 pub use settings::{Publication, Settings, Smoother, Truncation};
+use track::Track;
 use truncation::{Batches, choose_bound};
 
 /// Which mechanism.
@@ -84,11 +87,13 @@ pub enum EventKind {
     Comporder,
     /// Randomised buckets.
     Bucorder,
+    /// Adaptive questions, and an estimate from all answers.
+    Track,
 }
 
 impl EventKind {
     /// All mechanisms.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Constant,
         Self::Laplace,
         Self::Clamped,
@@ -98,6 +103,7 @@ impl EventKind {
         Self::Discontin,
         Self::Comporder,
         Self::Bucorder,
+        Self::Track,
     ];
 
     /// The name that users write.
@@ -112,6 +118,7 @@ impl EventKind {
             Self::Discontin => "discontin",
             Self::Comporder => "comporder",
             Self::Bucorder => "bucorder",
+            Self::Track => "track",
         }
     }
 }
@@ -126,7 +133,7 @@ impl fmt::Display for EventKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "there is no event-level mechanism {given:?}; there are constant, laplace, clamped, pegasus, pegasus_delay, contin, \
-     discontin, comporder and bucorder"
+     discontin, comporder, bucorder and track"
 )]
 pub struct UnknownEvent {
     given: String,
@@ -262,6 +269,7 @@ enum Machine {
     Comporder(Comporder),
     Labels(Labels),
     Batched(Batched),
+    Track(Track),
 }
 
 /// A reading that arrives at a mechanism that works reading by reading.
@@ -316,8 +324,9 @@ impl Event {
                 }
             }
             EventKind::Contin | EventKind::Discontin => Machine::Batched(Batched::new(kind, s, &shares, &range)?),
+            EventKind::Track => Machine::Track(Track::new(&shares, &range)?),
         };
-        let holds_or_ignores = matches!(machine, Machine::Batched(_) | Machine::Constant);
+        let holds_or_ignores = matches!(machine, Machine::Batched(_) | Machine::Constant | Machine::Track(_));
         Ok(Self {
             kind,
             settings,
@@ -358,6 +367,7 @@ impl Event {
         match &self.machine {
             Machine::PegasusDelay(pegasus) => pegasus.waiting.len(),
             Machine::Batched(batched) => batched.held.len(),
+            Machine::Track(track) => track.waiting(),
             _ => 0,
         }
     }
@@ -436,6 +446,9 @@ impl Event {
         if let Machine::PegasusDelay(pegasus) = &mut self.machine {
             pegasus.close(&self.output, &mut releases);
         }
+        if let Machine::Track(track) = &mut self.machine {
+            track.finish(&self.output, &mut releases)?;
+        }
         self.release_batch(random, &mut releases)?;
         Ok(releases)
     }
@@ -455,6 +468,7 @@ impl Event {
             Machine::Pegasus(pegasus) => pegasus.push(arrival, frame, random)?,
             Machine::Comporder(comporder) => comporder.push(arrival, frame, random)?,
             Machine::PegasusDelay(pegasus) => return pegasus.push(arrival, frame, random, releases),
+            Machine::Track(track) => return track.push(arrival, frame, random, releases),
             Machine::Constant | Machine::Batched(_) => return Ok(()),
         };
         releases.push(release);
@@ -519,7 +533,8 @@ impl Event {
         let range: RangeInclusive<i64> = *whole.start()..=self.bound.unwrap_or(*whole.end());
         let (settings, shares) = (&self.settings, &self.shares);
         match &mut self.machine {
-            Machine::Constant => {}
+            // What is tracked is never cut off.
+            Machine::Constant | Machine::Track(_) => {}
             Machine::Laplace(laplace) => *laplace = Laplace::new(settings, shares, range)?,
             Machine::Pegasus(pegasus) => *pegasus = Pegasus::new(settings, shares, range)?,
             Machine::PegasusDelay(pegasus) => *pegasus = PegasusDelay::new(settings, shares, range)?,

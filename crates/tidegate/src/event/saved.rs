@@ -7,6 +7,7 @@ use tidegate_kernel::primitives::Held;
 use tidegate_kernel::{Ledger, Locked, NoEntropy, StreamId, VaultKey, Window};
 
 use super::smoothing::Smoothing;
+use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Event, EventError, EventKind, Machine, Settings};
 
@@ -38,6 +39,7 @@ enum SavedMachine {
     Group { group: Locked, smoothing: Smoothing, waiting: VecDeque<u64> },
     Window { window: Locked, released: VecDeque<f64> },
     Batch { held: Locked, done: u64, due: bool },
+    Track(Box<track::State>),
 }
 
 /// What locked parts are bound to, beside the ledger: they are unlocked for no other stream, settings or moment.
@@ -110,6 +112,7 @@ impl Event {
                     SavedMachine::Window { window: window.lock(vault)?, released: comporder.released.clone() }
                 }
             },
+            Machine::Track(track) => SavedMachine::Track(Box::new(track.state.clone())),
             Machine::Batched(batched) => {
                 SavedMachine::Batch { held: batched.held.lock(vault)?, done: batched.done, due: batched.due }
             }
@@ -231,6 +234,12 @@ impl Event {
                 {
                     return Err(misfit("the batch"));
                 }
+            }
+            (Machine::Track(track), SavedMachine::Track(state)) => {
+                if !track.fits(&state, last) {
+                    return Err(misfit("what is believed"));
+                }
+                track.state = *state;
             }
             _ => return Err(misfit("the mechanism")),
         }

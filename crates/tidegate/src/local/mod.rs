@@ -15,6 +15,7 @@
 //! | [`lpd`] | population | as `lbd` |
 //! | [`lpa`] | population | as `lba` |
 //! | [`mtsp`] | budget or population | on the timestamps of a window that changed most; publishes trees |
+//! | [`track`] | population | evenly over the window, with an estimate from the reports of all timestamps |
 //!
 //! **Who guards the guarantee?** Each device, with its own ledger, whatever the collector asks. The mechanisms keep to it on
 //! their own side too: budget division through a [`Ledger`](tidegate_kernel::Ledger), population division
@@ -31,6 +32,7 @@ pub mod lpu;
 pub mod lsp;
 pub mod mtsp;
 pub mod slots;
+pub mod track;
 mod uniform;
 
 use std::fmt;
@@ -67,12 +69,24 @@ pub enum LocalKind {
     Mtsp,
     /// Trees, with optimal allocation of the population.
     MtspPopulation,
+    /// Uniform population division, with an estimate from all reports.
+    Track,
 }
 
 impl LocalKind {
     /// All mechanisms.
-    pub const ALL: [Self; 9] =
-        [Self::Lbu, Self::Lsp, Self::Lbd, Self::Lba, Self::Lpu, Self::Lpd, Self::Lpa, Self::Mtsp, Self::MtspPopulation];
+    pub const ALL: [Self; 10] = [
+        Self::Lbu,
+        Self::Lsp,
+        Self::Lbd,
+        Self::Lba,
+        Self::Lpu,
+        Self::Lpd,
+        Self::Lpa,
+        Self::Mtsp,
+        Self::MtspPopulation,
+        Self::Track,
+    ];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -86,6 +100,7 @@ impl LocalKind {
             Self::Lpa => "lpa",
             Self::Mtsp => "mtsp",
             Self::MtspPopulation => "mtsp_population",
+            Self::Track => "track",
         }
     }
 }
@@ -98,7 +113,9 @@ impl fmt::Display for LocalKind {
 
 /// A name that is no local mechanism's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no local mechanism {given:?}; there are lbu, lsp, lbd, lba, lpu, lpd, lpa, mtsp and mtsp_population")]
+#[error(
+    "there is no local mechanism {given:?}; there are lbu, lsp, lbd, lba, lpu, lpd, lpa, mtsp, mtsp_population and track"
+)]
 pub struct UnknownLocal {
     given: String,
 }
@@ -216,7 +233,7 @@ pub enum LocalError {
     Account(#[from] Refusal),
 }
 
-/// A local mechanism: one of the seven of LDP-IDS, or MTSP-LDP in one of its two forms.
+/// A local mechanism: one of the seven of LDP-IDS, MTSP-LDP in one of its two forms, or `track`.
 ///
 /// # Guarantee
 /// w-event epsilon-local differential privacy for each user: two streams of one user that differ only within `window`
@@ -263,6 +280,7 @@ enum Machine {
     Lpa(Adaptive),
     Mtsp(mtsp::Mtsp),
     MtspPopulation(mtsp::Mtsp),
+    Track(track::Track),
 }
 
 /// Calls the same method on whichever mechanism it is.
@@ -277,6 +295,7 @@ macro_rules! on_machine {
             Machine::Lpd($mechanism) => $call,
             Machine::Lpa($mechanism) => $call,
             Machine::Mtsp($mechanism) | Machine::MtspPopulation($mechanism) => $call,
+            Machine::Track($mechanism) => $call,
         }
     };
 }
@@ -300,6 +319,7 @@ impl Local {
             LocalKind::Lpa => Machine::Lpa(lpa::new(&settings)?),
             LocalKind::Mtsp => Machine::Mtsp(mtsp::Mtsp::of_budget(&settings)?),
             LocalKind::MtspPopulation => Machine::MtspPopulation(mtsp::Mtsp::of_population(&settings)?),
+            LocalKind::Track => Machine::Track(track::Track::new(&settings)?),
         };
         Ok(Self { version: VERSION, settings, last_opened: None, open: Vec::new(), machine })
     }
@@ -321,6 +341,7 @@ impl Local {
             Machine::Lpa(_) => LocalKind::Lpa,
             Machine::Mtsp(_) => LocalKind::Mtsp,
             Machine::MtspPopulation(_) => LocalKind::MtspPopulation,
+            Machine::Track(_) => LocalKind::Track,
         }
     }
 

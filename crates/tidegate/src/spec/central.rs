@@ -26,6 +26,8 @@ pub enum CentralChoice {
     Bd,
     /// Budget absorption.
     Ba,
+    /// Histograms as often as is worth it, and an estimate from all of them.
+    Track,
     /// Personalised budget distribution.
     Pbd,
     /// Personalised budget absorption.
@@ -36,7 +38,8 @@ pub enum CentralChoice {
 
 impl CentralChoice {
     /// All mechanisms.
-    pub const ALL: [Self; 7] = [Self::Uniform, Self::Sample, Self::Bd, Self::Ba, Self::Pbd, Self::Pba, Self::Plbu];
+    pub const ALL: [Self; 8] =
+        [Self::Uniform, Self::Sample, Self::Bd, Self::Ba, Self::Track, Self::Pbd, Self::Pba, Self::Plbu];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl CentralChoice {
             Self::Sample => CentralKind::Sample.name(),
             Self::Bd => CentralKind::Bd.name(),
             Self::Ba => CentralKind::Ba.name(),
+            Self::Track => CentralKind::Track.name(),
             Self::Pbd => PersonalKind::Pbd.name(),
             Self::Pba => PersonalKind::Pba.name(),
             Self::Plbu => "plbu",
@@ -203,6 +207,7 @@ impl CentralSpec {
             CentralChoice::Sample => one(CentralKind::Sample),
             CentralChoice::Bd => one(CentralKind::Bd),
             CentralChoice::Ba => one(CentralKind::Ba),
+            CentralChoice::Track => one(CentralKind::Track),
             CentralChoice::Pbd => personal(PersonalKind::Pbd),
             CentralChoice::Pba => personal(PersonalKind::Pba),
             CentralChoice::Plbu => {

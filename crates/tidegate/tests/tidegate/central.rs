@@ -309,7 +309,7 @@ fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
     let thin = settings("0.000000001", 5, 2);
     let message = "epsilon 0.000000001 over a window of 5 leaves a share that cannot be spent";
     assert_eq!(new(CentralKind::Uniform, thin), message);
-    assert!("bx".parse::<CentralKind>().unwrap_err().to_string().contains("uniform, sample, bd and ba"));
+    assert!("bx".parse::<CentralKind>().unwrap_err().to_string().contains("uniform, sample, bd, ba and track"));
     assert!(CentralKind::ALL.into_iter().all(|kind| kind.to_string().parse() == Ok(kind)));
 
     let random = &mut SeededRandom::new(7);
@@ -337,7 +337,8 @@ fn used(kind: CentralKind) -> Central {
 
 #[test]
 fn saved_mechanisms_of_version_1_still_load() {
-    let golden: Vec<String> = serde_json::from_str(include_str!("../golden/central_v1.json")).unwrap();
+    let mut golden: Vec<String> = serde_json::from_str(include_str!("../golden/central_v1.json")).unwrap();
+    golden.push(include_str!("../golden/central_track_v1.txt").trim().to_owned());
     assert_eq!(golden.len(), CentralKind::ALL.len());
     for (hex, kind) in golden.iter().zip(CentralKind::ALL) {
         let mut mechanism = load(&crate::support::bytes(hex));

@@ -156,7 +156,8 @@ fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
 
 #[test]
 fn where_nobody_answers_the_last_release_stands() {
-    for kind in LocalKind::ALL {
+    // But for `track`, which goes on as it believes that the stream does.
+    for kind in LocalKind::ALL.into_iter().filter(|kind| *kind != LocalKind::Track) {
         let mut mechanism = Local::new(kind, settings(3, 2)).unwrap();
         let (mut asked, mut random) = (Asked::default(), SeededRandom::new(4));
         let (before, _) = run(&mut mechanism, 0, 0.7, &mut asked, &mut random);
@@ -261,7 +262,8 @@ fn used(kind: LocalKind) -> Local {
 
 #[test]
 fn saved_mechanisms_of_version_1_still_load() {
-    let golden: Vec<String> = serde_json::from_str(include_str!("../golden/local_v1.json")).unwrap();
+    let mut golden: Vec<String> = serde_json::from_str(include_str!("../golden/local_v1.json")).unwrap();
+    golden.push(include_str!("../golden/local_track_v1.txt").trim().to_owned());
     let loaded: Vec<LocalKind> = golden.iter().map(|hex| load(&bytes(hex)).kind()).collect();
     let now: Vec<String> = LocalKind::ALL.into_iter().map(|kind| hex(&save(&used(kind)))).collect();
     assert_eq!(loaded, LocalKind::ALL, "{}", serde_json::to_string_pretty(&now).unwrap());

@@ -8,6 +8,7 @@ mod central;
 mod channels;
 mod classes;
 mod crr;
+mod estimate;
 mod event;
 mod grid;
 mod hamming;

@@ -9,11 +9,11 @@ use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 use super::{largest_difference, noisy_law, reach};
 use crate::experiment::RunError;
 
-/// The largest loss of a user over any window; `None` for mechanisms that decide by the data.
+/// The largest loss of a user over any window; `None` for mechanisms that decide by the data or by what was published.
 pub fn largest_loss(kind: CentralKind, settings: &CentralSettings) -> Result<Option<f64>, RunError> {
     match kind {
         CentralKind::Uniform | CentralKind::Sample => {}
-        CentralKind::Bd | CentralKind::Ba => return Ok(None),
+        CentralKind::Bd | CentralKind::Ba | CentralKind::Track => return Ok(None),
     }
     let mut mechanism = Central::new(kind, *settings).map_err(RunError::unsupported)?;
     let window = usize::try_from(settings.window.get()).map_err(RunError::unsupported)?;

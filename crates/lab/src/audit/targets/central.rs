@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
+use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::plbu::Plbu;
 use tidegate::central::{
     Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
@@ -32,11 +33,12 @@ pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunEr
     for kind in PersonalKind::ALL {
         for estimator in [Estimator::Stratified, Estimator::Sampling] {
             for class in 0..CLASSES {
-                targets.push(Box::new(PersonalTarget::new(kind, estimator, class, settings)?));
+                targets.push(Box::new(PersonalTarget::new(Some(kind), estimator, class, settings)?));
             }
         }
     }
     for class in 0..CLASSES {
+        targets.push(Box::new(PersonalTarget::new(None, Estimator::Stratified, class, settings)?));
         targets.push(Box::new(PlbuTarget { classes: classes(settings)?, class, domain: settings.domain }));
     }
     Ok(targets)
@@ -96,7 +98,10 @@ impl CentralTarget {
 
 impl Target for CentralTarget {
     fn name(&self) -> &'static str {
-        self.kind.name()
+        match self.kind {
+            CentralKind::Track => "central_track",
+            kind => kind.name(),
+        }
     }
 
     fn family(&self) -> Family {
@@ -153,8 +158,8 @@ fn classes(settings: &Settings) -> Result<Classes, RunError> {
 /// A mechanism in which each class has a guarantee of its own, and one of its classes.
 #[derive(Clone, Debug)]
 pub struct PersonalTarget {
-    /// Which mechanism.
-    pub kind: PersonalKind,
+    /// Which mechanism; `None` for `personal_track`.
+    pub kind: Option<PersonalKind>,
     /// What it is set to.
     pub settings: PersonalSettings,
     classes: Classes,
@@ -163,7 +168,12 @@ pub struct PersonalTarget {
 
 impl PersonalTarget {
     /// A mechanism as it is audited, and the class that the user is in whose data differ.
-    pub fn new(kind: PersonalKind, estimator: Estimator, class: usize, settings: &Settings) -> Result<Self, RunError> {
+    pub fn new(
+        kind: Option<PersonalKind>,
+        estimator: Estimator,
+        class: usize,
+        settings: &Settings,
+    ) -> Result<Self, RunError> {
         let personal = PersonalSettings { estimator, ..PersonalSettings::new(settings.domain) };
         Ok(Self { kind, settings: personal, classes: classes(settings)?, class })
     }
@@ -171,6 +181,12 @@ impl PersonalTarget {
     fn requirement(&self) -> Requirement {
         self.classes.all()[self.class].requirement
     }
+}
+
+/// A mechanism with classes.
+enum Machine {
+    Personal(Personal),
+    Track(Box<PersonalTrack>),
 }
 
 /// What a class is promised.
@@ -181,9 +197,10 @@ fn promise(Requirement { epsilon, window }: Requirement, of: &str) -> String {
 impl Target for PersonalTarget {
     fn name(&self) -> &'static str {
         match (self.kind, self.settings.estimator) {
-            (kind, Estimator::Stratified) => kind.name(),
-            (PersonalKind::Pbd, Estimator::Sampling) => "pbd_sampling",
-            (PersonalKind::Pba, Estimator::Sampling) => "pba_sampling",
+            (None, _) => "personal_track",
+            (Some(kind), Estimator::Stratified) => kind.name(),
+            (Some(PersonalKind::Pbd), Estimator::Sampling) => "pbd_sampling",
+            (Some(PersonalKind::Pba), Estimator::Sampling) => "pba_sampling",
         }
     }
 
@@ -209,15 +226,22 @@ impl Target for PersonalTarget {
 
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError> {
         let Input::Counts(stream) = input else { return Err(other_input(self)) };
-        let mut mechanism =
-            Personal::new(self.kind, self.classes.clone(), self.settings).map_err(RunError::unsupported)?;
         let numbers: Vec<u32> = (0..).zip(self.classes.all()).map(|(number, _)| number).collect();
         // Who is registered is public, and the same whoever is present.
         let members = vec![OTHERS * u64::from(self.settings.domain) + 1; numbers.len()];
+        let (classes, settings) = (self.classes.clone(), self.settings);
+        let mut machine = match self.kind {
+            Some(kind) => Machine::Personal(Personal::new(kind, classes, settings).map_err(RunError::unsupported)?),
+            None => Machine::Track(Box::new(PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?)),
+        };
         let mut transcript = Transcript::new();
         for (timestamp, counts) in (0_u64..).zip(stream) {
             let sealed = ClassHistograms::seal(timestamp, &numbers, counts.clone()).map_err(RunError::failed)?;
-            note(&mut transcript, &mechanism.push(&sealed, &members, random).map_err(RunError::failed)?);
+            let released = match &mut machine {
+                Machine::Personal(mechanism) => mechanism.push(&sealed, &members, random),
+                Machine::Track(mechanism) => mechanism.push(&sealed, &members, random),
+            };
+            note(&mut transcript, &released.map_err(RunError::failed)?);
         }
         Ok(transcript)
     }

@@ -20,7 +20,7 @@ pub struct EventTarget {
 
 /// The mechanisms with all their ways of publishing, and whether readings are cut off at a private bound. How noisy points are averaged
 /// makes no difference to what they tell.
-const VARIANTS: [(&str, EventKind, Option<Publication>, bool); 20] = [
+const VARIANTS: [(&str, EventKind, Option<Publication>, bool); 21] = [
     ("laplace", EventKind::Laplace, None, false),
     ("clamped", EventKind::Clamped, None, false),
     ("pegasus", EventKind::Pegasus, None, false),
@@ -33,6 +33,7 @@ const VARIANTS: [(&str, EventKind, Option<Publication>, bool); 20] = [
     ("bucorder", EventKind::Bucorder, None, false),
     ("bucorder_sums", EventKind::Bucorder, Some(Publication::Sums), false),
     ("bucorder_clipped_sums", EventKind::Bucorder, Some(Publication::ClippedSums), false),
+    ("track", EventKind::Track, None, false),
     ("laplace_truncated", EventKind::Laplace, None, true),
     ("clamped_truncated", EventKind::Clamped, None, true),
     ("pegasus_delay_truncated", EventKind::PegasusDelay, None, true),

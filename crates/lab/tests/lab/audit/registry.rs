@@ -69,7 +69,7 @@ fn no_mechanism_loses_more_where_its_decisions_tell_much() {
         }
         for kind in PersonalKind::ALL {
             for estimator in [Estimator::Stratified, Estimator::Sampling] {
-                let mut target = PersonalTarget::new(kind, estimator, 0, &settings).unwrap();
+                let mut target = PersonalTarget::new(Some(kind), estimator, 0, &settings).unwrap();
                 target.settings.neighbours = neighbours;
                 holds(&target);
             }

@@ -1,0 +1,36 @@
+//! The mechanism `track`, which each family has its own of, under one name: what runs depends on the kind of stream.
+
+use tidegate::local::LocalKind;
+
+use crate::event::TRACK as EVENT;
+use crate::experiment::{OnCounts, OnNumbers, Setting, Subject};
+use crate::local::LocalSubject;
+
+/// The mechanisms `track` of local and of event-level streams.
+#[derive(Clone, Copy, Debug)]
+pub struct TrackSubject;
+
+/// The subject.
+pub const SUBJECTS: &[&dyn Subject] = &[&TrackSubject];
+
+impl Subject for TrackSubject {
+    fn name(&self) -> &'static str {
+        "track"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local, event: an estimate from all that was ever asked, of what seems to move how"
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Delay, Setting::Oracle]
+    }
+
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(&LocalSubject(LocalKind::Track))
+    }
+
+    fn on_numbers(&self) -> Option<&dyn OnNumbers> {
+        Some(&EVENT)
+    }
+}

@@ -1,0 +1,261 @@
+//! [`PersonalTrack`]: `track`, with a budget and a window for each class of users.
+//!
+//! As [`track`](super::track), a histogram is published as often as is worth it, and what is released is an estimate from all of them. At a publication each
+//! class spends what its own window allows when it is asked that often, and the [stratified] estimator makes one histogram of all classes.
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::{ClassHistograms, grouped_histograms};
+use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed};
+
+use crate::central::classes::{Classes, Registry, Requirement};
+use crate::central::stratified::{self, Differences, Offers};
+use crate::central::track::{best_period, counts_after, decides, periods};
+use crate::central::{
+    CentralError, Estimator, MISFIT, PersonalSettings, check_cells, check_domain, check_time, check_version, release,
+};
+use crate::estimate::follower::Follower;
+use crate::release::{Counts, Freshness, Release};
+
+/// `track`, in which each class of users has a budget and a window of its own.
+///
+/// # Guarantee
+/// That of [`Personal`](super::Personal). What is spent is spent through each class's ledger; all else follows from what was published.
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate::central::classes::{Classes, Registry};
+/// use tidegate::central::personal_track::PersonalTrack;
+/// use tidegate::central::PersonalSettings;
+/// use tidegate::kernel::SystemRandom;
+///
+/// let window = NonZeroU64::new(40).ok_or("a window has a length")?;
+/// let classes = Classes::levels(&[("high", "0.1".parse()?), ("low", "0.9".parse()?)], &[("all", window)])?;
+/// let mut mechanism = PersonalTrack::new(classes.clone(), PersonalSettings::new(5))?;
+/// let mut registry = Registry::new(classes);
+/// let users = [registry.join(0)?, registry.join(1)?, registry.join(1)?];
+/// registry.begin(0)?;
+/// let values = users.into_iter().zip([4, 1, 1]);
+/// let releases = mechanism.push_registered(&registry, 0, values, &mut SystemRandom::new()?)?;
+/// assert_eq!(releases[0].timestamp, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(try_from = "Saved")]
+pub struct PersonalTrack {
+    version: u16,
+    settings: PersonalSettings,
+    classes: Classes,
+    ledgers: ClassLedgers,
+    differences: Differences,
+    follower: Option<Follower>,
+    /// When the last histogram was published, and how many timestamps later the next one is due.
+    published: Option<(u64, u64)>,
+    last_pushed: Option<u64>,
+}
+
+const VERSION: u16 = 1;
+
+impl PersonalTrack {
+    /// A mechanism that has published nothing yet. Of the settings, the estimator is always [`Estimator::Stratified`].
+    ///
+    /// # Errors
+    /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`] where a class's
+    /// window is so long that a timestamp's share of its budget is less than the smallest amount.
+    pub fn new(classes: Classes, settings: PersonalSettings) -> Result<Self, CentralError> {
+        let settings = PersonalSettings { estimator: Estimator::Stratified, ..settings };
+        check_domain(settings.domain)?;
+        let cells = u32::try_from(classes.len()).ok().and_then(|classes| settings.domain.checked_mul(classes));
+        check_domain(cells.unwrap_or(u32::MAX)).map_err(|_| CentralError::Domain { given: settings.domain })?;
+        for class in classes.all() {
+            let Requirement { epsilon, window } = class.requirement;
+            let error = CentralError::Epsilon { epsilon, window: window.get() };
+            epsilon.divided_by(window.get()).ok_or(error)?;
+        }
+        let ledgers = classes.ledgers();
+        let differences = Differences::unknown(classes.len(), settings.domain);
+        let (follower, published, last_pushed) = (None, None, None);
+        Ok(Self { version: VERSION, settings, classes, ledgers, differences, follower, published, last_pushed })
+    }
+
+    /// What it is set to.
+    pub const fn settings(&self) -> &PersonalSettings {
+        &self.settings
+    }
+
+    /// The classes.
+    pub const fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// What has been spent, by class.
+    pub const fn ledgers(&self) -> &ClassLedgers {
+        &self.ledgers
+    }
+
+    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as time
+    /// passed. What `members` must be, [`Personal::push`](super::Personal::push) says.
+    ///
+    /// # Errors
+    /// As [`Personal::push`](super::Personal::push).
+    pub fn push(
+        &mut self,
+        histograms: &Sealed<ClassHistograms>,
+        members: &[u64],
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, CentralError> {
+        let timestamp = histograms.timestamp();
+        check_time(timestamp, self.last_pushed)?;
+        check_cells(histograms.domain(), self.settings.domain)?;
+        let expected = self.classes.len();
+        if !histograms.classes().eq(self.classes.numbers()) {
+            return Err(CentralError::Classes { given: histograms.classes().len(), expected });
+        }
+        if members.len() != expected {
+            return Err(CentralError::Length { what: "numbers of members", given: members.len(), expected });
+        }
+        let (mut gap, period) = self.published.map_or((0, 1), |(last, period)| (timestamp - last, period));
+        let mut spent = None;
+        if gap >= period || self.follower.is_none() {
+            spent = self.observe(histograms, members, gap, period, random)?;
+            if spent.is_some() {
+                gap = 0;
+            }
+        }
+        let freshness = if spent.is_some() { Freshness::Fresh } else { Freshness::Approximated };
+        let counts = match &self.follower {
+            Some(follower) => counts_after(follower, gap),
+            None => self.nothing(members),
+        };
+        self.last_pushed = Some(timestamp);
+        Ok(vec![release(timestamp, counts, freshness, spent)])
+    }
+
+    /// Publishes the timestamp that a registry has begun, from pairs of user and value.
+    ///
+    /// # Errors
+    /// As [`Personal::push_registered`](super::Personal::push_registered).
+    pub fn push_registered(
+        &mut self,
+        registry: &Registry,
+        timestamp: u64,
+        values: impl IntoIterator<Item = (u32, u32)>,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, CentralError> {
+        if registry.classes() != &self.classes {
+            return Err(CentralError::OtherClasses);
+        }
+        let sealed = registry.seal(timestamp, values, self.settings.domain)?;
+        self.push(&sealed, registry.members(), random)
+    }
+
+    /// What is still held back: nothing, since every timestamp is published at once.
+    pub const fn finish(&mut self) -> Vec<Release> {
+        Vec::new()
+    }
+
+    /// Publishes a histogram of every class that can spend something, and takes it in. The most that any class has spent, or nothing.
+    fn observe(
+        &mut self,
+        histograms: &Sealed<ClassHistograms>,
+        members: &[u64],
+        gap: u64,
+        period: u64,
+        random: &mut impl Randomness,
+    ) -> Result<Option<Epsilon>, CentralError> {
+        let timestamp = histograms.timestamp();
+        let PersonalSettings { domain, neighbours, .. } = self.settings;
+        let numbers: Vec<u32> = self.classes.numbers().collect();
+        let affordable = |(class, share): (&u32, Option<Epsilon>)| {
+            let left = self.ledgers.remaining(*class, timestamp)?;
+            share.map(|share| share.min(left))
+        };
+        let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.shares(period)).map(affordable).collect();
+        let offers = Offers { budgets: &budgets, members, domain, neighbours };
+        let mut groups = stratified::group(&offers, &self.differences);
+        if !stratified::expected_error(&groups).is_finite() {
+            return Ok(None);
+        }
+        let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
+            group.classes.iter().zip(&group.amounts).map(|(class, amount)| (numbers[*class], *amount)).collect()
+        };
+        let amounts: Vec<Vec<(u32, Epsilon)>> = groups.iter().map(of_group).filter(|group| !group.is_empty()).collect();
+        let all = amounts.concat();
+        let mut permits = self.ledgers.spend_all(timestamp, &all)?.into_iter();
+        let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
+        let noisy = grouped_histograms(permits, histograms, neighbours, random)?;
+        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, &mut self.differences);
+        let variance = stratified::expected_error(&groups);
+        let mut sum = vec![0.0; domain as usize];
+        for estimate in &estimates {
+            sum.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
+        }
+        let mut follower = self.follower.take().unwrap_or_else(|| Follower::new(sum.len(), variance));
+        follower.observe(gap, &sum, variance);
+        let period = if decides(&follower) {
+            let longest = self.classes.all().iter().map(|class| class.requirement.window.get()).max().unwrap_or(1);
+            best_period(&follower, periods(longest), |period| self.error_at(period, members))
+        } else {
+            period
+        };
+        self.follower = Some(follower);
+        self.published = Some((timestamp, period));
+        Ok(all.iter().map(|(_, amount)| *amount).max())
+    }
+
+    /// What each class can spend at a publication if there is one every so many timestamps.
+    fn shares(&self, period: u64) -> impl Iterator<Item = Option<Epsilon>> {
+        self.classes.all().iter().map(move |class| {
+            let Requirement { epsilon, window } = class.requirement;
+            epsilon.divided_by(window.get().div_ceil(period))
+        })
+    }
+
+    /// The variance of a count if a histogram is published every so many timestamps.
+    fn error_at(&self, period: u64, members: &[u64]) -> f64 {
+        let budgets: Vec<Option<Epsilon>> = self.shares(period).collect();
+        let PersonalSettings { domain, neighbours, .. } = self.settings;
+        let offers = Offers { budgets: &budgets, members, domain, neighbours };
+        stratified::expected_error(&stratified::group(&offers, &self.differences))
+    }
+
+    /// Before the first publication, where nobody is registered: no counts, and an error as large as there are members.
+    #[allow(clippy::cast_precision_loss)] // a number of users
+    fn nothing(&self, members: &[u64]) -> Counts {
+        let users: f64 = members.iter().map(|members| *members as f64).sum();
+        let domain = self.settings.domain as usize;
+        Counts { counts: vec![0.0; domain], variances: vec![users * users; domain] }
+    }
+}
+
+/// The saved form, which is believed only if its version is known and its parts fit together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved {
+    version: u16,
+    settings: PersonalSettings,
+    classes: Classes,
+    ledgers: ClassLedgers,
+    differences: Differences,
+    follower: Option<Follower>,
+    published: Option<(u64, u64)>,
+    last_pushed: Option<u64>,
+}
+
+impl TryFrom<Saved> for PersonalTrack {
+    type Error = String;
+
+    fn try_from(saved: Saved) -> Result<Self, String> {
+        let Saved { version, settings, classes, ledgers, differences, follower, published, last_pushed } = saved;
+        check_version(version, VERSION)?;
+        let in_time = published.is_none_or(|(at, period)| last_pushed.is_some_and(|last| at <= last) && period > 0);
+        let fits = classes.are_of(&ledgers)
+            && differences.fits(classes.len())
+            && follower.as_ref().is_none_or(|follower| follower.fits(settings.domain as usize))
+            && follower.is_some() == published.is_some()
+            && in_time;
+        if Self::new(classes.clone(), settings).is_err() || !fits {
+            return Err(MISFIT.to_owned());
+        }
+        Ok(Self { version, settings, classes, ledgers, differences, follower, published, last_pushed })
+    }
+}

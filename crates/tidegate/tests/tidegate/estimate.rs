@@ -1,0 +1,343 @@
+//! The estimators, and the mechanisms `track` that publish what they believe.
+
+use std::num::NonZeroU64;
+
+use proptest::prelude::*;
+use tidegate::central::classes::{Classes, Requirement};
+use tidegate::central::personal_track::PersonalTrack;
+use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
+use tidegate::estimate::bank::Bank;
+use tidegate::estimate::density::{Density, Seen, quantile, scatter_around};
+use tidegate::estimate::follower::Smoother;
+use tidegate::estimate::simplex::project;
+use tidegate::event::{Event, EventKind, Settings as EventSettings};
+use tidegate::kernel::primitives::ClassHistograms;
+use tidegate::kernel::simulation::standard_normal;
+use tidegate::kernel::{Grid, Sealed, SeededRandom};
+use tidegate::post_processing::norm_sub;
+use tidegate::release::{Counts, Freshness, Number, Release};
+
+use crate::central::{counts_of, fullest_window, spent_at};
+use crate::support::{repeatable, unit};
+
+/// Walks seen with noise of variance one: the mean squared error of the estimates, and how many of their 95 % intervals hold
+/// the truth.
+fn follow(step: f64, random: &mut SeededRandom) -> (f64, f64) {
+    let (mut truth, mut bank) = ([0.0, 0.0, 3.0], Bank::new(3, 1.0));
+    let (mut squares, mut covered, mut count) = (0.0, 0.0, 0.0);
+    for timestamp in 0..600_u64 {
+        truth.iter_mut().for_each(|number| *number += step * standard_normal(random));
+        let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(random)).collect();
+        bank.observe(timestamp.min(1), &seen, 1.0);
+        let estimate = bank.estimate(0);
+        for ((truth, mean), variance) in truth.iter().zip(estimate.means).zip(estimate.variances) {
+            squares += (mean - truth).powi(2);
+            covered += f64::from(u8::from((mean - truth).abs() <= 1.96 * variance.sqrt()));
+            count += 1.0;
+        }
+    }
+    (squares / count, covered / count)
+}
+
+/// The best filter that knows the variance q of the steps has the error `(√(q² + 4q) - q) / 2`.
+#[test]
+fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_cover() {
+    for step in [0.01, 0.1, 0.3, 1.0] {
+        let mut random = SeededRandom::new(11);
+        let runs: Vec<(f64, f64)> = (0..10).map(|_| follow(step, &mut random)).collect();
+        let mean = |part: fn(&(f64, f64)) -> f64| runs.iter().map(part).sum::<f64>() / runs.len() as f64;
+        let (error, covered, q) = (mean(|run| run.0), mean(|run| run.1), step * step);
+        let best = ((q * q + 4.0 * q).sqrt() - q) / 2.0;
+        assert!(error < 1.25 * best + 0.01, "{step}: {error} where {best} is the best");
+        assert!((0.92..=0.995).contains(&covered), "{step}: {covered}");
+    }
+}
+
+#[test]
+fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not() {
+    let learn = |step: f64| {
+        let (mut random, mut bank, mut truth) = (SeededRandom::new(12), Bank::new(20, 1.0), vec![0.0; 20]);
+        for timestamp in 0..200_u64 {
+            truth.iter_mut().for_each(|number| *number += step * standard_normal(&mut random));
+            let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(&mut random)).collect();
+            bank.observe(timestamp.min(1), &seen, 1.0);
+        }
+        // Noise falls with the square of what is spent at once.
+        (bank.expected_error(1, 1.0), bank.expected_error(5, 1.0 / 25.0))
+    };
+    let (often, rarely) = learn(0.05);
+    assert!(rarely < often, "{rarely} {often}");
+    let (often, rarely) = learn(3.0);
+    assert!(often < rarely, "{rarely} {often}");
+}
+
+#[test]
+fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() {
+    let mut random = SeededRandom::new(13);
+    let mut bank = Bank::new(200, 1.0);
+    for timestamp in 0..50_u64 {
+        let seen: Vec<f64> = (0..200).map(|_| standard_normal(&mut random)).collect();
+        bank.observe(timestamp.min(1), &seen, 1.0);
+    }
+    let squares: f64 = bank.estimate(0).means.iter().map(|mean| mean * mean).sum();
+    // The mean of fifty observations would have 200 / 50.
+    assert!(squares < 1.5, "{squares}");
+}
+
+proptest! {
+    #![proptest_config(repeatable(300))]
+
+    #[test]
+    fn a_projection_with_equal_variances_is_the_one_that_sorts(
+        numbers in prop::collection::vec(-1.0..1.0_f64, 1..40),
+        total in 0.0..3.0_f64,
+        variance in 0.001..10.0_f64,
+    ) {
+        let expected = norm_sub(&numbers, total).unwrap();
+        let mut projected = numbers.clone();
+        project(&mut projected, &vec![variance; numbers.len()], total);
+        for (projected, expected) in projected.iter().zip(expected) {
+            prop_assert!((projected - expected).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_projection_moves_what_is_uncertain(
+        numbers in prop::collection::vec((0.2..1.0_f64, 0.001..1.0_f64), 2..20),
+    ) {
+        let (mut projected, variances): (Vec<f64>, Vec<f64>) = numbers.iter().copied().unzip();
+        let total = projected.iter().sum::<f64>() + 1.0;
+        project(&mut projected, &variances, total);
+        prop_assert!((projected.iter().sum::<f64>() - total).abs() < 1e-9);
+        let shift = 1.0 / variances.iter().sum::<f64>();
+        for ((now, (then, _)), variance) in projected.iter().zip(&numbers).zip(&variances) {
+            prop_assert!((now - then - shift * variance).abs() < 1e-9);
+        }
+    }
+}
+
+/// Asks whether a number lies above the middle of what is believed, by answers that are true three times out of four.
+fn asked(density: &mut Density, truth: f64, gap: u64, random: &mut SeededRandom) -> (Seen, Vec<f64>) {
+    let expected = density.expected(gap);
+    let cut = quantile(&expected, 0.5).round().clamp(1.0, 127.0);
+    let above = (truth >= cut) == (unit(random) < 0.75);
+    let likely = |cell: usize| if (cell as f64 >= cut) == above { 0.75 } else { 0.25 };
+    let seen = Seen { gap, likelihood: (0..128).map(likely).collect() };
+    let believed = density.observe(&seen);
+    (seen, believed)
+}
+
+#[test]
+fn a_number_that_stands_still_is_found_to_within_a_few_cells_by_answers_that_are_often_false() {
+    let mut random = SeededRandom::new(14);
+    for truth in [3.5, 40.5, 90.5, 126.5] {
+        let mut density = Density::new(128, 0.25);
+        let mut last = Vec::new();
+        for timestamp in 0..400_u64 {
+            last = asked(&mut density, truth, timestamp.min(1), &mut random).1;
+        }
+        assert!((last.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        let found = quantile(&last, 0.5);
+        assert!((found - truth).abs() < 8.0, "{truth}: {found}");
+        assert!(scatter_around(&last, found).sqrt() < 20.0);
+    }
+}
+
+#[test]
+fn what_came_later_makes_an_estimate_better_and_the_start_moves_along() {
+    let mut random = SeededRandom::new(15);
+    let (mut at_once, mut later, mut covered, mut count) = (0.0, 0.0, 0.0, 0.0);
+    for _ in 0..12 {
+        let (mut density, mut truth) = (Density::new(128, 0.25), 64.0);
+        let (mut start, mut waiting) = (density.clone(), Vec::new());
+        for timestamp in 0..300_u64 {
+            truth = (truth + 2.0 * (unit(&mut random) - 0.5) * 2.0_f64).clamp(0.0, 127.9);
+            let (seen, believed) = asked(&mut density, truth, timestamp.min(1), &mut random);
+            at_once += (quantile(&believed, 0.5) - truth).abs();
+            waiting.push((seen, truth));
+            if waiting.len() == 30 {
+                let seen: Vec<Seen> = waiting.iter().map(|(seen, _)| seen.clone()).collect();
+                let believed = density.smooth(&mut start, &seen, 10);
+                for ((_, truth), believed) in waiting.drain(..10).zip(believed) {
+                    let median = quantile(&believed, 0.5);
+                    later += (median - truth).abs();
+                    let deviation = scatter_around(&believed, median).sqrt();
+                    covered += f64::from(u8::from((median - truth).abs() <= 1.96 * deviation));
+                    count += 1.0;
+                }
+            }
+        }
+    }
+    let (at_once, later, covered) = (at_once / 3_600.0, later / count, covered / count);
+    assert!(later < 0.9 * at_once, "{later} {at_once}");
+    assert!(covered > 0.9, "{covered}");
+}
+
+fn mean_error(kind: EventKind, delay: u32, epsilon: &str) -> f64 {
+    let settings = EventSettings::new(epsilon.parse().unwrap(), Grid::new(0.0, 1_000.0, 1.0).unwrap(), delay);
+    let mut mechanism = Event::new(kind, settings).unwrap();
+    let mut random = SeededRandom::new(16);
+    let (mut truth, mut level, mut released) = (Vec::new(), 300.0_f64, Vec::new());
+    for timestamp in 0..500 {
+        level = (level + 10.0 * (unit(&mut random) - 0.5)).clamp(0.0, 1_000.0);
+        truth.push(level);
+        released.extend(mechanism.push(mechanism.seal(timestamp, level).unwrap(), &mut random).unwrap());
+    }
+    released.extend(mechanism.finish(&mut random).unwrap());
+    let errors =
+        released.iter().zip(&truth).map(|(release, truth)| (release.statistic.number().unwrap().value - truth).abs());
+    errors.sum::<f64>() / 500.0
+}
+
+#[test]
+fn tracked_readings_have_a_fraction_of_the_error_of_noisy_ones_and_a_delay_lowers_it() {
+    let tracked = mean_error(EventKind::Track, 0, "1");
+    assert!(tracked < 0.4 * mean_error(EventKind::Constant, 0, "1"), "{tracked}");
+    assert!(tracked < 0.1 * mean_error(EventKind::Laplace, 0, "1"), "{tracked}");
+    assert!(mean_error(EventKind::Track, 20, "1") < tracked);
+    // Where answers are almost surely true, what is left is the width of a cell.
+    assert!(mean_error(EventKind::Track, 0, "100") < 10.0);
+}
+
+#[test]
+fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
+    for window in [1_u64, 3, 7, 20] {
+        let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(window).unwrap(), 3);
+        let mut mechanism = Central::new(CentralKind::Track, settings).unwrap();
+        let mut random = SeededRandom::new(17);
+        let mut spends = Vec::new();
+        for timestamp in 0..400_u64 {
+            // It stands still, moves and stands still again.
+            let level = if (100..200).contains(&timestamp) { timestamp * 7919 % 5_000 } else { 1_000 };
+            let counts = vec![level, 500, 0];
+            let releases = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap();
+            assert!(counts_of(&releases[0]).counts.iter().all(|count| count.is_finite() && *count >= 0.0));
+            assert!(counts_of(&releases[0]).variances.iter().all(|variance| variance.is_finite() && *variance >= 0.0));
+            spends.push(spent_at(mechanism.ledger(), timestamp));
+        }
+        let fullest = fullest_window(&spends, window);
+        assert!(fullest <= 1_000_000_000 && fullest > 900_000_000, "w={window}: {fullest}");
+    }
+}
+
+#[test]
+fn a_still_histogram_is_published_rarely_and_exactly_and_a_restless_one_often() {
+    let publications = |restless: bool| {
+        let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(20).unwrap(), 10);
+        let mut mechanism = Central::new(CentralKind::Track, settings).unwrap();
+        let mut random = SeededRandom::new(18);
+        let mut published = 0;
+        for timestamp in 0..300_u64 {
+            let moved = if restless { timestamp * 7919 % 2_000 } else { 0 };
+            let counts = (0..10).map(|value| 1_000 + 100 * value + moved).collect();
+            let release = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap().remove(0);
+            published += u64::from(release.spent.is_some());
+        }
+        published
+    };
+    assert!(publications(false) < 120, "{}", publications(false));
+    assert!(publications(true) > 250, "{}", publications(true));
+}
+
+#[test]
+fn releases_of_any_mechanism_become_better_by_those_before_them() {
+    for restless in [false, true] {
+        let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(10).unwrap(), 4);
+        let mut mechanism = Central::new(CentralKind::Uniform, settings).unwrap();
+        let (mut smoother, mut random) = (Smoother::new(), SeededRandom::new(19));
+        let (mut before, mut after) = (0.0, 0.0);
+        for timestamp in 0..300_u64 {
+            let moved = if restless { timestamp * 7919 % 5_000 } else { 0 };
+            let truth = vec![1_000 + moved, 500, 20, 0];
+            let release = mechanism.push(&Sealed::at(timestamp, truth.clone()), &mut random).unwrap().remove(0);
+            let smoothed = smoother.push(release.clone());
+            let error = |release: &Release| -> f64 {
+                counts_of(release).counts.iter().zip(&truth).map(|(count, truth)| (count - *truth as f64).powi(2)).sum()
+            };
+            before += error(&release);
+            after += error(&smoothed);
+        }
+        let bound = if restless { 1.0 } else { 0.2 };
+        assert!(after < bound * before, "{restless}: {after} {before}");
+    }
+}
+
+#[test]
+fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
+    let release =
+        |timestamp, statistic, freshness| Release { timestamp, statistic, freshness, spent: None, reports: 0 };
+    let number = |value, variance| Number { value, variance }.into();
+    let mut smoother = Smoother::new();
+    for unchanged in [
+        release(0, number(3.0, 1.0), Freshness::Nullified),
+        release(1, number(3.0, f64::INFINITY), Freshness::Fresh),
+        release(2, number(3.0, 0.0), Freshness::Fresh),
+    ] {
+        assert_eq!(smoother.push(unchanged.clone()), unchanged);
+    }
+    let _first = smoother.push(release(5, number(3.0, 1.0), Freshness::Fresh));
+    // Another domain, and an earlier timestamp.
+    let other = Counts { counts: vec![1.0; 2], variances: vec![1.0; 2] }.into();
+    for unchanged in [release(6, other, Freshness::Fresh), release(4, number(3.0, 1.0), Freshness::Fresh)] {
+        assert_eq!(smoother.push(unchanged.clone()), unchanged);
+    }
+}
+
+fn classes() -> Classes {
+    let requirement = |epsilon: &str, window| Requirement {
+        epsilon: epsilon.parse().unwrap(),
+        window: NonZeroU64::new(window).unwrap(),
+    };
+    Classes::numbered(&[requirement("0.2", 12), requirement("1", 5)]).unwrap()
+}
+
+#[test]
+fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit() {
+    let drive = |interrupted: bool| {
+        let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
+        let mut random = SeededRandom::new(20);
+        let (mut spends, mut releases) = (vec![Vec::new(); 2], Vec::new());
+        for timestamp in 0..120_u64 {
+            let level = if (40..80).contains(&timestamp) { timestamp * 7919 % 500 } else { 100 };
+            let sealed = ClassHistograms::seal(timestamp, &[0, 1], vec![level, 50, 0, 60, level, 9]).unwrap();
+            releases.extend(mechanism.push(&sealed, &[600, 600], &mut random).unwrap());
+            for (class, ledger) in mechanism.ledgers().iter() {
+                spends[class as usize].push(spent_at(ledger, timestamp));
+            }
+            if interrupted {
+                mechanism = postcard::from_bytes(&postcard::to_allocvec(&mechanism).unwrap()).unwrap();
+                mechanism = serde_json::from_str(&serde_json::to_string(&mechanism).unwrap()).unwrap();
+            }
+        }
+        assert!(fullest_window(&spends[0], 12) <= 200_000_000);
+        assert!(fullest_window(&spends[1], 5) <= 1_000_000_000);
+        assert!(mechanism.finish().is_empty());
+        releases
+    };
+    assert_eq!(drive(false), drive(true));
+}
+
+#[test]
+fn a_state_with_classes_that_does_not_fit_together_is_not_loaded() {
+    let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
+    let sealed = ClassHistograms::seal(0, &[0, 1], vec![5; 6]).unwrap();
+    let _released = mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(21)).unwrap();
+    let json = serde_json::to_value(&mechanism).unwrap();
+    let loads = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut changed = json.clone();
+        change(&mut changed);
+        serde_json::from_value::<PersonalTrack>(changed).is_ok()
+    };
+    assert!(loads(&|_| ()));
+    assert!(!loads(&|state| state["version"] = 9.into()));
+    assert!(!loads(&|state| state["settings"]["domain"] = 4.into()));
+    assert!(!loads(&|state| state["published"] = serde_json::Value::Null));
+    assert!(!loads(&|state| state["published"] = serde_json::json!([7, 1])));
+    assert!(!loads(&|state| state["more"] = 1.into()));
+    // Data of another timestamp order, domain and number of classes.
+    assert!(mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(22)).is_err());
+    let narrow = ClassHistograms::seal(1, &[0, 1], vec![5; 4]).unwrap();
+    assert!(mechanism.push(&narrow, &[20, 20], &mut SeededRandom::new(22)).is_err());
+    let later = ClassHistograms::seal(1, &[0, 1], vec![5; 6]).unwrap();
+    assert!(mechanism.push(&later, &[20], &mut SeededRandom::new(22)).is_err());
+}
