@@ -358,7 +358,7 @@ fn shells_and_man_are_told_about_every_subcommand() {
     let page = run("manual evaluate");
     assert!(stdout(&page).contains(".TH tidegate\\-evaluate 1") || stdout(&page).contains(".TH tidegate-evaluate 1"));
     assert!(stdout(&page).contains("within\\-domain"), "{}", stdout(&page));
-    assert_refused(&run("manual evalute"), "there is no subcommand \"evalute\"; there are: evaluate, data");
+    assert_refused(&run("manual evalute"), "there is no subcommand \"evalute\"; there are: release, evaluate");
 }
 
 #[test]

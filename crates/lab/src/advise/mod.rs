@@ -25,7 +25,7 @@ use crate::metrics::{Metric, Summary};
 use crate::sequence::SymbolDistance;
 use crate::stream::{MAX_POPULATION, Stream, StreamError, StreamKind};
 use crate::subjects::Constant;
-use crate::{central, event, local, sequence};
+use crate::{central, event, local, sequence, track};
 
 pub use sample::Sample;
 use typical::Shape;
@@ -237,8 +237,12 @@ impl Request {
             (StreamKind::Numbers, _) => event::SUBJECTS,
             (StreamKind::Symbols, _) => sequence::SUBJECTS,
         };
-        let applies = |name: &str| !OF_CLASSES.iter().any(|class| name.starts_with(class)) && name != NOT_PRIVATE;
-        of_family.iter().copied().filter(|subject| applies(subject.name())).collect()
+        let with_one_name: &[&dyn Subject] = match (self.data.kind(), self.trust) {
+            (StreamKind::Counts, Trust::Local) | (StreamKind::Numbers, _) => track::SUBJECTS,
+            _ => &[],
+        };
+        let applies = |name: &str| !NO_CANDIDATES.iter().any(|beginning| name.starts_with(beginning));
+        of_family.iter().chain(with_one_name).copied().filter(|subject| applies(subject.name())).collect()
     }
 
     /// Those of the candidates that have these names, or all where there are no names.
@@ -280,10 +284,9 @@ impl Request {
     }
 }
 
-/// The beginnings of the names of mechanisms that need classes.
-const OF_CLASSES: [&str; 3] = ["pbd", "pba", "plbu"];
-/// The published form that is there to show that it leaks.
-const NOT_PRIVATE: &str = "paper_crr_not_private";
+/// The beginnings of the names of mechanisms that need classes, and of those that are as printed, for comparison only: several of
+/// them are not private.
+const NO_CANDIDATES: [&str; 5] = ["pbd", "pba", "plbu", "personal_track", "paper_"];
 
 /// How errors are simulated where there is no formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -301,8 +301,11 @@ fn a_mechanism_that_cannot_be_set_up_is_said_to_be_so() {
 #[test]
 fn what_is_private_only_on_paper_and_what_needs_classes_is_no_candidate() {
     let names = |request: Request| request.candidates().iter().map(|subject| subject.name()).collect::<Vec<_>>();
-    assert!(!names(symbols(3, "1")).contains(&"paper_crr_not_private"));
     assert!(names(symbols(3, "1")).contains(&"crr"));
+    let all =
+        [symbols(3, "1"), counts(3, 10, Trust::Local), counts(3, 10, Trust::Curator), numbers("1", 10)].map(names);
+    assert!(!all.iter().flatten().any(|name| name.starts_with("paper_")), "{all:?}");
+    assert!(all[1].contains(&"track") && all[2].contains(&"central_track") && all[3].contains(&"track"));
     let central = names(counts(3, 10, Trust::Curator));
     assert!(["uniform", "sample", "bd", "ba"].iter().all(|name| central.contains(name)));
     assert!(!central.iter().any(|name| name.starts_with('p')), "{central:?}");
