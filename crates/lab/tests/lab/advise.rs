@@ -189,7 +189,8 @@ fn the_ranking_is_that_of_what_is_measured() {
         }
         let best = errors[0].1;
         let least = errors.iter().map(|(_, found)| *found).fold(f64::INFINITY, f64::min);
-        assert!(best <= 1.2 * least, "{}: {} is not the best", stream.name(), errors[0].0.mechanism);
+        // Formulas are right to a fifth, and so are ten runs, of what was foreseen and of what was found.
+        assert!(best <= 1.5 * least, "{}: {} at {best:e}, {least:e}", stream.name(), errors[0].0.mechanism);
         let sentences = format!("{} {}", advice.why, advice.otherwise);
         assert!(sentences.contains(errors[0].0.mechanism) && sentences.ends_with('.'), "{sentences}");
     }
