@@ -40,7 +40,7 @@ use crate::table::layout;
 /// streams, with two standard errors on either side of what was simulated.
 ///
 /// A sample is a table as `tidegate release` writes it (t,value,variance,freshness), or
-/// t,<value>,<value>,.. with counts or shares. The noise that it states is taken off before
+/// has t and a field for each value, of counts or shares. The noise that it states is taken off before
 /// it is judged how much the stream moves. Releases are private already, so advice from them
 /// is too; a raw sample is not, and a warning says so.
 ///
