@@ -10,7 +10,7 @@
 //! | what | enumerated |
 //! | --- | --- |
 //! | frequency oracles | all reports, all pairs of values |
-//! | `lbu lsp lbd lba lpu lpd lpa`, `plbu` | all sequences of decisions, all windows, all slots; each question's reports |
+//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu` | all sequences of decisions, all windows, all slots; each question's reports |
 //! | `uniform`, `sample` | all windows; the noise on each count |
 //! | `laplace`, `clamped`, `bucorder`, `bucorder_sums` | all pairs of readings, all outputs |
 //! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, whatever was answered before |

@@ -39,6 +39,8 @@ pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunEr
     }
     for class in 0..CLASSES {
         targets.push(Box::new(PersonalTarget::new(None, Estimator::Stratified, class, settings)?));
+    }
+    for class in 0..CLASSES {
         targets.push(Box::new(PlbuTarget { classes: classes(settings)?, class, domain: settings.domain }));
     }
     Ok(targets)
