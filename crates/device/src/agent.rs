@@ -4,12 +4,12 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
-use tidegate_kernel::{Question, Randomness};
+use tidegate_kernel::{Question, Randomness, Window};
 
 use crate::clock::{Pace, Reading};
 use crate::device::{Device, Refused};
 use crate::disk::{self, Damaged, Disk};
-use crate::enrolment::StreamPolicy;
+use crate::enrolment::{StreamPolicy, is_name};
 use crate::wire::{ReportId, StreamTag};
 
 /// Why a question gets no answer, in a word that may be told to the collector. None depends on the value that the device holds.
@@ -73,6 +73,12 @@ pub enum Fault {
     /// It could not be saved before. What is on the disk may be newer than what is in memory.
     #[error("the device's state could not be saved before; open it again")]
     Stopped,
+    /// A name that could lead to another's file.
+    #[error("a source of data has a name of 1 to 64 lower-case letters, digits, _ and -")]
+    Source,
+    /// The budget was one for all time, and is another's for ever.
+    #[error("the data were enrolled under a budget for all time: no other policy can follow")]
+    Spent,
     /// The clock shows a time before the stream's epoch.
     #[error("the device's clock shows a time before the stream's epoch")]
     BeforeEpoch,
@@ -86,7 +92,8 @@ pub enum Beginning {
     Resumed,
     /// There was no state: it is new, or was installed anew. Nobody can tell what it answered before, so a whole window counts as spent.
     New,
-    /// There was a state of another policy. A whole window counts as spent, since the data are the same.
+    /// There was a state of another policy. Nothing is answered until its window has passed, and then one of the new policy, since the data
+    /// are the same.
     OtherPolicy,
     /// There was a state that cannot be trusted. A whole window counts as spent.
     Lost(Damaged),
@@ -132,7 +139,8 @@ impl<D: Disk> Agent<D> {
     /// `witness` is whatever tells this machine from a copy of it, and may be empty.
     ///
     /// # Errors
-    /// If its state cannot be saved, or the clock shows a time before the stream's epoch.
+    /// If its state cannot be read or saved, the name of the source is none, the clock shows a time before the stream's epoch, or the data were enrolled under
+    /// a budget for all time and another policy.
     pub fn open(
         disk: D,
         source: &str,
@@ -141,20 +149,29 @@ impl<D: Disk> Agent<D> {
         now: Reading,
         random: &mut impl Randomness,
     ) -> Result<(Self, Beginning), Fault> {
+        if !is_name(source) {
+            return Err(Fault::Source);
+        }
         let file = format!("{source}.device");
         let mut latest = now.wall;
-        let beginning = match load(&disk, &file, witness) {
-            Ok(Some(state)) if state.policy == policy => {
-                return Ok((Self { disk, file, state, stopped: false }, Beginning::Resumed));
+        let beginning = match load(&disk, &file, witness)? {
+            Loaded::Whole(state) if state.policy == policy => {
+                let mut agent = Self { disk, file, state: *state, stopped: false };
+                // What was read may not be safe yet, and a report that it has must not leave before it is.
+                agent.save()?;
+                return Ok((agent, Beginning::Resumed));
             }
-            Ok(Some(state)) => {
-                // The old ledger may have come further than the clock shows now.
-                let clock = state.device.ledger().clock().unwrap_or(0);
-                latest = latest.max(state.policy.ticks.end_of(clock));
+            Loaded::Whole(state) => {
+                latest = latest.max(end_of_promise(&state, &policy)?);
                 Beginning::OtherPolicy
             }
-            Ok(None) => Beginning::New,
-            Err(damage) => Beginning::Lost(damage),
+            Loaded::Nothing => Beginning::New,
+            Loaded::Untrusted(damage, state) => {
+                if let Some(state) = state {
+                    latest = latest.max(end_of_promise(&state, &policy)?);
+                }
+                Beginning::Lost(damage)
+            }
         };
         let timestamp = policy.ticks.timestamp(latest).ok_or(Fault::BeforeEpoch)?;
         let mut identity = [0; 16];
@@ -233,17 +250,51 @@ impl<D: Disk> Agent<D> {
     }
 }
 
-fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Option<State>, Damaged> {
-    let Some(contents) = disk::read(disk, file)? else { return Ok(None) };
-    let state: State = postcard::from_bytes(&contents).map_err(|_| Damaged::Foreign)?;
-    if state.witness != witness {
-        return Err(Damaged::Copy);
-    }
+/// What was found on the disk.
+enum Loaded {
+    Nothing,
+    Whole(Box<State>),
+    /// It cannot be relied on, but where it can be read it tells what was promised, and how far time had come at least.
+    Untrusted(Damaged, Option<Box<State>>),
+}
+
+fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, Fault> {
+    let contents = match disk::read(disk, file) {
+        Ok(None) => return Ok(Loaded::Nothing),
+        Ok(Some(contents)) => contents,
+        // It may be whole: nothing must take its place.
+        Err(Damaged::Unreadable(error)) => return Err(Fault::Disk(error)),
+        Err(Damaged::Copy { contents }) => {
+            let state = parse(&contents);
+            return Ok(Loaded::Untrusted(Damaged::Copy { contents }, state));
+        }
+        Err(damage) => return Ok(Loaded::Untrusted(damage, None)),
+    };
+    Ok(match parse(&contents) {
+        Some(state) if state.witness == witness => Loaded::Whole(state),
+        Some(state) => Loaded::Untrusted(Damaged::Copy { contents }, Some(state)),
+        None => Loaded::Untrusted(Damaged::Foreign, None),
+    })
+}
+
+fn parse(contents: &[u8]) -> Option<Box<State>> {
+    let state: State = postcard::from_bytes(contents).ok()?;
     // A state that contradicts itself was not written by an agent.
-    if state.device.policy() != &state.policy.protects || state.device.slot() != state.policy.slot_of(&state.identity) {
-        return Err(Damaged::Foreign);
-    }
-    Ok(Some(state))
+    let fits =
+        state.device.policy() == &state.policy.protects && state.device.slot() == state.policy.slot_of(&state.identity);
+    fits.then(|| Box::new(state))
+}
+
+/// Until when a state's promise holds whatever comes after it, in seconds since 1970: for its last timestamp, or, where another policy follows, whose own window
+/// may be shorter, for the whole window after that.
+fn end_of_promise(state: &State, next: &StreamPolicy) -> Result<u64, Fault> {
+    let clock = state.device.ledger().clock().unwrap_or(0);
+    let window = match state.policy.protects.window {
+        _ if state.policy == *next => 1,
+        Window::Timestamps(window) => window.get(),
+        Window::Unbounded => return Err(Fault::Spent),
+    };
+    Ok(state.policy.ticks.end_of(clock.saturating_add(window - 1)))
 }
 
 fn refusal(refused: Refused) -> Result<Reason, Fault> {

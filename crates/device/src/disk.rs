@@ -3,10 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
-/// Which file of its disk it is, whatever its name: another for a copy. Zero where the system does not tell.
+/// Which file it is, whatever its name: another for a copy, and for a file that was made in its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileId(pub u64);
 
@@ -56,15 +57,19 @@ impl Folder {
     }
 }
 
-#[cfg(unix)]
+/// From where a file is and when it was made: the first alone may be another's later.
+///
+/// # Errors
+/// Where the file system does not tell when: a copy could not be told from what was written.
 fn id_of(file: &File) -> io::Result<FileId> {
-    use std::os::unix::fs::MetadataExt;
-    Ok(FileId(file.metadata()?.ino()))
-}
-
-#[cfg(not(unix))]
-fn id_of(_: &File) -> io::Result<FileId> {
-    Ok(FileId::default())
+    let found = file.metadata()?;
+    let made = found.created()?.duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
+    let mut hasher = Sha256::new();
+    hasher.update(made.as_nanos().to_le_bytes());
+    #[cfg(unix)]
+    hasher.update(std::os::unix::fs::MetadataExt::ino(&found).to_le_bytes());
+    let digest = hasher.finalize();
+    Ok(FileId(digest.iter().take(8).fold(0, |id, byte| id << 8 | u64::from(*byte))))
 }
 
 impl Disk for Folder {
@@ -125,7 +130,10 @@ pub enum Damaged {
     Checksum,
     /// It was written as another file: this is a copy, or was restored.
     #[error("it is a copy of the file that was written")]
-    Copy,
+    Copy {
+        /// What is in it, which may be older than what was written last.
+        contents: Vec<u8>,
+    },
 }
 
 /// Replaces a file by new contents. On return they are safe; where it fails or the machine stops on the way, the file has the old
@@ -159,7 +167,7 @@ pub fn read(disk: &impl Disk, name: &str) -> Result<Option<Vec<u8>>, Damaged> {
     }
     let Some((written, contents)) = body.split_first_chunk() else { return Err(Damaged::Foreign) };
     if u64::from_le_bytes(*written) != id.0 {
-        return Err(Damaged::Copy);
+        return Err(Damaged::Copy { contents: contents.to_vec() });
     }
     Ok(Some(contents.to_vec()))
 }

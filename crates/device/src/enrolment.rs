@@ -55,11 +55,16 @@ pub enum PolicyError {
     Signature,
 }
 
+/// Whether it is 1 to [`MAX_NAME`] lower-case letters, digits, `_` and `-`.
+pub(crate) fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
+    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed)
+}
+
 impl StreamPolicy {
     /// Whether it can be followed.
     pub fn check(&self) -> Result<(), PolicyError> {
-        let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
-        if self.stream.is_empty() || self.stream.len() > MAX_NAME || !self.stream.bytes().all(allowed) {
+        if !is_name(&self.stream) {
             return Err(PolicyError::Name);
         }
         let Policy { epsilon, domain, window: _ } = self.protects;

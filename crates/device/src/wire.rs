@@ -175,6 +175,9 @@ impl<'a> Batch<'a> {
         let phase = word(28, 30) as u16;
         #[allow(clippy::cast_possible_truncation)] // four bytes each
         let (length, reports) = (length as usize, count as usize);
+        if reports == 0 || reports > MAX_REPORTS {
+            return Err(WireError::Count { given: reports });
+        }
         let expected = HEADER as u64 + (IDENTITY as u64 + length as u64) * count;
         if expected != bytes.len() as u64 {
             return Err(WireError::Length { reports, length, expected, given: bytes.len() });
@@ -193,10 +196,6 @@ impl<'a> Batch<'a> {
     }
 
     fn check(&self) -> Result<(), WireError> {
-        let given = self.identities.len();
-        if given == 0 || given > MAX_REPORTS {
-            return Err(WireError::Count { given });
-        }
         if self.report_length == 0 {
             return Err(WireError::Report { given: 0, expected: 1 });
         }

@@ -320,11 +320,18 @@ impl Release {
 
     /// That what is kept for the next run is not overwritten by anything else, nor overwrites it.
     fn check_paths(&self) -> Result<(), Failure> {
+        let place = |path: &&String| (path.as_str() != "-").then(|| state::place(path));
         let others =
             [Some(&self.input), Some(&self.output), self.spec.as_ref(), self.users.as_ref(), self.answers.as_ref()];
-        let kept = [self.state.as_ref(), self.key.as_ref()];
-        let taken = |path: &String| others.contains(&Some(path));
-        if kept.into_iter().flatten().any(taken) || (self.state.is_some() && self.state == self.key) {
+        let others: Vec<_> = others.into_iter().flatten().filter_map(|path| place(&path)).collect();
+        let (state, key) =
+            (self.state.as_ref().and_then(|path| place(&path)), self.key.as_ref().and_then(|path| place(&path)));
+        let lock = state.as_deref().map(state::lock_of);
+        let kept = [&state, &key, &lock];
+        if kept.into_iter().flatten().any(|path| others.contains(path))
+            || (state.is_some() && state == key)
+            || (key.is_some() && key == lock)
+        {
             return Err(Failure::input("state and key must be files of their own"));
         }
         Ok(())

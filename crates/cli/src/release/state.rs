@@ -44,8 +44,12 @@ impl Keeper {
     /// Takes the state of a path for this run alone, and reads it if it is there.
     pub(super) fn open(path: &str, spec: &StreamSpec) -> Result<(Self, Option<Saved>), Failure> {
         let spec = serde_json::to_string(spec).map_err(Failure::run)?;
+        if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err() {
+            // What it leads to may be a state that is not there at the moment.
+            return Err(Failure::input(format_args!("{path} is a link that leads nowhere")));
+        }
         // By whatever name it is called, there is one state and one lock.
-        let path = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
+        let path = place(path);
         let lock = lock_beside(&path)?;
         let saved = match fs::read(&path) {
             Ok(bytes) => Some(read(&path, &bytes, &spec)?),
@@ -66,6 +70,16 @@ impl Keeper {
         write_whole(&self.path, &bytes)
             .map_err(|error| Failure::run(format_args!("{} cannot be written: {error}", self.path.display())))
     }
+}
+
+/// Where a path leads, the same for all its spellings, also where nothing is there yet.
+pub(super) fn place(path: &str) -> PathBuf {
+    let path = Path::new(path);
+    let beside = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(fs::canonicalize(folder).ok()?.join(path.file_name()?))
+    };
+    fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 /// What tells a damaged state from a whole one.
@@ -96,10 +110,17 @@ fn read(path: &Path, bytes: &[u8], spec: &str) -> Result<Saved, Failure> {
     Ok(saved)
 }
 
+/// The file by which a run keeps the state of a path to itself.
+pub(super) fn lock_of(path: &Path) -> PathBuf {
+    path.with_file_name(format!(".{}.lock", path.file_name().unwrap_or_default().to_string_lossy()))
+}
+
 /// A file beside the state that is locked while a run uses it: two runs with one budget would spend it twice.
 fn lock_beside(path: &Path) -> Result<File, Failure> {
-    let name = path.file_name().ok_or_else(|| Failure::input("--state must name a file"))?.to_string_lossy();
-    let lock = path.with_file_name(format!(".{name}.lock"));
+    if path.file_name().is_none() {
+        return Err(Failure::input("--state must name a file"));
+    }
+    let lock = lock_of(path);
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock);
     let file = opened.map_err(|error| Failure::input(format_args!("{} cannot be written: {error}", lock.display())))?;
     match file.try_lock() {

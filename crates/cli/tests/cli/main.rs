@@ -434,3 +434,26 @@ fn a_full_disk_is_a_failure() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).starts_with("error: standard output cannot be written"));
 }
+
+#[test]
+fn a_state_is_not_written_over_whatever_its_path_is_called() {
+    let folder = std::env::temp_dir().join(format!("tidegate-places-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    let spec = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/central.toml");
+    for output in [
+        format!("{folder}/./s"),
+        format!("{folder}/.s.lock"),
+        format!("{folder}/../{}/s", &folder[folder.rfind('/').unwrap() + 1..]),
+    ] {
+        let given = format!("release --spec {spec} --input - --state {folder}/s --output {output}");
+        assert_refused(&run(&given), "state and key must be files of their own");
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("nowhere", format!("{folder}/link")).unwrap();
+        let given = format!("release --spec {spec} --input - --state {folder}/link");
+        assert_refused(&run(&given), "is a link that leads nowhere");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -179,7 +179,7 @@ fn another_machine_or_another_policy_begins_with_a_whole_window_spent() {
     drop(agent);
     let mut random = SeededRandom::new(5);
     let elsewhere = Agent::open(disk.clone(), "position", policy(3), b"copy", time.reading(), &mut random).unwrap();
-    assert!(matches!(elsewhere.1, Beginning::Lost(Damaged::Copy)));
+    assert!(matches!(elsewhere.1, Beginning::Lost(Damaged::Copy { .. })));
     let renamed = StreamPolicy { stream: "visits-2".to_owned(), ..policy(3) };
     let (mut agent, beginning) = Agent::open(disk, "position", renamed, b"copy", time.reading(), &mut random).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
@@ -202,7 +202,41 @@ fn a_new_policy_does_not_forget_the_time_to_which_the_old_one_had_come() {
     let (agent, beginning) =
         Agent::open(disk, "position", renamed, b"machine", time.reading(), &mut SeededRandom::new(5)).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
-    assert_eq!(agent.device().ledger().clock(), Some(reached), "that of the last answer is over");
+    // The last answer was a timestamp earlier, and its window has two more after it; then the next is over.
+    assert_eq!(agent.device().ledger().clock(), Some(reached - 1 + 2 + 1));
+}
+
+#[test]
+fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for_all_time() {
+    let mut random = SeededRandom::new(5);
+    let mut time = Time::new();
+    let long = policy(1_000);
+    let mut short = StreamPolicy { stream: "visits-2".to_owned(), ..policy(1) };
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    Agent::open(disk.clone(), "position", long, b"", time.reading(), &mut random).unwrap();
+    time.truly += TICK;
+    let (mut agent, _) =
+        Agent::open(disk.clone(), "position", short.clone(), b"", time.reading(), &mut random).unwrap();
+    for _ in 0..998 {
+        let asked = question(time.timestamp(), 0, 1);
+        let reply = agent.answer(time.reading(), "visits-2", &asked, 2, &mut random).unwrap();
+        assert_eq!(reply, Reply::Refused(Reason::Budget));
+        time.truly += TICK;
+    }
+    let disk = SimulatedDisk::new(Broken::default(), 2);
+    short.protects.window = Window::Unbounded;
+    Agent::open(disk.clone(), "position", short, b"", time.reading(), &mut random).unwrap();
+    let after = Agent::open(disk, "position", policy(3), b"", time.reading(), &mut random);
+    assert!(matches!(after, Err(Fault::Spent)));
+}
+
+#[test]
+fn a_source_has_a_name_that_leads_nowhere_else() {
+    for source in ["", "../position", "a/b", "A", "a.b"] {
+        let disk = SimulatedDisk::new(Broken::default(), 1);
+        let agent = Agent::open(disk, source, policy(3), b"", Time::new().reading(), &mut SeededRandom::new(5));
+        assert!(matches!(agent, Err(Fault::Source)), "{source}");
+    }
 }
 
 #[test]
@@ -258,7 +292,12 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
         let mut device = match agent.take() {
             Some(agent) => agent,
             None => {
-                disk.restart();
+                // The machine, or the program alone.
+                if draw(2) == 0 {
+                    disk.restart()
+                } else {
+                    disk.go_on()
+                };
                 open(&disk, window, &time).0
             }
         };

@@ -49,7 +49,22 @@ fn a_copy_put_back_is_not_taken_for_the_file() {
     fs::copy(own.0.join("a"), own.0.join("backup")).unwrap();
     replace(&mut folder, "a", b"new").unwrap();
     fs::rename(own.0.join("backup"), own.0.join("a")).unwrap();
-    assert!(matches!(read(&folder, "a"), Err(Damaged::Copy)));
+    assert!(matches!(read(&folder, "a"), Err(Damaged::Copy { .. })));
+}
+
+#[test]
+fn an_old_state_written_over_the_file_is_found_out_also_where_places_on_the_disk_are_used_again() {
+    let own = Own::new("over");
+    let mut folder = Folder::open(&own.0).unwrap();
+    replace(&mut folder, "a", b"old").unwrap();
+    fs::copy(own.0.join("a"), own.0.join("backup")).unwrap();
+    for _ in 0..4 {
+        std::thread::sleep(std::time::Duration::from_millis(20)); // file systems tell times apart by some milliseconds
+        replace(&mut folder, "a", b"new").unwrap();
+        fs::copy(own.0.join("backup"), own.0.join("a")).unwrap();
+        assert!(matches!(read(&folder, "a"), Err(Damaged::Copy { contents }) if contents == b"old"));
+        replace(&mut folder, "a", b"new").unwrap();
+    }
 }
 
 #[test]

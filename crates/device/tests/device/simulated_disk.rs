@@ -111,6 +111,11 @@ impl SimulatedDisk {
         names.clone_from(safe_names);
     }
 
+    /// The program starts again, the machine having gone on: everything is there, safe or not.
+    pub(crate) fn go_on(&self) {
+        self.0.borrow_mut().crash_in = None;
+    }
+
     /// All that is on the disk, as a backup has it: contents by name.
     pub(crate) fn contents(&self, name: &str) -> Option<Vec<u8>> {
         let world = self.0.borrow();

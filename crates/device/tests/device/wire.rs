@@ -65,7 +65,10 @@ fn what_does_not_fit_is_refused_with_its_place() {
     assert_eq!(Batch::parse(&changed), Err(WireError::Foreign));
     changed = good.clone();
     changed[36..40].copy_from_slice(&u32::MAX.to_le_bytes());
-    assert!(matches!(Batch::parse(&changed), Err(WireError::Length { .. })), "no room is made for what is not there");
+    assert!(matches!(Batch::parse(&changed), Err(WireError::Count { .. })), "no room is made for what is not there");
+    changed[32..36].copy_from_slice(&u32::MAX.to_le_bytes());
+    changed[36..40].copy_from_slice(&100_000_u32.to_le_bytes());
+    assert!(matches!(Batch::parse(&changed), Err(WireError::Length { .. })));
     changed = good;
     changed[20] = 8;
     assert_eq!(Batch::parse(&changed), Err(WireError::OtherTimestamp { position: 0 }));

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 
 use super::DataError;
 use super::table::{LONGEST_LINE, Rationed};
@@ -47,7 +47,8 @@ impl<R: Read> JsonLines<R> {
             if parsed.is_err() {
                 return Err(match object.open {
                     Some(field) => {
-                        DataError::Field { file: file.to_owned(), line, field, expected: "a text or a number".into() }
+                        let expected = if field == USER { "a text or a whole number" } else { "a text or a number" };
+                        DataError::Field { file: file.to_owned(), line, field, expected: expected.into() }
                     }
                     None => DataError::NotJson { file: file.to_owned(), line },
                 });
@@ -82,7 +83,10 @@ impl<'de> Visitor<'de> for &mut Object {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(field) = map.next_key::<String>()? {
             self.open = Some(field.chars().take(40).collect());
-            let Scalar(text) = map.next_value()?;
+            let Scalar { text, is_whole } = map.next_value()?;
+            if field == USER && !is_whole {
+                return Err(A::Error::custom("not a name"));
+            }
             self.open = None;
             self.fields.push((field, text));
         }
@@ -90,8 +94,22 @@ impl<'de> Visitor<'de> for &mut Object {
     }
 }
 
+/// The field with somebody's name. Numbers that are not whole, or too large for a whole one, do not keep their digits, so that they
+/// cannot be names: one person would have several, or several people one.
+const USER: &str = "user";
+
 /// A text, or a number as it would be written.
-struct Scalar(String);
+struct Scalar {
+    text: String,
+    /// Whether every digit of it was kept.
+    is_whole: bool,
+}
+
+impl Scalar {
+    fn whole(text: impl ToString) -> Self {
+        Self { text: text.to_string(), is_whole: true }
+    }
+}
 
 impl<'de> serde::Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -105,19 +123,19 @@ impl<'de> serde::Deserialize<'de> for Scalar {
             }
 
             fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar(text.to_owned()))
+                Ok(Scalar::whole(text))
             }
 
             fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
-                Ok(Scalar(number.to_string()))
+                Ok(Scalar::whole(number))
             }
 
             fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
-                Ok(Scalar(number.to_string()))
+                Ok(Scalar::whole(number))
             }
 
             fn visit_f64<E>(self, number: f64) -> Result<Scalar, E> {
-                Ok(Scalar(number.to_string()))
+                Ok(Scalar { text: number.to_string(), is_whole: false })
             }
         }
 

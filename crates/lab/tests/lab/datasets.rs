@@ -893,6 +893,15 @@ mod long_tables {
     }
 
     #[test]
+    fn a_number_that_loses_digits_is_nobodys_name() {
+        for user in ["1.5", "1.0", "20000000000000000001", "1e3"] {
+            let line = format!("{{\"t\":0,\"user\":{user},\"value\":\"x\"}}");
+            let error = Entries::new("n", line.as_bytes(), Format::Ndjson).unwrap_err().to_string();
+            assert_eq!(error, "n, line 1, field \"user\": expected a text or a whole number");
+        }
+    }
+
+    #[test]
     fn a_line_of_json_that_never_ends_is_not_held_in_memory() {
         let endless = std::io::Read::chain("{\"t\":\"".as_bytes(), std::io::repeat(b'x'));
         let error = Entries::new("endless", endless, Format::Ndjson).unwrap_err().to_string();

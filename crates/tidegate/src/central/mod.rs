@@ -402,7 +402,11 @@ impl TryFrom<Saved> for Central {
         let kept_for = ledger.budget() == settings.epsilon && ledger.window() == Window::Timestamps(settings.window);
         let last = on_machine!(&machine, mechanism => mechanism.last());
         let fits = last.is_none_or(|last| last.fits(settings.domain)) && last.is_some() == last_pushed.is_some();
-        if check_domain(settings.domain).is_err() || !kept_for || !fits {
+        let track_fits = match &machine {
+            Machine::Track(track) => track.fits(&settings, last_pushed),
+            _ => true,
+        };
+        if check_domain(settings.domain).is_err() || !kept_for || !fits || !track_fits {
             return Err(MISFIT.to_owned());
         }
         Ok(Self { version, settings, last_pushed, machine })

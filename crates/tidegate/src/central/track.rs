@@ -77,6 +77,18 @@ impl Track {
         self.last.as_ref().filter(fits)
     }
 
+    /// Whether a state that was loaded can be one of these settings, after a push at this timestamp or before any.
+    pub(super) fn fits(&self, settings: &Settings, last_pushed: Option<u64>) -> bool {
+        let Self { ledger: _, follower, published, last } = self;
+        let in_time = published.is_none_or(|(timestamp, period)| {
+            Some(timestamp) <= last_pushed && (1..=settings.window.get()).contains(&period)
+        });
+        follower.is_some() == published.is_some()
+            && last.is_some() == last_pushed.is_some()
+            && follower.as_ref().is_none_or(|follower| follower.fits(settings.domain as usize))
+            && in_time
+    }
+
     pub(super) fn push(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
