@@ -43,6 +43,8 @@ use crate::table::layout_with;
 ///   cfpu  reports per user and timestamp
 ///   auc   area under the ROC curve of detecting when the mean value is in the top
 ///         quarter of its range
+///   coverage (JSON only)  how often the truth lies within 1.96 standard deviations, as they
+///         were stated: 0.95 where they are right
 ///
 /// Of numbers:
 ///
@@ -490,6 +492,7 @@ fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding], is_bold: bool) ->
     };
     let shown: Vec<Metric> = Metric::ALL
         .into_iter()
+        .filter(|metric| metric.can_be_better())
         .filter(|metric| findings.iter().any(|finding| finding.metrics.iter().any(|(other, _)| other == metric)))
         .collect();
     const BEFORE: [&str; 4] = ["mechanism", "epsilon", "window", "delay"];

@@ -12,7 +12,7 @@ use tidegate::central::plbu::Plbu;
 use tidegate::central::{
     Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
 };
-use tidegate::release::{Release, Statistic};
+use tidegate::release::{Histogram, Release, Statistic};
 use tidegate_kernel::primitives::ClassHistograms;
 use tidegate_kernel::simulation::{estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
@@ -142,14 +142,22 @@ fn drive(
     mut smooth: impl FnMut(Release) -> Release,
     mut push: impl FnMut(u64, &[u64]) -> Result<Vec<Release>, RunError>,
 ) -> Result<CountOutcome, RunError> {
-    let mut outcome = CountOutcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
+    let mut outcome = CountOutcome {
+        frequencies: Vec::with_capacity(stream.length()),
+        variances: Vec::new(),
+        trees: Vec::new(),
+        reports: 0,
+    };
     for (timestamp, counts) in (0..).zip(stream.counts()) {
         let users = counts.iter().sum();
         for release in push(timestamp, counts)?.into_iter().map(&mut smooth) {
             outcome.reports += release.reports;
-            outcome.frequencies.push(match release.statistic {
-                Statistic::Counts(counts) => counts.histogram(Some(users)).frequencies,
-                other => other.leaves().0.to_vec(),
+            outcome.push(match release.statistic {
+                Statistic::Counts(counts) => counts.histogram(Some(users)),
+                other => {
+                    let (frequencies, variances) = other.leaves();
+                    Histogram { frequencies: frequencies.to_vec(), variances: variances.to_vec() }
+                }
             });
         }
     }

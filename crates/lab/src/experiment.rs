@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tidegate::estimate::follower::Smoother;
 use tidegate::event::Truncation;
 use tidegate::query::QueryError;
-use tidegate::release::Release;
+use tidegate::release::{Histogram, Release};
 use tidegate::sequence::effort::Effort;
 use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
@@ -190,10 +190,20 @@ impl std::fmt::Display for Setting {
 pub struct CountOutcome {
     /// The released frequencies: a row for each timestamp, with a column for each value.
     pub frequencies: Vec<Vec<f64>>,
+    /// The variances that were stated with them, in the same order; empty where none were.
+    pub variances: Vec<Vec<f64>>,
     /// The trees whose leaves those frequencies are, one for each timestamp; empty where histograms were released.
     pub trees: Vec<Tree>,
     /// How many reports users sent, over all timestamps and questions; 0 where a curator sees the data.
     pub reports: u64,
+}
+
+impl CountOutcome {
+    /// Adds what was released for the next timestamp.
+    pub(crate) fn push(&mut self, released: Histogram) {
+        self.frequencies.push(released.frequencies);
+        self.variances.push(released.variances);
+    }
 }
 
 /// What a mechanism made of a stream of numbers.
@@ -518,6 +528,7 @@ impl<'a> Bench<'a> {
                 let mut run = Run::of(comparison.metrics(), time);
                 run.roc = mean_curve(comparison.roc().as_slice(), CURVE_STEPS);
                 run.metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+                run.metrics.extend(comparison.coverage(&outcome.variances).map(|part| (Metric::Coverage, part)));
                 if let Some(queries) = queries {
                     let (metrics, curves) = queries.compare_with_curves(outcome)?;
                     run.metrics.extend(metrics);

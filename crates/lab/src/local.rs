@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
-use tidegate::release::{Release, Statistic};
+use tidegate::release::{Histogram, Release, Statistic};
 use tidegate_device::{Device, Policy, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
@@ -283,17 +283,22 @@ impl OnCounts for LocalSubject {
         let local = local_settings(stream, settings);
         let mut mechanism = Local::new(self.0, local).map_err(RunError::unsupported)?;
         let mut users = Crowd::new(local.population.get(), random)?;
-        let mut outcome =
-            CountOutcome { frequencies: Vec::with_capacity(stream.length()), trees: Vec::new(), reports: 0 };
+        let mut outcome = CountOutcome {
+            frequencies: Vec::with_capacity(stream.length()),
+            variances: Vec::new(),
+            trees: Vec::new(),
+            reports: 0,
+        };
         let mut smooth = settings.smoothing();
         run_stream(&mut mechanism, stream, &mut users, random, |release| {
             let release = smooth(release);
             outcome.reports += release.reports;
             match release.statistic {
-                Statistic::Histogram(histogram) => outcome.frequencies.push(histogram.frequencies),
-                Statistic::Counts(counts) => outcome.frequencies.push(counts.histogram(None).frequencies),
+                Statistic::Histogram(histogram) => outcome.push(histogram),
+                Statistic::Counts(counts) => outcome.push(counts.histogram(None)),
                 Statistic::Tree(tree) => {
-                    outcome.frequencies.push(tree.leaves().0.to_vec());
+                    let (frequencies, variances) = tree.leaves();
+                    outcome.push(Histogram { frequencies: frequencies.to_vec(), variances: variances.to_vec() });
                     outcome.trees.push(tree);
                 }
                 // No local mechanism publishes one.

@@ -50,7 +50,12 @@ impl Subject for Constant {
 impl OnCounts for Constant {
     fn run(&self, stream: &CountStream, _: &Settings, _: &mut SeededRandom) -> Result<CountOutcome, RunError> {
         let uniform = vec![1.0 / as_float(stream.domain() as u64); stream.domain()];
-        Ok(CountOutcome { frequencies: vec![uniform; stream.length()], trees: Vec::new(), reports: 0 })
+        Ok(CountOutcome {
+            frequencies: vec![uniform; stream.length()],
+            variances: Vec::new(),
+            trees: Vec::new(),
+            reports: 0,
+        })
     }
 }
 

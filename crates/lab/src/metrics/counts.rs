@@ -51,6 +51,9 @@ impl Truth {
     }
 }
 
+/// How many standard deviations to either side hold a normal number 95 % of the time.
+const NORMAL_95: f64 = 1.96;
+
 /// How far up the range of the monitored number events begin.
 const EVENT_HEIGHT: f64 = 0.75;
 
@@ -126,6 +129,17 @@ impl Comparison<'_> {
     /// The area under [`Comparison::roc`].
     pub fn auc(&self) -> Option<f64> {
         self.roc().map(|curve| area(&curve))
+    }
+
+    /// The share of `t` and `k` at which `|r - c| ≤ 1.96 √v`, where `v` is the variance that was stated with `r`; `None` where not each release states them.
+    pub fn coverage(&self, variances: &[Vec<f64>]) -> Option<f64> {
+        let stated = variances.len() == self.released.len()
+            && variances.iter().zip(self.released).all(|(variances, row)| variances.len() == row.len());
+        let held = |((released, truth), variances): ((&Vec<f64>, &Vec<f64>), &Vec<f64>)| {
+            let of_row = released.iter().zip(truth).zip(variances);
+            mean(of_row.map(|((r, c), variance)| f64::from(u8::from((r - c).abs() <= NORMAL_95 * variance.sqrt()))))
+        };
+        stated.then(|| mean(self.rows().zip(variances).map(held)))
     }
 
     fn rows(&self) -> impl ExactSizeIterator<Item = (&Vec<f64>, &Vec<f64>)> {

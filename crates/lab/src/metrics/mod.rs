@@ -56,11 +56,14 @@ pub enum Metric {
     ErrorRate,
     /// How far the released symbols are, as a histogram, from the true ones: their total variation distance.
     HistogramDistance,
+    /// How often an interval of 1.96 standard deviations, as stated, to either side of a frequency holds the true one: [`Comparison::coverage`].
+    /// Where the variances are honest and errors normal, 0.95.
+    Coverage,
 }
 
 impl Metric {
     /// All metrics, in the order in which they are shown.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Mse,
         Self::Mae,
         Self::Mre,
@@ -78,7 +81,13 @@ impl Metric {
         Self::Euclidean,
         Self::ErrorRate,
         Self::HistogramDistance,
+        Self::Coverage,
     ];
+
+    /// Whether it can be better or worse: all but the coverage, which is right or wrong.
+    pub const fn can_be_better(self) -> bool {
+        !matches!(self, Self::Coverage)
+    }
 
     /// Whether more of it is better; of errors and of reports, less is.
     pub const fn is_better_when_higher(self) -> bool {
@@ -105,6 +114,7 @@ impl Metric {
             Self::Euclidean => "euclidean",
             Self::ErrorRate => "error_rate",
             Self::HistogramDistance => "histogram_distance",
+            Self::Coverage => "coverage",
         }
     }
 }

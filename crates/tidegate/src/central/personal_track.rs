@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{ClassHistograms, grouped_histograms};
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed};
 
-use crate::central::classes::{Classes, Registry, Requirement};
+use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::stratified::{self, Differences, Offers};
-use crate::central::track::{best_period, counts_after, decides, periods};
+use crate::central::track::{affordable, best_period, counts_after, decides, periods};
 use crate::central::{
     CentralError, Estimator, MISFIT, PersonalSettings, check_cells, check_domain, check_time, check_version, release,
 };
@@ -48,12 +48,14 @@ pub struct PersonalTrack {
     ledgers: ClassLedgers,
     differences: Differences,
     follower: Option<Follower>,
+    /// When the first histogram was published.
+    first: Option<u64>,
     /// When the last histogram was published, and how many timestamps later the next one is due.
     published: Option<(u64, u64)>,
     last_pushed: Option<u64>,
 }
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 impl PersonalTrack {
     /// A mechanism that has published nothing yet. Of the settings, the estimator is always [`Estimator::Stratified`].
@@ -73,8 +75,8 @@ impl PersonalTrack {
         }
         let ledgers = classes.ledgers();
         let differences = Differences::unknown(classes.len(), settings.domain);
-        let (follower, published, last_pushed) = (None, None, None);
-        Ok(Self { version: VERSION, settings, classes, ledgers, differences, follower, published, last_pushed })
+        let (follower, first, published, last_pushed) = (None, None, None, None);
+        Ok(Self { version: VERSION, settings, classes, ledgers, differences, follower, first, published, last_pushed })
     }
 
     /// What it is set to.
@@ -165,11 +167,12 @@ impl PersonalTrack {
         let timestamp = histograms.timestamp();
         let PersonalSettings { domain, neighbours, .. } = self.settings;
         let numbers: Vec<u32> = self.classes.numbers().collect();
-        let affordable = |(class, share): (&u32, Option<Epsilon>)| {
-            let left = self.ledgers.remaining(*class, timestamp)?;
-            share.map(|share| share.min(left))
+        let since_first = self.first.map(|first| timestamp - first);
+        let share = |(number, class): (&u32, &Class)| {
+            let Requirement { epsilon, window } = class.requirement;
+            affordable(epsilon, window.get(), period, since_first, self.ledgers.remaining(*number, timestamp)?)
         };
-        let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.shares(period)).map(affordable).collect();
+        let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.classes.all()).map(share).collect();
         let offers = Offers { budgets: &budgets, members, domain, neighbours };
         let mut groups = stratified::group(&offers, &self.differences);
         if !stratified::expected_error(&groups).is_finite() {
@@ -189,7 +192,10 @@ impl PersonalTrack {
         for estimate in &estimates {
             sum.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
         }
-        let mut follower = self.follower.take().unwrap_or_else(|| Follower::new(sum.len(), variance));
+        let mut follower = match self.follower.take() {
+            Some(follower) => follower,
+            None => Follower::new(&sum, variance, self.error_at(1, members)),
+        };
         follower.observe(gap, &sum, variance);
         let period = if decides(&follower) {
             let longest = self.classes.all().iter().map(|class| class.requirement.window.get()).max().unwrap_or(1);
@@ -198,6 +204,7 @@ impl PersonalTrack {
             period
         };
         self.follower = Some(follower);
+        self.first.get_or_insert(timestamp);
         self.published = Some((timestamp, period));
         Ok(all.iter().map(|(_, amount)| *amount).max())
     }
@@ -237,6 +244,7 @@ struct Saved {
     ledgers: ClassLedgers,
     differences: Differences,
     follower: Option<Follower>,
+    first: Option<u64>,
     published: Option<(u64, u64)>,
     last_pushed: Option<u64>,
 }
@@ -245,17 +253,19 @@ impl TryFrom<Saved> for PersonalTrack {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, classes, ledgers, differences, follower, published, last_pushed } = saved;
+        let Saved { version, settings, classes, ledgers, differences, follower, first, published, last_pushed } = saved;
         check_version(version, VERSION)?;
         let in_time = published.is_none_or(|(at, period)| last_pushed.is_some_and(|last| at <= last) && period > 0);
         let fits = classes.are_of(&ledgers)
             && differences.fits(classes.len())
             && follower.as_ref().is_none_or(|follower| follower.fits(settings.domain as usize))
             && follower.is_some() == published.is_some()
+            && first.is_some() == published.is_some()
+            && first <= published.map(|(timestamp, _)| timestamp)
             && in_time;
         if Self::new(classes.clone(), settings).is_err() || !fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, settings, classes, ledgers, differences, follower, published, last_pushed })
+        Ok(Self { version, settings, classes, ledgers, differences, follower, first, published, last_pushed })
     }
 }

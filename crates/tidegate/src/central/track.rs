@@ -15,19 +15,46 @@ use crate::release::{Counts, Freshness, Release};
 /// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Track {
+    /// Of the form in which it is saved.
+    version: u16,
     ledger: Ledger,
     follower: Option<Follower>,
+    /// When the first histogram was published.
+    first: Option<u64>,
     /// When the last histogram was published, and how many timestamps later the next one is due.
     published: Option<(u64, u64)>,
     last: Option<Counts>,
 }
 
-/// After so many histograms it is decided anew how often they are published; the first ones are published at every timestamp.
-const DECIDE_EVERY: u64 = 8;
+const VERSION: u16 = 2;
 
-/// Whether it is time to decide how often to publish.
+/// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then they are published at every timestamp.
 pub(super) const fn decides(follower: &Follower) -> bool {
-    follower.seen().is_multiple_of(DECIDE_EVERY)
+    let seen = follower.seen();
+    seen == 2 || seen.is_multiple_of(if seen < 16 { 4 } else { 8 })
+}
+
+/// Into how many parts the window's budget is divided of which the first histogram has one, so that there is something to start from.
+const PARTS_AT_FIRST: u64 = 4;
+
+/// What a histogram can have if there is one every so many timestamps, of a window's budget of which so much is left.
+///
+/// The first one has a large part. As long as that one is in the window, the others share what is left; later, each has its regular part, or what is left
+/// where that is not much less.
+pub(super) fn affordable(
+    budget: Epsilon,
+    window: u64,
+    period: u64,
+    since_first: Option<u64>,
+    left: Epsilon,
+) -> Option<Epsilon> {
+    let part = budget.divided_by(window.div_ceil(period.min(window)))?;
+    match since_first {
+        None => budget.divided_by(PARTS_AT_FIRST).map(|large| large.max(part).min(left)),
+        Some(since) if since < window => left.divided_by((window - since).div_ceil(period)).map(|even| even.min(part)),
+        // A share that is much smaller than meant is not worth a timestamp; the next ones have more.
+        Some(_) => (left.units() >= part.units() / 2).then(|| part.min(left)),
+    }
 }
 
 /// After how many timestamps to publish again, where counts that are published every so many timestamps have a variance.
@@ -62,7 +89,14 @@ pub(super) fn periods(window: u64) -> impl Iterator<Item = u64> {
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {
         settings.share(1)?;
-        Ok(Self { ledger: settings.ledger(), follower: None, published: None, last: None })
+        Ok(Self {
+            version: VERSION,
+            ledger: settings.ledger(),
+            follower: None,
+            first: None,
+            published: None,
+            last: None,
+        })
     }
 
     pub(super) const fn ledger(&self) -> &Ledger {
@@ -79,11 +113,14 @@ impl Track {
 
     /// Whether a state that was loaded can be one of these settings, after a push at this timestamp or before any.
     pub(super) fn fits(&self, settings: &Settings, last_pushed: Option<u64>) -> bool {
-        let Self { ledger: _, follower, published, last } = self;
+        let Self { version, ledger: _, follower, first, published, last } = self;
         let in_time = published.is_none_or(|(timestamp, period)| {
             Some(timestamp) <= last_pushed && (1..=settings.window.get()).contains(&period)
         });
-        follower.is_some() == published.is_some()
+        *version == VERSION
+            && follower.is_some() == published.is_some()
+            && first.is_some() == published.is_some()
+            && *first <= published.map(|(timestamp, _)| timestamp)
             && last.is_some() == last_pushed.is_some()
             && follower.as_ref().is_none_or(|follower| follower.fits(settings.domain as usize))
             && in_time
@@ -98,7 +135,9 @@ impl Track {
         let timestamp = histogram.timestamp();
         let window = settings.window.get();
         let (gap, period) = self.published.map_or((0, 1), |(last, period)| (timestamp - last, period));
-        let share = self.affordable(timestamp, window.div_ceil(period.min(window)), settings);
+        let since_first = self.first.map(|first| timestamp - first);
+        let left = self.ledger.remaining(timestamp);
+        let share = left.and_then(|left| affordable(settings.epsilon, window, period, since_first, left));
         let due = gap >= period || self.follower.is_none();
         let (gap, freshness, spent) = match share.filter(|_| due) {
             Some(share) => {
@@ -106,8 +145,9 @@ impl Track {
                 let variance = noisy.variances[0];
                 // What an even share would have had, to which the models' amounts are relative.
                 let even = |share: Epsilon, parts: u64| variance * square_of_ratio(share, settings.epsilon, parts);
-                let values = noisy.counts.len();
-                let follower = self.follower.get_or_insert_with(|| Follower::new(values, even(share, window)));
+                let start = || Follower::new(&noisy.counts, variance, even(share, window));
+                let follower = self.follower.get_or_insert_with(start);
+                self.first.get_or_insert(timestamp);
                 follower.observe(gap, &noisy.counts, variance);
                 let variance_at = |period: u64| even(share, window.div_ceil(period));
                 let period =
@@ -124,14 +164,6 @@ impl Track {
         };
         self.last = Some(counts.clone());
         Ok(release(timestamp, counts, freshness, spent))
-    }
-
-    /// A part of the window's budget, or what the ledger has left of it.
-    fn affordable(&self, timestamp: u64, parts: u64, settings: &Settings) -> Option<Epsilon> {
-        let part = settings.epsilon.divided_by(parts)?;
-        let left = self.ledger.remaining(timestamp)?;
-        // A share that is much smaller than meant is not worth a timestamp; the next ones have more.
-        (left.units() >= part.units() / 2).then(|| part.min(left))
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, Estimates};
+use super::profile::Profile;
 use super::simplex::project;
 use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 
@@ -11,20 +12,25 @@ use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 #[serde(deny_unknown_fields)]
 pub struct Follower {
     mean: Bank,
-    deviations: Bank,
+    deviations: Profile,
     seen: u64,
 }
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl Follower {
-    /// `variance`, which is positive, is about that with which the numbers are going to be seen.
-    pub fn new(values: usize, variance: f64) -> Self {
-        Self { mean: Bank::new(1, variance / values as f64), deviations: Bank::new(values, variance), seen: 0 }
+    /// Numbers that look about like these, which have a variance and are not taken in yet. `reference`, which is positive, is about the variance with
+    /// which they are going to be seen mostly.
+    pub fn new(numbers: &[f64], variance: f64, reference: f64) -> Self {
+        let values = numbers.len() as f64;
+        // Where none is negative, the squares sum to at most the square of the sum, of which this is a first idea.
+        let squares = numbers.iter().sum::<f64>().powi(2).max(values * variance).max(f64::MIN_POSITIVE);
+        let deviations = Profile::new(numbers.len(), reference, squares);
+        Self { mean: Bank::new(1, reference / values), deviations, seen: 0 }
     }
 
     /// Whether it can be that of so many numbers.
     pub fn fits(&self, values: usize) -> bool {
-        self.mean.fits(1) && self.deviations.fits(values)
+        self.mean.fits(&[1]) && self.deviations.fits(values)
     }
 
     /// How many numbers there are.
@@ -85,12 +91,46 @@ impl Follower {
 /// assert!((last.value - 5.0).abs() < 0.8 && last.variance < 1.0); // the last one alone is off by 0.8, with a variance of 1
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedSmoother")]
 pub struct Smoother {
+    version: u16,
+    /// When the last release was published afresh, and what is believed since.
     state: Option<(u64, Followed)>,
 }
 
-#[derive(Clone, Debug)]
+const VERSION: u16 = 1;
+
+impl Default for Smoother {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// The saved form, which is believed only if its version is known and its parts fit together.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedSmoother {
+    version: u16,
+    state: Option<(u64, Followed)>,
+}
+
+impl TryFrom<SavedSmoother> for Smoother {
+    type Error = String;
+
+    fn try_from(saved: SavedSmoother) -> Result<Self, String> {
+        let SavedSmoother { version, state } = saved;
+        if version != VERSION {
+            return Err(format!("smoother state version {version} is not known; this program reads version {VERSION}"));
+        }
+        if state.as_ref().is_some_and(|(_, followed)| !followed.fits()) {
+            return Err("the parts of the smoother's state do not fit together".to_owned());
+        }
+        Ok(Self { version, state })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Followed {
     Number(Bank),
     Numbers(Follower),
@@ -101,6 +141,13 @@ impl Followed {
         match self {
             Self::Number(_) => 0,
             Self::Numbers(follower) => follower.numbers(),
+        }
+    }
+
+    fn fits(&self) -> bool {
+        match self {
+            Self::Number(bank) => bank.fits(&[1]),
+            Self::Numbers(follower) => follower.numbers() > 0 && follower.fits(follower.numbers()),
         }
     }
 
@@ -122,7 +169,7 @@ impl Followed {
 impl Smoother {
     /// Nothing was released yet.
     pub const fn new() -> Self {
-        Self { state: None }
+        Self { version: VERSION, state: None }
     }
 
     /// The release, made better by those before it. Where no variance is stated, or the domain is another than before, it is passed on as it is.
@@ -143,7 +190,7 @@ impl Smoother {
         if self.state.is_none() && usable && release.freshness == Freshness::Fresh {
             let followed = match &release.statistic {
                 Statistic::Number(_) => Followed::Number(Bank::new(1, variance)),
-                _ => Followed::Numbers(Follower::new(observed.len(), variance)),
+                _ => Followed::Numbers(Follower::new(observed, variance, variance)),
             };
             self.state = Some((release.timestamp, followed));
         }

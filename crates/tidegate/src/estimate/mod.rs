@@ -5,6 +5,7 @@
 //! | [`bank`] | many numbers, such as the frequencies of a domain | estimates of each with noise of known variance |
 //! | [`density`] | one bounded number | answers to coarse questions about it |
 //! | [`follower`] | the counts or frequencies of a domain, and the releases of any mechanism | releases with stated variances |
+//! | [`profile`] | how far numbers are from their mean | the same, by a bank of numbers and a bank of ranges |
 //! | [`simplex`] | numbers that are nowhere negative and have a known sum | estimates that are not like that |
 //!
 //! None of them sees anything secret: they take plain numbers, which the kernel hands out only once they are published.
@@ -12,4 +13,5 @@
 pub mod bank;
 pub mod density;
 pub mod follower;
+pub mod profile;
 pub mod simplex;

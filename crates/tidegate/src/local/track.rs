@@ -1,13 +1,14 @@
 //! `track`: as `lpu`, with an estimate from the reports of all timestamps.
 //!
 //! At every timestamp another part of the population, `1/w` of it, reports with the whole budget. What comes back is an observation of frequencies
-//! that move, with noise of known variance; a [`Bank`] of models follows them.
+//! that move, with noise of known variance; a [`Profile`] follows them.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
-use crate::estimate::bank::{Bank, Estimates};
+use crate::estimate::bank::Estimates;
+use crate::estimate::profile::Profile;
 use crate::estimate::simplex::project;
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division};
@@ -17,10 +18,12 @@ use crate::release::{Freshness, Histogram};
 /// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Track {
+    /// Of the form in which it is saved.
+    version: u16,
     division: Division,
     share: u64,
     /// Follows how far each frequency is from the even one; nothing until the first answer.
-    bank: Option<Bank>,
+    profile: Option<Profile>,
     /// When the last answer came.
     observed: Option<u64>,
     asked: Option<Asked>,
@@ -33,17 +36,22 @@ struct Asked {
     spent: Epsilon,
 }
 
+const VERSION: u16 = 2;
+
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
         let division = Division::of_population(settings, 1)?;
         let share = division.share(settings, 1)?;
-        Ok(Self { division, share, bank: None, observed: None, asked: None })
+        Ok(Self { version: VERSION, division, share, profile: None, observed: None, asked: None })
     }
 
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
-        let bank_fits = self.bank.as_ref().is_none_or(|bank| bank.fits(settings.domain as usize));
-        bank_fits && self.bank.is_some() == self.observed.is_some() && self.division.fits(settings)
+        let profile_fits = self.profile.as_ref().is_none_or(|profile| profile.fits(settings.domain as usize));
+        self.version == VERSION
+            && profile_fits
+            && self.profile.is_some() == self.observed.is_some()
+            && self.division.fits(settings)
     }
 
     pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
@@ -75,19 +83,20 @@ impl Track {
         let mean = frequencies.iter().sum::<f64>() / values;
         let deviations: Vec<f64> = frequencies.iter().map(|frequency| frequency - mean).collect();
         let variance = frequencies.iter().map(|frequency| answer.variance_at(*frequency)).sum::<f64>() / values;
-        let bank = self.bank.get_or_insert_with(|| Bank::new(deviations.len(), variance));
-        bank.observe(gap, &deviations, variance);
+        // The squares of frequencies sum to one at most.
+        let profile = self.profile.get_or_insert_with(|| Profile::new(deviations.len(), variance, 1.0));
+        profile.observe(gap, &deviations, variance);
     }
 
     /// What is believed so many timestamps after the last answer.
     fn histogram(&self, gap: u64, settings: &Settings) -> Histogram {
         let even = f64::from(settings.domain).recip();
-        let Some(bank) = &self.bank else {
+        let Some(profile) = &self.profile else {
             // Nothing is known: the even frequencies, with the variance of those that are as uneven as can be.
             let domain = settings.domain as usize;
             return Histogram { frequencies: vec![even; domain], variances: vec![even * (1.0 - even); domain] };
         };
-        let Estimates { mut means, variances } = bank.estimate(gap);
+        let Estimates { mut means, variances } = profile.estimate(gap);
         means.iter_mut().for_each(|mean| *mean += even);
         project(&mut means, &variances, 1.0);
         Histogram { frequencies: means, variances }

@@ -338,14 +338,20 @@ fn used(kind: CentralKind) -> Central {
 #[test]
 fn saved_mechanisms_of_version_1_still_load() {
     let mut golden: Vec<String> = serde_json::from_str(include_str!("../golden/central_v1.json")).unwrap();
-    golden.push(include_str!("../golden/central_track_v1.txt").trim().to_owned());
+    golden.push(include_str!("../golden/central_track_v2.txt").trim().to_owned());
     assert_eq!(golden.len(), CentralKind::ALL.len());
     for (hex, kind) in golden.iter().zip(CentralKind::ALL) {
         let mut mechanism = load(&crate::support::bytes(hex));
-        assert_eq!(crate::support::hex(&save(&mechanism)), *hex, "today's form is that of version 1");
+        assert_eq!(crate::support::hex(&save(&mechanism)), *hex, "today's form is the one that was saved");
         assert_eq!(mechanism.kind(), kind);
         push(&mut mechanism, 5, vec![1, 2, 3], &mut SeededRandom::new(9));
     }
+}
+
+#[test]
+fn the_first_form_of_a_tracked_state_is_refused() {
+    let old = crate::support::bytes(include_str!("../golden/central_track_v1.txt").trim());
+    assert!(postcard::from_bytes::<Central>(&old).is_err());
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as Cent
 use tidegate::estimate::bank::Bank;
 use tidegate::estimate::density::{Density, Seen, quantile, scatter_around};
 use tidegate::estimate::follower::Smoother;
+use tidegate::estimate::profile::Profile;
 use tidegate::estimate::simplex::project;
 use tidegate::event::{Event, EventKind, Settings as EventSettings};
 use tidegate::kernel::primitives::ClassHistograms;
@@ -18,7 +19,7 @@ use tidegate::post_processing::norm_sub;
 use tidegate::release::{Counts, Freshness, Number, Release};
 
 use crate::central::{counts_of, fullest_window, spent_at};
-use crate::support::{repeatable, unit};
+use crate::support::{bytes, hex, repeatable, unit};
 
 /// Walks seen with noise of variance one: the mean squared error of the estimates, and how many of their 95 % intervals hold
 /// the truth.
@@ -82,6 +83,49 @@ fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() 
     let squares: f64 = bank.estimate(0).means.iter().map(|mean| mean * mean).sum();
     // The mean of fifty observations would have 200 / 50.
     assert!(squares < 1.5, "{squares}");
+}
+
+/// The mean squared error of what is believed of 64 numbers at last.
+fn profile_error(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
+    let (mut profile, mut bank) = (Profile::new(64, 1.0, 64.0), Bank::new(64, 1.0));
+    for timestamp in 0..60_u64 {
+        let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(random)).collect();
+        let mean = seen.iter().sum::<f64>() / 64.0;
+        let seen: Vec<f64> = seen.iter().map(|number| number - mean).collect();
+        profile.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
+        bank.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
+    }
+    let error = |means: Vec<f64>| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>() / 64.0;
+    (error(profile.estimate(0).means), error(bank.estimate(0).means))
+}
+
+/// Sixty observations alone would leave an error of a sixtieth.
+#[test]
+fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it() {
+    let mut random = SeededRandom::new(23);
+    let smooth: Vec<f64> = (0..64).map(|number| 0.3 * (f64::from(number) / 10.0).sin()).collect();
+    let mean = smooth.iter().sum::<f64>() / 64.0;
+    let smooth: Vec<f64> = smooth.iter().map(|number| number - mean).collect();
+    let (profile, bank) = profile_error(&smooth, &mut random);
+    assert!(profile < 0.8 * bank && profile < 0.6 / 60.0, "{profile} {bank}");
+    let sparse: Vec<f64> = (0..64).map(|number| if number % 21 == 0 { 3.75 } else { -0.25 }).collect();
+    let (profile, _) = profile_error(&sparse, &mut random);
+    assert!(profile < 0.6 / 60.0, "{profile}");
+}
+
+#[test]
+fn where_nothing_can_be_told_from_noise_little_is_believed() {
+    // Frequencies of 100 values, the squares of which sum to one at most, seen with a variance of one half.
+    let mut random = SeededRandom::new(24);
+    let mut profile = Profile::new(100, 0.5, 1.0);
+    for timestamp in 0..30_u64 {
+        let seen: Vec<f64> = (0..100).map(|_| 0.5_f64.sqrt() * standard_normal(&mut random)).collect();
+        let mean = seen.iter().sum::<f64>() / 100.0;
+        profile.observe(timestamp.min(1), &seen.iter().map(|number| number - mean).collect::<Vec<_>>(), 0.5);
+        let squares: f64 = profile.estimate(0).means.iter().map(|mean| mean * mean).sum();
+        // The mean of what was seen has 100 * 0.5 / 30 at last.
+        assert!(squares < 0.1, "{timestamp}: {squares}");
+    }
 }
 
 proptest! {
@@ -283,6 +327,65 @@ fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
     }
 }
 
+/// A smoother that has seen a number, or counts.
+fn used_smoothers() -> [Smoother; 2] {
+    let mut smoothers = [Smoother::new(), Smoother::new()];
+    for timestamp in 0..5 {
+        let number = Number { value: 3.0 + timestamp as f64, variance: 1.0 }.into();
+        let counts = Counts { counts: vec![1.0, 5.0 - timestamp as f64, 2.0], variances: vec![2.0; 3] }.into();
+        for (smoother, statistic) in smoothers.iter_mut().zip([number, counts]) {
+            let freshness = if timestamp == 3 { Freshness::Nullified } else { Freshness::Fresh };
+            let _smoothed = smoother.push(Release { timestamp, statistic, freshness, spent: None, reports: 0 });
+        }
+    }
+    smoothers
+}
+
+#[test]
+fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refused() {
+    let [number, counts] = used_smoothers();
+    for smoother in [Smoother::new(), number, counts.clone()] {
+        let loaded: Smoother = postcard::from_bytes(&postcard::to_allocvec(&smoother).unwrap()).unwrap();
+        assert_eq!(loaded, smoother);
+        let loaded: Smoother = serde_json::from_str(&serde_json::to_string(&smoother).unwrap()).unwrap();
+        assert_eq!(loaded, smoother);
+    }
+    let json = serde_json::to_value(counts).unwrap();
+    let loads = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut changed = json.clone();
+        change(&mut changed);
+        serde_json::from_value::<Smoother>(changed).is_ok()
+    };
+    assert!(loads(&|_| ()));
+    assert!(!loads(&|state| state["version"] = 9.into()));
+    assert!(!loads(&|state| state["more"] = 1.into()));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["reference"] = 0.into()));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["values"]["best"] = serde_json::json!([0.0])));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["ranges"]["groups"] = serde_json::json!([2])));
+}
+
+/// A golden file is never edited; a new version gets a new one.
+#[test]
+fn saved_smoothers_and_tracked_classes_still_load() {
+    let now: Vec<String> = used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
+    for (golden, now) in include_str!("../golden/smoother_v1.txt").lines().zip(&now) {
+        let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
+        assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
+    }
+    let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
+    let mut random = SeededRandom::new(25);
+    for timestamp in 0..5_u64 {
+        let sealed = ClassHistograms::seal(timestamp, &[0, 1], vec![9, 5, 0, 6, 7 * timestamp, 9]).unwrap();
+        let _released = mechanism.push(&sealed, &[60, 60], &mut random).unwrap();
+    }
+    let now = hex(&postcard::to_allocvec(&mechanism).unwrap());
+    let golden = include_str!("../golden/personal_track_v2.txt").trim();
+    let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
+    assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
+    let sealed = ClassHistograms::seal(5, &[0, 1], vec![1; 6]).unwrap();
+    assert!(loaded.push(&sealed, &[60, 60], &mut random).is_ok());
+}
+
 fn classes() -> Classes {
     let requirement = |epsilon: &str, window| Requirement {
         epsilon: epsilon.parse().unwrap(),
@@ -333,6 +436,8 @@ fn a_state_with_classes_that_does_not_fit_together_is_not_loaded() {
     assert!(!loads(&|state| state["settings"]["domain"] = 4.into()));
     assert!(!loads(&|state| state["published"] = serde_json::Value::Null));
     assert!(!loads(&|state| state["published"] = serde_json::json!([7, 1])));
+    assert!(!loads(&|state| state["first"] = serde_json::Value::Null));
+    assert!(!loads(&|state| state["first"] = 5.into()));
     assert!(!loads(&|state| state["more"] = 1.into()));
     // Data of another timestamp order, domain and number of classes.
     assert!(mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(22)).is_err());

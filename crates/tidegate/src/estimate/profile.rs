@@ -1,0 +1,179 @@
+//! [`Profile`]: how far the values of a domain are from their mean, each by itself or each range from its neighbour.
+
+use serde::{Deserialize, Serialize};
+
+use super::bank::{Bank, Estimates, Sizes};
+
+/// Follows how far many numbers are from their mean.
+///
+/// It does so twice: by a bank of the numbers themselves, and by a bank of how far ranges of them differ from the range beside them (their Haar coefficients). The first
+/// suits domains in which a few values stand out, the second those in which neighbours are alike. What each believes counts as much as it is likelier to
+/// have made what was observed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    values: Bank,
+    ranges: Bank,
+}
+
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+impl Profile {
+    /// So many numbers whose squared distances from their mean sum to `squares` at most. `reference` is about the variance with which the distances are
+    /// going to be seen.
+    pub fn new(numbers: usize, reference: f64, squares: f64) -> Self {
+        let sizes = Sizes { largest_square: squares, mean_square: squares / numbers.max(1) as f64 };
+        Self {
+            values: Bank::grouped(vec![numbers], reference, sizes),
+            ranges: Bank::grouped(levels(numbers), reference * excess(numbers), sizes),
+        }
+    }
+
+    /// Whether it can be that of so many numbers.
+    pub fn fits(&self, numbers: usize) -> bool {
+        self.values.fits(&[numbers]) && self.ranges.fits(&levels(numbers))
+    }
+
+    /// How many numbers there are.
+    pub fn numbers(&self) -> usize {
+        self.values.numbers()
+    }
+
+    /// Takes in observations of all distances, which sum to zero, so many timestamps after the last ones, all with a variance.
+    pub fn observe(&mut self, gap: u64, distances: &[f64], variance: f64) {
+        self.values.observe(gap, distances, variance);
+        self.ranges.observe(gap, &coefficients(distances), variance * excess(distances.len()));
+    }
+
+    /// How much the bank of ranges counts, between zero and one.
+    fn part_of_ranges(&self) -> f64 {
+        let numbers = self.numbers();
+        if numbers < 2 {
+            return 0.0;
+        }
+        // Of numbers that sum to zero, one says nothing.
+        let values = self.values.evidence() / excess(numbers);
+        1.0 / (1.0 + (values - self.ranges.evidence()).exp())
+    }
+
+    /// What is believed of the distances so many timestamps after the last observation.
+    pub fn estimate(&self, gap: u64) -> Estimates {
+        let Estimates { mut means, mut variances } = self.values.estimate(gap);
+        let part = self.part_of_ranges();
+        if part > 0.0 {
+            let ranges = from_coefficients(&self.ranges.estimate(gap), means.len());
+            let of_ranges = ranges.means.iter().zip(ranges.variances);
+            for ((mean, variance), (other, uncertain)) in means.iter_mut().zip(&mut variances).zip(of_ranges) {
+                let apart = *mean - other;
+                *variance = (1.0 - part) * *variance + part * uncertain + part * (1.0 - part) * apart * apart;
+                *mean -= part * apart;
+            }
+        }
+        Estimates { means, variances }
+    }
+
+    /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance.
+    pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
+        let (part, excess) = (self.part_of_ranges(), excess(self.numbers()));
+        let of_values = (1.0 - part) * self.values.expected_error(period, variance);
+        if part > 0.0 {
+            of_values + part * self.ranges.expected_error(period, variance * excess) / excess
+        } else {
+            of_values
+        }
+    }
+}
+
+/// By how much the variance of a coefficient exceeds that of a distance from the mean: there is one coefficient less, and the squares have the same sum.
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+fn excess(numbers: usize) -> f64 {
+    if numbers < 2 { 1.0 } else { numbers as f64 / (numbers as f64 - 1.0) }
+}
+
+/// Where the coefficients of each width of ranges end, the narrowest first: pairs of numbers, pairs of pairs, and so on. What is left over without a partner waits for
+/// a wider one.
+fn levels(numbers: usize) -> Vec<usize> {
+    let (mut blocks, mut end, mut ends) = (numbers, 0, Vec::new());
+    while blocks > 1 {
+        end += blocks / 2;
+        ends.push(end);
+        blocks = blocks.div_ceil(2);
+    }
+    ends
+}
+
+/// How many numbers a range and the one beside it have.
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+fn widths(numbers: usize, width: usize, pair: usize) -> (f64, f64) {
+    let start = 2 * pair * width;
+    (width as f64, (numbers - start - width).min(width) as f64)
+}
+
+/// How far ranges differ from those beside them, as coefficients whose squares sum to those of the distances.
+fn coefficients(distances: &[f64]) -> Vec<f64> {
+    let (mut means, mut width) = (distances.to_vec(), 1);
+    let mut coefficients = Vec::with_capacity(distances.len());
+    while means.len() > 1 {
+        let pairs = means.len() / 2;
+        for pair in 0..pairs {
+            let (left, right) = widths(distances.len(), width, pair);
+            let (first, second) = (means[2 * pair], means[2 * pair + 1]);
+            coefficients.push((left * right / (left + right)).sqrt() * (first - second));
+            means[pair] = (left * first + right * second) / (left + right);
+        }
+        if means.len() % 2 == 1 {
+            means[pairs] = means[2 * pairs];
+        }
+        means.truncate(means.len().div_ceil(2));
+        width *= 2;
+    }
+    coefficients
+}
+
+/// The distances from the mean that coefficients stand for, with the variances that follow from theirs if they are independent.
+fn from_coefficients(coefficients: &Estimates, numbers: usize) -> Estimates {
+    let (mut means, mut variances) = (vec![0.0], vec![0.0]);
+    let ends = levels(numbers);
+    for (level, end) in ends.iter().enumerate().rev() {
+        let start = if level == 0 { 0 } else { ends[level - 1] };
+        let width = 1_usize << level;
+        let mut wider = means.into_iter().zip(variances);
+        (means, variances) = (Vec::with_capacity(2 * (end - start) + 1), Vec::with_capacity(2 * (end - start) + 1));
+        let of_level = coefficients.means[start..*end].iter().zip(&coefficients.variances[start..*end]);
+        for ((pair, (coefficient, uncertain)), (mean, variance)) in of_level.enumerate().zip(&mut wider) {
+            let (left, right) = widths(numbers, width, pair);
+            let (first, second) = (right / (left * (left + right)), left / (right * (left + right)));
+            means.extend([mean + coefficient * first.sqrt(), mean - coefficient * second.sqrt()]);
+            variances.extend([variance + uncertain * first, variance + uncertain * second]);
+        }
+        let (left_over, uncertain): (Vec<f64>, Vec<f64>) = wider.unzip();
+        means.extend(left_over);
+        variances.extend(uncertain);
+    }
+    Estimates { means, variances }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coefficients_keep_the_sum_of_squares_and_lead_back() {
+        for numbers in 1..40_usize {
+            let raw: Vec<f64> = (0..numbers).map(|number| ((number * 7919) % 101) as f64).collect();
+            let mean = raw.iter().sum::<f64>() / numbers as f64;
+            let distances: Vec<f64> = raw.iter().map(|number| number - mean).collect();
+            let coefficients = coefficients(&distances);
+            assert_eq!(coefficients.len(), numbers - 1);
+            assert_eq!(levels(numbers).last().copied().unwrap_or(0), numbers - 1);
+            let squares = |numbers: &[f64]| numbers.iter().map(|number| number * number).sum::<f64>();
+            assert!((squares(&coefficients) - squares(&distances)).abs() < 1e-6, "{numbers}");
+            let variances = vec![1.0; coefficients.len()];
+            let back = from_coefficients(&Estimates { means: coefficients, variances }, numbers);
+            assert_eq!(back.means.len(), numbers);
+            assert!(back.means.iter().zip(&distances).all(|(back, distance)| (back - distance).abs() < 1e-9));
+            // Each distance has what is left of its variance when that of the mean is gone.
+            let left = 1.0 - 1.0 / numbers as f64;
+            assert!(back.variances.iter().all(|variance| (variance - left).abs() < 1e-9), "{numbers}");
+        }
+    }
+}
