@@ -59,6 +59,18 @@ fn events_are_the_top_quarter_of_the_range_of_the_mean_value() {
 }
 
 #[test]
+fn the_truth_is_covered_where_it_lies_within_what_was_stated() {
+    let truth = Truth::of(&stream(&[&[1, 1], &[2, 2]]));
+    let released = [vec![0.4, 0.6], vec![0.5, 0.9]];
+    let comparison = truth.compare(&released).unwrap();
+    // Errors of 0.1, 0.1, 0 and 0.4, within 1.96 standard deviations of 0.052, 0.05, 0 and 0.2.
+    let stated = [vec![0.0027, 0.0025], vec![0.0, 0.04]];
+    assert_eq!(comparison.coverage(&stated), Some(0.5));
+    assert_eq!(comparison.coverage(&[]), None);
+    assert_eq!(comparison.coverage(&[vec![1.0], vec![1.0, 1.0]]), None);
+}
+
+#[test]
 fn ties_share_a_point_of_the_curve() {
     let point = |false_positive_rate, true_positive_rate| RocPoint { false_positive_rate, true_positive_rate };
     let curve = roc(&[1.0, 2.0, 2.0, 3.0, 0.0], &[false, true, false, true, false]).unwrap();

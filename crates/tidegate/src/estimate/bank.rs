@@ -334,12 +334,13 @@ impl Bank {
         let weights = self.weights();
         self.evidence = weights.totals.iter().zip(&self.best).map(|(total, best)| total.ln() + best).sum();
         let mut followed = 0.0;
+        let parts: Vec<f64> = weights.totals.iter().map(|total| total.recip()).collect();
         let at_first = at_first(self.reference, self.sizes);
         for (group, members) in ranges(&self.groups).enumerate() {
             let count = as_float(members.len()) + NUMBERS_AT_FIRST;
             for (model, common) in self.common[group].iter_mut().enumerate() {
-                let shares = weights.of_models[model][members.clone()].iter().zip(&weights.totals[members.clone()]);
-                let share: f64 = shares.map(|(weight, total)| weight / total).sum();
+                let shares = weights.of_models[model][members.clone()].iter().zip(&parts[members.clone()]);
+                let share: f64 = shares.map(|(weight, part)| weight * part).sum();
                 followed += share * gains[model];
                 let mean = (share + NUMBERS_AT_FIRST * at_first[model]) / count;
                 *common += COMMON_RATE * (mean - *common);

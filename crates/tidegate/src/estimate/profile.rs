@@ -52,15 +52,30 @@ impl Profile {
         }
         // Of numbers that sum to zero, one says nothing.
         let values = self.values.evidence() / excess(numbers);
-        1.0 / (1.0 + (values - self.ranges.evidence()).exp())
+        let part = 1.0 / (1.0 + (values - self.ranges.evidence()).exp());
+        if part < NEGLIGIBLE {
+            0.0
+        } else if part > 1.0 - NEGLIGIBLE {
+            1.0
+        } else {
+            part
+        }
+    }
+
+    /// What the bank of ranges believes of the distances.
+    fn of_ranges(&self, gap: u64) -> Estimates {
+        from_coefficients(&self.ranges.estimate(gap), self.numbers())
     }
 
     /// What is believed of the distances so many timestamps after the last observation.
     pub fn estimate(&self, gap: u64) -> Estimates {
-        let Estimates { mut means, mut variances } = self.values.estimate(gap);
         let part = self.part_of_ranges();
+        if part >= 1.0 {
+            return self.of_ranges(gap);
+        }
+        let Estimates { mut means, mut variances } = self.values.estimate(gap);
         if part > 0.0 {
-            let ranges = from_coefficients(&self.ranges.estimate(gap), means.len());
+            let ranges = self.of_ranges(gap);
             let of_ranges = ranges.means.iter().zip(ranges.variances);
             for ((mean, variance), (other, uncertain)) in means.iter_mut().zip(&mut variances).zip(of_ranges) {
                 let apart = *mean - other;
@@ -74,14 +89,20 @@ impl Profile {
     /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance.
     pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
         let (part, excess) = (self.part_of_ranges(), excess(self.numbers()));
-        let of_values = (1.0 - part) * self.values.expected_error(period, variance);
-        if part > 0.0 {
-            of_values + part * self.ranges.expected_error(period, variance * excess) / excess
+        let of_values = || self.values.expected_error(period, variance);
+        let of_ranges = || self.ranges.expected_error(period, variance * excess) / excess;
+        if part <= 0.0 {
+            of_values()
+        } else if part >= 1.0 {
+            of_ranges()
         } else {
-            of_values
+            (1.0 - part) * of_values() + part * of_ranges()
         }
     }
 }
+
+/// What counts less than this does not count, and is not computed.
+const NEGLIGIBLE: f64 = 1e-9;
 
 /// By how much the variance of a coefficient exceeds that of a distance from the mean: there is one coefficient less, and the squares have the same sum.
 #[allow(clippy::cast_precision_loss)] // the size of a domain

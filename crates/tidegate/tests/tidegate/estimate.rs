@@ -95,7 +95,8 @@ fn profile_error(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
         profile.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
         bank.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
     }
-    let error = |means: Vec<f64>| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>() / 64.0;
+    let error =
+        |means: Vec<f64>| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>() / 64.0;
     (error(profile.estimate(0).means), error(bank.estimate(0).means))
 }
 
@@ -367,7 +368,8 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
 /// A golden file is never edited; a new version gets a new one.
 #[test]
 fn saved_smoothers_and_tracked_classes_still_load() {
-    let now: Vec<String> = used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
+    let now: Vec<String> =
+        used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
     for (golden, now) in include_str!("../golden/smoother_v1.txt").lines().zip(&now) {
         let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
