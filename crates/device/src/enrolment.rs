@@ -56,7 +56,7 @@ pub enum PolicyError {
 }
 
 /// Whether it is 1 to [`MAX_NAME`] lower-case letters, digits, `_` and `-`.
-pub(crate) fn is_name(name: &str) -> bool {
+pub fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed)
 }

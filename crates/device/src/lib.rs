@@ -11,8 +11,10 @@
 //! | [`clock`] | the device's own time |
 //! | [`disk`] | files of state that are never torn unnoticed |
 //! | [`wire`] | how reports travel |
+//! | [`api`] | what else a device and a collector say to each other |
 
 mod agent;
+pub mod api;
 pub mod clock;
 mod device;
 pub mod disk;

@@ -1,0 +1,1 @@
+//! The control step of a stream.
