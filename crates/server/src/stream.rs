@@ -38,7 +38,7 @@ pub enum DeclarationError {
     #[error("name: a stream's name has 1 to {MAX_NAME} lower-case letters, digits, _ and -")]
     Name,
     /// A spec that cannot be followed.
-    #[error("spec{}: {0}", .0.key().map(|key| format!(".{key}")).unwrap_or_default())]
+    #[error("spec{key}: {error}", key = .0.key().map(|key| format!(".{key}")).unwrap_or_default(), error = .0)]
     Spec(#[from] SpecError),
     /// A mechanism that this service does not run.
     #[error("spec.mechanism: {mechanism} is not one that the service runs: {why}")]
