@@ -12,6 +12,7 @@
 //! | [`disk`] | files of state that are never torn unnoticed |
 //! | [`wire`] | how reports travel |
 //! | [`api`] | what else a device and a collector say to each other |
+//! | `simulation` | a disk for tests, which crashes and keeps no more than it must (feature `simulation`) |
 
 mod agent;
 pub mod api;
@@ -19,6 +20,8 @@ pub mod clock;
 mod device;
 pub mod disk;
 pub mod enrolment;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod slot;
 pub mod wire;
 

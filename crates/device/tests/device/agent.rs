@@ -6,11 +6,10 @@ use std::num::NonZeroU64;
 use tidegate_device::clock::{Reading, Steady, Ticks};
 use tidegate_device::disk::Damaged;
 use tidegate_device::enrolment::StreamPolicy;
+use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::{Agent, Beginning, Fault, Policy, Reason, Reply};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SeededRandom, View, Window};
-
-use crate::simulated_disk::{Broken, SimulatedDisk};
 
 const TICK: u64 = 10;
 const EPOCH: u64 = 1_000;
@@ -152,10 +151,10 @@ fn a_state_that_was_deleted_restored_copied_or_damaged_counts_as_fully_spent() {
     let spoil: [(&str, Spoil); 6] = [
         ("deleted", |disk| disk.remove(FILE)),
         ("restored", |disk| disk.put(FILE, &disk.contents(FILE).unwrap())),
-        ("cut off", |disk| disk.damage(FILE, |bytes| bytes.truncate(bytes.len() - 1))),
-        ("emptied", |disk| disk.damage(FILE, Vec::clear)),
-        ("changed in one bit", |disk| disk.damage(FILE, |bytes| *bytes.last_mut().unwrap() ^= 1)),
-        ("another file", |disk| disk.damage(FILE, |bytes| *bytes = vec![7; 200])),
+        ("cut off", |disk| disk.damage(FILE, |bytes| bytes.truncate(bytes.len() - 1)).unwrap()),
+        ("emptied", |disk| disk.damage(FILE, Vec::clear).unwrap()),
+        ("changed in one bit", |disk| disk.damage(FILE, |bytes| *bytes.last_mut().unwrap() ^= 1).unwrap()),
+        ("another file", |disk| disk.damage(FILE, |bytes| *bytes = vec![7; 200]).unwrap()),
     ];
     for (what, spoil) in spoil {
         let disk = SimulatedDisk::new(Broken::default(), 1);
