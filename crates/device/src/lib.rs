@@ -26,5 +26,5 @@ mod slot;
 pub mod wire;
 
 pub use agent::{Agent, Beginning, Fault, Reason, Reply};
-pub use device::{Device, Policy, Refused};
+pub use device::{Device, Policy, Prepared, Refused};
 pub use slot::slot_of;
