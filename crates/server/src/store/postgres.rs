@@ -505,11 +505,11 @@ fn total_of(connection: &mut Connection, phase: i64) -> Result<Option<Aggregate>
     Ok(total.filter(|total| total.reports() > 0))
 }
 
+/// The open questions of streams, by timestamp and phase.
+type Open = HashMap<String, HashMap<(u64, u16), PhaseRow>>;
+
 /// The open questions of streams, whose locks are held in common with others until the transaction ends.
-fn open_phases(
-    connection: &mut Connection,
-    streams: &[&str],
-) -> Result<HashMap<String, HashMap<(u64, u16), PhaseRow>>, Fault> {
+fn open_phases(connection: &mut Connection, streams: &[&str]) -> Result<Open, Fault> {
     let mut locks: Vec<i64> = streams.iter().map(|stream| lock_of(stream)).collect();
     locks.sort_unstable();
     locks.dedup();
@@ -527,12 +527,7 @@ fn open_phases(
     Ok(open)
 }
 
-fn find<'a>(
-    open: &'a HashMap<String, HashMap<(u64, u16), PhaseRow>>,
-    stream: &str,
-    timestamp: u64,
-    phase: u16,
-) -> Result<&'a PhaseRow, NotTaken> {
+fn find<'a>(open: &'a Open, stream: &str, timestamp: u64, phase: u16) -> Result<&'a PhaseRow, NotTaken> {
     open.get(stream).ok_or(NotTaken::NoStream)?.get(&(timestamp, phase)).ok_or(NotTaken::NotOpen { timestamp, phase })
 }
 

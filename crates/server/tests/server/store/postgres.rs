@@ -8,7 +8,7 @@ use super::{accept, advance, batch, begin, conformance, counts, create, differen
 use crate::postgres::Postgres;
 
 #[test]
-fn a_postgres_store_keeps_every_rule() {
+fn a_postgres_store_keeps_every_rule_and_says_what_the_model_says() {
     let server = Postgres::start();
     let mut broken = Vec::new();
     for (name, rule) in conformance::ALL {
@@ -19,12 +19,7 @@ fn a_postgres_store_keeps_every_rule() {
         }
     }
     assert!(broken.is_empty(), "these do not hold: {broken:?}");
-}
-
-#[test]
-fn a_postgres_store_says_what_the_model_says() {
-    let server = Postgres::start();
-    for seed in 100..108 {
+    for seed in 100..103 {
         server.clear();
         let open = || PostgresStore::open(&server.url()).unwrap();
         differential::compare(seed, &open, &open());
