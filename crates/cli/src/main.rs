@@ -10,6 +10,7 @@ mod chart;
 mod completions;
 mod data;
 mod demo;
+mod device;
 mod evaluate;
 mod failure;
 mod input;
@@ -42,6 +43,7 @@ enum Sub {
     Reproduce(reproduce::Reproduce),
     Channel(channel::Channel),
     Data(data::Data),
+    Device(Box<device::Device>),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Manual(completions::Manual),
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Sub::Manual(manual) => manual.run(Command::command()),
         Sub::Reproduce(reproduce) => reproduce.run(),
         Sub::Advise(advise) => advise.run(),
+        Sub::Device(device) => device.run(),
         Sub::Demo(demo) => demo.run(),
         Sub::Audit(audit) => audit.run(),
     };

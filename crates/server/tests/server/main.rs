@@ -3,5 +3,6 @@
 
 mod http;
 mod model;
+mod postgres;
 mod soak;
 mod store;
