@@ -2,7 +2,7 @@
 //!
 //! **How identities are kept.** The identities of a phase's reports are random, so that a table with a row for each would be written to all over: nearly a
 //! page for each report of a batch. They are kept as a log instead, a row for each transaction, beside a set in memory of those of the questions that
-//! are open, which is filled from the log when it is first needed. The set takes about 40 bytes a report. Another process may write to the same
+//! are open, which is filled from the log when it is first needed. The set takes 25 to 50 bytes a report. Another process may write to the same
 //! file: whatever it has committed is seen, and what is in memory is then read anew.
 //!
 //! **What is safe.** The file is in WAL mode, and synced at every commit. Each transaction begins as a writing one, so that what it reads cannot change before

@@ -35,12 +35,19 @@ fn nothing_is_lost_or_made_up_when_the_database_fails() {
     accept(&store, "a", &batch("a", 3, 0, [(1, 1), (2, 1)])).unwrap().unwrap();
 
     // Connections that are cut while nobody uses them are replaced.
-    server.tell("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidegate'");
+    let cut = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'tidegate'";
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    assert!(!client.query(cut, &[]).unwrap().is_empty());
     assert_eq!(accept(&store, "a", &batch("a", 3, 0, [(2, 1), (3, 1)])).unwrap(), Ok(taken(1, 1, 0, 0)));
 
     // A server that is not there is not available; one that was killed has all that was acknowledged.
     server.stop("KILL");
-    assert!(matches!(store.status("a"), Err(StoreError::Unavailable(_))));
+    // Its processes notice one after the other.
+    let gone = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        store.status("a").err()
+    });
+    assert!(matches!(gone, Some(StoreError::Unavailable(_))), "{gone:?}");
     assert!(matches!(accept(&store, "a", &batch("a", 3, 0, [(4, 1)])), Err(StoreError::Unavailable(_))));
     assert!(matches!(PostgresStore::open(&url), Err(StoreError::Unavailable(_))));
     server.run();
