@@ -20,14 +20,15 @@ use tidegate::central::{Central, CentralError};
 use tidegate::event::{Event, EventError, SavedEvent};
 use tidegate::kernel::oracle::{Aggregate, Estimate};
 use tidegate::kernel::primitives::HistogramError;
-use tidegate::kernel::{Epsilon, NoEntropy, Randomness, VaultKey};
+use tidegate::kernel::{Epsilon, NoEntropy, Randomness, VaultKey, Window};
 use tidegate::local::{Local, LocalError, Step};
 use tidegate::query::QueryError;
 use tidegate::release::Release;
 use tidegate::spec::{StreamSpec, Values, Watch};
+use tidegate_device::clock::{Pace, Reading, Steady};
 
 pub use crate::store::mark::{HighWater, Mark};
-use crate::store::{Advance, Lease, NewRecord, OpenPhase, Status, Store, StoreError};
+use crate::store::{Advance, Lease, NewRecord, OpenPhase, Status, Store, StoreError, Stream};
 use crate::stream::{Begun, Declaration, DeclarationError, Schedule};
 
 pub use poison::{Suspicion, honest_ones};
@@ -140,6 +141,11 @@ pub enum News {
         /// How late, in milliseconds.
         lag: u64,
     },
+    /// The clock has jumped ahead, and nothing is opened for a while.
+    Jumped {
+        /// Until this timestamp.
+        not_before: u64,
+    },
     /// Timestamps were left out.
     Skipped {
         /// How many.
@@ -154,6 +160,21 @@ pub struct Turn {
     pub wake: u64,
     /// What happened.
     pub news: Vec<News>,
+}
+
+/// The time, by the clock that people set, and by one that nobody can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds since 1970.
+    pub wall: u64,
+    /// What the steady clock shows; `None` where whoever calls vouches for the wall clock.
+    pub steady: Option<Steady>,
+}
+
+impl From<u64> for Now {
+    fn from(wall: u64) -> Self {
+        Self { wall, steady: None }
+    }
 }
 
 /// What a driver needs besides the store.
@@ -180,6 +201,7 @@ struct Saved {
     not_before: u64,
     due: Option<u64>,
     round: u64,
+    pace: Option<(Pace, [u8; 16])>,
     machine: Vec<u8>,
     watch: Option<Vec<u8>>,
 }
@@ -205,6 +227,8 @@ pub struct Driver {
     /// When what was released is to be published.
     due: Option<u64>,
     round: u64,
+    /// How the wall clock goes beside the steady one, and which run of that it is.
+    pace: Option<(Pace, [u8; 16])>,
     open: Vec<OpenPhase>,
     version: u64,
     published: u64,
@@ -220,8 +244,28 @@ pub struct Driver {
 pub fn first_state(declaration: &Declaration, not_before: u64, key: Option<&VaultKey>) -> Result<Vec<u8>, DriveError> {
     declaration.check()?;
     let machine = encode_machine(&declaration.begin()?, &declaration.name, key)?;
-    let saved = Saved { version: VERSION, last: None, not_before, due: None, round: 0, machine, watch: None };
+    let saved =
+        Saved { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, machine, watch: None };
     encode(&saved, &declaration.name)
+}
+
+/// What is kept of a stream, if it is of a version that is known.
+fn load(stream: &Stream) -> Result<Saved, DriveError> {
+    let (version, _): (u16, _) =
+        postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;
+    if version != VERSION {
+        let problem = format!("its version is {version}, and this program reads version {VERSION}");
+        return Err(unreadable(&stream.name, problem));
+    }
+    decode(&stream.state, &stream.name)
+}
+
+/// How far a stream has come, as its state says.
+///
+/// # Errors
+/// If the state cannot be read.
+pub fn progress(stream: &Stream) -> Result<Mark, DriveError> {
+    Ok(Mark { version: stream.version, timestamp: load(stream)?.last })
 }
 
 fn encode(value: &impl Serialize, stream: &str) -> Result<Vec<u8>, DriveError> {
@@ -285,7 +329,8 @@ impl Driver {
     ///
     /// # Errors
     /// [`DriveError::Held`] where another drives it, [`DriveError::Older`] where the store is not the latest, and what the store says.
-    pub fn open(stream: &str, now: u64, tray: Option<Arc<Tray>>, tools: Tools) -> Result<Self, DriveError> {
+    pub fn open(stream: &str, now: impl Into<Now>, tray: Option<Arc<Tray>>, tools: Tools) -> Result<Self, DriveError> {
+        let now = now.into().wall;
         let lease_until = now.saturating_add(tools.lease);
         let lease = tools.store.lease(stream, &tools.holder, now, lease_until)?;
         let lease = lease.ok_or_else(|| DriveError::Held(stream.to_owned()))?;
@@ -301,11 +346,7 @@ impl Driver {
         }
         let declaration: Declaration =
             serde_json::from_str(&found.declaration).map_err(|error| unreadable(stream, error))?;
-        let Saved { version, last, not_before, due, round, machine, watch } = decode(&found.state, stream)?;
-        if version != VERSION {
-            let problem = format!("its version is {version}, and this program reads version {VERSION}");
-            return Err(unreadable(stream, problem));
-        }
+        let Saved { version: _, last, not_before, due, round, pace, machine, watch } = load(&found)?;
         let machine = decode_machine(&machine, &declaration, tools.key.as_deref())?;
         if let Begun::Local(local) = &machine
             && !local.open_questions().iter().eq(found.open.iter().map(|open| &open.question))
@@ -325,6 +366,9 @@ impl Driver {
                 tracing::info!(stream, %error, "queries and monitors begin anew");
             }
         }
+        if let Some(tray) = &tray {
+            tray.claim(lease.epoch);
+        }
         let driver = Self {
             schedule: declaration.schedule(),
             lease_until,
@@ -338,6 +382,7 @@ impl Driver {
             not_before,
             due,
             round,
+            pace,
             open: found.open,
             version: found.version,
             published: found.published,
@@ -390,9 +435,14 @@ impl Driver {
     ///
     /// # Errors
     /// After any of them the driver is to be dropped: what it holds in memory may not be what is in the store.
-    pub fn turn(&mut self, now: u64, random: &mut impl Randomness) -> Result<Turn, DriveError> {
+    pub fn turn(&mut self, now: impl Into<Now>, random: &mut impl Randomness) -> Result<Turn, DriveError> {
+        let (mut news, now) = (Vec::new(), now.into());
+        let jumped = self.has_jumped(now);
+        let now = now.wall;
         self.renew(now)?;
-        let mut news = Vec::new();
+        if jumped {
+            self.wait_out(now, &mut news)?;
+        }
         loop {
             if let Some(due) = self.due
                 && self.published < self.version
@@ -405,6 +455,7 @@ impl Driver {
                 } else {
                     self.tools.store.publish(&self.lease, self.version)?;
                     self.published = self.version;
+                    self.due = None;
                     news.push(News::Published { version: self.version, lag: now - due });
                 }
             }
@@ -419,6 +470,34 @@ impl Driver {
                 None => continue,
             }
         }
+    }
+
+    /// Whether the wall clock has run ahead of the steady one. After a restart of the machine nobody can tell, and the wall clock is believed.
+    fn has_jumped(&mut self, now: Now) -> bool {
+        let Some(steady) = now.steady else { return false };
+        let reading = Reading { wall: now.wall / 1_000, steady };
+        match &mut self.pace {
+            Some((pace, run)) if *run == steady.run => !pace.keeps(reading),
+            pace => {
+                *pace = Some((Pace::from(reading), steady.run));
+                false
+            }
+        }
+    }
+
+    /// The clock has jumped ahead. A curator's ledger goes by timestamps, so that it would take what was spent a moment ago for long past: nothing is opened until a whole window
+    /// has passed since the jump, and the tick that was cut short is forgotten. Devices see to themselves.
+    fn wait_out(&mut self, now: u64, news: &mut Vec<News>) -> Result<(), DriveError> {
+        let (Some(tray), Some(timestamp)) = (&self.tray, self.schedule.timestamp(now)) else { return Ok(()) };
+        tray.close();
+        self.whole_from = now;
+        let window = match self.declaration.spec.window() {
+            Window::Timestamps(window) => window.get(),
+            Window::Unbounded => u64::MAX,
+        };
+        self.not_before = self.not_before.max(timestamp.saturating_add(window));
+        news.push(News::Jumped { not_before: self.not_before });
+        self.advance(Vec::new(), None, news)
     }
 
     /// No later than the lease needs.
@@ -626,6 +705,7 @@ impl Driver {
             not_before: self.not_before,
             due: self.due,
             round: self.round,
+            pace: self.pace,
             machine: encode_machine(&self.machine, stream, self.tools.key.as_deref())?,
             watch: watch.map(|watch| encode(&watch, stream)).transpose()?,
         };
