@@ -211,12 +211,13 @@ impl PostgresStore {
         Ok(store)
     }
 
-    fn take(&self) -> Result<Connection, Fault> {
+    /// A connection, and whether it is a new one.
+    fn take(&self) -> Result<(Connection, bool), Fault> {
         let until = Instant::now() + PATIENCE;
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(connection) = pool.idle.pop() {
-                return Ok(connection);
+                return Ok((connection, false));
             }
             if pool.made < CONNECTIONS {
                 pool.made += 1;
@@ -229,10 +230,11 @@ impl PostgresStore {
             pool = self.returned.wait_timeout(pool, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(pool);
-        Connection::open(&self.config).map_err(|error| {
+        let opened = Connection::open(&self.config);
+        if opened.is_err() {
             self.give(None);
-            error.into()
-        })
+        }
+        Ok((opened?, true))
     }
 
     /// Gives a connection back, or says that it is gone.
@@ -257,14 +259,15 @@ impl PostgresStore {
             Fault::Sql(error) => explain(&error, name, committing),
         };
         let mut connection = loop {
-            let mut connection = self.take().map_err(|fault| explained(fault, false))?;
+            let (mut connection, is_new) = self.take().map_err(|fault| explained(fault, false))?;
             match connection.client.batch_execute(begin) {
                 Ok(()) => break connection,
-                // One that was lost while nobody used it; then another may do.
-                Err(error) if error.is_closed() || connection.client.is_closed() => self.give(None),
                 Err(error) => {
                     self.give(None);
-                    return Err(explain(&error, name, false));
+                    // One that was lost while nobody used it is replaced.
+                    if is_new {
+                        return Err(explain(&error, name, false));
+                    }
                 }
             }
         };
@@ -505,11 +508,11 @@ fn total_of(connection: &mut Connection, phase: i64) -> Result<Option<Aggregate>
     Ok(total.filter(|total| total.reports() > 0))
 }
 
+/// The open questions of streams, by timestamp and phase.
+type Open = HashMap<String, HashMap<(u64, u16), PhaseRow>>;
+
 /// The open questions of streams, whose locks are held in common with others until the transaction ends.
-fn open_phases(
-    connection: &mut Connection,
-    streams: &[&str],
-) -> Result<HashMap<String, HashMap<(u64, u16), PhaseRow>>, Fault> {
+fn open_phases(connection: &mut Connection, streams: &[&str]) -> Result<Open, Fault> {
     let mut locks: Vec<i64> = streams.iter().map(|stream| lock_of(stream)).collect();
     locks.sort_unstable();
     locks.dedup();
@@ -527,12 +530,7 @@ fn open_phases(
     Ok(open)
 }
 
-fn find<'a>(
-    open: &'a HashMap<String, HashMap<(u64, u16), PhaseRow>>,
-    stream: &str,
-    timestamp: u64,
-    phase: u16,
-) -> Result<&'a PhaseRow, NotTaken> {
+fn find<'a>(open: &'a Open, stream: &str, timestamp: u64, phase: u16) -> Result<&'a PhaseRow, NotTaken> {
     open.get(stream).ok_or(NotTaken::NoStream)?.get(&(timestamp, phase)).ok_or(NotTaken::NotOpen { timestamp, phase })
 }
 
