@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
@@ -374,14 +374,27 @@ async fn healthz() -> Json<JsonValue> {
 }
 
 async fn readyz(State(app): Shared) -> Answer<Json<JsonValue>> {
-    let began = Instant::now();
-    let ready = app.blocking(|app| app.service.ready()).await?;
-    app.telemetry.meters().store("check", began.elapsed());
-    if let Err(error) = ready {
-        tracing::warn!(%error, "not ready");
-        return Err(Problem::later("not_ready", "the service cannot take reports at present", 1));
+    // Anybody may ask, and to find out is to write: one at a time, and not more than once a second.
+    let mut known = app.readiness.lock().await;
+    let is_ready = match *known {
+        Some((asked, is_ready)) if asked.elapsed() < Duration::from_secs(1) => is_ready,
+        _ => {
+            let began = Instant::now();
+            let ready = app.blocking(|app| app.service.ready()).await?;
+            app.telemetry.meters().store("check", began.elapsed());
+            if let Err(error) = &ready {
+                tracing::warn!(%error, "not ready");
+            }
+            *known = Some((Instant::now(), ready.is_ok()));
+            ready.is_ok()
+        }
+    };
+    drop(known);
+    if is_ready {
+        Ok(Json(json!({ "status": "ready" })))
+    } else {
+        Err(Problem::later("not_ready", "the service cannot take reports at present", 1))
     }
-    Ok(Json(json!({ "status": "ready" })))
 }
 
 async fn metrics(State(app): Shared, request: Request) -> Answer<Response> {
@@ -481,6 +494,7 @@ struct Held {
 
 async fn questions(
     State(app): Shared,
+    Extension(identity): Extension<Identity>,
     Name(name): Name,
     Params(Held { after, wait }): Params<Held>,
 ) -> Answer<Response> {
@@ -500,7 +514,7 @@ async fn questions(
             return Ok(Json(asking).into_response());
         }
         if place.is_none() {
-            place = Some(app.place()?);
+            place = Some(app.place(identity.token.is_some())?);
         }
         tokio::select! {
             _ = changes.changed() => {}
@@ -511,9 +525,10 @@ async fn questions(
 }
 
 impl App {
-    /// A place among those who wait.
-    pub(super) fn place(&self) -> Answer<tokio::sync::OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.waiting).try_acquire_owned();
+    /// A place among those who wait; those who have no token cannot take the places of those who have one.
+    pub(super) fn place(&self, has_token: bool) -> Answer<tokio::sync::OwnedSemaphorePermit> {
+        let places = if has_token { &self.waiting } else { &self.strangers };
+        let place = Arc::clone(places).try_acquire_owned();
         place.map_err(|_| Problem::later("crowded", "too many requests wait already", 5))
     }
 }
