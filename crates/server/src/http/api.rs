@@ -873,7 +873,7 @@ mod tests {
             (format!(r#"{{"user": "{secret}"}}"#), false, "value: is missing", "Some(0)"),
             (format!(r#"{{"value": {{"is": "{secret}"}}}}"#), false, "value: expected", "Some(0)"),
             (format!(r#""{secret}""#), false, "expected an object", "Some(0)"),
-            (format!("{secret}"), false, "no JSON", "Some(0)"),
+            (secret.to_owned(), false, "no JSON", "Some(0)"),
             ("[]".to_owned(), false, "1 to 100000", "None"),
             ("\n\n".to_owned(), true, "1 to 100000", "None"),
         ] {
