@@ -20,6 +20,7 @@ mod release;
 mod reproduce;
 mod spec;
 mod table;
+mod toml_file;
 
 use std::process::ExitCode;
 
