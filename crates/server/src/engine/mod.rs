@@ -378,6 +378,11 @@ impl Driver {
         self.version
     }
 
+    /// Up to which version it is published.
+    pub const fn published(&self) -> u64 {
+        self.published
+    }
+
     /// The questions that devices are asked.
     pub fn questions(&self) -> &[OpenPhase] {
         &self.open

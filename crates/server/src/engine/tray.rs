@@ -12,7 +12,7 @@ use tidegate::kernel::{NoEntropy, Sealed};
 use tidegate::spec::{Intake, StreamSpec, Values};
 use zeroize::Zeroize;
 
-use crate::stream::{Declaration, DeclarationError};
+use crate::stream::{Declaration, DeclarationError, Schedule};
 
 /// How many users a tray holds at most.
 pub const MAX_USERS: usize = 20_000_000;
@@ -84,6 +84,7 @@ pub(crate) enum Taken {
 /// something may be missing is not released.
 #[derive(Debug)]
 pub struct Tray {
+    schedule: Schedule,
     form: Form,
     inside: Mutex<Inside>,
 }
@@ -123,7 +124,7 @@ impl Tray {
             StreamSpec::Event(spec) => Form::Numbers { intake: spec.intake().map_err(DeclarationError::from)? },
             _ => return Ok(None),
         };
-        Ok(Some(Self { form, inside: Mutex::default() }))
+        Ok(Some(Self { schedule: declaration.schedule(), form, inside: Mutex::default() }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
@@ -135,10 +136,14 @@ impl Tray {
         self.lock().open
     }
 
-    /// Takes in what is told, one after the other. Those before the first that is not taken are taken; how many, and why not that one.
-    pub fn tell(&self, told: Vec<Told>) -> (usize, Option<NotTold>) {
+    /// Takes in what is told at a moment (in milliseconds since 1970), one after the other. Those before the first that is not taken are taken; how many, and why not
+    /// that one.
+    pub fn tell(&self, now: u64, told: Vec<Told>) -> (usize, Option<NotTold>) {
         let mut inside = self.lock();
-        let Some(timestamp) = inside.open else { return (0, Some(NotTold::NotOpen)) };
+        let present = self.schedule.timestamp(now);
+        let Some(timestamp) = inside.open.filter(|open| Some(*open) == present) else {
+            return (0, Some(NotTold::NotOpen));
+        };
         let all = told.len();
         for (count, told) in told.into_iter().enumerate() {
             let taken = match &self.form {
@@ -150,6 +155,16 @@ impl Tray {
             }
         }
         (all, None)
+    }
+
+    /// Forgets what was told: another process drives the stream.
+    pub fn close(&self) {
+        let mut users = {
+            let mut inside = self.lock();
+            (inside.open, inside.reading) = (None, None);
+            std::mem::take(&mut inside.users)
+        };
+        users.values_mut().for_each(Zeroize::zeroize);
     }
 
     /// Ends the timestamp that is open, if it is this one, with what was told; and begins another. `None` where it is not, for then something may be missing.
