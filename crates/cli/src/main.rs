@@ -18,6 +18,8 @@ mod output;
 mod parquet;
 mod release;
 mod reproduce;
+mod secret;
+mod service;
 mod spec;
 mod table;
 mod toml_file;
