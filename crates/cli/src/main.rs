@@ -10,6 +10,7 @@ mod chart;
 mod completions;
 mod data;
 mod demo;
+mod device;
 mod evaluate;
 mod failure;
 mod input;
@@ -45,6 +46,7 @@ enum Sub {
     Reproduce(reproduce::Reproduce),
     Channel(channel::Channel),
     Data(data::Data),
+    Device(Box<device::Device>),
     Demo(demo::Demo),
     Completions(completions::Completions),
     Manual(completions::Manual),
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
         Sub::Manual(manual) => manual.run(Command::command()),
         Sub::Reproduce(reproduce) => reproduce.run(),
         Sub::Advise(advise) => advise.run(),
+        Sub::Device(device) => device.run(),
         Sub::Demo(demo) => demo.run(),
         Sub::Audit(audit) => audit.run(),
     };

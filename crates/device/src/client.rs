@@ -16,6 +16,7 @@
 //! ```
 
 use std::fmt;
+use std::io;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -95,6 +96,11 @@ impl Token {
         value.set_sensitive(true);
         Ok(Self(value))
     }
+
+    /// What must not be seen.
+    fn secret(&self) -> Option<&str> {
+        self.0.to_str().ok()?.strip_prefix("Bearer ")
+    }
 }
 
 impl fmt::Debug for Token {
@@ -166,7 +172,9 @@ pub enum ClientError {
 /// [`ClientError::OperatorKey`].
 pub fn operator_key(digits: &str) -> Result<VerifyingKey, ClientError> {
     let key = crate::wire::bytes_of(digits).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    VerifyingKey::from_bytes(&key.ok_or(ClientError::OperatorKey)?).map_err(|_| ClientError::OperatorKey)
+    let key = VerifyingKey::from_bytes(&key.ok_or(ClientError::OperatorKey)?).map_err(|_| ClientError::OperatorKey)?;
+    // Anybody can sign for a weak one.
+    if key.is_weak() { Err(ClientError::OperatorKey) } else { Ok(key) }
 }
 
 /// Speaks to one collector. Several threads can share it.
@@ -266,16 +274,50 @@ impl Client {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let again = match attempt().map_err(failed).and_then(|response| answer(response, limit)) {
+            let again = match attempt().map_err(failed).and_then(|response| self.answer(response, limit)) {
                 Ok(answer) => return Ok(answer),
                 Err(Outcome::Final(error)) => return Err(error),
                 Err(Outcome::Again(again)) => again,
             };
             if attempts >= self.options.attempts {
-                return Err(ClientError::Unavailable { attempts, last: again.why });
+                return Err(ClientError::Unavailable { attempts, last: self.words(&again.why) });
             }
             thread::sleep(self.pause(attempts).max(again.not_before).min(LONGEST_PAUSE));
         }
+    }
+
+    /// What an answer means.
+    fn answer<T: DeserializeOwned>(&self, mut response: Response<ureq::Body>, limit: u64) -> Result<T, Outcome> {
+        let status = response.status();
+        if status.is_success() {
+            let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(failed)?;
+            return serde_json::from_slice(&body)
+                .map_err(|error| Outcome::Final(ClientError::Answer(self.words(&error.to_string()))));
+        }
+        let number = status.as_u16();
+        if status.is_redirection() {
+            return Err(Outcome::Final(ClientError::Redirect { status: number }));
+        }
+        let not_before = retry_after(response.headers());
+        let body = response.body_mut().with_config().limit(SHORT_ANSWER).read_to_vec().unwrap_or_default();
+        let problem: Option<Problem> = serde_json::from_slice(&body).ok();
+        let code = problem.as_ref().map(|problem| self.words(&problem.error));
+        let message = match &problem {
+            Some(problem) => self.words(&problem.message),
+            None => status.canonical_reason().unwrap_or("it does not say why").to_owned(),
+        };
+        let for_now = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+        if status.is_server_error() || for_now.contains(&status) {
+            return Err(Outcome::Again(Again { why: format!("{number}: {message}"), not_before }));
+        }
+        Err(Outcome::Final(ClientError::Refused { status: number, code, message }))
+    }
+
+    /// A collector's own words: cut short, without anything that a terminal would obey, and without the token, which it knows.
+    fn words(&self, text: &str) -> String {
+        let token = self.options.token.as_ref().and_then(Token::secret);
+        let text = token.map_or_else(|| text.to_owned(), |token| text.replace(token, "(token)"));
+        text.chars().filter(|next| !next.is_control()).take(MAX_WORDS).collect()
     }
 
     /// How long to wait after so many attempts: between half of the time and all of it.
@@ -351,38 +393,13 @@ fn failed(error: ureq::Error) -> Outcome {
         // A certificate that is not trusted now is not trusted in a second.
         ureq::Error::Rustls(error) => not_safe(&error),
         ureq::Error::Tls(error) => not_safe(&error),
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => not_safe(&error),
         error => Outcome::Again(Again { why: error.to_string(), not_before: Duration::ZERO }),
     }
 }
 
 fn not_safe(error: &dyn fmt::Display) -> Outcome {
     Outcome::Final(ClientError::Unavailable { attempts: 1, last: format!("no safe connection: {error}") })
-}
-
-fn answer<T: DeserializeOwned>(mut response: Response<ureq::Body>, limit: u64) -> Result<T, Outcome> {
-    let status = response.status();
-    if status.is_success() {
-        let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(failed)?;
-        return serde_json::from_slice(&body).map_err(|error| Outcome::Final(ClientError::Answer(error.to_string())));
-    }
-    let number = status.as_u16();
-    if status.is_redirection() {
-        return Err(Outcome::Final(ClientError::Redirect { status: number }));
-    }
-    let not_before = retry_after(response.headers());
-    let body = response.body_mut().with_config().limit(SHORT_ANSWER).read_to_vec().unwrap_or_default();
-    let problem: Option<Problem> = serde_json::from_slice(&body).ok();
-    let words = |text: &str| text.chars().filter(|next| !next.is_control()).take(MAX_WORDS).collect::<String>();
-    let code = problem.as_ref().map(|problem| words(&problem.error));
-    let message = match &problem {
-        Some(problem) => words(&problem.message),
-        None => status.canonical_reason().unwrap_or("it does not say why").to_owned(),
-    };
-    let for_now = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-    if status.is_server_error() || for_now.contains(&status) {
-        return Err(Outcome::Again(Again { why: format!("{number}: {message}"), not_before }));
-    }
-    Err(Outcome::Final(ClientError::Refused { status: number, code, message }))
 }
 
 fn retry_after(headers: &HeaderMap) -> Duration {

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use ed25519_dalek::{Signature, Signer, SigningKey, Verifier, VerifyingKey};
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON};
@@ -115,7 +115,7 @@ impl SignedPolicy {
     /// [`PolicyError::Signature`] where it is signed by nobody or somebody else, or was changed; and what cannot be followed.
     pub fn verified(self, operator: &VerifyingKey) -> Result<VerifiedPolicy, PolicyError> {
         let signature = Signature::from_slice(&self.signature).map_err(|_| PolicyError::Signature)?;
-        operator.verify(&self.policy.message()?, &signature).map_err(|_| PolicyError::Signature)?;
+        operator.verify_strict(&self.policy.message()?, &signature).map_err(|_| PolicyError::Signature)?;
         self.policy.check()?;
         Ok(VerifiedPolicy(self.policy))
     }

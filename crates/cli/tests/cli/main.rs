@@ -5,7 +5,10 @@ mod advise;
 mod audit;
 mod channel;
 mod demo;
+mod device;
 mod families;
+#[path = "../../../device/tests/device/http_server.rs"]
+mod http_server;
 mod release;
 mod reproduce;
 mod snapshots;
@@ -62,7 +65,8 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in ["release", "evaluate", "reproduce", "channel", "data", "advise", "demo", "completions", "manual"]
+    for subcommand in
+        ["release", "evaluate", "reproduce", "channel", "data", "advise", "demo", "device", "completions", "manual"]
     {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));

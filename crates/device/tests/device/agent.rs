@@ -13,11 +13,11 @@ use tidegate_device::{Agent, Beginning, Fault, Policy, Reason, Reply};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SeededRandom, View, Window};
 
-const TICK: u64 = 10;
-const EPOCH: u64 = 1_000;
+pub(crate) const TICK: u64 = 10;
+pub(crate) const EPOCH: u64 = 1_000;
 const FILE: &str = "position.device";
 
-fn policy(window: u64) -> StreamPolicy {
+pub(crate) fn policy(window: u64) -> StreamPolicy {
     StreamPolicy {
         stream: "visits".to_owned(),
         protects: Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
@@ -37,7 +37,7 @@ pub(crate) fn verified(policy: StreamPolicy) -> VerifiedPolicy {
 static VERIFIED: LazyLock<Vec<VerifiedPolicy>> =
     LazyLock::new(|| (1..=5).map(|window| verified(policy(window))).collect());
 
-fn question(timestamp: u64, phase: u16, units: u64) -> Question {
+pub(crate) fn question(timestamp: u64, phase: u16, units: u64) -> Question {
     let (cohort, view) = (Cohort::Everyone, View::Values);
     let epsilon = Epsilon::from_units(units).unwrap();
     Question { timestamp, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: 6, view }
@@ -87,7 +87,7 @@ fn ask(agent: &mut Agent<SimulatedDisk>, time: &Time, phase: u16, units: u64) ->
     agent.answer(time.reading(), "visits", &asked, 2, &mut SeededRandom::new(time.truly)).unwrap()
 }
 
-const ALL: u64 = 1_000_000_000;
+pub(crate) const ALL: u64 = 1_000_000_000;
 
 fn answers(reply: &Reply) -> bool {
     matches!(reply, Reply::Report(_))

@@ -2,5 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod agent;
+mod client;
 mod folder;
+mod greedy;
+mod http_server;
+mod tls;
 mod wire;

@@ -99,7 +99,9 @@ fn the_text_says_the_same() {
 
 #[test]
 fn a_text_is_read_and_decoded_no_further_than_a_batch_may_be_long() {
-    let report = |report: String| ReportText { id: "0".repeat(32), report };
+    let bytes = batch(&[1], 1);
+    let id = BatchText::of(&Batch::parse(&bytes).unwrap(), "visits").unwrap().reports.remove(0).id;
+    let report = |report: String| ReportText { id: id.clone(), report };
     let text = |reports| BatchText { stream: "visits".to_owned(), timestamp: 7, phase: 3, reports };
     let refused = |text: &BatchText| {
         let json = serde_json::to_string(text).unwrap();
