@@ -150,6 +150,8 @@ pub enum News {
         releases: usize,
         /// What was spent at most.
         spent: Option<Epsilon>,
+        /// Which share of the budget is left for the next timestamp.
+        left: Option<f64>,
     },
     /// What was released may be read.
     Published {
@@ -381,6 +383,22 @@ impl Driver {
     /// Up to which version it is published.
     pub const fn published(&self) -> u64 {
         self.published
+    }
+
+    /// Which share of the budget is left for the next timestamp (where the population is divided, which share of it may be asked); `None` where each timestamp has a budget
+    /// of its own.
+    #[allow(clippy::cast_precision_loss)] // a share
+    pub fn budget_left(&self) -> Option<f64> {
+        let next = self.last.map_or(0, |last| last.saturating_add(1));
+        match &self.machine {
+            Begun::Local(local) => Some(local.left(next)),
+            Begun::Central(central) => {
+                let ledger = central.ledger();
+                let left = ledger.remaining(next).map_or(0, Epsilon::units);
+                Some(left as f64 / ledger.budget().units() as f64)
+            }
+            Begun::Event(_) => None,
+        }
     }
 
     /// The questions that devices are asked.
@@ -639,7 +657,8 @@ impl Driver {
         self.raise()?;
         if let Some(last) = releases.last() {
             let spent = releases.iter().filter_map(|release| release.spent).max();
-            news.push(News::Released { timestamp: last.timestamp, releases: releases.len(), spent });
+            let (timestamp, left) = (last.timestamp, self.budget_left());
+            news.push(News::Released { timestamp, releases: releases.len(), spent, left });
         }
         Ok(())
     }

@@ -40,6 +40,11 @@ impl Track {
         Ok(Self { division, share, bank: None, observed: None, asked: None })
     }
 
+    /// What questions are paid from.
+    pub(super) const fn account(&self) -> &Division {
+        &self.division
+    }
+
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         let bank_fits = self.bank.as_ref().is_none_or(|bank| bank.fits(settings.domain as usize));
