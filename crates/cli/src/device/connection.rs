@@ -10,35 +10,27 @@ use tidegate_device::enrolment::VerifiedPolicy;
 
 use crate::failure::{Failure, complain};
 
-/// What all devices need to know.
+/// What everybody needs to know who speaks to a collector.
 #[derive(Debug, Args)]
-pub(crate) struct Connection {
+pub(crate) struct Server {
     /// The collector's address; plain http for this machine only
     #[arg(long, value_name = "URL")]
-    server: String,
-
-    /// The stream's name
-    #[arg(long, value_name = "NAME")]
-    pub(crate) stream: String,
-
-    /// The operator's public key, which signs policies: 64 hexadecimal digits, or a file with them
-    #[arg(long, value_name = "HEX|FILE")]
-    operator_key: String,
+    pub(crate) server: String,
 
     /// A file with the token that the collector wants; TIDEGATE_TOKEN otherwise, where it is set
     #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    pub(crate) token_file: Option<PathBuf>,
 
     /// A file with certificates of the authorities to trust, in PEM; the web's unless given
     #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
 
-    /// Speak plain http to other machines, too: everybody on the way sees who reports, and the token
+    /// Speak plain http to other machines, too: everybody on the way sees who speaks, and the token
     #[arg(long)]
-    allow_plain_http: bool,
+    pub(crate) allow_plain_http: bool,
 }
 
-impl Connection {
+impl Server {
     /// A client with so many connections.
     pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
         let read = |path: &PathBuf| fs::read(path).map_err(|error| cannot_read(&path.display(), &error));
@@ -54,6 +46,28 @@ impl Connection {
             ..Options::default()
         };
         Client::new(&self.server, options).map_err(explain)
+    }
+}
+
+/// What all devices need to know.
+#[derive(Debug, Args)]
+pub(crate) struct Connection {
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    /// The stream's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: String,
+
+    /// The operator's public key, which signs policies: 64 hexadecimal digits, or a file with them
+    #[arg(long, value_name = "HEX|FILE")]
+    pub(crate) operator_key: String,
+}
+
+impl Connection {
+    /// A client with so many connections.
+    pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
+        self.server.client(connections)
     }
 
     /// The stream's policy, and says what it promises.

@@ -3,22 +3,23 @@
 //! Paths in it are relative to the file. What is secret stands in files of its own, which nobody but the service may read; the address of a PostgreSQL store,
 //! which may have a password in it, can come from the variable [`STORE_VARIABLE`] instead.
 
-use std::collections::HashSet;
 use std::env;
 use std::fmt;
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
+use tidegate_server::http::auth::{TokenEntry, Tokens};
+use tidegate_server::http::{Limits, LogFormat, Rate, TlsFiles};
 use tidegate_server::stream::{Declaration, DeclarationError};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::failure::Failure;
-use crate::secret::{check_private, parse_key};
+use crate::secret::check_private;
 use crate::spec::Spec;
-use crate::toml_file::{Table, Text};
+use crate::toml_file::{Table, Text, line_of};
 
 /// What says where the store is, whatever the file says.
 pub(crate) const STORE_VARIABLE: &str = "TIDEGATE_STORE";
@@ -31,12 +32,16 @@ pub(crate) const LISTEN: &str = "127.0.0.1:8420";
 pub(crate) struct Config {
     /// Where everybody speaks to it.
     pub(crate) listen: SocketAddr,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Place,
     /// The folder with keys and marks.
     pub(crate) state: PathBuf,
-    pub(crate) tokens: Vec<Token>,
+    pub(crate) tokens: Tokens,
+    /// Whether everybody may read how the service does.
+    pub(crate) public_metrics: bool,
     pub(crate) limits: Limits,
+    /// How many batches wait for the disk.
+    pub(crate) queue: usize,
     pub(crate) log: Log,
     /// The file with what webhooks are signed with.
     pub(crate) webhook_secret: Option<PathBuf>,
@@ -46,11 +51,11 @@ pub(crate) struct Config {
 /// Files in PEM.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Tls {
+struct WrittenTls {
     /// The certificate, and those between it and an authority.
-    pub(crate) certificate: PathBuf,
+    certificate: PathBuf,
     /// Its key.
-    pub(crate) key: PathBuf,
+    key: PathBuf,
 }
 
 /// Where streams, reports and releases are kept.
@@ -98,96 +103,41 @@ impl fmt::Debug for Place {
     }
 }
 
-/// What whoever has a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Role {
-    /// Create, pause and retire streams, and everything else.
-    Operator,
-    /// Send reports, and tell a curator's streams.
-    Ingest,
-    /// Read releases, and what is said about them.
-    Analyst,
-}
-
-impl Role {
-    pub(crate) const ALL: [Self; 3] = [Self::Operator, Self::Ingest, Self::Analyst];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Ingest => "ingest",
-            Self::Analyst => "analyst",
-        }
-    }
-}
-
-/// Somebody who may speak to the service.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Token {
-    /// What logs call it.
-    pub(crate) name: Spanned<String>,
-    pub(crate) role: Role,
-    pub(crate) hash: TokenHash,
-}
-
-/// The SHA-256 of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TokenHash(pub(crate) [u8; 32]);
-
-impl<'de> Deserialize<'de> for TokenHash {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let why = "expected 64 hexadecimal digits, as `tidegate token` prints them";
-        parse_key(&text).map(Self).ok_or_else(|| de::Error::custom(why))
-    }
-}
-
 /// How much is taken in.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Limits {
-    /// How long a request may be, in bytes.
-    pub(crate) body: NonZeroU64,
-    /// How many batches wait for the disk.
-    pub(crate) queue: NonZeroU64,
+struct WrittenLimits {
+    connections: NonZeroUsize,
+    waiting: NonZeroUsize,
+    queue: NonZeroUsize,
+    token_rate: Rate,
+    address_rate: Rate,
 }
 
-impl Default for Limits {
+/// How many batches wait for the disk unless it is told.
+const QUEUE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1_023);
+
+impl Default for WrittenLimits {
     fn default() -> Self {
-        let number = |number: u64| NonZeroU64::MIN.saturating_add(number - 1);
-        Self { body: number(8 << 20), queue: number(1_024) }
+        let Limits { connections, waiting, token_rate, address_rate, .. } = Limits::default();
+        let number = |number: usize| NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN);
+        Self { connections: number(connections), waiting: number(waiting), queue: QUEUE, token_rate, address_rate }
     }
 }
 
 /// What is told on standard error.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
-    pub(crate) level: LogLevel,
+    /// Which lines, such as `info`.
+    pub(crate) filter: String,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    #[default]
-    Info,
-    Debug,
-    Trace,
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), filter: "info".to_owned() }
+    }
 }
 
 /// The file, as it is written.
@@ -197,14 +147,16 @@ struct Written {
     listen: Option<SocketAddr>,
     #[serde(default)]
     insecure: bool,
-    tls: Option<Tls>,
+    tls: Option<WrittenTls>,
     store: Option<String>,
     #[serde(default = "default_state")]
     state: PathBuf,
     #[serde(default)]
-    tokens: Vec<Token>,
+    tokens: Vec<Spanned<TokenEntry>>,
     #[serde(default)]
-    limits: Limits,
+    public_metrics: bool,
+    #[serde(default)]
+    limits: WrittenLimits,
     #[serde(default)]
     log: Log,
     webhook_secret: Option<PathBuf>,
@@ -233,6 +185,11 @@ impl Config {
         Self::read_with(name, env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty()))
     }
 
+    /// Reads a file, whatever the variables say.
+    pub(crate) fn read_file(name: &str) -> Result<Self, Failure> {
+        Self::read_with(name, None)
+    }
+
     fn read_with(name: &str, store: Option<String>) -> Result<Self, Failure> {
         let text = Text::read(name)?;
         let path = Path::new(name);
@@ -241,7 +198,8 @@ impl Config {
         let streams = table.take("streams");
         let streams = streams.map(|streams| declarations(&table, streams, folder)).transpose()?.unwrap_or_default();
         let (written, places) = table.read::<Written>()?;
-        let Written { listen, insecure, tls, store: place, state, tokens, limits, log, webhook_secret } = written;
+        let Written { listen, insecure, tls, store: place, state, tokens, public_metrics, limits, log, webhook_secret } =
+            written;
         let listen = match listen {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
@@ -262,24 +220,19 @@ impl Config {
                 places.error(Some("store"), format_args!("{error}; or set the variable {STORE_VARIABLE} instead"))
             })?;
         }
-        let mut names = HashSet::new();
-        for token in &tokens {
-            let name = token.name.get_ref();
-            let problem = if name.is_empty() || name.len() > 64 || name.chars().any(char::is_control) {
-                Some("a token has a name of 1 to 64 bytes, without control characters".to_owned())
-            } else if !names.insert(name.clone()) {
-                Some(format!("there is another token {name:?}"))
-            } else {
-                None
-            };
-            if let Some(problem) = problem {
-                let line = crate::toml_file::line_of(&text.text, token.name.span().start);
-                return Err(places.error_at(line, Some("name"), problem));
-            }
+        let mut entries = Vec::new();
+        for token in tokens {
+            let line = line_of(&text.text, token.span().start);
+            entries.push(token.into_inner());
+            Tokens::new(entries.clone()).map_err(|error| places.error_at(line, Some("tokens"), error))?;
         }
-        let tls = tls.map(|tls| Tls { certificate: folder.join(tls.certificate), key: folder.join(tls.key) });
+        let tokens = Tokens::new(entries).map_err(Failure::input)?;
+        let WrittenLimits { connections, waiting, queue, token_rate, address_rate } = limits;
+        let (connections, waiting, queue) = (connections.get(), waiting.get(), queue.get());
+        let limits = Limits { connections, waiting, token_rate, address_rate, ..Limits::default() };
+        let tls = tls.map(|tls| TlsFiles { certificate: folder.join(tls.certificate), key: folder.join(tls.key) });
         let webhook_secret = webhook_secret.map(|path| folder.join(path));
-        Ok(Self { listen, tls, store: place, state, tokens, limits, log, webhook_secret, streams })
+        Ok(Self { listen, tls, store: place, state, tokens, public_metrics, limits, queue, log, webhook_secret, streams })
     }
 
     /// The key that policies are signed with.
