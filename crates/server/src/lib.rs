@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | [`stream`] | what an operator declares about a stream, and when what happens in a tick |
 //! | [`store`] | the transactions, and who implements them |
+//! | [`http`] | the service over HTTP: routes, tokens, limits, metrics, webhooks |
 //! | [`engine`] | the control step of a stream: open, ask, close, answer, release |
 //! | [`service`] | all streams, with their threads, and the taking in of reports by group commit |
 //!
@@ -17,6 +18,7 @@
 //! high-water mark is raised, and only then is it published. So what was published was paid for, and a store that is older than what was published is found out.
 
 pub mod engine;
+pub mod http;
 pub mod service;
 pub mod store;
 pub mod stream;

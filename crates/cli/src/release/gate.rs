@@ -5,10 +5,11 @@ use std::io::Read;
 use std::mem;
 
 use tidegate::kernel::Randomness;
+use tidegate::rows::Shape;
 use tidegate::spec::{Reply, Said, Values, Watch};
 use tidegate_lab::datasets::{DataError, Format};
 
-use super::rows::{Released, Shape};
+use super::rows::Released;
 use super::state::{Keeper, encoded};
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
