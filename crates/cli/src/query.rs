@@ -225,11 +225,13 @@ impl Query {
 
     fn answer(&self, client: &Client, stream: &str, spec: &StreamSpec) -> Result<(), Failure> {
         if self.value.is_none() && self.first.is_none() && self.top.is_none() {
-            return Err(Failure::input("ask for --value, for --first and --last, or for --top; or read streams, releases or answers"));
+            return Err(Failure::input(
+                "ask for --value, for --first and --last, or for --top; or read streams, releases or answers",
+            ));
         }
         let is_numbered = match spec {
-            StreamSpec::Local(spec) => matches!(spec.domain, tidegate::spec::ValuesSpec::Count(_)),
-            StreamSpec::Central(spec) => matches!(spec.domain, tidegate::spec::ValuesSpec::Count(_)),
+            StreamSpec::Local(spec) => matches!(spec.domain, tidegate::spec::ValuesSpec::Number(_)),
+            StreamSpec::Central(spec) => matches!(spec.domain, tidegate::spec::ValuesSpec::Number(_)),
             _ => false,
         };
         let value = |text: &String| match text.parse::<u64>() {
@@ -260,15 +262,27 @@ impl Query {
             (_, Some(first), Some(last)) => format!("{first} to {last}"),
             _ => String::new(),
         };
-        let number = |answer: &Value, key: &str| answer.get(key).and_then(Value::as_f64).map_or_else(String::new, short);
+        let number =
+            |answer: &Value, key: &str| answer.get(key).and_then(Value::as_f64).map_or_else(String::new, short);
         let timestamp = answer.get("t").map_or_else(String::new, Value::to_string);
         let row = |of: &str, answer: &Value| {
-            let deviation = answer.get("variance").and_then(Value::as_f64).map_or_else(String::new, |variance| short(variance.sqrt()));
-            vec![timestamp.clone(), of.to_owned(), number(answer, "value"), number(answer, "low"), number(answer, "high"), deviation]
+            let deviation = answer
+                .get("variance")
+                .and_then(Value::as_f64)
+                .map_or_else(String::new, |variance| short(variance.sqrt()));
+            vec![
+                timestamp.clone(),
+                of.to_owned(),
+                number(answer, "value"),
+                number(answer, "low"),
+                number(answer, "high"),
+                deviation,
+            ]
         };
         let mut rows = vec![["t", "of", "value", "low", "high", "deviation"].map(str::to_owned).to_vec()];
         match answer.get("top").and_then(Value::as_array) {
-            Some(top) => rows.extend(top.iter().map(|each| row(each.get("of").and_then(Value::as_str).unwrap_or_default(), each))),
+            Some(top) => rows
+                .extend(top.iter().map(|each| row(each.get("of").and_then(Value::as_str).unwrap_or_default(), each))),
             None => rows.push(row(&what, &answer)),
         }
         output.write(&self.table(&rows))?;

@@ -14,7 +14,7 @@ use tidegate::kernel::Window;
 use tidegate_server::engine::{HighWater, Mark, first_state};
 use tidegate_server::store::backup::{Found, check_backup};
 use tidegate_server::store::mark::{Marks, Older};
-use tidegate_server::store::{SqliteStore, Store, StoreError};
+use tidegate_server::store::{SqliteStore, StoreError};
 use tidegate_server::stream::Declaration;
 
 use super::config::{Config, Place};
@@ -174,7 +174,10 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
                 });
                 if let Some(Found { stream, version, .. }) = newer {
                     let backed = backup.iter().find(|found| found.stream == *stream);
-                    let backed = backed.map_or_else(|| "does not have it".to_owned(), |found| format!("has version {}", found.version));
+                    let backed = backed.map_or_else(
+                        || "does not have it".to_owned(),
+                        |found| format!("has version {}", found.version),
+                    );
                     return Err(Failure::input(format_args!(
                         "{} is newer than the backup: it has version {version} of stream {stream}, and the backup {backed}; nothing was changed",
                         path.display()
@@ -254,14 +257,18 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
         error => failed(error),
     })?;
     let Some(Mark { version, timestamp }) = marks.mark(stream).filter(|mark| mark.version > found.version) else {
-        return Err(Failure::input(format_args!("stream {stream} is not older than what was published: it goes on as it is")));
+        return Err(Failure::input(format_args!(
+            "stream {stream} is not older than what was published: it goes on as it is"
+        )));
     };
     let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
     let not_before = match (timestamp, declaration.spec.window()) {
         (None, _) => 0,
         (Some(last), Window::Timestamps(window)) => last.saturating_add(window.get()),
         (Some(_), Window::Unbounded) => {
-            return Err(Failure::input(format_args!("the budget of stream {stream} is for all time, and is spent; declare a new one")));
+            return Err(Failure::input(format_args!(
+                "the budget of stream {stream} is for all time, and is spent; declare a new one"
+            )));
         }
     };
     let key = open::vault_key(config)?;
@@ -270,7 +277,9 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));
     complain(
         "anew",
-        format_args!("stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had released is still there"),
+        format_args!(
+            "stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had released is still there"
+        ),
     );
     Ok(())
 }

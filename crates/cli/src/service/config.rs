@@ -232,7 +232,19 @@ impl Config {
         let limits = Limits { connections, waiting, token_rate, address_rate, ..Limits::default() };
         let tls = tls.map(|tls| TlsFiles { certificate: folder.join(tls.certificate), key: folder.join(tls.key) });
         let webhook_secret = webhook_secret.map(|path| folder.join(path));
-        Ok(Self { listen, tls, store: place, state, tokens, public_metrics, limits, queue, log, webhook_secret, streams })
+        Ok(Self {
+            listen,
+            tls,
+            store: place,
+            state,
+            tokens,
+            public_metrics,
+            limits,
+            queue,
+            log,
+            webhook_secret,
+            streams,
+        })
     }
 
     /// The key that policies are signed with.

@@ -18,7 +18,7 @@ use tidegate_server::stream::Declaration;
 
 use super::config::{Config, Place};
 use super::open;
-use crate::failure::{Failure, complain};
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::secret::{check_private, read_key};
 
@@ -122,7 +122,11 @@ fn examine(config: &Config, findings: &mut Findings) {
     let tokens = config.tokens.len();
     findings.add("config", Verdict::Ok, format!("{streams} streams are declared in it"));
     match tokens {
-        0 => findings.add("tokens", Verdict::Warn, "there are none, so nobody can do anything: make some by `tidegate token`"),
+        0 => findings.add(
+            "tokens",
+            Verdict::Warn,
+            "there are none, so nobody can do anything: make some by `tidegate token`",
+        ),
         count => findings.add("tokens", Verdict::Ok, format!("{count}, by their hashes")),
     }
     secrets(config, findings);
@@ -247,8 +251,11 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
     // A clock that went back: nothing is opened until it is where it was.
     let now = tidegate_server::service::now();
     for (name, _) in found {
-        let declaration = store.stream(&name).ok().and_then(|found| serde_json::from_str::<Declaration>(&found.declaration).ok());
-        let (Some(declaration), Some(last)) = (declaration, marks.mark(&name).and_then(|mark| mark.timestamp)) else { continue };
+        let declaration =
+            store.stream(&name).ok().and_then(|found| serde_json::from_str::<Declaration>(&found.declaration).ok());
+        let (Some(declaration), Some(last)) = (declaration, marks.mark(&name).and_then(|mark| mark.timestamp)) else {
+            continue;
+        };
         let begins = declaration.schedule().begins(last);
         if now < begins {
             let behind = (begins - now) / 1_000;
@@ -270,7 +277,8 @@ fn clock(config: &Config, findings: &mut Findings) {
     let files = ["marks", "tidegate.db", "holder"].map(|name| config.state.join(name));
     let latest = files.iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max();
     if let Some(ahead) = latest.and_then(|latest| latest.duration_since(now).ok()).filter(|ahead| *ahead > WATCHED.1) {
-        let message = format!("files of the service were written {} seconds from now: the clock was set back", ahead.as_secs());
+        let message =
+            format!("files of the service were written {} seconds from now: the clock was set back", ahead.as_secs());
         return findings.add("clock", Verdict::Fail, message);
     }
     let (began, wall) = (Instant::now(), SystemTime::now());
@@ -332,15 +340,21 @@ fn certificate(config: &Config, findings: &mut Findings) {
         let verdict = if config.listen.ip().to_canonical().is_loopback() { Verdict::Ok } else { Verdict::Warn };
         return findings.add("tls", verdict, format!("none: {} is spoken to in plain text", config.listen));
     };
-    let ends = match check_files(tls) {
+    let validity = match check_files(tls) {
         Err(error) => return findings.add("tls", Verdict::Fail, error.to_string()),
-        Ok(ends) => ends,
+        Ok(validity) => validity,
     };
-    let left = ends.saturating_sub(tidegate_server::service::now() / 1_000);
+    let now = tidegate_server::service::now() / 1_000;
+    let left = validity.ends.saturating_sub(now);
     let days = left / 86_400;
     match left {
-        0 => findings.add("tls", Verdict::Fail, "the certificate has run out, or is not valid yet: renew it"),
-        left if left < RENEW => findings.add("tls", Verdict::Warn, format!("the certificate runs out in {days} days: renew it")),
+        _ if now < validity.begins => {
+            findings.add("tls", Verdict::Fail, "the certificate is not valid yet: look at the clock, or get another");
+        }
+        _ if !validity.holds_at(now) => findings.add("tls", Verdict::Fail, "the certificate has run out: renew it"),
+        left if left < RENEW => {
+            findings.add("tls", Verdict::Warn, format!("the certificate runs out in {days} days: renew it"));
+        }
         _ => findings.add("tls", Verdict::Ok, format!("certificate and key fit, for {days} more days")),
     }
 }

@@ -29,7 +29,10 @@ const STREAMS: &str = "# What is released.";
 /// them. Three tokens, one for each role, are printed, once: the configuration has nothing but their
 /// hashes.
 #[derive(Debug, Args)]
-#[command(verbatim_doc_comment, after_help = "Example:\n  tidegate init /srv/tidegate\n  tidegate serve --config /srv/tidegate/service.toml")]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate init /srv/tidegate\n  tidegate serve --config /srv/tidegate/service.toml"
+)]
 pub(crate) struct Init {
     /// The folder
     #[arg(value_name = "DIR")]
@@ -64,7 +67,10 @@ impl Init {
             for (role, token) in &made.tokens {
                 output.write(&format!("{role:<9}{token}\n"))?;
             }
-            complain("tokens", "one for each role, above; they are not kept anywhere, so put them where they are needed");
+            complain(
+                "tokens",
+                "one for each role, above; they are not kept anywhere, so put them where they are needed",
+            );
             complain("operator", format_args!("devices are to trust the key {}", made.operator));
             complain("next", format_args!("declare streams in {config}, then: tidegate serve --config {config}"));
         }
@@ -115,7 +121,8 @@ fn private_folder(path: &Path) -> io::Result<()> {
 fn configuration(tokens: &str) -> String {
     let (settings, rest) = EXAMPLE.split_once(TOKENS).unwrap_or((EXAMPLE, ""));
     let (comment, streams) = rest.split_once(STREAMS).unwrap_or(("", ""));
-    let comment: String = comment.lines().take_while(|line| !line.starts_with('[')).map(|line| format!("{line}\n")).collect();
+    let comment: String =
+        comment.lines().take_while(|line| !line.starts_with('[')).map(|line| format!("{line}\n")).collect();
     let commented = |line: &str| match line {
         line if line.is_empty() || line.starts_with('#') => format!("{line}\n"),
         line => format!("# {line}\n"),

@@ -43,7 +43,9 @@ impl Serve {
         log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
         let prepared = Prepared::new(&config)?;
         complain("listening", prepared.url());
-        prepared.runtime.block_on(serve(prepared.service, prepared.telemetry, prepared.listener, prepared.settings, told_to_stop()))
+        prepared
+            .runtime
+            .block_on(serve(prepared.service, prepared.telemetry, prepared.listener, prepared.settings, told_to_stop()))
             .map_err(Failure::run)
     }
 }
@@ -74,7 +76,8 @@ impl Prepared {
         let tools = open::tools(config)?;
         let signer = open::operator_key(config)?;
         check_marks(config, &tools)?;
-        let telemetry = Telemetry::new(WebhookSettings { secret, ..WebhookSettings::default() }).map_err(Failure::run)?;
+        let telemetry =
+            Telemetry::new(WebhookSettings { secret, ..WebhookSettings::default() }).map_err(Failure::run)?;
         let settings = ServiceSettings { queue: config.queue, signer };
         let service = Service::start(tools, settings, telemetry.clone()).map_err(explain)?;
         for declaration in &config.streams {
