@@ -115,17 +115,17 @@ const PACE: Duration = Duration::from_secs(1);
 
 /// Records of a stream, as the service lists them.
 #[derive(Debug, Deserialize)]
-struct Listed {
+pub(crate) struct Listed {
     #[serde(alias = "releases", alias = "answers")]
-    records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
 }
 
 /// A release, or something said about one.
 #[derive(Debug, Deserialize)]
-struct Record {
-    number: u64,
+pub(crate) struct Record {
+    pub(crate) number: u64,
     #[serde(alias = "release", alias = "answer")]
-    body: Value,
+    pub(crate) body: Value,
 }
 
 impl Query {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tidegate_device::client::{Client, ClientError, Options, Token, operator_key};
@@ -33,20 +33,28 @@ pub(crate) struct Server {
 impl Server {
     /// A client with so many connections.
     pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
-        let read = |path: &PathBuf| fs::read(path).map_err(|error| cannot_read(&path.display(), &error));
         let token = match &self.token_file {
             Some(path) => Some(String::from_utf8(read(path)?).map_err(|_| Failure::input(ClientError::Token))?),
             None => std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty()),
         };
+        self.client_with(token.as_deref(), connections)
+    }
+
+    /// The same, for whoever has a token.
+    pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
         let options = Options {
             token: token.map(|token| Token::new(token.trim())).transpose().map_err(explain)?,
-            authorities: self.ca.as_ref().map(read).transpose()?,
+            authorities: self.ca.as_deref().map(read).transpose()?,
             allow_plain: self.allow_plain_http,
             connections,
             ..Options::default()
         };
         Client::new(&self.server, options).map_err(explain)
     }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| cannot_read(&path.display(), &error))
 }
 
 /// What all devices need to know.

@@ -4,14 +4,20 @@
 mod advise;
 mod audit;
 mod channel;
+mod crash;
 mod demo;
 mod device;
 mod families;
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
+#[allow(dead_code)] // what only the store's tests need
+#[path = "../../../server/tests/server/postgres.rs"]
+mod postgres;
 mod release;
 mod reproduce;
+mod service;
 mod snapshots;
+mod store;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
