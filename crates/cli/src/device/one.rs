@@ -39,10 +39,8 @@ use crate::output::{Output, Reader};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub \\\n    \
-                  --state /var/lib/meter --source position --value 3\n  \
-                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits \\\n    \
-                  --operator-key operator.pub --state state --source position --values - --json"
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
+                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --state state --source position --values - --json"
 )]
 pub(crate) struct One {
     #[command(flatten)]

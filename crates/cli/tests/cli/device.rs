@@ -89,11 +89,11 @@ impl Collector {
     }
 
     fn asking(&self) -> Asking {
-        let now = wall();
+        let now = self.policy.ticks.timestamp(wall()).unwrap();
         let asked = |phase| {
             let question = self.question(now, phase);
             let report_length = question.oracle().unwrap().report_length();
-            Asked { question, report_length, closes: 1_000 * now + 900 }
+            Asked { question, report_length, closes: 1_000 * self.policy.ticks.end_of(now) }
         };
         Asking { stream: "visits".to_owned(), round: now, questions: (0..self.questions.len()).map(asked).collect() }
     }
@@ -275,4 +275,42 @@ fn what_devices_are_given_is_checked_before_anything_is_sent() {
     let outside = one("--value 6");
     assert!(outside.status.code() == Some(2) && stderr(&outside).contains("the stream has the values 0 to 5"));
     assert!(!Path::new("s").exists(), "nothing was made");
+}
+
+/// The most memory that a process had, in bytes, until it ended.
+#[cfg(target_os = "linux")]
+fn most_memory(child: &mut std::process::Child) -> u64 {
+    let mut most = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        most = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(most);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    most << 10
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "a million reports take a while; cargo test --release -p tidegate-cli --test cli -- --ignored --nocapture million"]
+fn a_million_devices_answer_two_rounds_within_a_tick() {
+    let half = SLOTS / 2;
+    let rounds = [0, 32_768].map(|first| (Cohort::Slots { first, count: half }, "1.5")).to_vec();
+    let mut collector = Collector::new(rounds, OracleKind::Oue);
+    // The tick begins now.
+    collector.policy.ticks = Ticks { epoch: wall(), seconds: NonZeroU64::new(60).unwrap() };
+    let (server, _) = collector.start();
+    let (url, key) = (server.url(), operator_digits());
+    let mut fleet = command(&format!(
+        "device fleet --server {url} --stream visits --operator-key {key} --devices 1000000 --ticks 1 --json"
+    ));
+    let mut child = fleet.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let memory = most_memory(&mut child);
+    let output = child.wait_with_output().unwrap();
+    let rows = lines(stdout(&output));
+    rows.iter().for_each(|row| println!("{row}"));
+    println!("{} MiB at most", memory >> 20);
+    assert!(output.status.success() && rows.len() == 2);
+    assert_eq!(rows.iter().map(|row| row["accepted"].as_u64().unwrap()).sum::<u64>(), 1_000_000);
+    assert!(memory < 512 << 20, "{memory} bytes");
 }

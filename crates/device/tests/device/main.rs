@@ -4,6 +4,7 @@
 mod agent;
 mod client;
 mod folder;
+mod fuzz;
 mod greedy;
 mod http_server;
 mod tls;

@@ -26,33 +26,13 @@ use tidegate::query::QueryError;
 use tidegate::release::Release;
 use tidegate::spec::{StreamSpec, Values, Watch};
 
+pub use crate::store::mark::{HighWater, Mark};
 use crate::store::{Advance, Lease, NewRecord, OpenPhase, Status, Store, StoreError};
 use crate::stream::{Begun, Declaration, DeclarationError, Schedule};
 
 pub use poison::{Suspicion, honest_ones};
 use tray::Taken;
 pub use tray::{MAX_USER, MAX_USERS, NotTold, Told, Tray, TrayError, Value};
-
-/// How far a stream has come that something of it may have been published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
-    /// Its version.
-    pub version: u64,
-    /// The last timestamp that it had spent for; `None` for none.
-    pub timestamp: Option<u64>,
-}
-
-/// A note, kept apart from the store, of how far streams have come: a store that is older than that was put back from a backup, and what it says about budgets is not true any more.
-pub trait HighWater: Send + Sync + fmt::Debug {
-    /// How far a stream has come.
-    fn mark(&self, stream: &str) -> Option<Mark>;
-
-    /// Notes that it has come further; safe on return. A mark is never lowered.
-    ///
-    /// # Errors
-    /// What the disk says.
-    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()>;
-}
 
 /// Why a driver cannot go on. It is to be dropped, and opened again.
 #[derive(Debug, thiserror::Error)]

@@ -8,6 +8,7 @@
 //! refused like one that is damaged or gone. [`Marks::adopt`] is for whoever knows better.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,13 +20,25 @@ use super::{Store, StoreError};
 
 const FILE: &str = "marks";
 
-/// How far a stream has got.
+/// How far a stream has come, so that something of it may have been published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// The version that was published.
+    /// Its version.
     pub version: u64,
-    /// The latest timestamp of which something was published.
-    pub timestamp: u64,
+    /// The last timestamp that it had spent for; `None` for none.
+    pub timestamp: Option<u64>,
+}
+
+/// A note, kept apart from the store, of how far streams have come: a store that is older than that was put back from a backup, and what it says about budgets is not true any more.
+pub trait HighWater: Send + Sync + fmt::Debug {
+    /// How far a stream has come.
+    fn mark(&self, stream: &str) -> Option<Mark>;
+
+    /// Notes that it has come further; safe on return. A mark is never lowered.
+    ///
+    /// # Errors
+    /// What the disk says. Then it may have been raised or not, and nothing must be published.
+    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()>;
 }
 
 /// What was published of all streams, in a folder that nobody else has open.
@@ -168,27 +181,6 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stream's mark; `None` where nothing was published.
-    pub fn get(&self, stream: &str) -> Option<Mark> {
-        self.kept().marks.get(stream).copied()
-    }
-
-    /// Raises a stream's mark, which is safe on return. It is never lowered.
-    ///
-    /// # Errors
-    /// [`MarkError::Io`]: then it may have been raised or not, and nothing must be published.
-    pub fn raise(&self, stream: &str, mark: Mark) -> Result<(), MarkError> {
-        let mut kept = self.kept();
-        let before = kept.marks.get(stream).copied();
-        let raised = higher(before.unwrap_or(mark), mark);
-        if before == Some(raised) {
-            return Ok(());
-        }
-        let mut marks = kept.marks.clone();
-        marks.insert(stream.to_owned(), raised);
-        kept.save(marks)
-    }
-
     /// The streams of which more was published than a store knows.
     ///
     /// # Errors
@@ -215,5 +207,23 @@ impl Marks {
     /// [`MarkError::Older`], for the first stream of which it does not.
     pub fn check_against(&self, store: &dyn Store) -> Result<(), MarkError> {
         self.older(store)?.into_iter().next().map_or(Ok(()), |older| Err(older.into()))
+    }
+}
+
+impl HighWater for Marks {
+    fn mark(&self, stream: &str) -> Option<Mark> {
+        self.kept().marks.get(stream).copied()
+    }
+
+    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()> {
+        let mut kept = self.kept();
+        let before = kept.marks.get(stream).copied();
+        let raised = higher(before.unwrap_or(mark), mark);
+        if before == Some(raised) {
+            return Ok(());
+        }
+        let mut marks = kept.marks.clone();
+        marks.insert(stream.to_owned(), raised);
+        kept.save(marks).map_err(io::Error::other)
     }
 }

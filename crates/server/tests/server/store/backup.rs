@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tidegate_server::store::backup::{Found, check_backup};
-use tidegate_server::store::mark::Older;
+use tidegate_server::store::mark::{HighWater, Older};
 use tidegate_server::store::{Mark, MarkError, Marks, SqliteStore, Store, StoreError};
 
 use super::{TestFolder, accept, advance, batch, begin, create, open, taken};
@@ -60,7 +60,7 @@ fn a_restored_backup_is_found_out_and_begun_anew() {
     let tick = |version: u64| {
         store.close(&lease, version).unwrap();
         advance(&store, &lease, version, &[open(version, 0)]).unwrap();
-        marks.raise("a", Mark { version: version + 1, timestamp: version - 1 }).unwrap();
+        marks.raise("a", Mark { version: version + 1, timestamp: Some(version - 1) }).unwrap();
         store.publish(&lease, version + 1).unwrap();
     };
     tick(1);
@@ -78,8 +78,8 @@ fn a_restored_backup_is_found_out_and_begun_anew() {
     let marks = Marks::open(&folder.file("marks"), &store).unwrap();
     let older = Older { stream: "a".to_owned(), version: 3, marked: 4 };
     assert!(matches!(marks.check_against(&store), Err(MarkError::Older(found)) if found == older));
-    let mark = marks.get("a").unwrap();
-    assert_eq!(mark, Mark { version: 4, timestamp: 2 });
+    let mark = marks.mark("a").unwrap();
+    assert_eq!(mark, Mark { version: 4, timestamp: Some(2) });
     store.begin_anew("a", b"from timestamp 30 on", mark.version + 1).unwrap();
     marks.check_against(&store).unwrap();
     assert!(matches!(advance(&store, &lease, 3, &[]), Err(StoreError::Stale(_))), "the old driver is out");
@@ -92,18 +92,18 @@ fn a_restored_backup_is_found_out_and_begun_anew() {
 fn marks_are_kept_and_never_lowered() {
     let folder = TestFolder::new();
     let store = Model::default();
-    let at = |version, timestamp| Mark { version, timestamp };
+    let at = |version, timestamp| Mark { version, timestamp: Some(timestamp) };
     let marks = Marks::open(&folder.file("marks"), &store).unwrap();
-    assert_eq!(marks.get("a"), None);
+    assert_eq!(marks.mark("a"), None);
     marks.raise("a", at(5, 50)).unwrap();
     marks.raise("b", at(1, 9)).unwrap();
     marks.raise("a", at(4, 40)).unwrap();
-    assert_eq!(marks.get("a"), Some(at(5, 50)));
+    assert_eq!(marks.mark("a"), Some(at(5, 50)));
     marks.raise("a", at(6, 40)).unwrap();
     assert!(matches!(Marks::open(&folder.file("marks"), &store), Err(MarkError::InUse)));
     drop(marks);
     let marks = Marks::open(&folder.file("marks"), &store).unwrap();
-    assert_eq!((marks.get("a"), marks.get("b")), (Some(at(6, 50)), Some(at(1, 9))));
+    assert_eq!((marks.mark("a"), marks.mark("b")), (Some(at(6, 50)), Some(at(1, 9))));
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn missing_marks_are_refused_once_the_store_was_used() {
     fs::remove_file(place.join("marks")).unwrap();
     let missing = Marks::open(&place, &store);
     assert!(matches!(missing, Err(MarkError::Missing { stream, version: 1 }) if stream == "a"));
-    let marks = Marks::adopt(&place, [("a".to_owned(), Mark { version: 1, timestamp: 0 })]).unwrap();
+    let marks = Marks::adopt(&place, [("a".to_owned(), Mark { version: 1, timestamp: Some(0) })]).unwrap();
     marks.check_against(&store).unwrap();
     drop(marks);
-    assert_eq!(Marks::open(&place, &store).unwrap().get("a"), Some(Mark { version: 1, timestamp: 0 }));
+    assert_eq!(Marks::open(&place, &store).unwrap().mark("a"), Some(Mark { version: 1, timestamp: Some(0) }));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn marks_that_are_torn_flipped_or_copied_are_refused() {
     let folder = TestFolder::new();
     let (place, store) = (folder.file("marks"), Model::default());
     let marks = Marks::open(&place, &store).unwrap();
-    marks.raise("a", Mark { version: 700, timestamp: 7_000 }).unwrap();
+    marks.raise("a", Mark { version: 700, timestamp: Some(7_000) }).unwrap();
     drop(marks);
     let file = place.join("marks");
     let bytes = fs::read(&file).unwrap();
@@ -147,17 +147,17 @@ fn marks_that_are_torn_flipped_or_copied_are_refused() {
         }
     }
     write(&bytes);
-    assert_eq!(Marks::open(&place, &store).unwrap().get("a").unwrap().version, 700);
+    assert_eq!(Marks::open(&place, &store).unwrap().mark("a").unwrap().version, 700);
     // A copy that is put in its place may be an old one.
     fs::copy(&file, folder.file("copy")).unwrap();
     fs::rename(folder.file("copy"), &file).unwrap();
     assert!(matches!(Marks::open(&place, &store), Err(MarkError::Damaged(_))));
     // Whoever knows better keeps what can be read.
-    let given = BTreeMap::from([("a".to_owned(), Mark { version: 3, timestamp: 9_000 })]);
+    let given = BTreeMap::from([("a".to_owned(), Mark { version: 3, timestamp: Some(9_000) })]);
     let marks = Marks::adopt(&place, given).unwrap();
-    assert_eq!(marks.get("a"), Some(Mark { version: 700, timestamp: 9_000 }));
+    assert_eq!(marks.mark("a"), Some(Mark { version: 700, timestamp: Some(9_000) }));
     drop(marks);
-    assert_eq!(Marks::open(&place, &store).unwrap().get("a"), Some(Mark { version: 700, timestamp: 9_000 }));
+    assert_eq!(Marks::open(&place, &store).unwrap().mark("a"), Some(Mark { version: 700, timestamp: Some(9_000) }));
 }
 
 #[test]
