@@ -65,6 +65,10 @@ pub(crate) struct Demo {
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>)]
     days: Option<NonZeroU32>,
 
+    /// Show so many hours only
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>, conflicts_with = "offline")]
+    hours: Option<NonZeroUsize>,
+
     /// The privacy budget of each user in any window
     #[arg(long, default_value = "2", value_parser = Epsilon::from_str)]
     epsilon: Epsilon,
@@ -150,7 +154,10 @@ impl Demo {
     /// With a service, and a fleet that speaks to it.
     fn serve(&self) -> Result<(), Failure> {
         let city = self.city();
-        let stream = city.stream().map_err(Failure::input)?;
+        let mut stream = city.stream().map_err(Failure::input)?;
+        if let Some(hours) = self.hours.filter(|hours| hours.get() < stream.length()) {
+            stream = stream.shortened(hours.get()).map_err(Failure::input)?;
+        }
         let interrupted = interrupted()?;
         let folder = Temporary::new()?;
         let made = init::make(&folder.0)?;
@@ -249,7 +256,8 @@ impl Demo {
     fn text(&self, shown: &Shown, mechanism: &str, picture: &Path, seconds: f64) -> String {
         let canvas = Canvas::of_stdout(self.ascii);
         let labels = shown.stream.labels();
-        let (users, days, window, epsilon) = (self.users, self.city().days, self.window, self.epsilon);
+        let (users, window, epsilon) = (self.users, self.window, self.epsilon);
+        let days = shown.stream.length().div_ceil(DAY);
         let mut text = format!("\nWhere {users} users of a city are, over {days} days      {}\n", canvas.legend());
         for district in drawn(shown) {
             let truth: Vec<f64> =

@@ -13,7 +13,7 @@ use clap::Args;
 use tidegate::kernel::Window;
 use tidegate_server::engine::first_state;
 use tidegate_server::store::backup::{Found, check_backup};
-use tidegate_server::store::mark::Older;
+use tidegate_server::store::mark::{HighWater as _, Older};
 use tidegate_server::store::{Mark, Marks, SqliteStore, StoreError};
 use tidegate_server::stream::Declaration;
 
@@ -256,15 +256,16 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
         )),
         error => failed(error),
     })?;
-    let Some(Mark { version, timestamp }) = marks.get(stream).filter(|mark| mark.version > found.version) else {
+    let Some(Mark { version, timestamp }) = marks.mark(stream).filter(|mark| mark.version > found.version) else {
         return Err(Failure::input(format_args!(
             "stream {stream} is not older than what was published: it goes on as it is"
         )));
     };
     let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
-    let not_before = match declaration.spec.window() {
-        Window::Timestamps(window) => timestamp.saturating_add(window.get()),
-        Window::Unbounded => {
+    let not_before = match (timestamp, declaration.spec.window()) {
+        (None, _) => 0,
+        (Some(last), Window::Timestamps(window)) => last.saturating_add(window.get()),
+        (Some(_), Window::Unbounded) => {
             return Err(Failure::input(format_args!(
                 "the budget of stream {stream} is for all time, and is spent; declare a new one"
             )));
@@ -292,7 +293,7 @@ fn adopt(config: &Config) -> Result<(), Failure> {
         let found = store.stream(&name).map_err(failed)?;
         let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
         // Nothing of a later timestamp than the present one was released.
-        let timestamp = declaration.schedule().timestamp(tidegate_server::service::now()).unwrap_or(0);
+        let timestamp = declaration.schedule().timestamp(tidegate_server::service::now());
         marks.push((name, Mark { version: found.version, timestamp }));
     }
     let count = marks.len();

@@ -11,6 +11,7 @@ use clap::Args;
 use tidegate_device::disk::Folder;
 use tidegate_server::http::certificate::check_files;
 use tidegate_server::store::backup::check_backup;
+use tidegate_server::store::mark::HighWater as _;
 use tidegate_server::store::{Marks, PostgresStore, Store, StoreError};
 use tidegate_server::stream::Declaration;
 
@@ -251,7 +252,7 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
     for (name, _) in found {
         let declaration =
             store.stream(&name).ok().and_then(|found| serde_json::from_str::<Declaration>(&found.declaration).ok());
-        let (Some(declaration), Some(last)) = (declaration, marks.get(&name).map(|mark| mark.timestamp)) else {
+        let (Some(declaration), Some(last)) = (declaration, marks.mark(&name).and_then(|mark| mark.timestamp)) else {
             continue;
         };
         let begins = declaration.schedule().begins(last);

@@ -1,12 +1,11 @@
 //! What a service needs before it starts: its store, its marks and its keys, opened.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;
 use tidegate::kernel::VaultKey;
-use tidegate_server::engine::{HighWater, Mark, Tools};
+use tidegate_server::engine::Tools;
 use tidegate_server::store::{MarkError, Marks};
 use tidegate_server::store::{PostgresStore, SqliteStore, Store, StoreError};
 
@@ -28,21 +27,6 @@ pub(crate) fn store(place: &Place) -> Result<Arc<dyn Store>, StoreError> {
 /// The marks of a service, for this process alone.
 pub(crate) fn marks(config: &Config, store: &dyn Store) -> Result<Marks, Failure> {
     Marks::open(&config.state, store).map_err(|error| refused(config, &error))
-}
-
-/// Marks, as drivers use them. One without a timestamp is kept as if something had been published at the first.
-#[derive(Debug)]
-struct Driven(Marks);
-
-impl HighWater for Driven {
-    fn mark(&self, stream: &str) -> Option<Mark> {
-        self.0.get(stream).map(|mark| Mark { version: mark.version, timestamp: Some(mark.timestamp) })
-    }
-
-    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()> {
-        let mark = tidegate_server::store::Mark { version: mark.version, timestamp: mark.timestamp.unwrap_or(0) };
-        self.0.raise(stream, mark).map_err(io::Error::other)
-    }
 }
 
 /// What to do about marks that cannot be used.
@@ -90,7 +74,7 @@ pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
     let store = store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
     let marks = marks(config, &*store)?;
     let holder = holder(&config.state)?;
-    Ok(Tools { store, marks: Arc::new(Driven(marks)), key: Some(Arc::new(key)), holder, lease: LEASE })
+    Ok(Tools { store, marks: Arc::new(marks), key: Some(Arc::new(key)), holder, lease: LEASE })
 }
 
 /// Who this is. It stays the same, so that a service that starts again need not wait until its own lease has run out: nobody else

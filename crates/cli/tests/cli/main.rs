@@ -71,9 +71,25 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in
-        ["release", "evaluate", "reproduce", "channel", "data", "advise", "demo", "device", "completions", "manual"]
-    {
+    for subcommand in [
+        "release",
+        "evaluate",
+        "reproduce",
+        "channel",
+        "data",
+        "advise",
+        "demo",
+        "device",
+        "completions",
+        "manual",
+        "init",
+        "serve",
+        "token",
+        "doctor",
+        "backup",
+        "restore",
+        "query",
+    ] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());
