@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`auth`] | roles and tokens |
 //! | `api` | the routes |
+//! | [`certificate`] | whether a certificate can be used |
 //! | `feed` | server-sent events |
 //! | `listen` | connections, TLS, slow clients |
 //! | `rate` | how often somebody may call |
@@ -25,6 +26,7 @@
 
 mod api;
 pub mod auth;
+pub mod certificate;
 mod feed;
 mod listen;
 mod logs;
