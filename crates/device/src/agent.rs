@@ -7,9 +7,9 @@ use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
 use tidegate_kernel::{Question, Randomness, Window};
 
 use crate::clock::{Pace, Reading};
-use crate::device::{Device, Refused};
+use crate::device::Device;
 use crate::disk::{self, Damaged, Disk};
-use crate::enrolment::{StreamPolicy, is_name};
+use crate::enrolment::{StreamPolicy, VerifiedPolicy, is_name};
 use crate::wire::{ReportId, StreamTag};
 
 /// Why a question gets no answer, in a word that may be told to the collector. None depends on the value that the device holds.
@@ -135,7 +135,7 @@ struct State {
 }
 
 impl<D: Disk> Agent<D> {
-    /// Opens the agent of a source of data, and says how it came to be. `policy` is that of the stream which it serves, verified;
+    /// Opens the agent of a source of data, and says how it came to be. `policy` is that of the stream which it serves;
     /// `witness` is whatever tells this machine from a copy of it, and may be empty.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl<D: Disk> Agent<D> {
     pub fn open(
         disk: D,
         source: &str,
-        policy: StreamPolicy,
+        policy: VerifiedPolicy,
         witness: &[u8],
         now: Reading,
         random: &mut impl Randomness,
@@ -153,6 +153,7 @@ impl<D: Disk> Agent<D> {
             return Err(Fault::Source);
         }
         let file = format!("{source}.device");
+        let policy = policy.into_policy();
         let mut latest = now.wall;
         let beginning = match load(&disk, &file, witness)? {
             Loaded::Whole(state) if state.policy == policy => {
@@ -232,13 +233,21 @@ impl<D: Disk> Agent<D> {
         {
             return Ok(Reply::Report(report.clone()));
         }
-        let report = match device.answer(timestamp, question, value, random) {
-            Ok(report) => report,
-            Err(refused) => return refusal(refused).map(Reply::Refused),
-        };
-        *last = Some((question.clone(), report.clone()));
-        self.save()?;
-        Ok(Reply::Report(report))
+        match device.answer(timestamp, question, value, random) {
+            Ok(report) => {
+                *last = Some((question.clone(), report.clone()));
+                self.save()?;
+                Ok(Reply::Report(report))
+            }
+            Err(refused) => match refused.reason() {
+                Ok(reason) => Ok(Reply::Refused(reason)),
+                Err(error) => {
+                    // It has been spent all the same, so that what is answered later does not depend on the value of now.
+                    self.save()?;
+                    Err(Fault::Value(error))
+                }
+            },
+        }
     }
 
     /// Everything on the disk; or nothing is answered any more, for the disk may be ahead of the memory.
@@ -295,16 +304,4 @@ fn end_of_promise(state: &State, next: &StreamPolicy) -> Result<u64, Fault> {
         Window::Unbounded => return Err(Fault::Spent),
     };
     Ok(state.policy.ticks.end_of(clock.saturating_add(window - 1)))
-}
-
-fn refusal(refused: Refused) -> Result<Reason, Fault> {
-    Ok(match refused {
-        Refused::NotAsked => Reason::NotAsked,
-        Refused::NotNow { .. } => Reason::NotNow,
-        Refused::OtherDomain { .. } => Reason::OtherDomain,
-        Refused::Answered { .. } => Reason::Answered,
-        Refused::Malformed(_) => Reason::Malformed,
-        Refused::Budget(_) => Reason::Budget,
-        Refused::Value(error) => return Err(Fault::Value(error)),
-    })
 }

@@ -5,6 +5,8 @@
 //! | `GET /v1/streams/{stream}/policy` | a [`SignedPolicy`](crate::enrolment::SignedPolicy) |
 //! | `GET /v1/streams/{stream}/questions` | [`Asking`]; with `?after={round}&wait={seconds}` it is held back until there is a later round |
 //! | `POST /v1/streams/{stream}/reports` | a [`Batch`](crate::wire::Batch) of the type [`BATCH`], or a [`BatchText`](crate::wire::BatchText); answered by a [`Receipt`] |
+//!
+//! Any answer with a status of 400 or more is a [`Problem`]. The statuses 408, 429 and from 500 on mean: not now, try again, after as many seconds as `Retry-After` says.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Question;
@@ -48,4 +50,13 @@ pub struct Receipt {
     pub conflicting: u64,
     /// How many were refused because no device that follows its oracle sends such a report.
     pub implausible: u64,
+}
+
+/// Why a request was not granted: the body of every answer that is none. A client copes without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// In a word, for programs.
+    pub error: String,
+    /// In words, for people.
+    pub message: String,
 }

@@ -1,5 +1,7 @@
 //! [`StreamPolicy`]: what a device is promised by the operator of a stream, in writing.
 
+use std::ops::Deref;
+
 use ed25519_dalek::{Signature, Signer, SigningKey, Verifier, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::OracleKind;
@@ -108,11 +110,34 @@ pub struct SignedPolicy {
 
 impl SignedPolicy {
     /// The policy, where this operator has signed it and it can be followed.
-    pub fn verified(self, operator: &VerifyingKey) -> Result<StreamPolicy, PolicyError> {
+    ///
+    /// # Errors
+    /// [`PolicyError::Signature`] where it is signed by nobody or somebody else, or was changed; and what cannot be followed.
+    pub fn verified(self, operator: &VerifyingKey) -> Result<VerifiedPolicy, PolicyError> {
         let signature = Signature::from_slice(&self.signature).map_err(|_| PolicyError::Signature)?;
         operator.verify(&self.policy.message()?, &signature).map_err(|_| PolicyError::Signature)?;
         self.policy.check()?;
-        Ok(self.policy)
+        Ok(VerifiedPolicy(self.policy))
+    }
+}
+
+/// A policy of which is known that the operator signed it: only [`SignedPolicy::verified`] makes one, and it cannot be read from
+/// anywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedPolicy(StreamPolicy);
+
+impl VerifiedPolicy {
+    /// The policy.
+    pub fn into_policy(self) -> StreamPolicy {
+        self.0
+    }
+}
+
+impl Deref for VerifiedPolicy {
+    type Target = StreamPolicy;
+
+    fn deref(&self) -> &StreamPolicy {
+        &self.0
     }
 }
 
@@ -139,7 +164,7 @@ pub(crate) mod tests {
     fn a_policy_counts_only_as_the_operator_signed_it() {
         let operator = SigningKey::from_bytes(&[7; 32]);
         let signed = policy(3).sign(&operator).unwrap();
-        assert_eq!(signed.clone().verified(&operator.verifying_key()), Ok(policy(3)));
+        assert_eq!(signed.clone().verified(&operator.verifying_key()).unwrap().into_policy(), policy(3));
         let other = SigningKey::from_bytes(&[8; 32]).verifying_key();
         assert_eq!(signed.clone().verified(&other), Err(PolicyError::Signature));
         let changes: [fn(&mut StreamPolicy); 5] = [

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::sync::LazyLock;
 
+use ed25519_dalek::SigningKey;
 use tidegate_device::clock::{Reading, Steady, Ticks};
 use tidegate_device::disk::Damaged;
-use tidegate_device::enrolment::StreamPolicy;
+use tidegate_device::enrolment::{StreamPolicy, VerifiedPolicy};
+use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::{Agent, Beginning, Fault, Policy, Reason, Reply};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SeededRandom, View, Window};
-
-use crate::simulated_disk::{Broken, SimulatedDisk};
 
 const TICK: u64 = 10;
 const EPOCH: u64 = 1_000;
@@ -25,6 +26,16 @@ fn policy(window: u64) -> StreamPolicy {
         slot_key: *b"sixteen byte key",
     }
 }
+
+/// As an operator signs it and a device believes it.
+pub(crate) fn verified(policy: StreamPolicy) -> VerifiedPolicy {
+    let operator = SigningKey::from_bytes(&[7; 32]);
+    policy.sign(&operator).unwrap().verified(&operator.verifying_key()).unwrap()
+}
+
+/// Those of windows from 1 on: signing is slow, and thousands of lives begin with one.
+static VERIFIED: LazyLock<Vec<VerifiedPolicy>> =
+    LazyLock::new(|| (1..=5).map(|window| verified(policy(window))).collect());
 
 fn question(timestamp: u64, phase: u16, units: u64) -> Question {
     let (cohort, view) = (Cohort::Everyone, View::Values);
@@ -57,7 +68,9 @@ impl Time {
 
 fn open(disk: &SimulatedDisk, window: u64, time: &Time) -> (Agent<SimulatedDisk>, Beginning) {
     let mut random = SeededRandom::new(5);
-    Agent::open(disk.clone(), "position", policy(window), b"machine", time.reading(), &mut random).unwrap()
+    let window = usize::try_from(window).unwrap();
+    Agent::open(disk.clone(), "position", VERIFIED[window - 1].clone(), b"machine", time.reading(), &mut random)
+        .unwrap()
 }
 
 /// An agent that has waited for its first window.
@@ -132,7 +145,8 @@ fn a_greedy_collector_gets_a_reason_and_nothing_else() {
     let mut pinned = policy(3);
     pinned.oracle = Some(OracleKind::Oue);
     let disk = SimulatedDisk::new(Broken::default(), 2);
-    let (mut agent, _) = Agent::open(disk, "position", pinned, b"", time.reading(), &mut SeededRandom::new(5)).unwrap();
+    let (mut agent, _) =
+        Agent::open(disk, "position", verified(pinned), b"", time.reading(), &mut SeededRandom::new(5)).unwrap();
     let reply = agent.answer(time.reading(), "visits", &question(now, 0, 1), 2, &mut SeededRandom::new(5)).unwrap();
     assert_eq!(reply, Reply::Refused(Reason::OtherOracle));
 }
@@ -144,6 +158,11 @@ fn a_value_outside_the_domain_is_a_fault_that_the_collector_does_not_hear_of() {
     let asked = question(time.timestamp(), 0, 1);
     let answer = agent.answer(time.reading(), "visits", &asked, 6, &mut SeededRandom::new(1));
     assert!(matches!(answer, Err(Fault::Value(_))));
+    // It has cost what an answer costs, also after a restart: later answers do not tell what was wrong.
+    disk.restart();
+    let (mut agent, _) = open(&disk, 3, &time);
+    assert_eq!(ask(&mut agent, &time, 1, ALL), Reply::Refused(Reason::Budget));
+    assert!(answers(&ask(&mut agent, &time, 1, ALL - 1)));
 }
 
 #[test]
@@ -152,10 +171,10 @@ fn a_state_that_was_deleted_restored_copied_or_damaged_counts_as_fully_spent() {
     let spoil: [(&str, Spoil); 6] = [
         ("deleted", |disk| disk.remove(FILE)),
         ("restored", |disk| disk.put(FILE, &disk.contents(FILE).unwrap())),
-        ("cut off", |disk| disk.damage(FILE, |bytes| bytes.truncate(bytes.len() - 1))),
-        ("emptied", |disk| disk.damage(FILE, Vec::clear)),
-        ("changed in one bit", |disk| disk.damage(FILE, |bytes| *bytes.last_mut().unwrap() ^= 1)),
-        ("another file", |disk| disk.damage(FILE, |bytes| *bytes = vec![7; 200])),
+        ("cut off", |disk| disk.damage(FILE, |bytes| bytes.truncate(bytes.len() - 1)).unwrap()),
+        ("emptied", |disk| disk.damage(FILE, Vec::clear).unwrap()),
+        ("changed in one bit", |disk| disk.damage(FILE, |bytes| *bytes.last_mut().unwrap() ^= 1).unwrap()),
+        ("another file", |disk| disk.damage(FILE, |bytes| *bytes = vec![7; 200]).unwrap()),
     ];
     for (what, spoil) in spoil {
         let disk = SimulatedDisk::new(Broken::default(), 1);
@@ -178,10 +197,12 @@ fn another_machine_or_another_policy_begins_with_a_whole_window_spent() {
     let (agent, time) = ready(&disk, 3);
     drop(agent);
     let mut random = SeededRandom::new(5);
-    let elsewhere = Agent::open(disk.clone(), "position", policy(3), b"copy", time.reading(), &mut random).unwrap();
+    let elsewhere =
+        Agent::open(disk.clone(), "position", verified(policy(3)), b"copy", time.reading(), &mut random).unwrap();
     assert!(matches!(elsewhere.1, Beginning::Lost(Damaged::Copy { .. })));
     let renamed = StreamPolicy { stream: "visits-2".to_owned(), ..policy(3) };
-    let (mut agent, beginning) = Agent::open(disk, "position", renamed, b"copy", time.reading(), &mut random).unwrap();
+    let (mut agent, beginning) =
+        Agent::open(disk, "position", verified(renamed), b"copy", time.reading(), &mut random).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
     let reply = agent.answer(time.reading(), "visits-2", &question(time.timestamp(), 0, 1), 2, &mut random).unwrap();
     assert_eq!(reply, Reply::Refused(Reason::Budget), "the same data under a new name");
@@ -200,7 +221,8 @@ fn a_new_policy_does_not_forget_the_time_to_which_the_old_one_had_come() {
     time.wall_ahead = 0;
     let renamed = StreamPolicy { stream: "visits-2".to_owned(), ..policy(3) };
     let (agent, beginning) =
-        Agent::open(disk, "position", renamed, b"machine", time.reading(), &mut SeededRandom::new(5)).unwrap();
+        Agent::open(disk, "position", verified(renamed), b"machine", time.reading(), &mut SeededRandom::new(5))
+            .unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
     // The last answer was a timestamp earlier, and its window has two more after it; then the next is over.
     assert_eq!(agent.device().ledger().clock(), Some(reached - 1 + 2 + 1));
@@ -213,10 +235,10 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
     let long = policy(1_000);
     let mut short = StreamPolicy { stream: "visits-2".to_owned(), ..policy(1) };
     let disk = SimulatedDisk::new(Broken::default(), 1);
-    Agent::open(disk.clone(), "position", long, b"", time.reading(), &mut random).unwrap();
+    Agent::open(disk.clone(), "position", verified(long), b"", time.reading(), &mut random).unwrap();
     time.truly += TICK;
     let (mut agent, _) =
-        Agent::open(disk.clone(), "position", short.clone(), b"", time.reading(), &mut random).unwrap();
+        Agent::open(disk.clone(), "position", verified(short.clone()), b"", time.reading(), &mut random).unwrap();
     for _ in 0..998 {
         let asked = question(time.timestamp(), 0, 1);
         let reply = agent.answer(time.reading(), "visits-2", &asked, 2, &mut random).unwrap();
@@ -225,8 +247,8 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
     }
     let disk = SimulatedDisk::new(Broken::default(), 2);
     short.protects.window = Window::Unbounded;
-    Agent::open(disk.clone(), "position", short, b"", time.reading(), &mut random).unwrap();
-    let after = Agent::open(disk, "position", policy(3), b"", time.reading(), &mut random);
+    Agent::open(disk.clone(), "position", verified(short), b"", time.reading(), &mut random).unwrap();
+    let after = Agent::open(disk, "position", verified(policy(3)), b"", time.reading(), &mut random);
     assert!(matches!(after, Err(Fault::Spent)));
 }
 
@@ -234,7 +256,8 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
 fn a_source_has_a_name_that_leads_nowhere_else() {
     for source in ["", "../position", "a/b", "A", "a.b"] {
         let disk = SimulatedDisk::new(Broken::default(), 1);
-        let agent = Agent::open(disk, source, policy(3), b"", Time::new().reading(), &mut SeededRandom::new(5));
+        let agent =
+            Agent::open(disk, source, verified(policy(3)), b"", Time::new().reading(), &mut SeededRandom::new(5));
         assert!(matches!(agent, Err(Fault::Source)), "{source}");
     }
 }

@@ -3,5 +3,4 @@
 
 mod agent;
 mod folder;
-mod simulated_disk;
 mod wire;
