@@ -9,6 +9,7 @@
 //! | [`close`](Store::close) | nothing more is taken for the open questions, and what came is read |
 //! | [`advance`](Store::advance) | the next state of a mechanism, its questions and its releases; the reports of the last are forgotten |
 //! | [`publish`](Store::publish) | what was released up to a version may be read |
+//! | [`begin_anew`](Store::begin_anew) | another state, after a restored backup |
 //!
 //! A stream has a version, which `advance` moves up by one, and an epoch, which a new holder of its lease moves up. `close`, `advance` and `publish` change nothing
 //! unless both are as the caller believes: a driver that was asleep while another took over finds itself [`Stale`](StoreError::Stale).
@@ -17,11 +18,16 @@
 //! [`Unknown`](StoreError::Unknown) may or may not have happened: whoever called reads back, and never draws noise again for what
 //! happened. Any other error means that nothing happened. Nothing is repaired, guessed or reset: what is damaged is [`Damaged`](StoreError::Damaged).
 
+mod row;
+mod schema;
+pub mod sqlite;
+
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
+pub use sqlite::{SqliteOptions, SqliteStore};
 use std::hash::Hasher;
 use tidegate_device::api::Receipt;
 use tidegate_device::wire::Batch;
@@ -366,6 +372,13 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`StoreError::Stale`].
     fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError>;
+
+    /// Puts another state in the place of a stream's, of a later version, which its operator has decided on: the store was restored and is older than what was
+    /// published. Its open questions and what came for them are forgotten, and whoever drove it has to take it over anew.
+    ///
+    /// # Errors
+    /// [`StoreError::NoStream`], and [`StoreError::Stale`] where the stream has that version already.
+    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError>;
 
     /// Records of a stream that were published.
     ///

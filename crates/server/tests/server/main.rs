@@ -1,0 +1,5 @@
+//! What the service promises, tried on real stores and on simulated ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod model;
+mod store;
