@@ -259,6 +259,10 @@ impl Store for Faulty {
         self.write("publish", |store| store.publish(lease, version))
     }
 
+    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.write("begin_anew", |store| store.begin_anew(stream, state, version))
+    }
+
     fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
         self.read("records", |store| store.records(stream, records, wanted))
     }

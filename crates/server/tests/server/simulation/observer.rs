@@ -91,6 +91,8 @@ struct Reports {
 struct Seen {
     records: BTreeMap<u64, (u64, String)>,
     said: BTreeMap<u64, (u64, String)>,
+    /// What was seen before the stream began anew, and is not there any more.
+    earlier: BTreeSet<(u64, String)>,
     version: u64,
     /// How many reports are in the release of a timestamp.
     reports: BTreeMap<u64, u64>,
@@ -111,7 +113,7 @@ pub(super) struct Observer {
     people: BTreeMap<usize, Account>,
     reports: BTreeMap<(String, u64), Reports>,
     seen: BTreeMap<String, Seen>,
-    /// What releases of a curator's stream cost, by the name under which its data first went.
+    /// What releases of a curator's stream cost, also those from before it began anew.
     costs: BTreeMap<String, BTreeMap<(u64, String), u64>>,
     /// Which processes were told something about a tick of a stream.
     told: BTreeMap<(String, u64), BTreeSet<u64>>,
@@ -119,11 +121,6 @@ pub(super) struct Observer {
     /// Whether a backup was ever put back.
     pub(super) restored: bool,
     found: Option<Violation>,
-}
-
-/// Under which name a stream's data first went: what begins anew has a number behind it.
-pub(super) fn first_name(stream: &str) -> &str {
-    stream.split_once("-again").map_or(stream, |(first, _)| first)
 }
 
 impl Observer {
@@ -236,10 +233,21 @@ impl Observer {
         for (stream, seen) in &mut self.seen {
             seen.version = store.stream(stream).map_or(0, |stream| stream.version);
         }
-        let seen = &self.seen;
-        self.reports.retain(|(stream, timestamp), _| {
-            seen.get(stream).is_some_and(|seen| seen.reports.contains_key(timestamp))
-        });
+        for ((stream, timestamp), reports) in &mut self.reports {
+            if !self.seen.get(stream).is_some_and(|seen| seen.reports.contains_key(timestamp)) {
+                reports.acknowledged.clear();
+                reports.accepted.clear();
+            }
+        }
+    }
+
+    /// An operator has let a stream begin anew, in a store that was put back: it numbers what it releases from where the backup was.
+    pub(super) fn begun_anew(&mut self, store: &dyn Store, stream: &str) {
+        let count = |records| store.records(stream, records, &Wanted::default()).map_or(0, |found| found.len() as u64);
+        let (releases, said) = (count(Records::Releases), count(Records::Said));
+        let seen = self.seen.entry(stream.to_owned()).or_default();
+        seen.earlier.extend(seen.records.split_off(&(releases + 1)).into_values());
+        seen.said.split_off(&(said + 1));
     }
 
     /// Everything that can be read is as it must be.
@@ -276,7 +284,9 @@ impl Observer {
             return;
         }
         let before = seen.records.last_key_value().map(|(number, (timestamp, _))| (*number, *timestamp));
-        let again = seen.records.values().any(|(timestamp, _)| *timestamp == record.timestamp);
+        let is_another = |(timestamp, body): &(u64, String)| *timestamp == record.timestamp && *body != record.body;
+        let again = seen.records.values().any(|(timestamp, _)| *timestamp == record.timestamp)
+            || seen.earlier.iter().any(is_another);
         seen.records.insert(record.number, (record.timestamp, record.body.clone()));
         if again {
             let what = format!("timestamp {} of {name} was released twice", record.timestamp);
@@ -321,7 +331,7 @@ impl Observer {
             _ => None,
         };
         let (Some(epsilon), Window::Timestamps(window)) = (epsilon, declaration.spec.window()) else { return };
-        let costs = self.costs.entry(first_name(&declaration.name).to_owned()).or_default();
+        let costs = self.costs.entry(declaration.name.clone()).or_default();
         let spent = release.spent.map_or(0, |spent| spent.units());
         costs.insert((release.timestamp, body.to_owned()), spent);
         let (at, window) = (release.timestamp, window.get());

@@ -360,6 +360,20 @@ impl Store for MemoryStore {
         })
     }
 
+    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.write(stream, |row| {
+            if version <= row.stream.version {
+                return Err(StoreError::Stale(stream.to_owned()));
+            }
+            (row.stream.version, row.stream.epoch) = (version, row.stream.epoch + 1);
+            row.stream.state = state.to_vec();
+            row.stream.open.clear();
+            row.came.clear();
+            (row.holder, row.closed) = (None, false);
+            Ok(())
+        })
+    }
+
     fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
         self.read(stream, |row| {
             let all = match records {
