@@ -18,6 +18,9 @@
 //! [`Unknown`](StoreError::Unknown) may or may not have happened: whoever called reads back, and never draws noise again for what
 //! happened. Any other error means that nothing happened. Nothing is repaired, guessed or reset: what is damaged is [`Damaged`](StoreError::Damaged).
 
+pub mod backup;
+pub mod mark;
+pub mod postgres;
 mod row;
 mod schema;
 pub mod sqlite;
@@ -25,10 +28,13 @@ pub mod sqlite;
 use std::fmt;
 use std::ops::Range;
 
+use std::hash::Hasher;
+
+pub use self::mark::{Mark, MarkError, Marks};
+pub use self::postgres::PostgresStore;
+pub use self::sqlite::{SqliteOptions, SqliteStore};
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher24;
-pub use sqlite::{SqliteOptions, SqliteStore};
-use std::hash::Hasher;
 use tidegate_device::api::Receipt;
 use tidegate_device::wire::Batch;
 use tidegate_kernel::Question;

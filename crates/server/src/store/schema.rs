@@ -77,7 +77,66 @@ CREATE INDEX records_by_timestamp ON records (stream, kind, timestamp, number);
 "];
 
 /// The steps of PostgreSQL.
-pub(super) const POSTGRES: &[&str] = &[""];
+pub(super) const POSTGRES: &[&str] = &["
+CREATE SCHEMA IF NOT EXISTS tidegate;
+CREATE TABLE tidegate.meta (schema INTEGER NOT NULL, checks BIGINT NOT NULL);
+INSERT INTO tidegate.meta VALUES (1, 0);
+CREATE TABLE tidegate.streams (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,
+    declaration TEXT NOT NULL,
+    policy TEXT NOT NULL,
+    status TEXT NOT NULL,
+    epoch BIGINT NOT NULL,
+    holder TEXT,
+    until BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    published BIGINT NOT NULL,
+    releases BIGINT NOT NULL,
+    said BIGINT NOT NULL,
+    open BIGINT NOT NULL,
+    sum BIGINT NOT NULL
+);
+CREATE TABLE tidegate.states (
+    stream BIGINT PRIMARY KEY REFERENCES tidegate.streams (number),
+    body BYTEA NOT NULL,
+    sum BIGINT NOT NULL
+);
+CREATE TABLE tidegate.phases (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream BIGINT NOT NULL REFERENCES tidegate.streams (number),
+    place BIGINT NOT NULL,
+    body BYTEA NOT NULL,
+    closed BOOLEAN NOT NULL,
+    sum BIGINT NOT NULL
+);
+CREATE INDEX phases_of_stream ON tidegate.phases (stream, place);
+CREATE TABLE tidegate.seen (
+    phase BIGINT NOT NULL,
+    id BYTEA NOT NULL,
+    digest BIGINT NOT NULL,
+    PRIMARY KEY (phase, id)
+);
+CREATE TABLE tidegate.counts (
+    phase BIGINT NOT NULL,
+    source TEXT NOT NULL,
+    counted BIGINT NOT NULL,
+    body BYTEA NOT NULL,
+    sum BIGINT NOT NULL,
+    PRIMARY KEY (phase, source)
+);
+CREATE TABLE tidegate.records (
+    stream BIGINT NOT NULL REFERENCES tidegate.streams (number),
+    kind SMALLINT NOT NULL,
+    number BIGINT NOT NULL,
+    version BIGINT NOT NULL,
+    timestamp BIGINT NOT NULL,
+    body TEXT NOT NULL,
+    sum BIGINT NOT NULL,
+    PRIMARY KEY (stream, kind, number)
+);
+CREATE INDEX records_by_timestamp ON tidegate.records (stream, kind, timestamp, number);
+"];
 
 fn foreign(found: impl Into<String>) -> StoreError {
     StoreError::Schema { found: found.into(), known: KNOWN }

@@ -78,7 +78,7 @@ const ENTRY: usize = ID + 8;
 
 /// An open question, as in the file.
 #[derive(Debug)]
-struct Phase {
+pub(super) struct Phase {
     number: i64,
     oracle: Oracle,
     seen: HashMap<[u8; ID], [u8; 8]>,
@@ -120,7 +120,7 @@ impl From<rusqlite::Error> for Fault {
 
 impl Fault {
     /// What it means, and whether nothing must be written any more.
-    fn explain(self, transaction: &str, committing: bool) -> (StoreError, bool) {
+    pub(super) fn explain(self, transaction: &str, committing: bool) -> (StoreError, bool) {
         let error = match self {
             Self::Store(error) => {
                 let ends = matches!(error, StoreError::Damaged(_));
@@ -144,7 +144,7 @@ impl Fault {
     }
 }
 
-fn io_failed(path: &Path, error: &io::Error) -> StoreError {
+pub(super) fn io_failed(path: &Path, error: &io::Error) -> StoreError {
     StoreError::Failed(format!("{}: {error}", path.display()))
 }
 
@@ -288,8 +288,17 @@ impl SqliteStore {
         done
     }
 
+    /// Something that takes long, on a connection of its own that reads only.
+    pub(super) fn read_on<T>(
+        &self,
+        what: &'static str,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        self.reader().and_then(|connection| work(&connection)).map_err(|fault| self.explain(fault, what, false))
+    }
+
     /// A connection that reads only.
-    pub(super) fn reader(&self) -> Result<Connection, Fault> {
+    fn reader(&self) -> Result<Connection, Fault> {
         if let Some(connection) = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
             return Ok(connection);
         }

@@ -3,4 +3,5 @@
 
 mod model;
 mod simulation;
+mod postgres;
 mod store;

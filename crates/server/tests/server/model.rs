@@ -75,13 +75,11 @@ impl Model {
     }
 
     /// From now on transactions meet another fate.
-    #[allow(dead_code)] // for the simulation
     pub(crate) fn set_fate(&self, fate: impl FnMut(&'static str) -> Outcome + Send + 'static) {
         *self.fate.lock().unwrap() = Box::new(fate);
     }
 
     /// A copy of all that is in it, without faults: a backup.
-    #[allow(dead_code)] // for the simulation
     pub(crate) fn backup(&self) -> Self {
         let copy = Self::default();
         *copy.streams.lock().unwrap() = self.lock().clone();
@@ -89,7 +87,6 @@ impl Model {
     }
 
     /// Puts a backup in the place of all that is in it.
-    #[allow(dead_code)] // for the simulation
     pub(crate) fn restore(&self, backup: &Self) {
         let streams = backup.lock().clone();
         *self.lock() = streams;
@@ -381,4 +378,24 @@ impl Store for Model {
     fn check(&self) -> Result<(), StoreError> {
         self.write("check", &[], |_| Ok(()))
     }
+}
+
+#[test]
+fn the_model_fails_as_it_is_told() {
+    let model = Model::default();
+    let create = |name| model.create(&NewStream { name, declaration: "", policy: "", state: b"" });
+    create("a").unwrap();
+    let backup = model.backup();
+    model.set_fate(|transaction| if transaction == "create" { Outcome::UnknownDone } else { Outcome::Done });
+    assert!(matches!(create("b"), Err(StoreError::Unknown(_))));
+    model.set_status("b", Status::Paused).unwrap();
+    model.set_fate(|_| Outcome::UnknownNotDone);
+    assert!(matches!(create("c"), Err(StoreError::Unknown(_))));
+    model.set_fate(|_| Outcome::Full);
+    assert!(matches!(create("c"), Err(StoreError::Failed(_))));
+    model.set_fate(|_| Outcome::Unavailable);
+    assert!(matches!(create("c"), Err(StoreError::Unavailable(_))));
+    assert_eq!(model.names().unwrap(), ["a", "b"]);
+    model.restore(&backup);
+    assert_eq!(model.names().unwrap(), ["a"]);
 }

@@ -1,7 +1,10 @@
 //! Stores: each keeps the rules of the interface, and none loses or makes up anything.
 
+mod backup;
 mod conformance;
+mod damage;
 mod differential;
+mod postgres;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
