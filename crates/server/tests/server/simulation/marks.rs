@@ -18,7 +18,7 @@ pub(super) enum Careless {
     Never,
     /// The folder that they are in is not synced.
     Folder,
-    /// They are raised to where the stream was at the last time: after it was published, if at all.
+    /// They lag two versions behind, so that what is published need not be marked yet.
     Late,
 }
 
@@ -64,10 +64,9 @@ impl HighWater for Marks {
         if before.is_some_and(|before| before.version >= mark.version) || self.careless == Careless::Never {
             return Ok(());
         }
-        let mark = match self.careless {
-            Careless::Late => Mark { version: mark.version.saturating_sub(2), ..mark },
-            _ => mark,
-        };
+        let late = if self.careless == Careless::Late { 2 } else { 0 };
+        let timestamp = before.and_then(|before| before.timestamp).max(mark.timestamp);
+        let mark = Mark { version: mark.version.saturating_sub(late), timestamp };
         let contents = postcard::to_allocvec(&mark).map_err(io::Error::other)?;
         disk::replace(&mut self.disk(), &format!("{stream}.mark"), &contents)
     }

@@ -367,9 +367,13 @@ impl Observer {
 
     /// Whatever can be read is in the state that is safe.
     fn look_at_debits(&mut self, declaration: &Declaration, stream: &Stream, records: &[Record]) {
-        let Some(latest) = records.last() else { return };
         let name = &stream.name;
         let Ok(saved) = postcard::from_bytes::<Saved>(&stream.state) else { return };
+        // What was released before a stream began anew is in no window with what comes.
+        let Window::Timestamps(window) = declaration.spec.window() else { return };
+        let counts = |record: &&Record| record.timestamp + window.get() > saved.not_before;
+        let records: Vec<&Record> = records.iter().filter(counts).collect();
+        let Some(latest) = records.last() else { return };
         let mut missing = None;
         if latest.version > stream.version {
             missing = Some(format!("version {} can be read, but {} is safe", latest.version, stream.version));
@@ -381,7 +385,6 @@ impl Observer {
                 let central: Central = postcard::from_bytes(&saved.machine).unwrap();
                 let spends: BTreeMap<u64, u64> =
                     central.ledger().spends().map(|(timestamp, spent)| (timestamp, spent.units())).collect();
-                let Window::Timestamps(window) = declaration.spec.window() else { return };
                 let clock = central.ledger().clock().unwrap_or(0);
                 for record in records.iter().filter(|record| record.timestamp + window.get() > clock) {
                     let release: Release = serde_json::from_str(&record.body).unwrap();
