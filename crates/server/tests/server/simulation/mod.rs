@@ -4,6 +4,7 @@
 
 mod device;
 mod dice;
+mod directed;
 mod faults;
 mod marks;
 mod observer;

@@ -18,13 +18,17 @@ use super::observer::{Invariant, Observer, Violation};
 use super::store::{Breaks, MemoryStore};
 
 /// How long a tick lasts, in seconds.
-const TICK: u64 = 10;
+pub(super) const TICK: u64 = 10;
 
 /// When a world begins, in milliseconds since 1970.
-const START: u64 = 1_000_000_000;
+pub(super) const START: u64 = 1_000_000_000;
+
+/// A curator's stream.
+pub(super) const BA: &str =
+    r#"{ "family": "central", "mechanism": "ba", "epsilon": 1.0, "window": 3, "domain": ["a", "b", "c"] }"#;
 
 /// How long a lease lasts, in milliseconds.
-const LEASE: u64 = 6_000;
+pub(super) const LEASE: u64 = 6_000;
 
 /// How far ahead, or behind, a clock is set at most, in milliseconds.
 const JUMP: u64 = 25_000;
@@ -123,7 +127,7 @@ pub(super) struct World<B> {
     happened: BTreeMap<&'static str, u64>,
 }
 
-fn declaration(name: &str, spec: &str) -> Declaration {
+pub(super) fn declaration(name: &str, spec: &str) -> Declaration {
     let epoch = START / 1_000 - 1_000 * TICK;
     let json = format!(r#"{{ "name": "{name}", "tick": {TICK}, "epoch": {epoch}, "spec": {spec} }}"#);
     serde_json::from_str(&json).unwrap()
@@ -152,8 +156,7 @@ fn declarations(dice: &mut Dice) -> Vec<Declaration> {
         chosen.push(all[(first + 1 + dice.index(all.len() - 1)) % all.len()].clone());
     }
     if dice.chance(2, 3) {
-        let ba = r#"{ "family": "central", "mechanism": "ba", "epsilon": 1.0, "window": 3, "domain": ["a", "b", "c"] }"#;
-        chosen.push(declaration("ba", ba));
+        chosen.push(declaration("ba", BA));
     }
     if dice.chance(1, 2) {
         let contin = r#"{ "family": "event", "mechanism": "contin", "epsilon": 0.5, "delay": 2,
@@ -650,6 +653,8 @@ impl<B: Base> World<B> {
             .zip(&parsed)
             .map(|((stream, _), batch)| Intake { stream, batch: *batch, implausible: &[] })
             .collect();
+        // A service does not start on a store that is older than what was published.
+        let intakes: Vec<Intake<'_>> = intakes.into_iter().filter(|intake| !self.is_older(intake.stream)).collect();
         let taken = store.accept("all", &intakes);
         for (position, Intake { stream, batch, .. }) in intakes.iter().enumerate() {
             let (id, _) = batch.iter().next().unwrap();
@@ -672,6 +677,12 @@ impl<B: Base> World<B> {
             self.happens("a process stops in a transaction");
             self.processes[process] = Err(self.now + self.dice.below(10_000));
         }
+    }
+
+    /// Whether more of a stream is marked than the store knows.
+    fn is_older(&self, stream: &str) -> bool {
+        let version = self.shared.store().status(stream).map_or(0, |(_, version)| version);
+        self.marks.mark(stream).is_some_and(|mark| mark.version > version)
     }
 
     /// Curators are told something.
