@@ -2,6 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod model;
-mod simulation;
 mod postgres;
+mod simulation;
 mod store;

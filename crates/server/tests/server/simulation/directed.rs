@@ -76,9 +76,7 @@ fn a_driver_that_slept_while_a_backup_was_put_back_releases_nothing() {
     assert_eq!(store.stream("ba").unwrap().version, sleeper.version());
     let restored = store.records("ba", Records::Releases, &Wanted::default()).unwrap();
     assert!(restored.len() < published.len());
-    let woken = (0..5 * TICK).find_map(|second| {
-        sleeper.turn(later + second * SECOND, &mut random).err()
-    });
+    let woken = (0..5 * TICK).find_map(|second| sleeper.turn(later + second * SECOND, &mut random).err());
     assert!(matches!(woken, Some(DriveError::Older { .. })), "{woken:?}");
     let read = store.records("ba", Records::Releases, &Wanted::default()).unwrap();
     assert!(published.starts_with(&read), "nothing else can be read");

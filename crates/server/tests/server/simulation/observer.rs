@@ -198,11 +198,14 @@ impl Observer {
 
     /// Whether all reports that were acknowledged, and no others, are in the release of a timestamp, once it is seen.
     fn check_counts(&mut self, stream: &str, timestamp: u64) {
-        let Some(counted) = self.seen.get(stream).and_then(|seen| seen.reports.get(&timestamp)).copied() else { return };
+        let Some(counted) = self.seen.get(stream).and_then(|seen| seen.reports.get(&timestamp)).copied() else {
+            return;
+        };
         let none = Reports::default();
         let reports = self.reports.get(&(stream.to_owned(), timestamp)).unwrap_or(&none);
         let (least, most) = (reports.acknowledged.len() as u64, reports.possible.len() as u64);
-        let what = || format!("timestamp {timestamp} of {stream}: {counted} counted, {least} acknowledged, {most} sent");
+        let what =
+            || format!("timestamp {timestamp} of {stream}: {counted} counted, {least} acknowledged, {most} sent");
         if counted < least {
             self.wrong(Invariant::AcknowledgedIsCounted, what());
         } else if counted > most {
@@ -295,7 +298,8 @@ impl Observer {
         if record.number != before.map_or(0, |(number, _)| number) + 1
             || before.is_some_and(|(_, timestamp)| record.timestamp <= timestamp)
         {
-            let what = format!("number {} of {name}, of timestamp {}, after {before:?}", record.number, record.timestamp);
+            let what =
+                format!("number {} of {name}, of timestamp {}, after {before:?}", record.number, record.timestamp);
             return self.wrong(Invariant::NeverBackwards, what);
         }
         let release: Release = serde_json::from_str(&record.body).unwrap();
@@ -336,7 +340,8 @@ impl Observer {
         costs.insert((release.timestamp, body.to_owned()), spent);
         let (at, window) = (release.timestamp, window.get());
         for start in at.saturating_sub(window - 1)..=at {
-            let sum: u64 = costs.range((start, String::new())..(start + window, String::new())).map(|(_, cost)| cost).sum();
+            let sum: u64 =
+                costs.range((start, String::new())..(start + window, String::new())).map(|(_, cost)| cost).sum();
             if sum > epsilon.units() {
                 let what = format!("{}: {sum} in the window from {start}", declaration.name);
                 return self.wrong(Invariant::LedgerWindow, what);
@@ -395,7 +400,8 @@ impl Observer {
                 }
             }
             StreamSpec::Event(_) => {
-                let event = Event::load(postcard::from_bytes::<SavedEvent>(&saved.machine).unwrap(), &self.key).unwrap();
+                let event =
+                    Event::load(postcard::from_bytes::<SavedEvent>(&saved.machine).unwrap(), &self.key).unwrap();
                 if event.ledger().clock() < Some(latest.timestamp) {
                     missing = Some(format!("timestamp {} is not in the ledger", latest.timestamp));
                 }

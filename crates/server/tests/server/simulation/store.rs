@@ -27,8 +27,6 @@ pub(super) enum Breaks {
     DoesNotFence,
     /// The same identity counts each time.
     CountsRepetitions,
-    /// A phase that is closed still takes reports, until it is over.
-    TakesAfterClosing,
     /// Identities are forgotten with their phase, and a phase that is over takes reports again.
     ForgetsWhatIsOver,
 }
@@ -151,7 +149,7 @@ impl MemoryStore {
             }
             return Err(NotTaken::NotOpen { timestamp, phase });
         };
-        if row.closed && self.breaks != Breaks::TakesAfterClosing {
+        if row.closed {
             return Err(NotTaken::NotOpen { timestamp, phase });
         }
         let malformed = |problem: String| NotTaken::Malformed(problem);
@@ -214,8 +212,7 @@ impl Store for MemoryStore {
             state: new.state.to_vec(),
             open: Vec::new(),
         };
-        let row =
-            Row { stream, holder: None, closed: false, came: Vec::new(), releases: Vec::new(), said: Vec::new() };
+        let row = Row { stream, holder: None, closed: false, came: Vec::new(), releases: Vec::new(), said: Vec::new() };
         inside.image.insert(new.name.to_owned(), row);
         Ok(())
     }
@@ -291,9 +288,8 @@ impl Store for MemoryStore {
     ) -> Result<Merged, StoreError> {
         self.write(&phase.stream, |row| {
             let not_open = NotTaken::NotOpen { timestamp: phase.timestamp, phase: phase.phase };
-            let is_it = |open: &OpenPhase| {
-                open.question.timestamp == phase.timestamp && open.question.phase == phase.phase
-            };
+            let is_it =
+                |open: &OpenPhase| open.question.timestamp == phase.timestamp && open.question.phase == phase.phase;
             let position = row.stream.open.iter().position(is_it).filter(|_| !row.closed).ok_or(not_open)?;
             let malformed = |problem: String| NotTaken::Malformed(problem);
             let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
