@@ -368,6 +368,10 @@ impl Driver {
         }
         if let Some(tray) = &tray {
             tray.claim(lease.epoch);
+            // A tick that this process did not open, or that was opened by another since, is not this one's to release.
+            if tray.open().is_some_and(|open| last != Some(open)) {
+                tray.close();
+            }
         }
         let driver = Self {
             schedule: declaration.schedule(),
@@ -380,7 +384,7 @@ impl Driver {
             tray,
             last,
             not_before,
-            due,
+            due: due.filter(|_| found.published < found.version),
             round,
             pace,
             open: found.open,
@@ -455,6 +459,7 @@ impl Driver {
                 } else {
                     self.tools.store.publish(&self.lease, self.version)?;
                     self.published = self.version;
+                    // What comes next is published when it is due, and a question never is.
                     self.due = None;
                     news.push(News::Published { version: self.version, lag: now - due });
                 }
@@ -605,26 +610,12 @@ impl Driver {
             if now < ends {
                 return Ok(Some(ends));
             }
-            // The next tick is whole only if it is the one that begins now.
-            let next = self.schedule.timestamp(now).filter(|next| *next == open + 1);
-            let is_running = self.tools.store.status(&self.lease.stream)?.0 == Status::Running;
-            let next = next.filter(|_| is_running);
-            if next.is_none() {
-                self.whole_from = now;
+            let done = self.end_tick(&tray, open, now, random, news);
+            if done.is_err() && tray.open() != Some(open) {
+                // Perhaps another may open the tick that has begun: what is told about it here would be lost.
+                tray.turn_over(open, None)?;
             }
-            let taken = tray.turn_over(open, next)?;
-            let releases = match (&mut self.machine, taken) {
-                (Begun::Central(central), Some(Taken::Histogram(histogram))) => central.push(&histogram, random)?,
-                (Begun::Event(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,
-                _ => {
-                    news.push(News::Skipped { count: 1 });
-                    return Ok(None);
-                }
-            };
-            self.last = Some(open);
-            let due = self.schedule.due_curated(open);
-            self.advance(releases, Some(due), news)?;
-            return Ok(None);
+            return done.map(|()| None);
         }
         match self.next(now)? {
             Next::Wait(wake) => {
@@ -646,10 +637,43 @@ impl Driver {
                 if begins < self.whole_from {
                     return Ok(Some(self.schedule.ends(timestamp)));
                 }
+                // Nobody else opens it from now on, whatever their clocks show: a tick is told to one process only.
+                self.last = Some(timestamp);
+                self.advance(Vec::new(), None, news)?;
                 tray.turn_over(timestamp, Some(timestamp))?;
                 Ok(Some(self.schedule.ends(timestamp)))
             }
         }
+    }
+
+    /// Releases a tick that is over, and opens the one that begins.
+    fn end_tick(
+        &mut self,
+        tray: &Tray,
+        open: u64,
+        now: u64,
+        random: &mut impl Randomness,
+        news: &mut Vec<News>,
+    ) -> Result<(), DriveError> {
+        // The next tick is whole only if it is the one that begins now.
+        let next = self.schedule.timestamp(now).filter(|next| *next == open + 1);
+        let is_running = self.tools.store.status(&self.lease.stream)?.0 == Status::Running;
+        let next = next.filter(|_| is_running);
+        if next.is_none() {
+            self.whole_from = now;
+        }
+        let taken = tray.turn_over(open, next)?;
+        let releases = match (&mut self.machine, taken) {
+            (Begun::Central(central), Some(Taken::Histogram(histogram))) => central.push(&histogram, random)?,
+            (Begun::Event(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,
+            _ => {
+                news.push(News::Skipped { count: 1 });
+                Vec::new()
+            }
+        };
+        self.last = next.or(self.last);
+        let due = (!releases.is_empty()).then(|| self.schedule.due_curated(open));
+        self.advance(releases, due, news)
     }
 
     fn is_retired(&self) -> Result<bool, DriveError> {
@@ -696,7 +720,7 @@ impl Driver {
         };
         let records: Vec<NewRecord> = releases.iter().map(record).collect::<Result<_, DriveError>>()?;
         if !records.is_empty() {
-            self.due = self.due.filter(|_| self.published < self.version).max(due);
+            self.due = self.due.max(due);
         }
         let watch = self.watch.as_ref().and_then(Watch::save);
         let saved = Saved {
@@ -712,6 +736,7 @@ impl Driver {
         let state = encode(&saved, stream)?;
         let advance =
             Advance { version: self.version, state: &state, open: &self.open, releases: &records, said: &said };
+        self.refuse_older()?;
         self.tools.store.advance(&self.lease, &advance)?;
         self.version += 1;
         self.raise()?;
@@ -721,6 +746,19 @@ impl Driver {
             news.push(News::Released { timestamp, releases: releases.len(), spent, left });
         }
         Ok(())
+    }
+
+    /// That the store was not put back to the very version that this driver knows, while the driver slept and others went on.
+    fn refuse_older(&self) -> Result<(), DriveError> {
+        let stream = &self.declaration.name;
+        let Some(mark) = self.tools.marks.mark(stream).filter(|mark| mark.version > self.version) else {
+            return Ok(());
+        };
+        let (_, found) = self.tools.store.status(stream)?;
+        if mark.version > found {
+            return Err(DriveError::Older { stream: stream.clone(), found, marked: mark.version });
+        }
+        Err(StoreError::Stale(stream.clone()).into())
     }
 
     fn raise(&self) -> Result<(), DriveError> {
