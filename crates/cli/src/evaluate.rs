@@ -205,6 +205,20 @@ pub(crate) fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "expected a whole number, at least 1")
 }
 
+/// Why a data set cannot be had, and what to do about it.
+pub(crate) fn cannot_load(dataset: &str, error: &DataError) -> Failure {
+    match error {
+        DataError::NoDirectory { .. } => {
+            Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
+        }
+        DataError::Open { .. } if datasets::by_name(dataset).is_some() => Failure::input(format_args!(
+            "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
+             which files it must hold"
+        )),
+        _ => Failure::input(error),
+    }
+}
+
 pub(crate) fn domain(text: &str) -> Result<(f64, f64), &'static str> {
     let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     ends.ok_or("expected two numbers: LO..HI")
@@ -343,15 +357,8 @@ impl Evaluate {
             name => datasets::load(name, &options),
         };
         stream.map_err(|error| match error {
-            DataError::NoDirectory { .. } => {
-                Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
-            }
-            DataError::Open { .. } if datasets::by_name(&self.dataset).is_some() => Failure::input(format_args!(
-                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
-                 which files it must hold"
-            )),
             DataError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
-            _ => Failure::input(error),
+            error => cannot_load(&self.dataset, &error),
         })
     }
 

@@ -1,10 +1,12 @@
 //! Where results go: standard output, line by line, or a file that is there as a whole or not at all.
 
-use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process;
+
+#[cfg(feature = "parquet")]
+use tidegate::rows::Column;
 
 use crate::failure::Failure;
 
@@ -89,31 +91,6 @@ impl Sink {
         file.sync_all()?;
         Ok(file)
     }
-}
-
-/// A column of a table that has types.
-#[cfg(feature = "parquet")]
-#[derive(Debug)]
-pub(crate) struct Column {
-    pub(crate) name: &'static str,
-    pub(crate) kind: Kind,
-}
-
-/// What a column holds.
-#[cfg(feature = "parquet")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Kind {
-    Whole,
-    Number,
-    Text,
-}
-
-/// A field as CSV has it: in quotes where it would be taken for several otherwise.
-pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
-    if text.contains([',', '"', '\n', '\r']) {
-        return format!("\"{}\"", text.replace('"', "\"\"")).into();
-    }
-    text.into()
 }
 
 impl Drop for Partial {

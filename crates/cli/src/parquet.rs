@@ -18,7 +18,7 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 
-use crate::output::{Column, Kind, quoted};
+use tidegate::rows::{Column, Kind, quoted};
 
 /// The rows of a file, as CSV.
 pub(crate) struct ParquetText {

@@ -1,8 +1,12 @@
 //! [`Device`]: answers within its own ledger.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize, Serializer};
-use tidegate_kernel::oracle::{OracleError, Report};
+use tidegate_kernel::oracle::{Oracle, OracleError, Report};
 use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, Window};
+
+use crate::agent::Reason;
 
 /// What a device was promised when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +59,52 @@ pub enum Refused {
     /// The device holds no value of the domain: a fault of the program around it, which must not be told to the collector.
     #[error(transparent)]
     Value(#[from] OracleError),
+}
+
+impl Refused {
+    /// The reason in a word that may be told to the collector.
+    ///
+    /// # Errors
+    /// Where the collector must not hear of it: what is wrong with the value.
+    pub fn reason(self) -> Result<Reason, OracleError> {
+        Ok(match self {
+            Self::NotAsked => Reason::NotAsked,
+            Self::NotNow { .. } => Reason::NotNow,
+            Self::OtherDomain { .. } => Reason::OtherDomain,
+            Self::Answered { .. } => Reason::Answered,
+            Self::Malformed(_) => Reason::Malformed,
+            Self::Budget(_) => Reason::Budget,
+            Self::Value(error) => return Err(error),
+        })
+    }
+}
+
+/// A question that makes sense, with its oracle: where many devices in one program are asked, it is set up once for all of them.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    question: Question,
+    oracle: Oracle,
+}
+
+impl Prepared {
+    /// Sets up the oracle of a question.
+    ///
+    /// # Errors
+    /// If the question makes no sense.
+    pub fn new(question: Question) -> Result<Self, QuestionError> {
+        let oracle = question.oracle()?;
+        Ok(Self { question, oracle })
+    }
+
+    /// The question.
+    pub const fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// Its oracle.
+    pub const fn oracle(&self) -> &Oracle {
+        &self.oracle
+    }
 }
 
 /// A device that answers within its own ledger.
@@ -169,10 +219,41 @@ impl Device {
 
     /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
     /// identical report. `now` is the device's own clock, never the collector's.
+    ///
+    /// Whether there is a budget is decided, and the budget spent, before anybody looks at the value: what a device can answer
+    /// later, and why not, never depends on the values that it holds, be they of the domain or not.
+    ///
+    /// # Errors
+    /// Why not.
     pub fn answer(
         &mut self,
         now: u64,
         question: &Question,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Report, Refused> {
+        self.respond(now, question, || question.oracle().map(Cow::Owned), value, random)
+    }
+
+    /// The same, for a question that was prepared once for many devices.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn answer_prepared(
+        &mut self,
+        now: u64,
+        prepared: &Prepared,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Report, Refused> {
+        self.respond(now, &prepared.question, || Ok(Cow::Borrowed(&prepared.oracle)), value, random)
+    }
+
+    fn respond<'a>(
+        &mut self,
+        now: u64,
+        question: &Question,
+        oracle: impl FnOnce() -> Result<Cow<'a, Oracle>, QuestionError>,
         value: u32,
         random: &mut impl Randomness,
     ) -> Result<Report, Refused> {
@@ -193,13 +274,13 @@ impl Device {
         if self.answered >= Some((question.timestamp, question.phase)) {
             return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
         }
-        let oracle = question.oracle()?;
+        let oracle = oracle()?;
+        let permit = self.ledger.spend(now, question.epsilon)?;
+        self.answered = Some((question.timestamp, question.phase));
         if value >= self.policy.domain {
             return Err(OracleError::Value { domain: self.policy.domain }.into());
         }
-        let permit = self.ledger.spend(now, question.epsilon)?;
         let report = oracle.perturb(permit, question.cell_of(value), random)?;
-        self.answered = Some((question.timestamp, question.phase));
         self.last = Some((question.clone(), report.clone()));
         Ok(report)
     }
@@ -247,7 +328,6 @@ mod tests {
         assert_eq!(refused(6, &asked, 2), Refused::NotNow { asked: 5, now: 6 });
         let wider = Question { domain: 7, ..asked.clone() };
         assert_eq!(refused(5, &wider, 2), Refused::OtherDomain { asked: 7, enrolled: 6 });
-        assert!(matches!(refused(5, &asked, 6), Refused::Value(_)));
         let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked.clone() };
         assert!(matches!(refused(5, &senseless, 2), Refused::Malformed(_)));
         assert!(device.answer(5, &asked, 2, &mut random).is_ok());
@@ -257,6 +337,40 @@ mod tests {
         assert_eq!(refused(5, &question(5, 0, 1)), Refused::Answered { timestamp: 5, phase: 0 });
         assert!(matches!(refused(5, &question(5, 2, 600_000_000)), Refused::Budget(Refusal::Overspend { .. })));
         assert!(matches!(refused(4, &question(4, 0, 1)), Refused::Answered { .. }));
+    }
+
+    #[test]
+    fn what_is_answered_later_does_not_depend_on_whether_the_value_was_of_the_domain() {
+        let outcomes = |value: u32| {
+            let mut device = Device::new(policy(3), 7);
+            let mut random = SeededRandom::new(2);
+            let first = device.answer(5, &question(5, 0, 600_000_000), value, &mut random);
+            assert_eq!(matches!(first, Err(Refused::Value(_))), value >= 6);
+            assert_eq!(
+                first.err().and_then(|refused| refused.reason().ok()),
+                None,
+                "the collector hears nothing of it"
+            );
+            let later = [question(5, 0, 1), question(6, 0, 600_000_000), question(7, 0, 400_000_000)];
+            later.map(|asked| device.answer(asked.timestamp, &asked, 2, &mut random).map(drop))
+        };
+        assert_eq!(outcomes(2), outcomes(6));
+        assert!(matches!(outcomes(6), [Err(Refused::Answered { .. }), Err(Refused::Budget(_)), Ok(())]));
+        let mut spent = Device::fully_spent(policy(3), 7, 5);
+        let refused = spent.answer(5, &question(5, 0, 1), 6, &mut SeededRandom::new(2));
+        assert!(matches!(refused, Err(Refused::Budget(_))), "nor does a refusal for want of budget");
+    }
+
+    #[test]
+    fn a_question_that_was_prepared_is_answered_the_same() {
+        let asked = question(5, 1, 600_000_000);
+        let prepared = Prepared::new(asked.clone()).unwrap();
+        let (mut one, mut other) = (Device::new(policy(3), 7), Device::new(policy(3), 7));
+        let report = one.answer(5, &asked, 2, &mut SeededRandom::new(3));
+        assert_eq!(other.answer_prepared(5, &prepared, 2, &mut SeededRandom::new(3)), report);
+        assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&other).unwrap());
+        let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked };
+        assert!(Prepared::new(senseless).is_err());
     }
 
     #[test]

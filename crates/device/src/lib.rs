@@ -11,15 +11,23 @@
 //! | [`clock`] | the device's own time |
 //! | [`disk`] | files of state that are never torn unnoticed |
 //! | [`wire`] | how reports travel |
+//! | [`api`] | what else a device and a collector say to each other |
+//! | `client` | speaks to a collector over HTTP (feature `http`) |
+//! | `simulation` | a disk for tests, which crashes and keeps no more than it must (feature `simulation`) |
 
 mod agent;
+pub mod api;
+#[cfg(feature = "http")]
+pub mod client;
 pub mod clock;
 mod device;
 pub mod disk;
 pub mod enrolment;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod slot;
 pub mod wire;
 
 pub use agent::{Agent, Beginning, Fault, Reason, Reply};
-pub use device::{Device, Policy, Refused};
+pub use device::{Device, Policy, Prepared, Refused};
 pub use slot::slot_of;

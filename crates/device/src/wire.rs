@@ -17,7 +17,10 @@
 //! together. The rest is a keyed hash that only the device can compute: the same for a retry, and for another timestamp or phase one that
 //! nobody can tell from another device's.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
 /// How large a batch may be at most, in bytes.
@@ -305,7 +308,8 @@ pub struct BatchText {
     pub timestamp: u64,
     /// The phase.
     pub phase: u16,
-    /// The reports.
+    /// The reports, at most [`MAX_REPORTS`]; reading stops where there are more.
+    #[serde(deserialize_with = "bounded")]
     pub reports: Vec<ReportText>,
 }
 
@@ -319,12 +323,60 @@ pub struct ReportText {
     pub report: String,
 }
 
+/// No more reports than a batch may have, and no more bytes in them, whatever is sent.
+fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ReportText>, D::Error> {
+    struct Bounded;
+
+    impl<'de> Visitor<'de> for Bounded {
+        type Value = Vec<ReportText>;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a list of reports")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut reports: A) -> Result<Self::Value, A::Error> {
+            let (mut all, mut bytes) = (Vec::new(), HEADER);
+            while let Some(next) = reports.next_element::<ReportText>()? {
+                bytes = bytes.saturating_add(IDENTITY).saturating_add(next.report.len() / 2);
+                if bytes > MAX_BATCH {
+                    return Err(A::Error::custom(WireError::TooLarge { given: bytes }));
+                }
+                if all.len() == MAX_REPORTS {
+                    return Err(A::Error::custom(WireError::Count { given: MAX_REPORTS + 1 }));
+                }
+                all.push(next);
+            }
+            Ok(all)
+        }
+    }
+
+    deserializer.deserialize_seq(Bounded)
+}
+
 impl BatchText {
     /// The same batch as bytes; reports may be in any order.
+    ///
+    /// # Errors
+    /// What makes it no batch. Nothing is decoded that is longer than the first report, or than a batch may be.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
+        let count = self.reports.len();
+        if count > MAX_REPORTS {
+            return Err(WireError::Count { given: count });
+        }
+        let length = self.reports.first().map_or(0, |first| first.report.len() / 2);
+        let bytes = length.saturating_add(IDENTITY).saturating_mul(count).saturating_add(HEADER);
+        if bytes > MAX_BATCH {
+            return Err(WireError::TooLarge { given: bytes });
+        }
         let mut writer: Option<BatchWriter> = None;
         for (position, ReportText { id, report }) in self.reports.iter().enumerate() {
             let digits = WireError::Digits { position };
+            if report.len() / 2 != length {
+                return Err(WireError::Report { given: report.len() / 2, expected: length });
+            }
+            if id.len() != 2 * IDENTITY {
+                return Err(digits);
+            }
             let id = bytes_of(id).and_then(|id| id.try_into().ok()).ok_or(digits)?;
             let report = bytes_of(report).ok_or(digits)?;
             let stream = StreamTag::of(&self.stream);
@@ -344,11 +396,11 @@ impl BatchText {
     }
 }
 
-fn digits_of(bytes: &[u8]) -> String {
+pub(crate) fn digits_of(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) || !digits.len().is_multiple_of(2) {
         return None;
     }

@@ -17,6 +17,7 @@
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
+//! | [`rows`] | releases as lines of CSV or JSON |
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`tree`] | binary hierarchies over an ordered domain |
@@ -29,6 +30,7 @@ mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
+pub mod rows;
 pub mod sequence;
 pub mod spec;
 pub mod tree;

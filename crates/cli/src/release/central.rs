@@ -9,13 +9,14 @@ use tidegate::central::{Central, Personal};
 use tidegate::kernel::primitives::seal_histogram;
 use tidegate::kernel::{Randomness, Sealed, Window};
 use tidegate::release::Release as Published;
+use tidegate::rows::Shape;
 use tidegate::spec::{CentralMachine, CentralSpec, SpecError, Values};
 use tidegate_device::{Device, Policy};
 use tidegate_lab::datasets::{DataError, Format, long};
 
 use super::gate::{Family, Next, Rejected};
 use super::local::asked;
-use super::rows::{Released, Shape};
+use super::rows::Released;
 use super::state::{decoded, encoded, misfit};
 use super::users::{Expected, Line, Roll};
 use crate::failure::Failure;

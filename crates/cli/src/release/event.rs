@@ -5,12 +5,13 @@ use std::io::Read;
 use serde::{Deserialize, Serialize};
 use tidegate::event::{Event, SavedEvent};
 use tidegate::kernel::{Ledger, Randomness, Sealed, VaultKey};
+use tidegate::rows::Shape;
 use tidegate::spec::{EventSpec, Intake, SpecError};
 use tidegate_lab::datasets::scalar::{Reading, Readings};
 use tidegate_lab::datasets::{DataError, Format};
 
 use super::gate::{Family, Next, Rejected};
-use super::rows::{Released, Shape};
+use super::rows::Released;
 use super::state::{decoded, encoded, misfit};
 use crate::failure::Failure;
 

@@ -4,13 +4,12 @@ use std::fmt::Write as _;
 use std::io::Read;
 use std::mem;
 
-use serde::Serialize;
 use tidegate::kernel::Randomness;
-use tidegate::query::{Answer, EventKind, Interval, Unit};
+use tidegate::rows::Shape;
 use tidegate::spec::{Reply, Said, Values, Watch};
 use tidegate_lab::datasets::{DataError, Format};
 
-use super::rows::{Released, Shape};
+use super::rows::Released;
 use super::state::{Keeper, encoded};
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
@@ -142,7 +141,9 @@ impl<F: Family, R: Randomness> Gate<F, R> {
                     self.alarms.push(alarm);
                 }
                 if self.sinks.answers.is_some() {
-                    write_said(t, &said, values, &mut self.answers)?;
+                    let line = serde_json::to_string(&said.line(t, values)).map_err(Failure::run)?;
+                    self.answers.push_str(&line);
+                    self.answers.push('\n');
                 }
             }
         }
@@ -210,91 +211,7 @@ impl<F: Family, R: Randomness> Gate<F, R> {
 /// What a monitor tells people.
 fn alarm(t: u64, said: &Said<'_>) -> Option<String> {
     let Reply::Event(event) = &said.reply else { return None };
-    let mut text = format!("{:?} {} at {t}, at {:.6}", said.name, name_of(event.kind), event.score.value);
+    let mut text = format!("{:?} {} at {t}, at {:.6}", said.name, event.kind.name(), event.score.value);
     let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
     Some(text)
-}
-
-const fn name_of(kind: EventKind) -> &'static str {
-    match kind {
-        EventKind::Started => "started",
-        EventKind::Ended => "ended",
-    }
-}
-
-/// An answer, as it is printed.
-#[derive(Serialize)]
-struct Printed {
-    value: f64,
-    variance: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    low: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    high: Option<f64>,
-    unit: Unit,
-    first: u64,
-    last: u64,
-    spans_more_than_one_window: bool,
-}
-
-impl Printed {
-    fn of(answer: &Answer, interval: Option<&Interval>) -> Self {
-        let Answer { value, variance, unit, first, last, spans_more_than_one_window, .. } = *answer;
-        let (low, high) = (interval.map(|interval| interval.low), interval.map(|interval| interval.high));
-        Self { value, variance, low, high, unit, first, last, spans_more_than_one_window }
-    }
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Line<'a> {
-    Answer {
-        t: u64,
-        query: &'a str,
-        #[serde(flatten)]
-        answer: Printed,
-        confidence: f64,
-    },
-    Top {
-        t: u64,
-        query: &'a str,
-        top: Vec<Ranked<'a>>,
-        confidence: f64,
-    },
-    Event {
-        t: u64,
-        monitor: &'a str,
-        event: &'static str,
-        #[serde(flatten)]
-        score: Printed,
-    },
-}
-
-#[derive(Serialize)]
-struct Ranked<'a> {
-    of: std::borrow::Cow<'a, str>,
-    #[serde(flatten)]
-    answer: Printed,
-}
-
-fn write_said(t: u64, said: &Said<'_>, values: &Values, text: &mut String) -> Result<(), Failure> {
-    let name = said.name;
-    let line = match &said.reply {
-        Reply::Answer { answer, interval, confidence } => {
-            Line::Answer { t, query: name, answer: Printed::of(answer, Some(interval)), confidence: *confidence }
-        }
-        Reply::Top { ranked, confidence } => {
-            let ranked = ranked.iter().map(|(value, answer, interval)| Ranked {
-                of: values.name(*value),
-                answer: Printed::of(answer, Some(interval)),
-            });
-            Line::Top { t, query: name, top: ranked.collect(), confidence: *confidence }
-        }
-        Reply::Event(event) => {
-            Line::Event { t, monitor: name, event: name_of(event.kind), score: Printed::of(&event.score, None) }
-        }
-    };
-    text.push_str(&serde_json::to_string(&line).map_err(Failure::run)?);
-    text.push('\n');
-    Ok(())
 }

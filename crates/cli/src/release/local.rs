@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use tidegate::kernel::oracle::Estimate;
 use tidegate::kernel::{Question, Randomness, Window};
 use tidegate::local::{Local, LocalKind, Step};
+use tidegate::rows::Shape;
 use tidegate::spec::{LocalSpec, SpecError, Values};
 use tidegate_device::{Device, Policy, Refused, slot_of};
 use tidegate_lab::datasets::{DataError, Format};
 
 use super::gate::{Family, Next, Rejected};
-use super::rows::{Released, Shape};
+use super::rows::Released;
 use super::state::{decoded, encoded, misfit};
 use super::users::{Expected, Line, Roll};
 use crate::failure::Failure;

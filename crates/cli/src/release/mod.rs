@@ -23,6 +23,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::event::EventKind;
 use tidegate::kernel::{Epsilon, Randomness, SeededRandom, SystemRandom, Window};
+use tidegate::rows::Shape;
 use tidegate::spec::{DomainSpec, EventSpec, SpecError, StreamSpec};
 use tidegate_lab::UnknownName;
 use tidegate_lab::datasets::Format;
@@ -36,7 +37,6 @@ use central::Curated;
 use event::Numbers;
 use gate::{Family, Gate, Sinks};
 use local::Devices;
-use rows::Shape;
 use sequence::Sequences;
 use state::{Keeper, Saved};
 

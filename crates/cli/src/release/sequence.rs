@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate::kernel::Randomness;
 use tidegate::kernel::primitives::SymbolBatch;
 use tidegate::release::Release as Published;
+use tidegate::rows::Shape;
 use tidegate::sequence::batched::BatchedError;
 use tidegate::sequence::crr::CrrError;
 use tidegate::sequence::model::Model;
@@ -14,7 +15,7 @@ use tidegate::spec::{SequenceMachine, SequenceSpec, SpecError, Values};
 use tidegate_lab::datasets::{DataError, Format};
 
 use super::gate::{Family, Next, Rejected};
-use super::rows::{Released, Shape};
+use super::rows::Released;
 use super::state::{decoded, encoded, misfit};
 use super::users::{Expected, Line, Roll};
 use crate::failure::{Failure, complain};

@@ -2,6 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod agent;
+mod client;
 mod folder;
-mod simulated_disk;
+mod fuzz;
+mod greedy;
+mod http_server;
+mod tls;
 mod wire;

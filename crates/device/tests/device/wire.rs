@@ -97,6 +97,27 @@ fn the_text_says_the_same() {
     assert_eq!(BatchText { reports: Vec::new(), ..back }.to_bytes(), Err(WireError::Count { given: 0 }));
 }
 
+#[test]
+fn a_text_is_read_and_decoded_no_further_than_a_batch_may_be_long() {
+    let bytes = batch(&[1], 1);
+    let id = BatchText::of(&Batch::parse(&bytes).unwrap(), "visits").unwrap().reports.remove(0).id;
+    let report = |report: String| ReportText { id: id.clone(), report };
+    let text = |reports| BatchText { stream: "visits".to_owned(), timestamp: 7, phase: 3, reports };
+    let refused = |text: &BatchText| {
+        let json = serde_json::to_string(text).unwrap();
+        let error = serde_json::from_str::<BatchText>(&json).unwrap_err().to_string();
+        (text.to_bytes().unwrap_err(), error)
+    };
+    let many = text(vec![report("00".to_owned()); MAX_REPORTS + 1]);
+    let (error, read) = refused(&many);
+    assert_eq!(error, WireError::Count { given: MAX_REPORTS + 1 });
+    assert!(read.contains("a batch has 1 to 100000 reports"), "{read}");
+    let (error, read) = refused(&text(vec![report("0".repeat(2 * MAX_BATCH))]));
+    assert!(matches!(error, WireError::TooLarge { .. }) && read.contains("is larger than"), "{error}, {read}");
+    let uneven = text(vec![report("00".to_owned()), report("0".repeat(2 * MAX_BATCH))]);
+    assert!(matches!(refused(&uneven).0, WireError::Report { expected: 1, .. }));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 4_000,

@@ -14,7 +14,8 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Read;
 
-use super::table::{Format, Line, Table};
+use super::Format;
+use super::table::{Line, Table};
 use super::{DataError, scalar};
 use crate::stream::CountStream;
 

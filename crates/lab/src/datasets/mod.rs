@@ -33,7 +33,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use error::DataError;
-pub use table::{Format, open};
+pub use table::open;
+pub use tidegate::rows::Format;
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, NumberProcess, Process};

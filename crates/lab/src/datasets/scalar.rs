@@ -12,8 +12,9 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use super::DataError;
+use super::Format;
 use super::long::after_the_last;
-use super::table::{Format, Table};
+use super::table::Table;
 use tidegate_kernel::Grid;
 
 use crate::stream::NumberStream;

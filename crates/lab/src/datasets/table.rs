@@ -6,19 +6,10 @@ use std::path::{Path, PathBuf};
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 use flate2::bufread::MultiGzDecoder;
+use tidegate::rows::Format;
 
 use super::DataError;
 use super::json_lines::{Fields, JsonLines};
-
-/// How a table is written down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Fields separated by commas; the first line names them.
-    #[default]
-    Csv,
-    /// A JSON object a line, each with the same fields.
-    Ndjson,
-}
 
 /// Opens a file, and decompresses it if it begins as gzip does.
 pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {

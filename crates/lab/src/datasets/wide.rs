@@ -12,8 +12,9 @@
 use std::io::Read;
 
 use super::DataError;
+use super::Format;
 use super::long::{Entries, FIELDS, after_the_last};
-use super::table::{Format, Table, in_own_format};
+use super::table::{Table, in_own_format};
 use crate::stream::CountStream;
 
 /// Reads a table; `name` is what errors and results call it.

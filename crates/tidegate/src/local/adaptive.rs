@@ -39,6 +39,11 @@ impl Adaptive {
         Self { division, share, policy, users: settings.population.get() as f64, last, phase: Phase::Idle }
     }
 
+    /// What questions are paid from.
+    pub(super) const fn account(&self) -> &Division {
+        &self.division
+    }
+
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         let first_look_fits = match &self.phase {

@@ -46,6 +46,14 @@ impl Division {
         }
     }
 
+    /// What is left at a timestamp, which is not before the last one.
+    pub(super) fn left(&self, timestamp: u64) -> u64 {
+        match self {
+            Self::Budget(ledger) => ledger.remaining(timestamp).map_or(0, Epsilon::units),
+            Self::Population(slots) => u64::from(slots.left(timestamp)),
+        }
+    }
+
     /// The same share of a window for each of its timestamps, `1 / (parts · window)` of the total, rounded down.
     pub(super) fn share(&self, settings: &Settings, parts: u64) -> Result<u64, LocalError> {
         let share = self.total() / settings.window.get().saturating_mul(parts);

@@ -23,6 +23,11 @@ impl Lsp {
         Self { uniform: Uniform::new(division, whole, settings), last_sampled: None }
     }
 
+    /// What questions are paid from.
+    pub(super) const fn account(&self) -> &Division {
+        self.uniform.account()
+    }
+
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         self.uniform.fits(settings)
     }

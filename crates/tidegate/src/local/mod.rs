@@ -345,6 +345,13 @@ impl Local {
         }
     }
 
+    /// Which share of a window's budget, or of the population, is left at a timestamp that is not before the last one.
+    #[allow(clippy::cast_precision_loss)] // a share
+    pub fn left(&self, timestamp: u64) -> f64 {
+        let account = on_machine!(&self.machine, mechanism => mechanism.account());
+        account.left(timestamp) as f64 / account.total() as f64
+    }
+
     /// Begins a timestamp, which must lie after the last one. Timestamps may be left out; they count as time passed.
     pub fn open(&mut self, timestamp: u64) -> Result<Step, LocalError> {
         if let Some(Question { timestamp: open, .. }) = self.open.first() {

@@ -32,6 +32,12 @@ impl Slots {
         self.window
     }
 
+    /// How many slots may be handed out at a timestamp that is not before the last one.
+    pub fn left(&self, timestamp: u64) -> u32 {
+        let in_window = |(earlier, _): &&(u64, u32)| timestamp.saturating_sub(*earlier) < self.window.get();
+        SLOTS - self.handed_out.iter().filter(in_window).map(|(_, count)| count).sum::<u32>()
+    }
+
     /// The next `count` slots, for a timestamp that is not before the last one; `None` where the window does not have
     /// as many left.
     pub fn hand_out(&mut self, timestamp: u64, count: u32) -> Option<Cohort> {

@@ -45,6 +45,11 @@ impl Track {
         Ok(Self { version: VERSION, division, share, profile: None, observed: None, asked: None })
     }
 
+    /// What questions are paid from.
+    pub(super) const fn account(&self) -> &Division {
+        &self.division
+    }
+
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         let profile_fits = self.profile.as_ref().is_none_or(|profile| profile.fits(settings.domain as usize));

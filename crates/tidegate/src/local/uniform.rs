@@ -33,6 +33,11 @@ impl Uniform {
         Self { division, share, last, asked: None }
     }
 
+    /// What questions are paid from.
+    pub(super) const fn account(&self) -> &Division {
+        &self.division
+    }
+
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         self.last.fits(settings.domain) && self.division.fits(settings)

@@ -190,6 +190,16 @@ pub enum EventKind {
     Ended,
 }
 
+impl EventKind {
+    /// The name that users read.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Ended => "ended",
+        }
+    }
+}
+
 /// The beginning or the end of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {

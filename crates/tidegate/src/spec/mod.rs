@@ -33,6 +33,7 @@
 mod central;
 mod event;
 mod local;
+mod said;
 mod sequence;
 mod values;
 mod watch;

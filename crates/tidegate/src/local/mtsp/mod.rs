@@ -111,6 +111,11 @@ impl Mtsp {
         })
     }
 
+    /// What questions are paid from.
+    pub(super) const fn account(&self) -> &Division {
+        &self.division
+    }
+
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         let shape = Shape::new(settings.domain);

@@ -1,20 +1,37 @@
-//! A disk on which a crash can come after every operation, and which then keeps no more than it must.
+//! [`SimulatedDisk`]: a disk on which a crash can come after every operation, and which then keeps no more than it must.
+//!
+//! For tests of whatever relies on a [`Disk`], in this crate and in others (feature `simulation`).
+//!
+//! ```
+//! use tidegate_device::disk::{read, replace};
+//! use tidegate_device::simulation::{Broken, SimulatedDisk};
+//!
+//! let disk = SimulatedDisk::new(Broken::default(), 1);
+//! // Each handle is the same disk: what one program wrote is there for the next.
+//! replace(&mut disk.clone(), "state", b"first")?;
+//! disk.crash_in(2);
+//! assert!(replace(&mut disk.clone(), "state", b"second").is_err());
+//! disk.restart();
+//! assert_eq!(read(&disk, "state")?.as_deref(), Some(b"first".as_slice()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 
-use tidegate_device::disk::{Disk, FileId};
 use tidegate_kernel::{Randomness, SeededRandom};
+
+use crate::disk::{Disk, FileId};
 
 /// What the disk does not do that a disk must.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Broken {
+pub struct Broken {
     /// Files are not synced, though it says so.
-    pub(crate) sync: bool,
+    pub sync: bool,
     /// Names are not synced.
-    pub(crate) names: bool,
+    pub names: bool,
 }
 
 #[derive(Debug, Default)]
@@ -46,9 +63,16 @@ struct World {
     random: SeededRandom,
 }
 
+impl World {
+    fn file(&mut self, name: &str) -> io::Result<&mut File> {
+        let file = self.names.get(name).and_then(|file| self.files.get_mut(file));
+        file.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
 /// A handle to the disk; the disk outlives the program that uses it.
 #[derive(Clone, Debug)]
-pub(crate) struct SimulatedDisk(Rc<RefCell<World>>);
+pub struct SimulatedDisk(Rc<RefCell<World>>);
 
 fn apply(names: &mut BTreeMap<String, u64>, naming: &Naming) {
     match naming {
@@ -64,7 +88,8 @@ fn apply(names: &mut BTreeMap<String, u64>, naming: &Naming) {
 }
 
 impl SimulatedDisk {
-    pub(crate) fn new(broken: Broken, seed: u64) -> Self {
+    /// An empty disk; what it keeps in a crash is drawn from the seed.
+    pub fn new(broken: Broken, seed: u64) -> Self {
         Self(Rc::new(RefCell::new(World {
             files: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -79,16 +104,17 @@ impl SimulatedDisk {
     }
 
     /// The machine stops after so many more operations.
-    pub(crate) fn crash_in(&self, operations: u32) {
+    pub fn crash_in(&self, operations: u32) {
         self.0.borrow_mut().crash_in = Some(operations);
     }
 
-    pub(crate) fn set_full(&self, full: bool) {
+    /// Whether the disk has no room left: of what is appended then, the first half is written.
+    pub fn set_full(&self, full: bool) {
         self.0.borrow_mut().full = full;
     }
 
     /// The machine starts again: of what was not safe, some is there and some is not.
-    pub(crate) fn restart(&self) {
+    pub fn restart(&self) {
         let world = &mut *self.0.borrow_mut();
         let World { files, names, safe_names, pending, random, crash_in, .. } = world;
         *crash_in = None;
@@ -112,18 +138,18 @@ impl SimulatedDisk {
     }
 
     /// The program starts again, the machine having gone on: everything is there, safe or not.
-    pub(crate) fn go_on(&self) {
+    pub fn go_on(&self) {
         self.0.borrow_mut().crash_in = None;
     }
 
-    /// All that is on the disk, as a backup has it: contents by name.
-    pub(crate) fn contents(&self, name: &str) -> Option<Vec<u8>> {
+    /// What is in a file, as a backup has it.
+    pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
         let world = self.0.borrow();
         world.names.get(name).map(|file| world.files[file].bytes.clone())
     }
 
     /// Puts contents into a new file of that name: what restoring a backup does.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
+    pub fn put(&self, name: &str, bytes: &[u8]) {
         let world = &mut *self.0.borrow_mut();
         let file = world.next;
         world.next += 1;
@@ -133,14 +159,19 @@ impl SimulatedDisk {
     }
 
     /// Changes contents where they are.
-    pub(crate) fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    ///
+    /// # Errors
+    /// Where there is no such file.
+    pub fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let world = &mut *self.0.borrow_mut();
-        let file = world.files.get_mut(&world.names[name]).unwrap();
+        let file = world.file(name)?;
         change(&mut file.bytes);
         file.safe = file.bytes.len();
+        Ok(())
     }
 
-    pub(crate) fn remove(&self, name: &str) {
+    /// Removes a file, for good.
+    pub fn remove(&self, name: &str) {
         let world = &mut *self.0.borrow_mut();
         world.names.remove(name);
         world.safe_names.remove(name);
@@ -171,8 +202,9 @@ impl Disk for SimulatedDisk {
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let world = &mut *self.operation()?;
-        let file = world.files.get_mut(&world.names[name]).unwrap();
-        if world.full {
+        let full = world.full;
+        let file = world.file(name)?;
+        if full {
             file.bytes.extend_from_slice(&bytes[..bytes.len() / 2]);
             return Err(io::ErrorKind::StorageFull.into());
         }
@@ -183,7 +215,7 @@ impl Disk for SimulatedDisk {
     fn sync(&mut self, name: &str) -> io::Result<()> {
         let world = &mut *self.operation()?;
         if !world.broken.sync {
-            let file = world.files.get_mut(&world.names[name]).unwrap();
+            let file = world.file(name)?;
             file.safe = file.bytes.len();
         }
         Ok(())

@@ -1,0 +1,123 @@
+//! How to reach a collector, and whose signature to believe.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tidegate_device::client::{Client, ClientError, Options, Token, operator_key};
+use tidegate_device::enrolment::VerifiedPolicy;
+
+use crate::failure::{Failure, complain};
+
+/// What everybody needs to know who speaks to a collector.
+#[derive(Debug, Args)]
+pub(crate) struct Server {
+    /// The collector's address; plain http for this machine only
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: String,
+
+    /// A file with the token that the collector wants; TIDEGATE_TOKEN otherwise, where it is set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// A file with certificates of the authorities to trust, in PEM; the web's unless given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// Speak plain http to other machines, too: everybody on the way sees who speaks, and the token
+    #[arg(long)]
+    pub(crate) allow_plain_http: bool,
+}
+
+impl Server {
+    /// A client with so many connections.
+    pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
+        let token = match &self.token_file {
+            Some(path) => Some(String::from_utf8(read(path)?).map_err(|_| Failure::input(ClientError::Token))?),
+            None => std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty()),
+        };
+        self.client_with(token.as_deref(), connections)
+    }
+
+    /// The same, for whoever has a token.
+    pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
+        let options = Options {
+            token: token.map(|token| Token::new(token.trim())).transpose().map_err(explain)?,
+            authorities: self.ca.as_deref().map(read).transpose()?,
+            allow_plain: self.allow_plain_http,
+            connections,
+            ..Options::default()
+        };
+        Client::new(&self.server, options).map_err(explain)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| cannot_read(&path.display(), &error))
+}
+
+/// What all devices need to know.
+#[derive(Debug, Args)]
+pub(crate) struct Connection {
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    /// The stream's name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stream: String,
+
+    /// The operator's public key, which signs policies: 64 hexadecimal digits, or a file with them
+    #[arg(long, value_name = "HEX|FILE")]
+    pub(crate) operator_key: String,
+}
+
+impl Connection {
+    /// A client with so many connections.
+    pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
+        self.server.client(connections)
+    }
+
+    /// The stream's policy, and says what it promises.
+    pub(crate) fn policy(&self, client: &Client) -> Result<VerifiedPolicy, Failure> {
+        let key = match operator_key(&self.operator_key) {
+            Ok(key) => key,
+            Err(error) if !self.operator_key.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                let digits = fs::read_to_string(&self.operator_key)
+                    .map_err(|cause| Failure::input(format_args!("{error}, or a file: {cause}")))?;
+                operator_key(digits.trim()).map_err(explain)?
+            }
+            Err(error) => return Err(explain(error)),
+        };
+        let policy = client.policy(&self.stream, &key).map_err(explain)?;
+        let (protects, seconds) = (&policy.protects, policy.ticks.seconds);
+        let window = match protects.window {
+            tidegate_kernel::Window::Timestamps(window) => format!("in any {window} timestamps"),
+            tidegate_kernel::Window::Unbounded => "for all time".to_owned(),
+        };
+        complain(
+            "policy",
+            format_args!(
+                "stream {}: epsilon {} {window} of {seconds} s each, one of {} values; signed by the operator",
+                policy.stream, protects.epsilon, protects.domain
+            ),
+        );
+        Ok(policy)
+    }
+}
+
+fn cannot_read(name: &dyn std::fmt::Display, error: &io::Error) -> Failure {
+    Failure::input(format_args!("{name} cannot be read: {error}"))
+}
+
+/// Whether what was given is wrong, or something went wrong.
+pub(crate) fn explain(error: ClientError) -> Failure {
+    match error {
+        ClientError::Address(_)
+        | ClientError::Token
+        | ClientError::OperatorKey
+        | ClientError::Authorities(_)
+        | ClientError::Stream => Failure::input(error),
+        error => Failure::run(error),
+    }
+}

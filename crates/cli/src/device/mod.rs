@@ -1,0 +1,48 @@
+//! `tidegate device`: one device that answers a collector, or a simulated fleet of them.
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `connection` | how to reach a collector, and whose signature to believe |
+//! | `polling` | what is asked at the moment |
+//! | `one` | a real device, with its ledger on the disk |
+//! | `values` | where its value comes from |
+//! | `fleet` | a fleet: who is asked, who sends, what became of it |
+//! | `population` | its devices, and which value each holds at a timestamp |
+
+pub(crate) mod connection;
+pub(crate) mod fleet;
+mod one;
+mod polling;
+mod population;
+mod values;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Run a device that answers a collector within its own ledger, or simulate a fleet of them.
+#[derive(Debug, Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
+                  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --devices 100000"
+)]
+pub(crate) struct Device {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Debug, Subcommand)]
+enum Kind {
+    Run(one::One),
+    Fleet(fleet::Fleet),
+}
+
+impl Device {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match &self.kind {
+            Kind::Run(one) => one.run(),
+            Kind::Fleet(fleet) => fleet.run(),
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! `tidegate device run`: a real device, with its ledger on the disk.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+use tidegate_device::api::{Asked, Receipt};
+use tidegate_device::client::{Client, ClientError};
+use tidegate_device::clock::Clock;
+use tidegate_device::disk::Folder;
+use tidegate_device::wire::{BatchWriter, StreamTag};
+use tidegate_device::{Agent, Beginning, Fault, Reason, Reply};
+use tidegate_kernel::SystemRandom;
+use tidegate_kernel::oracle::Report;
+
+use super::connection::{Connection, explain};
+use super::polling::Polling;
+use super::values::Values;
+use crate::evaluate::at_least_one;
+use crate::failure::{Failure, complain};
+use crate::output::{Output, Reader};
+
+/// Run one device: it answers a collector's questions within its own ledger, and trusts nobody.
+///
+/// The stream's policy counts only with the operator's signature. What was spent is on the disk
+/// before a report leaves; whatever the collector asks, the reports of any window lose no more than
+/// the policy's epsilon. A new device, and one whose state was lost, first waits for a whole window.
+/// A source of data has one ledger: give the same data the same --state and --source, whatever the
+/// stream.
+///
+/// Values are numbers from 0 on. With --values they are read line by line: VALUE counts from when it
+/// is read, T,VALUE from the timestamp T on. A device without a value is silent; where that would
+/// tell something, let a value stand for it.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
+                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --state state --source position --values - --json"
+)]
+pub(crate) struct One {
+    #[command(flatten)]
+    connection: Connection,
+
+    /// The folder for the device's state, which is made where there is none
+    #[arg(long, value_name = "DIR")]
+    state: PathBuf,
+
+    /// Which data they are: lower-case letters, digits, _ and -
+    #[arg(long, value_name = "NAME")]
+    source: String,
+
+    /// The value that the device holds
+    #[arg(long, value_name = "V", required_unless_present = "values", conflicts_with = "values")]
+    value: Option<u32>,
+
+    /// Where to read values from while it runs
+    #[arg(long, value_name = "FILE|-")]
+    values: Option<String>,
+
+    /// A file that this machine has and no copy of it: a state that comes with another one was copied
+    #[arg(long, value_name = "FILE")]
+    witness: Option<PathBuf>,
+
+    /// Stop after so many timestamps have passed
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
+    ticks: Option<NonZeroU64>,
+
+    /// Print a line of JSON for each question
+    #[arg(long)]
+    json: bool,
+}
+
+/// How long a question of the next timestamp is waited for: clocks differ a little.
+const SOON: Duration = Duration::from_millis(100);
+
+/// How many things are said about one timestamp at most.
+const MOST_SETTLED: usize = 10_000;
+
+impl One {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let client = self.connection.client(1)?;
+        let values = match (&self.value, &self.values) {
+            (Some(value), _) => Values::Fixed(*value),
+            (None, Some(name)) => Values::read(name)?,
+            // The parser of arguments has seen to it.
+            (None, None) => return Err(Failure::input("a device needs --value or --values")),
+        };
+        let witness = match &self.witness {
+            None => Vec::new(),
+            Some(path) => std::fs::read(path)
+                .map_err(|error| Failure::input(format_args!("{} cannot be read: {error}", path.display())))?,
+        };
+        let policy = self.connection.policy(&client)?;
+        if let (Some(value), domain) = (self.value, policy.protects.domain)
+            && value >= domain
+        {
+            return Err(Failure::input(format_args!("--value: the stream has the values 0 to {}", domain - 1)));
+        }
+        let mut random = SystemRandom::new().map_err(Failure::run)?;
+        let clock = Clock::new(&mut random);
+        let folder = Folder::open(&self.state).map_err(|error| self.cannot_open(&error))?;
+        let (agent, beginning) =
+            Agent::open(folder, &self.source, policy, &witness, clock.read(), &mut random).map_err(fault)?;
+        complain("device", begun(&beginning));
+        let output = Output::create("-")?;
+        let (reader, settled) = (Reader::Listens, BTreeSet::new());
+        Running { one: self, client: &client, agent, values, clock, random, output, reader, settled }.run()
+    }
+
+    fn cannot_open(&self, error: &io::Error) -> Failure {
+        let path = self.state.display();
+        if error.kind() == io::ErrorKind::WouldBlock {
+            return Failure::run(format_args!("{path} is used by another device: one state, one program"));
+        }
+        Failure::run(format_args!("{path} cannot be opened: {error}"))
+    }
+}
+
+fn begun(beginning: &Beginning) -> String {
+    match beginning {
+        Beginning::Resumed => "goes on where it was".to_owned(),
+        Beginning::New => "is new here, so a whole window counts as spent".to_owned(),
+        Beginning::OtherPolicy => {
+            "had another policy: nothing is answered until its window has passed, and then one of the new".to_owned()
+        }
+        Beginning::Lost(damage) => {
+            format!("has a state that cannot be relied on, so a whole window counts as spent: {damage}")
+        }
+        _ => "begins".to_owned(),
+    }
+}
+
+fn fault(fault: Fault) -> Failure {
+    match fault {
+        Fault::Source | Fault::Spent => Failure::input(fault),
+        fault => Failure::run(fault),
+    }
+}
+
+/// A device at work.
+struct Running<'a> {
+    one: &'a One,
+    client: &'a Client,
+    agent: Agent<Folder>,
+    values: Values,
+    clock: Clock,
+    random: SystemRandom,
+    output: Output,
+    reader: Reader,
+    /// What was said about the questions of the present, so that it is said once.
+    settled: BTreeSet<(u64, u16, &'static str)>,
+}
+
+/// What a question came to.
+enum Came {
+    Sent(Receipt),
+    Refused(Reason),
+    /// There is no value to report, or none of the domain.
+    NoValue,
+    /// Nobody took the report in time; it may have been counted.
+    NotTaken(ClientError),
+}
+
+impl Came {
+    /// In a word; whether the question is over.
+    const fn word(&self) -> (&'static str, bool) {
+        match self {
+            Self::Sent(Receipt { accepted: 1.., .. }) => ("accepted", true),
+            Self::Sent(Receipt { repeated: 1.., .. }) => ("repeated", true),
+            Self::Sent(Receipt { conflicting: 1.., .. }) => ("conflicting", true),
+            Self::Sent(Receipt { implausible: 1.., .. }) => ("implausible", true),
+            Self::Sent(_) => ("ignored", true),
+            Self::Refused(Reason::NotNow) => ("not_now", false),
+            Self::Refused(reason) => (reason.code(), true),
+            Self::NoValue => ("no_value", true),
+            Self::NotTaken(ClientError::Unavailable { .. }) => ("unavailable", false),
+            Self::NotTaken(_) => ("not_taken", true),
+        }
+    }
+}
+
+impl Running<'_> {
+    fn run(mut self) -> Result<(), Failure> {
+        let stream = &self.one.connection.stream;
+        let mut polling = Polling::new(self.client, stream);
+        let first = self.now();
+        let mut present = first;
+        loop {
+            let now = self.now();
+            if now != present {
+                present = now;
+                self.settled.clear();
+            }
+            let is_enough = self.one.ticks.is_some_and(|ticks| now.saturating_sub(first) >= ticks.get());
+            if is_enough || self.reader == Reader::WentAway {
+                return self.output.finish();
+            }
+            let ends = self.agent.policy().ticks.end_of(now).saturating_sub(self.clock.read().wall);
+            let Some(asking) = polling.next(Duration::from_secs(ends.max(1)))? else { continue };
+            let (asked_by, questions) = (asking.stream.clone(), asking.questions.clone());
+            // Once, however many there are.
+            if questions.iter().any(|asked| asked.question.timestamp.checked_sub(1) == Some(self.now())) {
+                thread::sleep(SOON);
+            }
+            for asked in &questions {
+                self.answer(&asked_by, asked)?;
+            }
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.agent.policy().ticks.timestamp(self.clock.read().wall).unwrap_or(0)
+    }
+
+    /// Answers a question, unless that is done.
+    fn answer(&mut self, stream: &str, asked: &Asked) -> Result<(), Failure> {
+        let (timestamp, phase) = (asked.question.timestamp, asked.question.phase);
+        // A collector that asks thousands of things at once gets no answer to most of them.
+        if self.settled.contains(&(timestamp, phase, "")) || self.settled.len() > MOST_SETTLED {
+            return Ok(());
+        }
+        let came = self.come(stream, asked)?;
+        let (word, is_over) = came.word();
+        if is_over {
+            self.settled.insert((timestamp, phase, ""));
+        }
+        if self.settled.insert((timestamp, phase, word)) {
+            self.tell(timestamp, phase, &came)?;
+        }
+        Ok(())
+    }
+
+    fn come(&mut self, stream: &str, asked: &Asked) -> Result<Came, Failure> {
+        let question = &asked.question;
+        // By the device's own time. Where there is no value, one that no domain has: what it costs and what is refused later is then the same.
+        let value = self.values.at(self.now()).unwrap_or(u32::MAX);
+        let reply = self.agent.answer(self.clock.read(), stream, question, value, &mut self.random);
+        let report = match reply {
+            Ok(Reply::Report(report)) => report,
+            Ok(Reply::Refused(reason)) => return Ok(Came::Refused(reason)),
+            Err(Fault::Value(_)) => return Ok(Came::NoValue),
+            Err(other) => return Err(fault(other)),
+        };
+        let batch = self.batch(question.timestamp, question.phase, asked, &report)?;
+        match self.client.send(&self.one.connection.stream, &batch) {
+            Ok(receipt) => Ok(Came::Sent(receipt)),
+            Err(error @ (ClientError::Unavailable { .. } | ClientError::Refused { .. } | ClientError::Answer(_))) => {
+                Ok(Came::NotTaken(error))
+            }
+            Err(error) => Err(explain(error)),
+        }
+    }
+
+    fn batch(&self, timestamp: u64, phase: u16, asked: &Asked, report: &Report) -> Result<Vec<u8>, Failure> {
+        let stream = StreamTag::of(&self.agent.policy().stream);
+        let mut batch = BatchWriter::new(stream, timestamp, phase, report.as_bytes().len());
+        batch.push(self.agent.report_id(&asked.question), report.as_bytes()).map_err(Failure::run)?;
+        batch.write().map_err(Failure::run)
+    }
+
+    /// Says what a question came to.
+    fn tell(&mut self, timestamp: u64, phase: u16, came: &Came) -> Result<(), Failure> {
+        let (word, _) = came.word();
+        let said = match came {
+            Came::Sent(Receipt { accepted: 1.., .. }) => "answered, and the report was accepted".to_owned(),
+            Came::Sent(Receipt { repeated: 1.., .. }) => "answered again, with the identical report".to_owned(),
+            Came::Sent(_) => format!("answered, but the report was not taken: {word}"),
+            Came::Refused(Reason::NotAsked) => "others are asked".to_owned(),
+            Came::Refused(reason) => format!("refused: {}", in_words(*reason)),
+            Came::NoValue => "not answered: there is no value of the domain to report".to_owned(),
+            Came::NotTaken(error) => format!("answered, but {error}"),
+        };
+        complain("device", format_args!("timestamp {timestamp}, phase {phase}: {said}"));
+        if self.one.json {
+            let line = json!({ "t": timestamp, "phase": phase, "outcome": word, "said": said });
+            self.reader = self.output.write(&format!("{line}\n"))?;
+        }
+        Ok(())
+    }
+}
+
+const fn in_words(reason: Reason) -> &'static str {
+    match reason {
+        Reason::OtherStream => "it is about another stream than the one that these data were enrolled with",
+        Reason::NotAsked => "others are asked",
+        Reason::NotNow => "it is about another time than the present",
+        Reason::OtherDomain => "it is about another domain than the policy's",
+        Reason::OtherOracle => "it wants another oracle than the policy's",
+        Reason::Answered => "its phase, or a later one, was answered",
+        Reason::Malformed => "it makes no sense",
+        Reason::Budget => "the window has too little budget left",
+        _ => "the policy does not allow it",
+    }
+}

@@ -1,0 +1,133 @@
+//! Where a device's value comes from: it is fixed, or read line by line while the device runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::failure::Failure;
+use crate::input::Input;
+
+/// How long a line may be, in bytes; what is longer is two.
+const LONGEST_LINE: u64 = 64;
+
+/// A line that is no value. What is in it is nobody's business.
+#[derive(Debug, PartialEq, Eq)]
+struct Unreadable;
+
+/// What the device holds.
+#[derive(Debug)]
+pub(crate) enum Values {
+    /// Always the same.
+    Fixed(u32),
+    /// As they were read so far.
+    Read(Arc<Mutex<Known>>),
+}
+
+/// The values that were read.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// From so many timestamps on.
+    stamped: BTreeMap<u64, u32>,
+    /// The latest that has no timestamp.
+    latest: Option<u32>,
+}
+
+impl Known {
+    /// Takes in a line: `VALUE`, or `T,VALUE`, or a header.
+    fn take(&mut self, line: &str) -> Result<(), Unreadable> {
+        let line = line.trim();
+        if line.is_empty() || ["value", "t,value"].contains(&line) {
+            return Ok(());
+        }
+        match line.split_once(',') {
+            None => self.latest = Some(line.parse().map_err(|_| Unreadable)?),
+            Some((timestamp, value)) => {
+                let timestamp = timestamp.trim().parse().map_err(|_| Unreadable)?;
+                self.stamped.insert(timestamp, value.trim().parse().map_err(|_| Unreadable)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value at a timestamp; earlier ones are forgotten.
+    fn at(&mut self, timestamp: u64) -> Option<u32> {
+        let from = self.stamped.range(..=timestamp).next_back().map(|(from, _)| *from);
+        if let Some(from) = from {
+            self.stamped = self.stamped.split_off(&from);
+        }
+        from.and_then(|from| self.stamped.get(&from).copied()).or(self.latest)
+    }
+}
+
+impl Values {
+    /// Reads a file at once, and anything else, such as standard input, while the device runs.
+    pub(crate) fn read(name: &str) -> Result<Self, Failure> {
+        let known = Arc::new(Mutex::new(Known::default()));
+        let is_pipe = name == "-" || fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir());
+        if is_pipe {
+            let (name, known) = (name.to_owned(), Arc::clone(&known));
+            thread::spawn(move || {
+                if let Err(failure) = read_all(&name, &known) {
+                    // What the device would report from here on is not what was meant. Its state is safe at any moment.
+                    process::exit(failure.complain().into());
+                }
+            });
+        } else {
+            read_all(name, &known)?;
+        }
+        Ok(Self::Read(known))
+    }
+
+    /// The value at a timestamp; `None` where there is none yet.
+    pub(crate) fn at(&self, timestamp: u64) -> Option<u32> {
+        match self {
+            Self::Fixed(value) => Some(*value),
+            Self::Read(known) => lock(known).at(timestamp),
+        }
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_all(name: &str, known: &Mutex<Known>) -> Result<(), Failure> {
+    let Input { name, source } = Input::open(name)?;
+    let mut source = BufReader::new(source);
+    let mut line = String::new();
+    for number in 1.. {
+        line.clear();
+        let read = source.by_ref().take(LONGEST_LINE).read_line(&mut line);
+        let read = read.map_err(|error| Failure::input(format_args!("{name} cannot be read: {error}")))?;
+        if read == 0 {
+            break;
+        }
+        lock(known).take(&line).map_err(|Unreadable| {
+            Failure::input(format_args!("{name}, line {number}: expected VALUE, or T,VALUE, in whole numbers"))
+        })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_counts_until_the_next_and_stamped_ones_from_their_time_on() {
+        let mut known = Known::default();
+        assert_eq!(known.at(5), None);
+        for line in ["t,value\n", "10,1\n", "\n", " 20 , 2 \r\n", "7\n"] {
+            assert_eq!(known.take(line), Ok(()), "{line:?}");
+        }
+        assert_eq!([9, 10, 19, 20, 99].map(|timestamp| known.at(timestamp)), [7, 1, 1, 2, 2].map(Some));
+        assert_eq!(known.take("30,3"), Ok(()));
+        assert_eq!([29, 30].map(|timestamp| known.at(timestamp)), [2, 3].map(Some));
+        for line in ["x", "1,", ",1", "1,2,3", "-1", "1.5", "99999999999", "t,value,x"] {
+            assert_eq!(known.take(line), Err(Unreadable), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The bodies of the fuzz targets, on seeds and on what comes of them by small changes.
+
+use tidegate_device::simulation::{Broken, SimulatedDisk};
+use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag};
+use tidegate_kernel::{Randomness, SeededRandom};
+
+#[allow(unreachable_pub)] // the fuzz targets have it, too
+#[path = "../fuzz_bodies/mod.rs"]
+mod fuzz_bodies;
+
+/// Runs a body on a seed, on all of its beginnings, and on many changes of it.
+fn try_around(seed: &[u8], body: fn(&[u8])) {
+    (0..=seed.len()).for_each(|length| body(&seed[..length]));
+    let mut random = SeededRandom::new(1);
+    #[allow(clippy::cast_possible_truncation)] // below a length
+    let mut below = |limit: usize| (random.next_word() % limit as u64) as usize;
+    for _ in 0..4_000 {
+        let mut changed = seed.to_vec();
+        for _ in 0..1 + below(3) {
+            let position = below(changed.len());
+            match below(4) {
+                0 => changed[position] ^= 1 << below(8),
+                1 => changed[position] = [0, 1, 0x7f, 0x80, 0xff][below(5)],
+                2 => drop(changed.remove(position)),
+                _ => changed.insert(position, u8::try_from(below(256)).unwrap()),
+            }
+        }
+        body(&changed);
+    }
+}
+
+fn seed_batch() -> Vec<u8> {
+    let stream = StreamTag::of("visits");
+    let mut writer = BatchWriter::new(stream, 7, 3, 2);
+    (0..3).for_each(|device| writer.push(ReportId::of(&[device; 16], stream, 7, 3), &[device; 2]).unwrap());
+    writer.write().unwrap()
+}
+
+#[test]
+fn whatever_is_read_as_a_batch_is_one() {
+    try_around(&seed_batch(), fuzz_bodies::batch);
+    let text = BatchText::of(&Batch::parse(&seed_batch()).unwrap(), "visits").unwrap();
+    try_around(&serde_json::to_vec(&text).unwrap(), fuzz_bodies::batch_text);
+}
+
+#[test]
+fn whatever_is_loaded_as_a_state_keeps_to_its_window() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let mut agent = fuzz_bodies::open(&disk, 996).unwrap();
+    let half = 500_000_000;
+    assert_eq!([998, 999].map(|now| fuzz_bodies::ask(&mut agent, now, 0, half)), [0, half]);
+    drop(agent);
+    let saved = disk.contents(fuzz_bodies::FILE).unwrap();
+    // After what `disk::replace` writes before it: magic, checksum, and which file it is.
+    let contents = [&[0], &saved[16 + 32 + 8..]].concat();
+    try_around(&contents, fuzz_bodies::agent_state);
+    try_around(&[&[1], saved.as_slice()].concat(), fuzz_bodies::agent_state);
+}

@@ -1,0 +1,120 @@
+//! What the fuzz targets of the device do with their input, and what must hold whatever that is.
+//!
+//! Each function is the whole body of the target of the same name in the repository's `fuzz` folder. The tests run them too, on a fixed
+//! set of inputs (`tests/device/fuzz.rs`).
+
+use std::num::NonZeroU64;
+use std::sync::LazyLock;
+
+use ed25519_dalek::SigningKey;
+use tidegate_device::clock::{Reading, Steady, Ticks};
+use tidegate_device::disk::replace;
+use tidegate_device::enrolment::{StreamPolicy, VerifiedPolicy};
+use tidegate_device::simulation::{Broken, SimulatedDisk};
+use tidegate_device::wire::{Batch, BatchText, BatchWriter};
+use tidegate_device::{Agent, Policy, Reply};
+use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View, Window};
+
+/// Any bytes as a batch: what is read is written back the same, also by way of the text.
+pub fn batch(bytes: &[u8]) {
+    let Ok(batch) = Batch::parse(bytes) else { return };
+    assert!(batch.len() > 0 && batch.report_length() > 0);
+    assert_eq!(batch.reports().len(), batch.len() * batch.report_length());
+    let mut writer = BatchWriter::new(batch.stream, batch.timestamp, batch.phase, batch.report_length());
+    batch.iter().for_each(|(id, report)| writer.push(id, report).unwrap());
+    assert_eq!(writer.write().unwrap(), bytes);
+    if let Some(text) = BatchText::of(&batch, "visits") {
+        assert_eq!(text.to_bytes().unwrap(), bytes);
+    }
+}
+
+/// Any JSON as a batch in text: where it is one, its bytes are, and say the same.
+pub fn batch_text(bytes: &[u8]) {
+    let Ok(text) = serde_json::from_slice::<BatchText>(bytes) else { return };
+    let Ok(written) = text.to_bytes() else { return };
+    let batch = Batch::parse(&written).unwrap();
+    assert_eq!((batch.timestamp, batch.phase, batch.len()), (text.timestamp, text.phase, text.reports.len()));
+    let mut again = BatchText::of(&batch, &text.stream).unwrap();
+    assert_eq!(again.to_bytes().unwrap(), written);
+    // The same reports, but for their order and the case of digits.
+    let mut given = text.reports;
+    given.iter_mut().for_each(|report| {
+        report.id.make_ascii_lowercase();
+        report.report.make_ascii_lowercase();
+    });
+    given.sort_by(|a, b| a.id.cmp(&b.id));
+    again.reports.sort_by(|a, b| a.id.cmp(&b.id));
+    assert_eq!(again.reports, given);
+}
+
+/// The file of the agent's state.
+pub const FILE: &str = "position.device";
+
+/// The window of its policy, and all of its budget.
+const WINDOW: u64 = 3;
+const ALL: u64 = 1_000_000_000;
+
+static POLICY: LazyLock<VerifiedPolicy> = LazyLock::new(|| {
+    let operator = SigningKey::from_bytes(&[7; 32]);
+    let protects = Policy { epsilon: "1".parse().unwrap(), window: Window::of(WINDOW).unwrap(), domain: 6 };
+    let ticks = Ticks { epoch: 0, seconds: NonZeroU64::MIN };
+    let policy =
+        StreamPolicy { stream: "visits".to_owned(), protects, oracle: None, ticks, slot_key: *b"sixteen byte key" };
+    policy.sign(&operator).unwrap().verified(&operator.verifying_key()).unwrap()
+});
+
+/// Opens an agent on a disk, at a time.
+pub fn open(disk: &SimulatedDisk, now: u64) -> Option<Agent<SimulatedDisk>> {
+    Agent::open(disk.clone(), "position", POLICY.clone(), b"machine", reading(now), &mut SeededRandom::new(1))
+        .ok()
+        .map(|(agent, _)| agent)
+}
+
+fn enrol_anew(disk: &SimulatedDisk, now: u64) -> Option<Agent<SimulatedDisk>> {
+    Agent::enrol_anew(disk.clone(), "position", POLICY.clone(), b"machine", reading(now), &mut SeededRandom::new(1))
+        .ok()
+        .map(|(agent, _)| agent)
+}
+
+fn reading(now: u64) -> Reading {
+    Reading { wall: now, steady: Steady { run: [1; 16], seconds: now } }
+}
+
+/// How many units of epsilon the agent gives away for one more phase of a timestamp, of which it is asked for so many.
+pub fn ask(agent: &mut Agent<SimulatedDisk>, now: u64, phase: u16, units: u64) -> u64 {
+    let (cohort, view) = (Cohort::Everyone, View::Values);
+    let epsilon = Epsilon::from_units(units).unwrap();
+    let question = Question { timestamp: now, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: 6, view };
+    match agent.answer(reading(now), "visits", &question, 2, &mut SeededRandom::new(now)) {
+        Ok(Reply::Report(_)) => units,
+        _ => 0,
+    }
+}
+
+/// A byte that says whether there is a checksum, and then any bytes as an agent's saved state: whatever they are, no window of what follows is exceeded.
+pub fn agent_state(bytes: &[u8]) {
+    let [with_checksum, contents @ ..] = bytes else { return };
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    if with_checksum.is_multiple_of(2) {
+        replace(&mut disk.clone(), FILE, contents).unwrap();
+    } else {
+        disk.put(FILE, contents);
+    }
+    let begin = 1_000;
+    // What cannot be opened is of another policy, perhaps, and the owner takes this one.
+    let Some(mut agent) = open(&disk, begin).or_else(|| enrol_anew(&disk, begin)) else { return };
+    let mut given: Vec<u64> = Vec::new();
+    for now in begin..begin + 3 * WINDOW {
+        // As much as there is, in halves.
+        let asked = [ALL, ALL / 2, ALL / 2, ALL / 4, 1];
+        given.push((0..).zip(asked).map(|(phase, units)| ask(&mut agent, now, phase, units)).sum());
+        let window = given.iter().rev().take(usize::try_from(WINDOW).unwrap()).sum::<u64>();
+        assert!(window <= ALL, "{given:?}");
+    }
+    // What it has become can be loaded, and is as spent.
+    drop(agent);
+    let mut again = open(&disk, begin + 3 * WINDOW - 1).unwrap();
+    let more = ask(&mut again, begin + 3 * WINDOW - 1, 9, ALL);
+    assert!(given.iter().rev().take(usize::try_from(WINDOW).unwrap()).sum::<u64>() + more <= ALL, "{given:?}");
+}

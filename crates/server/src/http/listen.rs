@@ -1,0 +1,241 @@
+//! The connections: TLS, how many there may be, and how long a slow client may take.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service as _;
+
+use super::telemetry::Telemetry;
+use super::{Limits, ServeError};
+
+/// Who is at the other end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// A certificate and its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate with those that vouch for it, in PEM.
+    pub certificate: PathBuf,
+    /// Its private key, in PEM.
+    pub key: PathBuf,
+}
+
+/// What connections are sealed with; it can be changed while others use it.
+#[derive(Debug)]
+pub(super) struct Tls {
+    files: TlsFiles,
+    config: RwLock<Arc<ServerConfig>>,
+}
+
+impl Tls {
+    pub(super) fn load(files: TlsFiles) -> Result<Self, ServeError> {
+        let config = RwLock::new(read(&files)?);
+        Ok(Self { files, config })
+    }
+
+    /// Reads certificate and key again; where that fails, those that were there stay.
+    pub(super) fn reload(&self) -> Result<(), ServeError> {
+        let config = read(&self.files)?;
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+        Ok(())
+    }
+
+    fn acceptor(&self) -> TlsAcceptor {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner)).into()
+    }
+}
+
+pub(super) fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
+    // What is wrong with a key is told without it.
+    let wrong = |path: &Path, problem: String| ServeError::Tls { path: path.display().to_string(), problem };
+    let (certificate, key) = (&files.certificate, &files.key);
+    let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let chain = chain.map_err(|error| wrong(certificate, error.to_string()))?;
+    if chain.is_empty() {
+        return Err(wrong(certificate, "there is no certificate in it".to_owned()));
+    }
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
+    let mut config = config.map_err(|error| wrong(certificate, error.to_string()))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+/// A connection whose other end must take what it is sent, in time.
+#[derive(Debug)]
+struct Patient<S> {
+    inner: S,
+    patience: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Patient<S> {
+    const fn new(inner: S, patience: Duration) -> Self {
+        Self { inner, patience, waiting: None }
+    }
+
+    fn judge<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            self.waiting = None;
+            return result;
+        }
+        let patience = self.patience;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        match waiting.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.judge(context, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.judge(context, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.inner).poll_flush(context);
+        self.judge(context, result)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let result = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.judge(context, result)
+    }
+}
+
+/// Takes connections until it is time to stop, and then finishes what was begun, for as long as the limits allow.
+pub(super) async fn accept(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<Arc<Tls>>,
+    limits: Limits,
+    telemetry: Arc<Telemetry>,
+    stop: impl Future<Output = ()>,
+) {
+    let mut stop = std::pin::pin!(stop);
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let graceful = GracefulShutdown::new();
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            () = &mut stop => break,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Too many files are open, perhaps; then there is nothing to do but wait.
+                tracing::warn!(%error, "a connection could not be taken");
+                sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let connection =
+            Connection { router: router.clone(), peer: Peer(address.ip()), limits, watcher: graceful.watcher() };
+        let (tls, telemetry) = (tls.clone(), Arc::clone(&telemetry));
+        tokio::spawn(async move {
+            telemetry.meters().connections(1);
+            connection.serve(stream, tls).await;
+            telemetry.meters().connections(-1);
+            drop(place);
+        });
+    }
+    // Nobody else is let in.
+    drop(listener);
+    if timeout(limits.grace, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some requests were not finished in time");
+    }
+}
+
+struct Connection {
+    router: Router,
+    peer: Peer,
+    limits: Limits,
+    watcher: Watcher,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
+        // Answers are short: none should wait for more.
+        let _ = stream.set_nodelay(true);
+        let stream = Patient::new(stream, self.limits.write);
+        match tls {
+            None => self.speak(stream).await,
+            Some(tls) => match timeout(self.limits.headers, tls.acceptor().accept(stream)).await {
+                Ok(Ok(stream)) => self.speak(stream).await,
+                Ok(Err(error)) => tracing::debug!(error = %error.kind(), "no TLS"),
+                Err(_) => tracing::debug!("no TLS in time"),
+            },
+        }
+    }
+
+    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let Self { router, peer, limits, watcher } = self;
+        let service = service_fn(move |request: Request<Incoming>| {
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(peer);
+            router.clone().call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.headers)
+            .max_buf_size(64 << 10)
+            .serve_connection(TokioIo::new(stream), service);
+        if let Err(error) = watcher.watch(connection).await {
+            tracing::debug!(%error, "a connection ended early");
+        }
+    }
+}

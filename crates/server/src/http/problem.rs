@@ -1,0 +1,161 @@
+//! [`Problem`]: the one form of every answer that says no.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::engine::{DriveError, NotTold};
+use crate::service::{ReportError, ServiceError, TellError};
+use crate::store::{NotTaken, StoreError};
+use crate::stream::DeclarationError;
+use tidegate_device::wire::WireError;
+
+/// Why a request was not granted. Neither secrets nor anybody's values are in it.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    body: Body,
+    retry_after: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Body {
+    error: &'static str,
+    message: String,
+    /// Which line or element of what was sent, from zero.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<usize>,
+    /// How many before it were taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken: Option<usize>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
+        let body = Body { error, message: message.into(), position: None, taken: None };
+        Self { status, body, retry_after: None }
+    }
+
+    pub(super) fn bad(error: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error, message)
+    }
+
+    pub(super) fn conflict(error: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, error, message)
+    }
+
+    pub(super) fn no_stream() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "no_stream", "there is no stream of that name")
+    }
+
+    /// Not now: after so many seconds, perhaps.
+    pub(super) fn later(error: &'static str, message: &str, seconds: u64) -> Self {
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error, message) }
+    }
+
+    pub(super) fn too_often(seconds: u64) -> Self {
+        let message = "too many requests: slow down";
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::TOO_MANY_REQUESTS, "rate", message) }
+    }
+
+    pub(super) fn at(mut self, position: usize, taken: usize) -> Self {
+        (self.body.position, self.body.taken) = (Some(position), Some(taken));
+        self
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            let realm = HeaderValue::from_static("Bearer realm=\"tidegate\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, realm);
+        }
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// What a store says is for the log: it may name files and hosts.
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoStream(_) => Self::no_stream(),
+            StoreError::Retired(_) => Self::conflict("retired", error.to_string()),
+            StoreError::Exists(_) => Self::conflict("exists", error.to_string()),
+            error => {
+                tracing::error!(%error, "the store failed");
+                Self::later("store", "the store is not available", 1)
+            }
+        }
+    }
+}
+
+impl From<DeclarationError> for Problem {
+    fn from(error: DeclarationError) -> Self {
+        match error {
+            DeclarationError::Changed { .. } => Self::conflict("changed", error.to_string()),
+            error => Self::bad("declaration", error.to_string()),
+        }
+    }
+}
+
+impl From<ServiceError> for Problem {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::NoStream(_) => Self::no_stream(),
+            ServiceError::Declaration(error) | ServiceError::Drive(DriveError::Declaration(error)) => error.into(),
+            ServiceError::Store(error) | ServiceError::Drive(DriveError::Store(error)) => error.into(),
+            ServiceError::Policy(error) => Self::bad("declaration", error.to_string()),
+            ServiceError::Drive(error @ (DriveError::Local(_) | DriveError::Central(_) | DriveError::Event(_))) => {
+                Self::bad("declaration", error.to_string())
+            }
+            ServiceError::Drive(DriveError::NoKey(_)) => {
+                Self::conflict("no_key", "the service has no key for readings that such a stream holds back")
+            }
+            error => {
+                tracing::error!(%error, "the service failed");
+                Self::later("service", "the service cannot do that at present", 5)
+            }
+        }
+    }
+}
+
+impl From<ReportError> for Problem {
+    fn from(error: ReportError) -> Self {
+        let message = error.to_string();
+        match error {
+            ReportError::Wire(WireError::TooLarge { .. }) => {
+                Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+            }
+            ReportError::OtherStream => Self::bad("other_stream", message),
+            ReportError::NotTaken(NotTaken::NoStream) => Self::no_stream(),
+            ReportError::NotTaken(NotTaken::NotOpen { .. }) => Self::conflict("closed", message),
+            ReportError::Crowded => Self::conflict("crowded", message),
+            ReportError::Busy => Self::later("busy", &message, 1),
+            ReportError::Store => Self::later("store", &message, 1),
+            ReportError::Wire(_) | ReportError::NotTaken(_) => Self::bad("malformed", message),
+        }
+    }
+}
+
+impl From<TellError> for Problem {
+    fn from(error: TellError) -> Self {
+        match error {
+            TellError::NoStream(_) => Self::no_stream(),
+            TellError::NotCurated => Self::conflict("not_curated", error.to_string()),
+            TellError::NotTold { taken, why } => {
+                let message = why.to_string();
+                match why {
+                    NotTold::NotOpen | NotTold::Timestamp { .. } => Self::conflict("closed", message),
+                    NotTold::Reading | NotTold::Full => Self::conflict("not_taken", message),
+                    _ => Self::bad("not_taken", message),
+                }
+                .at(taken, taken)
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! [`RateLimit`]: how often somebody may call.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// So many calls a second in the long run, and so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rate {
+    /// A second, in the long run.
+    pub per_second: NonZeroU32,
+    /// At once, by somebody who has not called for a while.
+    pub burst: NonZeroU32,
+}
+
+/// Who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Caller {
+    /// The holder of a token.
+    Token(usize),
+    /// Somebody without: an address, or the network of an IPv6 address (64 bits), of which one household has all.
+    Network(u128),
+    /// All for whom there is no place.
+    Others,
+}
+
+impl Caller {
+    pub(super) fn of(address: IpAddr) -> Self {
+        Self::Network(match address.to_canonical() {
+            IpAddr::V4(address) => u128::from(address.to_bits()),
+            IpAddr::V6(address) => address.to_bits() >> 64 << 64,
+        })
+    }
+}
+
+/// How many callers are kept apart.
+const MAX_CALLERS: usize = 100_000;
+
+/// Lets callers through as often as they may. For each caller one number is kept: when it has all its calls again.
+#[derive(Debug, Default)]
+pub(super) struct RateLimit(Mutex<HashMap<Caller, Duration>>);
+
+impl RateLimit {
+    /// Lets a call through at a moment of a clock that does not go back; or says how long to wait.
+    pub(super) fn check(&self, caller: Caller, rate: Rate, now: Duration) -> Result<(), Duration> {
+        let mut full_again = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut caller = caller;
+        if full_again.len() >= MAX_CALLERS && !full_again.contains_key(&caller) {
+            // Who has all its calls again is like somebody who never called.
+            full_again.retain(|_, full| *full > now);
+            if full_again.len() >= MAX_CALLERS {
+                caller = Caller::Others;
+            }
+        }
+        let one = Duration::from_secs(1) / rate.per_second.get();
+        let full = full_again.entry(caller).or_insert(now);
+        let next = (*full).max(now) + one;
+        let latest = now + one * rate.burst.get();
+        if next > latest {
+            return Err(next - latest);
+        }
+        *full = next;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn rate(per_second: u32, burst: u32) -> Rate {
+        Rate { per_second: NonZeroU32::new(per_second).unwrap(), burst: NonZeroU32::new(burst).unwrap() }
+    }
+
+    #[test]
+    fn a_caller_has_its_burst_at_once_and_then_its_rate() {
+        let (limit, rate) = (RateLimit::default(), rate(10, 5));
+        let caller = Caller::Token(0);
+        let mut now = Duration::from_secs(7);
+        for _ in 0..5 {
+            limit.check(caller, rate, now).unwrap();
+        }
+        assert_eq!(limit.check(caller, rate, now), Err(Duration::from_millis(100)));
+        limit.check(Caller::Token(1), rate, now).unwrap();
+        // Refused calls cost nothing, so that in ten seconds a hundred get through, however many are tried.
+        let mut passed = 0;
+        for _ in 0..1_000 {
+            now += Duration::from_millis(10);
+            passed += usize::from(limit.check(caller, rate, now).is_ok());
+        }
+        assert_eq!(passed, 100);
+        now += Duration::from_secs(3_600);
+        assert_eq!((0..20).filter(|_| limit.check(caller, rate, now).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn networks_are_told_apart_and_addresses_of_one_are_not() {
+        let of = |address: &str| Caller::of(address.parse().unwrap());
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    }
+
+    #[test]
+    fn callers_without_number_take_no_memory_without_end() {
+        let (limit, rate) = (RateLimit::default(), rate(1, 1));
+        for network in 0..250_000_u128 {
+            let _ = limit.check(Caller::Network(network << 64), rate, Duration::ZERO);
+        }
+        assert!(limit.0.lock().unwrap().len() <= MAX_CALLERS + 1);
+        assert!(limit.check(Caller::Network(1), rate, Duration::ZERO).is_err(), "the others share what is left");
+        limit.check(Caller::Network(1), rate, Duration::from_secs(2)).unwrap();
+        assert_eq!(limit.0.lock().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,272 @@
+//! [`Telemetry`]: what is counted, logged and told others about a service. Streams are named, users and devices never.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use tidegate_device::api::Receipt;
+
+use super::webhook::{Happened, Outcome, WebhookSettings, Webhooks};
+use crate::engine::{DriveError, News, Suspicion};
+use crate::service::{Observer, ReportError, Service};
+use crate::store::NotTaken;
+
+type One = [(&'static str, String); 1];
+type Two = [(&'static str, String); 2];
+type Three = [(&'static str, String); 3];
+type Level = Gauge<f64, AtomicU64>;
+
+/// Counts what happens to a service, and hands on what its webhooks are to hear. It is the service's [`Observer`].
+#[derive(Debug)]
+pub struct Telemetry {
+    registry: Registry,
+    meters: Arc<Meters>,
+    webhooks: Webhooks,
+}
+
+#[derive(Debug)]
+pub(super) struct Meters {
+    accepted: Family<One, Counter>,
+    refused: Family<Two, Counter>,
+    repeated: Family<One, Counter>,
+    suspicious: Family<Two, Counter>,
+    releases: Family<One, Counter>,
+    skipped: Family<One, Counter>,
+    failures: Family<One, Counter>,
+    lag: Family<One, Level>,
+    version: Family<One, Gauge<i64, AtomicI64>>,
+    spent: Family<One, Level>,
+    left: Family<One, Level>,
+    store: Family<One, Histogram>,
+    batches: Histogram,
+    requests: Family<Three, Counter>,
+    request_seconds: Family<One, Histogram>,
+    connections: Gauge<i64, AtomicI64>,
+    webhooks: Family<One, Counter>,
+}
+
+/// From a tenth of a millisecond to some ten seconds.
+fn seconds() -> Histogram {
+    Histogram::new([0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+}
+
+const fn stream(stream: String) -> One {
+    [("stream", stream)]
+}
+
+impl Telemetry {
+    /// Nothing has happened yet. Starts the thread that calls webhooks.
+    ///
+    /// # Errors
+    /// If the operating system gives no thread.
+    pub fn new(webhooks: WebhookSettings) -> std::io::Result<Arc<Self>> {
+        let meters = Arc::new(Meters {
+            accepted: Family::default(),
+            refused: Family::default(),
+            repeated: Family::default(),
+            suspicious: Family::default(),
+            releases: Family::default(),
+            skipped: Family::default(),
+            failures: Family::default(),
+            lag: Family::default(),
+            version: Family::default(),
+            spent: Family::default(),
+            left: Family::default(),
+            store: Family::new_with_constructor(seconds),
+            batches: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]),
+            requests: Family::default(),
+            request_seconds: Family::new_with_constructor(seconds),
+            connections: Gauge::default(),
+            webhooks: Family::default(),
+        });
+        let mut registry = Registry::with_prefix("tidegate");
+        meters.register(&mut registry);
+        let webhooks = Webhooks::start(webhooks, Arc::clone(&meters))?;
+        Ok(Arc::new(Self { registry, meters, webhooks }))
+    }
+
+    /// All figures, as Prometheus reads them.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Text can always be written to.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+
+    pub(super) fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// Lets webhooks be told what monitors of this service's streams say.
+    pub(super) fn attach(&self, service: &Arc<Service>) {
+        self.webhooks.attach(service);
+    }
+
+    /// Gives up what webhooks have not been told yet, and ends their thread.
+    pub(super) fn stop(&self) {
+        self.webhooks.stop();
+    }
+}
+
+impl Meters {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("reports_accepted", "Reports that were counted, by stream", self.accepted.clone());
+        let help = "Reports or requests that were refused, by stream and reason";
+        registry.register("reports_refused", help, self.refused.clone());
+        registry.register("reports_repeated", "Reports that had been counted before, by stream", self.repeated.clone());
+        let help = "Signs that devices do not follow their oracle, by stream and kind";
+        registry.register("suspicious", help, self.suspicious.clone());
+        registry.register("releases", "Releases, by stream", self.releases.clone());
+        registry.register("ticks_skipped", "Timestamps that were left out, by stream", self.skipped.clone());
+        registry.register("driver_errors", "Times that a stream's driver stopped", self.failures.clone());
+        let help = "How long after its moment the last release was published, in seconds";
+        registry.register("tick_lag_seconds", help, self.lag.clone());
+        registry.register("published_version", "Up to which version a stream is published", self.version.clone());
+        let help = "What the last release cost the user who spent most, in epsilon";
+        registry.register("epsilon_spent", help, self.spent.clone());
+        let help = "Share of the budget that is left in the current window";
+        registry.register("budget_left", help, self.left.clone());
+        registry.register("store_seconds", "How long the store took, by transaction", self.store.clone());
+        registry.register("commit_batches", "Batches of reports in one transaction", self.batches.clone());
+        registry.register("requests", "Requests, by method, route and status", self.requests.clone());
+        registry.register("request_seconds", "How long requests took, by route", self.request_seconds.clone());
+        registry.register("connections", "Connections that are open", self.connections.clone());
+        registry.register("webhooks", "Messages to webhooks, by outcome", self.webhooks.clone());
+    }
+
+    /// A request, or reports, that were refused for a reason.
+    pub(super) fn refused(&self, name: &str, reason: &'static str, count: u64) {
+        let labels = [("stream", name.to_owned()), ("reason", reason.to_owned())];
+        self.refused.get_or_create(&labels).inc_by(count);
+    }
+
+    pub(super) fn store(&self, transaction: &'static str, took: Duration) {
+        self.store.get_or_create(&[("transaction", transaction.to_owned())]).observe(took.as_secs_f64());
+    }
+
+    pub(super) fn request(&self, method: &str, route: &str, status: u16, took: Duration) {
+        let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
+        self.request_seconds.get_or_create(&[("route", route.to_owned())]).observe(took.as_secs_f64());
+    }
+
+    pub(super) fn connections(&self, change: i64) {
+        self.connections.inc_by(change);
+    }
+
+    pub(super) fn webhook(&self, outcome: Outcome) {
+        self.webhooks.get_or_create(&[("outcome", outcome.name().to_owned())]).inc();
+    }
+}
+
+/// Why reports were refused, in a word.
+const fn reason(error: &ReportError) -> &'static str {
+    match error {
+        ReportError::Wire(_) | ReportError::NotTaken(NotTaken::Malformed(_)) => "malformed",
+        ReportError::OtherStream => "other_stream",
+        ReportError::NotTaken(NotTaken::NotOpen { .. }) => "closed",
+        ReportError::NotTaken(_) => "no_stream",
+        ReportError::Crowded => "crowded",
+        ReportError::Busy => "busy",
+        ReportError::Store => "store",
+    }
+}
+
+impl Observer for Telemetry {
+    fn news(&self, name: &str, news: &News) {
+        let meters = &self.meters;
+        let label = stream(name.to_owned());
+        match news {
+            News::Asked { timestamp, questions } => {
+                tracing::debug!(stream = name, timestamp, questions, "devices are asked");
+            }
+            News::Counted { timestamp, phase, reports } => {
+                tracing::debug!(stream = name, timestamp, phase, reports, "reports were counted");
+            }
+            News::Suspicious { timestamp, phase, suspicion } => {
+                let (kind, body) = describe(suspicion);
+                tracing::warn!(stream = name, timestamp, phase, kind, "devices seem not to follow their oracle");
+                let labels = [("stream", name.to_owned()), ("kind", kind.to_owned())];
+                meters.suspicious.get_or_create(&labels).inc();
+                let body = json!({
+                    "stream": name, "kind": "suspicion", "timestamp": timestamp, "phase": phase, "suspicion": body,
+                });
+                self.webhooks.tell(Happened::Suspicion { stream: name.to_owned(), body: body.to_string() });
+            }
+            News::Released { timestamp, releases, spent, left, .. } => {
+                tracing::info!(stream = name, timestamp, releases, "released");
+                meters.releases.get_or_create(&label).inc_by(*releases as u64);
+                meters.spent.get_or_create(&label).set(spent.map_or(0.0, |spent| spent.as_f64()));
+                if let Some(left) = left {
+                    meters.left.get_or_create(&label).set(*left);
+                }
+            }
+            News::Published { version, lag } => {
+                tracing::debug!(stream = name, version, lag, "published");
+                let seconds = Duration::from_millis(*lag).as_secs_f64();
+                meters.lag.get_or_create(&label).set(seconds);
+                meters.version.get_or_create(&label).set(i64::try_from(*version).unwrap_or(i64::MAX));
+                self.webhooks.tell(Happened::Published { stream: name.to_owned() });
+            }
+            News::Jumped { not_before } => {
+                tracing::error!(
+                    stream = name,
+                    not_before,
+                    "the clock jumped ahead: nothing is opened before this timestamp"
+                );
+            }
+            News::Skipped { count } => {
+                tracing::warn!(stream = name, count, "timestamps were left out");
+                meters.skipped.get_or_create(&label).inc_by(*count);
+            }
+        }
+    }
+
+    fn failed(&self, name: &str, error: &DriveError) {
+        tracing::error!(stream = name, %error, "the stream's driver stopped, and is opened again");
+        self.meters.failures.get_or_create(&stream(name.to_owned())).inc();
+    }
+
+    fn received(&self, name: &str, outcome: &Result<Receipt, ReportError>) {
+        match outcome {
+            Ok(Receipt { accepted, repeated, conflicting, implausible }) => {
+                self.meters.accepted.get_or_create(&stream(name.to_owned())).inc_by(*accepted);
+                if *repeated > 0 {
+                    self.meters.repeated.get_or_create(&stream(name.to_owned())).inc_by(*repeated);
+                }
+                for (reason, count) in [("conflicting", *conflicting), ("implausible", *implausible)] {
+                    if count > 0 {
+                        self.meters.refused(name, reason, count);
+                    }
+                }
+            }
+            // A name that is none would be a new line of the metrics each time.
+            Err(ReportError::NotTaken(NotTaken::NoStream)) => self.meters.refused("", "no_stream", 1),
+            Err(error) => self.meters.refused(name, reason(error), 1),
+        }
+    }
+
+    fn committed(&self, batches: usize, took: Duration) {
+        #[allow(clippy::cast_precision_loss)] // a few hundred at most
+        self.meters.batches.observe(batches as f64);
+        self.meters.store("accept", took);
+    }
+}
+
+fn describe(suspicion: &Suspicion) -> (&'static str, serde_json::Value) {
+    match suspicion {
+        Suspicion::Frequency { cell, estimate, deviations } => {
+            ("frequency", json!({ "of": "frequency", "cell": cell, "estimate": estimate, "deviations": deviations }))
+        }
+        Suspicion::Crowd { reports, expected } => {
+            ("crowd", json!({ "of": "crowd", "reports": reports, "expected": expected }))
+        }
+    }
+}

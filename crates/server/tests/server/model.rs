@@ -1,0 +1,401 @@
+//! [`Model`]: the simplest store that does what the interface says, in memory, with faults on demand. What others do is compared with it, and what is built
+//! on stores is tried on it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
+
+use tidegate_device::api::Receipt;
+use tidegate_device::wire::ReportId;
+use tidegate_kernel::oracle::Aggregate;
+use tidegate_server::store::{
+    Advance, Intake, Lease, Merged, NewRecord, NewStream, NotTaken, OpenPhase, PhaseKey, Record, Records, Status,
+    Store, StoreError, Stream, Wanted, digest,
+};
+
+/// What becomes of a transaction that writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It is done.
+    Done,
+    /// It is not done, and the caller hears that it may try again.
+    Unavailable,
+    /// It is not done, for want of space.
+    Full,
+    /// It is not done, but the caller hears that nobody knows.
+    UnknownNotDone,
+    /// It is done, but the caller hears that nobody knows.
+    UnknownDone,
+}
+
+/// A store in memory.
+pub(crate) struct Model {
+    streams: Mutex<BTreeMap<String, Kept>>,
+    /// Says of each writing transaction, by its name, what becomes of it.
+    fate: Mutex<Fate>,
+}
+
+type Fate = Box<dyn FnMut(&'static str) -> Outcome + Send>;
+
+/// A stream of a model.
+#[derive(Clone, Debug)]
+struct Kept {
+    stream: Stream,
+    holder: Option<(String, u64)>,
+    phases: Vec<KeptPhase>,
+    releases: Vec<Record>,
+    said: Vec<Record>,
+}
+
+#[derive(Clone, Debug)]
+struct KeptPhase {
+    asked: OpenPhase,
+    closed: bool,
+    seen: BTreeMap<ReportId, u64>,
+    counts: BTreeMap<String, (u64, Aggregate)>,
+}
+
+impl fmt::Debug for Model {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Model").finish_non_exhaustive()
+    }
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        Self::new(|_| Outcome::Done)
+    }
+}
+
+impl Model {
+    /// An empty store in which each writing transaction meets the fate that is given.
+    pub(crate) fn new(fate: impl FnMut(&'static str) -> Outcome + Send + 'static) -> Self {
+        Self { streams: Mutex::default(), fate: Mutex::new(Box::new(fate)) }
+    }
+
+    /// From now on transactions meet another fate.
+    pub(crate) fn set_fate(&self, fate: impl FnMut(&'static str) -> Outcome + Send + 'static) {
+        *self.fate.lock().unwrap() = Box::new(fate);
+    }
+
+    /// A copy of all that is in it, without faults: a backup.
+    pub(crate) fn backup(&self) -> Self {
+        let copy = Self::default();
+        *copy.streams.lock().unwrap() = self.lock().clone();
+        copy
+    }
+
+    /// Puts a backup in the place of all that is in it.
+    pub(crate) fn restore(&self, backup: &Self) {
+        let streams = backup.lock().clone();
+        *self.lock() = streams;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+        self.streams.lock().unwrap()
+    }
+
+    /// A transaction, all or nothing: what it changes is a copy.
+    fn write<T>(
+        &self,
+        name: &'static str,
+        streams: &[&str],
+        work: impl FnOnce(&mut BTreeMap<String, Kept>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let outcome = (self.fate.lock().unwrap())(name);
+        let mut kept = self.lock();
+        match outcome {
+            Outcome::Unavailable => return Err(StoreError::Unavailable("as it was told".to_owned())),
+            Outcome::Full => return Err(StoreError::Failed("full, as it was told".to_owned())),
+            Outcome::UnknownNotDone => return Err(StoreError::Unknown("as it was told".to_owned())),
+            Outcome::Done | Outcome::UnknownDone => {}
+        }
+        let mut copy: BTreeMap<_, _> = streams
+            .iter()
+            .filter_map(|name| kept.get_key_value(*name))
+            .map(|(name, kept)| (name.clone(), kept.clone()))
+            .collect();
+        let done = work(&mut copy)?;
+        kept.extend(copy);
+        match outcome {
+            Outcome::UnknownDone => Err(StoreError::Unknown("as it was told".to_owned())),
+            _ => Ok(done),
+        }
+    }
+
+    fn change<T>(
+        &self,
+        name: &'static str,
+        stream: &str,
+        work: impl FnOnce(&mut Kept) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.write(name, &[stream], |streams| {
+            work(streams.get_mut(stream).ok_or_else(|| StoreError::NoStream(stream.to_owned()))?)
+        })
+    }
+
+    fn read<T>(&self, stream: &str, work: impl FnOnce(&Kept) -> T) -> Result<T, StoreError> {
+        self.lock().get(stream).map(work).ok_or_else(|| StoreError::NoStream(stream.to_owned()))
+    }
+}
+
+impl Kept {
+    fn fence(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        let holds = (self.stream.epoch, self.stream.version) == (lease.epoch, version);
+        if holds { Ok(()) } else { Err(StoreError::Stale(self.stream.name.clone())) }
+    }
+
+    fn phase(&mut self, timestamp: u64, phase: u16) -> Result<&mut KeptPhase, NotTaken> {
+        let is =
+            |kept: &&mut KeptPhase| (kept.asked.question.timestamp, kept.asked.question.phase) == (timestamp, phase);
+        let open = self.phases.iter_mut().find(is).filter(|phase| !phase.closed);
+        open.ok_or(NotTaken::NotOpen { timestamp, phase })
+    }
+
+    fn records(&self, records: Records) -> &Vec<Record> {
+        match records {
+            Records::Releases => &self.releases,
+            Records::Said => &self.said,
+        }
+    }
+}
+
+impl KeptPhase {
+    fn take(&mut self, source: &str, intake: &Intake<'_>) -> Result<Receipt, NotTaken> {
+        let oracle = self.asked.question.oracle().unwrap();
+        for (position, (_, report)) in intake.batch.iter().enumerate() {
+            oracle.check(report).map_err(|error| NotTaken::Malformed(format!("report {position}: {error}")))?;
+        }
+        let mut receipt = Receipt::default();
+        for (position, (id, report)) in intake.batch.iter().enumerate() {
+            if intake.implausible.contains(&position) {
+                receipt.implausible += 1;
+                continue;
+            }
+            match self.seen.insert(id, digest(report)) {
+                None => {
+                    receipt.accepted += 1;
+                    let (offset, counts) =
+                        self.counts.entry(source.to_owned()).or_insert_with(|| (0, oracle.aggregate()));
+                    *offset += 1;
+                    counts.add(report).unwrap();
+                }
+                Some(before) if before == digest(report) => receipt.repeated += 1,
+                Some(before) => {
+                    self.seen.insert(id, before);
+                    receipt.conflicting += 1;
+                }
+            }
+        }
+        Ok(receipt)
+    }
+
+    fn total(&self) -> Option<Aggregate> {
+        let mut total = self.asked.question.oracle().unwrap().aggregate();
+        self.counts.values().for_each(|(_, counts)| total.merge(counts).unwrap());
+        (total.reports() > 0).then_some(total)
+    }
+}
+
+impl Store for Model {
+    fn create(&self, new: &NewStream<'_>) -> Result<(), StoreError> {
+        self.write("create", &[new.name], |streams| {
+            if streams.contains_key(new.name) {
+                return Err(StoreError::Exists(new.name.to_owned()));
+            }
+            let stream = Stream {
+                name: new.name.to_owned(),
+                declaration: new.declaration.to_owned(),
+                policy: new.policy.to_owned(),
+                status: Status::Running,
+                epoch: 0,
+                version: 0,
+                published: 0,
+                state: new.state.to_vec(),
+                open: Vec::new(),
+            };
+            let kept = Kept { stream, holder: None, phases: Vec::new(), releases: Vec::new(), said: Vec::new() };
+            streams.insert(new.name.to_owned(), kept);
+            Ok(())
+        })
+    }
+
+    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
+        self.change("redeclare", stream, |kept| {
+            kept.stream.declaration = declaration.to_owned();
+            Ok(())
+        })
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.lock().keys().cloned().collect())
+    }
+
+    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+        self.read(stream, |kept| Stream {
+            open: kept.phases.iter().map(|phase| phase.asked.clone()).collect(),
+            ..kept.stream.clone()
+        })
+    }
+
+    fn status(&self, stream: &str) -> Result<(Status, u64), StoreError> {
+        self.read(stream, |kept| (kept.stream.status, kept.stream.version))
+    }
+
+    fn set_status(&self, stream: &str, status: Status) -> Result<(), StoreError> {
+        self.change("set_status", stream, |kept| {
+            if kept.stream.status == Status::Retired && status != Status::Retired {
+                return Err(StoreError::Retired(stream.to_owned()));
+            }
+            kept.stream.status = status;
+            Ok(())
+        })
+    }
+
+    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        self.change("lease", stream, |kept| {
+            match &kept.holder {
+                Some((other, _)) if other == holder => {}
+                Some((_, end)) if *end > now => return Ok(None),
+                _ => kept.stream.epoch += 1,
+            }
+            kept.holder = Some((holder.to_owned(), until));
+            Ok(Some(Lease { stream: stream.to_owned(), epoch: kept.stream.epoch }))
+        })
+    }
+
+    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.change("give_back", &lease.stream, |kept| {
+            if kept.stream.epoch == lease.epoch {
+                kept.holder = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn accept(&self, source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
+        let names: Vec<_> = intakes.iter().map(|intake| intake.stream).collect();
+        self.write("accept", &names, |streams| {
+            let take = |intake: &Intake<'_>| {
+                let kept = streams.get_mut(intake.stream).ok_or(NotTaken::NoStream)?;
+                kept.phase(intake.batch.timestamp, intake.batch.phase)?.take(source, intake)
+            };
+            Ok(intakes.iter().map(take).collect())
+        })
+    }
+
+    fn merge(&self, key: &PhaseKey, source: &str, range: Range<u64>, more: &Aggregate) -> Result<Merged, StoreError> {
+        self.write("merge", &[&key.stream], |streams| {
+            let kept = streams.get_mut(&key.stream).ok_or(NotTaken::NoStream)?;
+            let phase = kept.phase(key.timestamp, key.phase)?;
+            let nothing = (0, phase.asked.question.oracle().unwrap().aggregate());
+            let (offset, counts) = phase.counts.get(source).cloned().unwrap_or(nothing);
+            if range.end <= offset {
+                return Ok(Merged::Before);
+            }
+            if range.start != offset {
+                let (counted, start) = (offset, range.start);
+                return Err(StoreError::Range { source_name: source.to_owned(), counted, start });
+            }
+            let mut sum = counts;
+            sum.merge(more).map_err(|error| NotTaken::Malformed(error.to_string()))?;
+            phase.counts.insert(source.to_owned(), (range.end, sum));
+            Ok(Merged::Now)
+        })
+    }
+
+    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        self.change("close", &lease.stream, |kept| {
+            kept.fence(lease, version)?;
+            kept.phases.iter_mut().for_each(|phase| phase.closed = true);
+            Ok(kept.phases.iter().map(KeptPhase::total).collect())
+        })
+    }
+
+    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
+        self.change("advance", &lease.stream, |kept| {
+            kept.fence(lease, advance.version)?;
+            kept.stream.version += 1;
+            kept.stream.state = advance.state.to_vec();
+            let before = std::mem::take(&mut kept.phases);
+            for asked in advance.open {
+                let asked = asked.clone();
+                kept.phases.push(match before.iter().find(|phase| phase.asked.question == asked.question) {
+                    Some(phase) => KeptPhase { asked, ..phase.clone() },
+                    None => KeptPhase { asked, closed: false, seen: BTreeMap::new(), counts: BTreeMap::new() },
+                });
+            }
+            let version = kept.stream.version;
+            let add = |records: &mut Vec<Record>, new: &[NewRecord]| {
+                for NewRecord { timestamp, body } in new {
+                    let (number, timestamp, body) = (records.len() as u64 + 1, *timestamp, body.clone());
+                    records.push(Record { number, version, timestamp, body });
+                }
+            };
+            add(&mut kept.releases, advance.releases);
+            add(&mut kept.said, advance.said);
+            Ok(())
+        })
+    }
+
+    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        self.change("publish", &lease.stream, |kept| {
+            if kept.stream.epoch != lease.epoch || version > kept.stream.version {
+                return Err(StoreError::Stale(lease.stream.clone()));
+            }
+            kept.stream.published = kept.stream.published.max(version);
+            Ok(())
+        })
+    }
+
+    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.change("begin_anew", stream, |kept| {
+            if version <= kept.stream.version {
+                return Err(StoreError::Stale(stream.to_owned()));
+            }
+            kept.stream.version = version;
+            kept.stream.epoch += 1;
+            kept.stream.state = state.to_vec();
+            kept.holder = None;
+            kept.phases.clear();
+            Ok(())
+        })
+    }
+
+    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+        self.read(stream, |kept| {
+            let published = kept.stream.published;
+            let is_wanted = |record: &&Record| {
+                record.version <= published
+                    && record.number > wanted.after
+                    && (wanted.from..=wanted.to).contains(&record.timestamp)
+            };
+            kept.records(records).iter().filter(is_wanted).take(wanted.limit).cloned().collect()
+        })
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.write("check", &[], |_| Ok(()))
+    }
+}
+
+#[test]
+fn the_model_fails_as_it_is_told() {
+    let model = Model::default();
+    let create = |name| model.create(&NewStream { name, declaration: "", policy: "", state: b"" });
+    create("a").unwrap();
+    let backup = model.backup();
+    model.set_fate(|transaction| if transaction == "create" { Outcome::UnknownDone } else { Outcome::Done });
+    assert!(matches!(create("b"), Err(StoreError::Unknown(_))));
+    model.set_status("b", Status::Paused).unwrap();
+    model.set_fate(|_| Outcome::UnknownNotDone);
+    assert!(matches!(create("c"), Err(StoreError::Unknown(_))));
+    model.set_fate(|_| Outcome::Full);
+    assert!(matches!(create("c"), Err(StoreError::Failed(_))));
+    model.set_fate(|_| Outcome::Unavailable);
+    assert!(matches!(create("c"), Err(StoreError::Unavailable(_))));
+    assert_eq!(model.names().unwrap(), ["a", "b"]);
+    model.restore(&backup);
+    assert_eq!(model.names().unwrap(), ["a"]);
+}

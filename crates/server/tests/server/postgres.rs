@@ -1,0 +1,136 @@
+//! [`Postgres`]: a PostgreSQL server of a test's own, reached by a socket in its folder only, and gone with it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::store::TestFolder;
+
+/// A server that runs for as long as this is there.
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    folder: TestFolder,
+    programs: PathBuf,
+    server: Option<Child>,
+}
+
+/// Where `initdb` and `postgres` are.
+fn programs() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let debian = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|version| version.path().join("bin"));
+    let both = |folder: &PathBuf| ["initdb", "postgres"].iter().all(|program| folder.join(program).exists());
+    std::env::split_paths(&path).chain(debian).find(both).expect(
+        "PostgreSQL is needed for this test, but initdb and postgres are neither in PATH nor in /usr/lib/postgresql/*/bin: .ci/build-tools installs it",
+    )
+}
+
+fn output(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A command that stops with this process, and runs as somebody without rights: PostgreSQL does not run as root.
+fn as_somebody(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]);
+    if output("id", &["-u"]) == "0" {
+        let user = somebody();
+        let group = output("id", &["-gn", user]);
+        command.args(["--reuid", user, "--regid", &group, "--clear-groups"]);
+    }
+    command.arg("--").arg(program);
+    command
+}
+
+fn somebody() -> &'static str {
+    ["postgres", "nobody"].into_iter().find(|user| !output("id", &["-u", user]).is_empty()).expect("a user to run as")
+}
+
+impl Postgres {
+    /// Starts an empty server.
+    pub(crate) fn start() -> Self {
+        let (folder, programs) = (TestFolder::new(), programs());
+        if output("id", &["-u"]) == "0" {
+            assert!(Command::new("chown").arg(somebody()).arg(folder.path()).status().unwrap().success());
+        }
+        let made = as_somebody(&programs.join("initdb"))
+            .args(["--auth=trust", "--username=tidegate", "--no-sync", "--encoding=UTF8", "--locale=C", "--pgdata"])
+            .arg(folder.file("data"))
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        let mut server = Self { folder, programs, server: None };
+        server.run();
+        server
+    }
+
+    /// Runs the server, again after a [stop](Self::stop).
+    pub(crate) fn run(&mut self) {
+        let mut child = self.spawn();
+        let until = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = postgres::Client::connect(&self.url(), postgres::NoTls) {
+            let log = std::fs::read_to_string(self.folder.file("log")).unwrap_or_default();
+            assert!(Instant::now() < until, "PostgreSQL does not start: {error}\n{log}");
+            thread::sleep(Duration::from_millis(30));
+            // It does not while processes of one that was killed are still about.
+            if child.try_wait().unwrap().is_some() {
+                child = self.spawn();
+            }
+        }
+        self.server = Some(child);
+    }
+
+    fn spawn(&self) -> Child {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.file("log")).unwrap();
+        as_somebody(&self.programs.join("postgres"))
+            .arg("-D")
+            .arg(self.folder.file("data"))
+            .arg("-k")
+            .arg(self.folder.path())
+            .args(["-h", "", "-c", "max_connections=60"])
+            .current_dir(self.folder.path())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap()
+    }
+
+    /// Stops the server by a signal: `INT` lets it finish, `KILL` does not.
+    pub(crate) fn stop(&mut self, signal: &str) {
+        if let Some(mut server) = self.server.take() {
+            let stopped = Command::new("kill").args(["-s", signal, &server.id().to_string()]).status();
+            assert!(stopped.unwrap().success());
+            server.wait().unwrap();
+        }
+    }
+
+    /// How it is reached.
+    pub(crate) fn url(&self) -> String {
+        format!("host={} user=tidegate dbname=postgres", self.folder.path().display())
+    }
+
+    /// Says something to the server.
+    pub(crate) fn tell(&self, sql: &str) {
+        postgres::Client::connect(&self.url(), postgres::NoTls).unwrap().batch_execute(sql).unwrap();
+    }
+
+    /// Removes all that stores have made.
+    pub(crate) fn clear(&self) {
+        self.tell("SET client_min_messages = warning; DROP SCHEMA IF EXISTS tidegate CASCADE");
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        if let Some(mut server) = self.server.take() {
+            let _ = Command::new("kill").args(["-s", "INT", &server.id().to_string()]).status();
+            let _ = server.wait();
+        }
+    }
+}

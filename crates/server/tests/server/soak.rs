@@ -1,0 +1,87 @@
+//! Ticks without end: memory must not grow with them.
+
+use std::sync::{Arc, Mutex};
+
+use tidegate::kernel::oracle::OracleKind;
+use tidegate::kernel::{Ledger, SeededRandom, Window};
+use tidegate_device::wire::{Batch, BatchWriter, ReportId, StreamTag};
+use tidegate_server::engine::{Driver, HighWater, Mark, Tools, first_state};
+use tidegate_server::store::sqlite::SqliteStore;
+use tidegate_server::store::{Intake, NewStream, Records, Store, Wanted};
+use tidegate_server::stream::Declaration;
+
+use crate::store::TestFolder;
+
+/// Marks in memory, for streams whose store is not put back.
+#[derive(Debug, Default)]
+pub(crate) struct Noted(Mutex<Option<Mark>>);
+
+impl HighWater for Noted {
+    fn mark(&self, _: &str) -> Option<Mark> {
+        *self.0.lock().unwrap()
+    }
+
+    fn raise(&self, _: &str, mark: Mark) -> std::io::Result<()> {
+        *self.0.lock().unwrap() = Some(mark);
+        Ok(())
+    }
+}
+
+/// How much memory this process has, in KiB; `None` where the system does not tell.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// 600 ticks here; `TIDEGATE_TICKS` makes it as many as one likes.
+#[test]
+fn memory_does_not_grow_with_the_number_of_ticks() {
+    let ticks: u64 = std::env::var("TIDEGATE_TICKS").map_or(600, |ticks| ticks.parse().unwrap());
+    let folder = TestFolder::new();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
+    let declaration: Declaration = serde_json::from_str(
+        r#"{"name": "soak", "tick": 10, "spec": {
+            "family": "local", "mechanism": "lpu", "epsilon": 1, "window": 10, "domain": 64, "population": 1000, "oracle": "grr"
+        }}"#,
+    )
+    .unwrap();
+    let text = serde_json::to_string(&declaration).unwrap();
+    let state = first_state(&declaration, 0, None).unwrap();
+    store.create(&NewStream { name: "soak", declaration: &text, policy: "{}", state: &state }).unwrap();
+    let (marks, holder) = (Arc::new(Noted::default()), "only".to_owned());
+    let tools = Tools { store: Arc::clone(&store), marks, key: None, holder, lease: 60_000 };
+    let mut driver = Driver::open("soak", 0, None, tools).unwrap();
+    let random = &mut SeededRandom::new(1);
+    let (mut now, mut after_warm_up) = (0, None);
+    for tick in 0..ticks {
+        let turn = driver.turn(now, random).unwrap();
+        let question = driver.questions()[0].question.clone();
+        assert_eq!((question.timestamp, question.oracle), (tick, OracleKind::Grr));
+        let oracle = question.oracle().unwrap();
+        let mut batch = BatchWriter::new(StreamTag::of("soak"), tick, question.phase, oracle.report_length());
+        for device in 0..100_u8 {
+            let mut ledger = Ledger::new(question.epsilon, Window::EVENT);
+            let permit = ledger.spend(tick, question.epsilon).unwrap();
+            let report = oracle.perturb(permit, u32::from(device) % 64, random).unwrap();
+            let id = ReportId::of(&[device; 16], StreamTag::of("soak"), tick, question.phase);
+            batch.push(id, report.as_bytes()).unwrap();
+        }
+        let bytes = batch.write().unwrap();
+        let intake = Intake { stream: "soak", batch: Batch::parse(&bytes).unwrap(), implausible: &[] };
+        assert_eq!(store.accept("only", &[intake]).unwrap()[0].as_ref().unwrap().accepted, 100);
+        let turn = driver.turn(turn.wake, random).unwrap();
+        now = turn.wake;
+        if tick == ticks / 4 {
+            after_warm_up = resident();
+        }
+    }
+    driver.turn(now, random).unwrap();
+    let last = Wanted { after: ticks - 1, ..Wanted::default() };
+    let last = store.records("soak", Records::Releases, &last).unwrap();
+    assert_eq!((last.len(), last[0].timestamp), (1, ticks - 1));
+    if let (Some(before), Some(after)) = (after_warm_up, resident()) {
+        println!("{ticks} ticks: {before} KiB after a quarter of them, {after} KiB at the end");
+        assert!(after < before + 4_096, "{before} KiB became {after} KiB");
+    }
+}

@@ -1,0 +1,100 @@
+//! Stores: each keeps the rules of the interface, and none loses or makes up anything.
+
+mod backup;
+mod conformance;
+mod damage;
+mod differential;
+mod postgres;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_device::api::Receipt;
+use tidegate_device::wire::{Batch, BatchWriter, ReportId, StreamTag};
+use tidegate_kernel::oracle::{Aggregate, OracleKind};
+use tidegate_kernel::{Cohort, Question, View};
+use tidegate_server::store::{Advance, Intake, Lease, NewStream, NotTaken, OpenPhase, Store, StoreError};
+
+/// A folder of a test's own, removed at its end.
+#[derive(Debug)]
+pub(crate) struct TestFolder(PathBuf);
+
+impl TestFolder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tidegate-store-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) const DOMAIN: u32 = 8;
+
+/// A question about eight values, answered by a byte.
+pub(crate) fn question(timestamp: u64, phase: u16) -> Question {
+    let (cohort, epsilon) = (Cohort::Everyone, "1".parse().unwrap());
+    Question { timestamp, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: DOMAIN, view: View::Values }
+}
+
+pub(crate) fn open(timestamp: u64, phase: u16) -> OpenPhase {
+    OpenPhase { question: question(timestamp, phase), closes: 1_000 * (timestamp + 1) }
+}
+
+/// Reports of devices, each with its value, as they are sent.
+pub(crate) fn batch(stream: &str, timestamp: u64, phase: u16, reports: impl IntoIterator<Item = (u32, u8)>) -> Vec<u8> {
+    let tag = StreamTag::of(stream);
+    let mut writer = BatchWriter::new(tag, timestamp, phase, 1);
+    for (device, value) in reports {
+        let mut identity = [0; 16];
+        identity[..4].copy_from_slice(&device.to_le_bytes());
+        writer.push(ReportId::of(&identity, tag, timestamp, phase), &[value]).unwrap();
+    }
+    writer.write().unwrap()
+}
+
+/// Gives one batch to a store.
+pub(crate) fn accept(store: &dyn Store, stream: &str, bytes: &[u8]) -> Result<Result<Receipt, NotTaken>, StoreError> {
+    let intake = Intake { stream, batch: Batch::parse(bytes).unwrap(), implausible: &[] };
+    Ok(store.accept("here", &[intake])?.remove(0))
+}
+
+pub(crate) fn create(store: &dyn Store, name: &str) {
+    store.create(&NewStream { name, declaration: "{}", policy: "", state: b"first" }).unwrap();
+}
+
+/// A new stream, driven by its first driver, with the questions that are given.
+pub(crate) fn begin(store: &dyn Store, name: &str, open: &[OpenPhase]) -> Lease {
+    create(store, name);
+    let lease = store.lease(name, "driver", 0, 1_000).unwrap().unwrap();
+    advance(store, &lease, 0, open).unwrap();
+    lease
+}
+
+pub(crate) fn advance(store: &dyn Store, lease: &Lease, version: u64, open: &[OpenPhase]) -> Result<(), StoreError> {
+    store.advance(lease, &Advance { version, state: b"next", open, releases: &[], said: &[] })
+}
+
+/// How many reports were counted, and for which value.
+pub(crate) fn counts(total: &Aggregate) -> Vec<u64> {
+    total.supports()
+}
+
+pub(crate) fn taken(accepted: u64, repeated: u64, conflicting: u64, implausible: u64) -> Receipt {
+    Receipt { accepted, repeated, conflicting, implausible }
+}

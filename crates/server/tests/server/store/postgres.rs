@@ -1,0 +1,85 @@
+//! What holds on PostgreSQL.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tidegate_server::store::{PostgresStore, Store, StoreError};
+
+use super::{accept, advance, batch, begin, conformance, counts, create, differential, open, taken};
+use crate::postgres::Postgres;
+
+#[test]
+fn a_postgres_store_keeps_every_rule_and_says_what_the_model_says() {
+    let server = Postgres::start();
+    let mut broken = Vec::new();
+    for (name, rule) in conformance::ALL {
+        server.clear();
+        let store = PostgresStore::open(&server.url()).unwrap();
+        if catch_unwind(AssertUnwindSafe(|| rule(&store))).is_err() {
+            broken.push(*name);
+        }
+    }
+    assert!(broken.is_empty(), "these do not hold: {broken:?}");
+    for seed in 100..103 {
+        server.clear();
+        let open = || PostgresStore::open(&server.url()).unwrap();
+        differential::compare(seed, &open, &open());
+    }
+}
+
+#[test]
+fn nothing_is_lost_or_made_up_when_the_database_fails() {
+    let mut server = Postgres::start();
+    let url = server.url();
+    let store = PostgresStore::open(&url).unwrap();
+    let lease = begin(&store, "a", &[open(3, 0)]);
+    accept(&store, "a", &batch("a", 3, 0, [(1, 1), (2, 1)])).unwrap().unwrap();
+
+    // Connections that are cut while nobody uses them are replaced.
+    let cut = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'tidegate'";
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    assert!(!client.query(cut, &[]).unwrap().is_empty());
+    assert_eq!(accept(&store, "a", &batch("a", 3, 0, [(2, 1), (3, 1)])).unwrap(), Ok(taken(1, 1, 0, 0)));
+
+    // A server that is not there is not available; one that was killed has all that was acknowledged.
+    server.stop("KILL");
+    // Its processes notice one after the other.
+    let gone = (0..500).find_map(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        store.status("a").err()
+    });
+    assert!(matches!(gone, Some(StoreError::Unavailable(_))), "{gone:?}");
+    assert!(matches!(accept(&store, "a", &batch("a", 3, 0, [(4, 1)])), Err(StoreError::Unavailable(_))));
+    assert!(matches!(PostgresStore::open(&url), Err(StoreError::Unavailable(_))));
+    server.run();
+    assert_eq!(accept(&store, "a", &batch("a", 3, 0, [(3, 1), (4, 1)])).unwrap(), Ok(taken(1, 1, 0, 0)));
+    assert_eq!(counts(store.close(&lease, 1).unwrap()[0].as_ref().unwrap()), [0, 4, 0, 0, 0, 0, 0, 0]);
+
+    // Reports are forgotten with their question.
+    advance(&store, &lease, 1, &[open(4, 0)]).unwrap();
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    let left: i64 = client.query_one("SELECT count(*) FROM tidegate.seen", &[]).unwrap().get(0);
+    assert_eq!(left, 0);
+
+    // A byte that is not what was written is found out, and nothing is written any more.
+    create(&store, "b");
+    server.tell("UPDATE tidegate.states SET body = set_byte(body, 0, 0) WHERE stream = (SELECT number FROM tidegate.streams WHERE name = 'b')");
+    assert!(matches!(store.stream("b"), Err(StoreError::Damaged(_))));
+    assert!(matches!(advance(&store, &lease, 2, &[]), Err(StoreError::Failed(_))));
+    drop(store);
+
+    // A database that a later version has changed, or that does not sync, is left alone.
+    server.tell("UPDATE tidegate.meta SET schema = 99");
+    assert!(matches!(PostgresStore::open(&url), Err(StoreError::Schema { found, .. }) if found == "99"));
+    server.tell("UPDATE tidegate.meta SET schema = 1");
+    server.tell("ALTER SYSTEM SET fsync = off");
+    server.tell("SELECT pg_reload_conf()");
+    let refused = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        matches!(PostgresStore::open(&url), Err(StoreError::Failed(why)) if why.contains("fsync"))
+    });
+    assert!(refused);
+
+    // What is wrong with a URL is not repeated, for it has a password.
+    let error = PostgresStore::open("postgres://tidegate:secret@[").unwrap_err().to_string();
+    assert!(!error.contains("secret"), "{error}");
+}

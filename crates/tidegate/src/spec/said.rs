@@ -1,0 +1,85 @@
+//! What queries and monitors say, as lines for people and programs.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use super::{Reply, Said, Values};
+use crate::query::{Answer, Interval, Unit};
+
+/// An answer, as it is printed.
+#[derive(Debug, Serialize)]
+struct Printed {
+    value: f64,
+    variance: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    low: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    high: Option<f64>,
+    unit: Unit,
+    first: u64,
+    last: u64,
+    spans_more_than_one_window: bool,
+}
+
+impl Printed {
+    fn of(answer: &Answer, interval: Option<&Interval>) -> Self {
+        let Answer { value, variance, unit, first, last, spans_more_than_one_window, .. } = *answer;
+        let (low, high) = (interval.map(|interval| interval.low), interval.map(|interval| interval.high));
+        Self { value, variance, low, high, unit, first, last, spans_more_than_one_window }
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Line<'a> {
+    Answer {
+        t: u64,
+        query: &'a str,
+        #[serde(flatten)]
+        answer: Printed,
+        confidence: f64,
+    },
+    Top {
+        t: u64,
+        query: &'a str,
+        top: Vec<Ranked<'a>>,
+        confidence: f64,
+    },
+    Event {
+        t: u64,
+        monitor: &'a str,
+        event: &'static str,
+        #[serde(flatten)]
+        score: Printed,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Ranked<'a> {
+    of: Cow<'a, str>,
+    #[serde(flatten)]
+    answer: Printed,
+}
+
+impl Said<'_> {
+    /// What was said about timestamp `t`, as an object that can be written down, with the names that values have.
+    pub fn line<'a>(&'a self, t: u64, values: &'a Values) -> impl Serialize + 'a {
+        let name = self.name;
+        match &self.reply {
+            Reply::Answer { answer, interval, confidence } => {
+                Line::Answer { t, query: name, answer: Printed::of(answer, Some(interval)), confidence: *confidence }
+            }
+            Reply::Top { ranked, confidence } => {
+                let ranked = ranked.iter().map(|(value, answer, interval)| Ranked {
+                    of: values.name(*value),
+                    answer: Printed::of(answer, Some(interval)),
+                });
+                Line::Top { t, query: name, top: ranked.collect(), confidence: *confidence }
+            }
+            Reply::Event(event) => {
+                Line::Event { t, monitor: name, event: event.kind.name(), score: Printed::of(&event.score, None) }
+            }
+        }
+    }
+}
