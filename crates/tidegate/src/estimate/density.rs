@@ -151,14 +151,19 @@ impl Answer {
 }
 
 /// A level and the numbers around it, of one model.
-struct Movement {
+struct Movement<'a> {
     model: Model,
     scatter: Blur,
+    /// Where a level jumps to.
+    anywhere: &'a [f64],
 }
 
-impl Movement {
-    fn of(model: Model, cells: usize) -> Self {
-        Self { model, scatter: Blur::new(model.scatter, cells) }
+impl<'a> Movement<'a> {
+    /// Those of all models.
+    fn all(anywhere: &'a [f64]) -> impl Iterator<Item = Self> {
+        let of =
+            move |model: &Model| Self { model: *model, scatter: Blur::new(model.scatter, anywhere.len()), anywhere };
+        MODELS.iter().map(of)
     }
 
     fn has_level(&self) -> bool {
@@ -178,10 +183,9 @@ impl Movement {
             return level.to_vec();
         }
         let (step, jump) = self.over(gap, level.len());
-        let anywhere = beforehand(level.len());
         let total: f64 = level.iter().sum();
         let moved = step.apply(level);
-        moved.iter().zip(&anywhere).map(|(mass, even)| mass * (1.0 - jump) + even * total * jump).collect()
+        moved.iter().zip(self.anywhere).map(|(mass, even)| mass * (1.0 - jump) + even * total * jump).collect()
     }
 
     /// How likely each level so many timestamps earlier makes something, given how likely each level makes it.
@@ -190,7 +194,7 @@ impl Movement {
             return likely.to_vec();
         }
         let (step, jump) = self.over(gap, likely.len());
-        let anywhere: f64 = beforehand(likely.len()).iter().zip(likely).map(|(mass, likely)| mass * likely).sum();
+        let anywhere: f64 = self.anywhere.iter().zip(likely).map(|(mass, likely)| mass * likely).sum();
         step.apply(likely).iter().map(|likely| likely * (1.0 - jump) + anywhere * jump).collect()
     }
 
@@ -218,11 +222,11 @@ impl Movement {
     }
 
     /// What is believed about a number that an answer was given for, from what is believed about its level beforehand (with what
-    /// came later, if that is known).
-    fn number(&self, level: &[f64], answer: &Answer) -> Vec<f64> {
+    /// came later, if that is known), and how likely each level makes the answer.
+    fn number(&self, level: &[f64], answer: &Answer, likely: &[f64]) -> Vec<f64> {
         match answer {
             Answer::One(likelihood) => product(&self.scatter.apply(level), likelihood).0,
-            Answer::Mean { .. } => self.scatter.apply(&product(level, &self.of_level(answer, level.len())).0),
+            Answer::Mean { .. } => self.scatter.apply(&product(level, likely).0),
         }
     }
 }
@@ -232,12 +236,13 @@ fn share(cells: usize) -> f64 {
     1.0 / cells as f64
 }
 
-/// What is believed of a level beforehand: the middle is a little more likely than the ends.
+/// What is believed of a level beforehand: the ends are less likely than the middle, and the upper part of the domain less than the lower, for
+/// the upper end is mostly set with room to spare.
 #[allow(clippy::cast_precision_loss)] // a few cells
 fn beforehand(cells: usize) -> Vec<f64> {
     let width = share(cells);
     let middle = |cell: usize| (cell as f64 + 0.5) * width;
-    let mut bump: Vec<f64> = (0..cells).map(|cell| (middle(cell) * (1.0 - middle(cell))).sqrt()).collect();
+    let mut bump: Vec<f64> = (0..cells).map(|cell| middle(cell).sqrt() * (1.0 - middle(cell)).powf(1.5)).collect();
     let total: f64 = bump.iter().sum();
     bump.iter_mut().for_each(|mass| *mass /= total);
     bump
@@ -296,11 +301,6 @@ impl Density {
         self.weights.iter().map(|weight| weight.exp() / total).collect()
     }
 
-    fn movements(&self) -> impl Iterator<Item = Movement> + use<> {
-        let cells = self.cells();
-        MODELS.iter().map(move |model| Movement::of(*model, cells))
-    }
-
     /// How likely it is that a number has nothing to do with the one before.
     pub fn without_level(&self) -> f64 {
         self.shares()[0]
@@ -316,8 +316,9 @@ impl Density {
 
     /// What is expected of the number so many timestamps after the last answer.
     pub fn expected(&self, gap: u64) -> Vec<f64> {
+        let anywhere = beforehand(self.cells());
         let mut mixture = vec![0.0; self.cells()];
-        for ((movement, weight), level) in self.movements().zip(self.shares()).zip(&self.levels) {
+        for ((movement, weight), level) in Movement::all(&anywhere).zip(self.shares()).zip(&self.levels) {
             let number = movement.scatter.apply(&movement.later(level, gap));
             mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
         }
@@ -327,13 +328,15 @@ impl Density {
     /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given for.
     pub fn observe(&mut self, seen: &Seen) -> Vec<f64> {
         let memory = MEMORY.powf(f64::from(seen.answer.count()));
+        let anywhere = beforehand(self.cells());
         let mut numbers = Vec::with_capacity(MODELS.len());
-        for (index, (movement, first)) in self.movements().zip(first_weights()).enumerate() {
+        for (index, (movement, first)) in Movement::all(&anywhere).zip(first_weights()).enumerate() {
             let level = movement.later(&self.levels[index], seen.gap);
-            numbers.push(movement.number(&level, &seen.answer));
-            let (level, likely) = product(&level, &movement.of_level(&seen.answer, level.len()));
+            let likely = movement.of_level(&seen.answer, level.len());
+            numbers.push(movement.number(&level, &seen.answer, &likely));
+            let (level, total) = product(&level, &likely);
             self.levels[index] = level;
-            self.weights[index] = memory * self.weights[index] + (1.0 - memory) * first + likely.ln();
+            self.weights[index] = memory * self.weights[index] + (1.0 - memory) * first + total.ln();
         }
         let most = self.weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         self.weights.iter_mut().for_each(|weight| *weight -= most);
@@ -346,8 +349,8 @@ impl Density {
 
     /// Takes an answer in without judging the models by it.
     pub fn pass(&mut self, seen: &Seen) {
-        let movements = self.movements();
-        for (movement, level) in movements.zip(&mut self.levels) {
+        let anywhere = beforehand(self.cells());
+        for (movement, level) in Movement::all(&anywhere).zip(&mut self.levels) {
             let later = movement.later(level, seen.gap);
             *level = product(&later, &movement.of_level(&seen.answer, later.len())).0;
         }
@@ -357,28 +360,29 @@ impl Density {
     /// before the first of them. The models weigh what they weigh here.
     pub fn smooth(&self, start: &Self, seen: &[Seen], count: usize) -> Vec<Vec<f64>> {
         let cells = self.cells();
+        let anywhere = beforehand(cells);
         let mut mixtures = vec![vec![0.0; cells]; count];
-        for (index, (movement, weight)) in self.movements().zip(self.shares()).enumerate() {
+        for (index, (movement, weight)) in Movement::all(&anywhere).zip(self.shares()).enumerate() {
             if weight < NEGLIGIBLE {
                 continue;
             }
+            let likely: Vec<Vec<f64>> = seen.iter().map(|seen| movement.of_level(&seen.answer, cells)).collect();
             // Forwards: the level before each answer.
             let mut before = Vec::with_capacity(count);
             let mut level = start.levels[index].clone();
-            for seen in seen.iter().take(count) {
+            for (seen, likely) in seen.iter().zip(&likely).take(count) {
                 let expected = movement.later(&level, seen.gap);
-                level = product(&expected, &movement.of_level(&seen.answer, cells)).0;
+                level = product(&expected, likely).0;
                 before.push(expected);
             }
             // Backwards: how likely each level makes what comes after it, scaled so that it does not vanish.
             let mut after = vec![share(cells); cells];
-            for (place, seen) in seen.iter().enumerate().rev() {
+            for (place, (seen, likely)) in seen.iter().zip(&likely).enumerate().rev() {
                 if let (Some(mixture), Some(before)) = (mixtures.get_mut(place), before.get(place)) {
-                    let number = movement.number(&product(before, &after).0, &seen.answer);
+                    let number = movement.number(&product(before, &after).0, &seen.answer, likely);
                     mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
                 }
-                let likely = product(&after, &movement.of_level(&seen.answer, cells)).0;
-                after = movement.earlier(&likely, seen.gap);
+                after = movement.earlier(&product(&after, likely).0, seen.gap);
             }
         }
         for mixture in &mut mixtures {

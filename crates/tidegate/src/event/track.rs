@@ -37,7 +37,7 @@ const MOST_READINGS: u32 = 512;
 const BALANCE: f64 = 0.7;
 
 /// The range of a mean has so much of what is expected on either side of the median.
-const HALF: f64 = 0.2;
+const HALF: f64 = 0.15;
 
 /// No range is narrower than this part of the domain.
 const NARROWEST: f64 = 0.02;
