@@ -15,44 +15,50 @@ pub const MOST_CELLS: usize = 128;
 struct Model {
     step: f64,
     scatter: f64,
-    jump: f64,
 }
 
-const fn moving(step: f64, scatter: f64, jump: f64) -> Model {
-    Model { step, scatter, jump }
+const fn moving(step: f64, scatter: f64) -> Model {
+    Model { step, scatter }
 }
 
-/// The models. The first has no level: each number has nothing to do with the one before.
-const MODELS: [Model; 10] = [
-    moving(0.0, f64::INFINITY, 0.0),
-    moving(0.0005, 0.0, 0.002),
-    moving(0.002, 0.0, 0.002),
-    moving(0.006, 0.0, 0.002),
-    moving(0.02, 0.0, 0.002),
-    moving(0.06, 0.0, 0.002),
-    moving(0.006, 0.0, 0.05),
-    moving(0.001, 0.05, 0.001),
-    moving(0.004, 0.05, 0.001),
-    moving(0.015, 0.05, 0.001),
+/// The models. The first has no level: each number lies anywhere, and has nothing to do with the one before.
+const MODELS: [Model; 16] = [
+    moving(0.0, f64::INFINITY),
+    moving(0.0005, 0.01),
+    moving(0.0005, 0.05),
+    moving(0.0005, 0.15),
+    moving(0.002, 0.01),
+    moving(0.002, 0.05),
+    moving(0.002, 0.15),
+    moving(0.006, 0.01),
+    moving(0.006, 0.05),
+    moving(0.006, 0.15),
+    moving(0.02, 0.01),
+    moving(0.02, 0.05),
+    moving(0.02, 0.15),
+    moving(0.06, 0.01),
+    moving(0.06, 0.05),
+    moving(0.06, 0.15),
 ];
 
-/// How much of what was learned about the models is kept from one answer to the next.
+/// How likely a level jumps to anywhere within a timestamp.
+const JUMP: f64 = 0.001;
+
+/// What the first model, which never strays from the middle of the domain, weighs before anything is seen.
+const FIRST: f64 = 0.6;
+
+/// How much of what was learned about the models is kept from one number to the next.
 const MEMORY: f64 = 0.9999;
 
-/// The first model, which never strays from the middle of the domain, is preferred where answers tell little: by the square of this over
-/// what an answer tells, up to parity.
-const CLEAR: f64 = 0.1;
-
 /// Models of a smaller weight are left out where the past is looked at again.
-const NEGLIGIBLE: f64 = 1e-3;
+const NEGLIGIBLE: f64 = 0.01;
 
 /// After so many timestamps without an answer a density blurs no further.
-const LONGEST_GAP: u64 = 256;
+const LONGEST_GAP: u64 = 4_096;
 
 /// A blur by a two-sided exponential distribution, mirrored at the ends of the domain.
 #[derive(Clone, Copy, Debug)]
 enum Blur {
-    Nothing,
     By {
         ratio: f64,
         factor: f64,
@@ -64,9 +70,6 @@ enum Blur {
 impl Blur {
     #[allow(clippy::cast_precision_loss)] // a few cells
     fn new(scale: f64, cells: usize) -> Self {
-        if scale == 0.0 {
-            return Self::Nothing;
-        }
         if scale.is_infinite() {
             return Self::Away;
         }
@@ -74,10 +77,11 @@ impl Blur {
         Self::By { ratio, factor: (1.0 - ratio) / (1.0 + ratio) }
     }
 
-    /// The blurred density. It is its own adjoint but for [`Blur::Away`]: so it also takes what is known about the blurred number back
-    /// to the number itself.
+    /// The blurred density. It is its own adjoint: so it also takes what is known about the blurred number back to the number itself.
     fn apply(self, density: &[f64]) -> Vec<f64> {
-        let Self::By { ratio, factor } = self else { return density.to_vec() };
+        let Self::By { ratio, factor } = self else {
+            return vec![density.iter().sum::<f64>() * share(density.len()); density.len()];
+        };
         let total = |density: &mut dyn Iterator<Item = &f64>| density.fold(0.0, |sum, mass| mass + ratio * sum);
         // Beyond an end the mirror image goes on.
         let mut running = total(&mut density.iter().rev());
@@ -99,64 +103,130 @@ impl Blur {
 
 /// What is believed about a number that moves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Density {
     /// The logarithm of each model's weight; the largest is zero.
     weights: Vec<f64>,
-    /// What they are at first.
-    first: Vec<f64>,
     /// Each model's density of the level, after the last answer.
     levels: Vec<Vec<f64>>,
-    /// How much more likely the middle is than the ends, of a number without a past: from nothing at zero to a parabola at one.
-    bulge: f64,
 }
 
-/// How likely each cell makes an answer that was given, and how many timestamps after the one before.
-#[derive(Clone, Debug)]
+/// An answer that was given, and how many timestamps after the one before.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
     /// How many timestamps have passed since the answer before; zero for the first.
     pub gap: u64,
-    /// For each cell, how likely the answer is.
-    pub likelihood: Vec<f64>,
+    /// What was said.
+    pub answer: Answer,
+}
+
+/// What was said of one number, or of several in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// For each cell, how likely the answer is if the number lies there.
+    One(Vec<f64>),
+    /// The mean of several numbers, each moved into a range, with noise. All lengths are in cells.
+    Mean {
+        /// How many numbers.
+        count: u32,
+        /// The lower end of the range.
+        low: f64,
+        /// Its upper end.
+        high: f64,
+        /// The mean with its noise.
+        mean: f64,
+        /// The scale of the noise: a Laplace distribution's of the same variance.
+        scale: f64,
+    },
+}
+
+impl Answer {
+    /// How many numbers it is about.
+    const fn count(&self) -> u32 {
+        match self {
+            Self::One(_) => 1,
+            Self::Mean { count, .. } => *count,
+        }
+    }
 }
 
 /// A level and the numbers around it, of one model.
-struct Movement {
-    step: Blur,
+struct Movement<'a> {
+    model: Model,
     scatter: Blur,
-    jump: f64,
-    bulge: f64,
+    /// Where a level jumps to.
+    anywhere: &'a [f64],
 }
 
-impl Movement {
-    fn of(model: &Model, cells: usize, bulge: f64) -> Self {
-        let (step, scatter) = (Blur::new(model.step, cells), Blur::new(model.scatter, cells));
-        Self { step, scatter, jump: model.jump, bulge }
+impl<'a> Movement<'a> {
+    /// Those of all models.
+    fn all(anywhere: &'a [f64]) -> impl Iterator<Item = Self> {
+        let of =
+            move |model: &Model| Self { model: *model, scatter: Blur::new(model.scatter, anywhere.len()), anywhere };
+        MODELS.iter().map(of)
+    }
+
+    fn has_level(&self) -> bool {
+        self.model.scatter.is_finite()
+    }
+
+    /// The step of so many timestamps, and the probability of a jump in them.
+    #[allow(clippy::cast_precision_loss)] // a few thousand at most
+    fn over(&self, gap: u64, cells: usize) -> (Blur, f64) {
+        let gap = gap.min(LONGEST_GAP) as f64;
+        (Blur::new(self.model.step * gap.sqrt(), cells), 1.0 - (1.0 - JUMP).powf(gap))
     }
 
     /// The level so many timestamps later.
     fn later(&self, level: &[f64], gap: u64) -> Vec<f64> {
-        let mut level = level.to_vec();
-        for _ in 0..gap.min(LONGEST_GAP) {
-            level = self.step.apply(&level);
-            let even = share(level.len()) * self.jump * level.iter().sum::<f64>();
-            level.iter_mut().for_each(|mass| *mass = *mass * (1.0 - self.jump) + even);
+        if gap == 0 || !self.has_level() {
+            return level.to_vec();
         }
-        level
+        let (step, jump) = self.over(gap, level.len());
+        let total: f64 = level.iter().sum();
+        let moved = step.apply(level);
+        moved.iter().zip(self.anywhere).map(|(mass, even)| mass * (1.0 - jump) + even * total * jump).collect()
     }
 
-    /// The density of the number, given that of the level.
-    fn number(&self, level: &[f64]) -> Vec<f64> {
-        match self.scatter {
-            Blur::Away => centred(level.len(), self.bulge),
-            scatter => scatter.apply(level),
+    /// How likely each level so many timestamps earlier makes something, given how likely each level makes it.
+    fn earlier(&self, likely: &[f64], gap: u64) -> Vec<f64> {
+        if gap == 0 || !self.has_level() {
+            return likely.to_vec();
+        }
+        let (step, jump) = self.over(gap, likely.len());
+        let anywhere: f64 = self.anywhere.iter().zip(likely).map(|(mass, likely)| mass * likely).sum();
+        step.apply(likely).iter().map(|likely| likely * (1.0 - jump) + anywhere * jump).collect()
+    }
+
+    /// How likely each level makes an answer.
+    #[allow(clippy::cast_precision_loss)] // a few cells
+    fn of_level(&self, answer: &Answer, cells: usize) -> Vec<f64> {
+        match answer {
+            Answer::One(likelihood) => self.scatter.apply(likelihood),
+            Answer::Mean { count, low, high, mean, scale } => {
+                let moved: Vec<f64> = (0..cells).map(|cell| (cell as f64 + 0.5).clamp(*low, *high)).collect();
+                let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
+                let (means, squares) = (self.scatter.apply(&moved), self.scatter.apply(&squares));
+                let count = f64::from(*count);
+                // The numbers scatter around a level that moves on meanwhile, by no more than the range shows.
+                let drift =
+                    (2.0 * (self.model.step * cells as f64).powi(2) * count / 3.0).min((high - low).powi(2) / 12.0);
+                let likely = |(expected, square): (&f64, &f64)| {
+                    let scatter = (square - (expected - low).powi(2)).max(0.0) / count;
+                    let scale = (scale * scale + (scatter + drift) / 2.0).sqrt();
+                    (-(mean - expected).abs() / scale).exp() / scale
+                };
+                means.iter().zip(&squares).map(likely).collect()
+            }
         }
     }
 
-    /// How likely each level makes something, given how likely each number makes it.
-    fn of_level(&self, likelihood: &[f64]) -> Vec<f64> {
-        match self.scatter {
-            Blur::Away => vec![product(&centred(likelihood.len(), self.bulge), likelihood).1; likelihood.len()],
-            scatter => scatter.apply(likelihood),
+    /// What is believed about a number that an answer was given for, from what is believed about its level beforehand (with what
+    /// came later, if that is known), and how likely each level makes the answer.
+    fn number(&self, level: &[f64], answer: &Answer, likely: &[f64]) -> Vec<f64> {
+        match answer {
+            Answer::One(likelihood) => product(&self.scatter.apply(level), likelihood).0,
+            Answer::Mean { .. } => self.scatter.apply(&product(level, likely).0),
         }
     }
 }
@@ -166,16 +236,16 @@ fn share(cells: usize) -> f64 {
     1.0 / cells as f64
 }
 
-/// What is believed of a number without a past: the middle is a little more likely than the ends.
+/// What is believed of a level beforehand: the ends are less likely than the middle, and the upper part of the domain less than the lower, for
+/// the upper end is mostly set with room to spare.
 #[allow(clippy::cast_precision_loss)] // a few cells
-fn centred(cells: usize, bulge: f64) -> Vec<f64> {
+fn beforehand(cells: usize) -> Vec<f64> {
     let width = share(cells);
-    let bump = |cell: usize| {
-        let middle = (cell as f64 + 0.5) * width;
-        (middle * (1.0 - middle)).powf(bulge)
-    };
-    let total: f64 = (0..cells).map(bump).sum();
-    (0..cells).map(|cell| bump(cell) / total).collect()
+    let middle = |cell: usize| (cell as f64 + 0.5) * width;
+    let mut bump: Vec<f64> = (0..cells).map(|cell| middle(cell).sqrt() * (1.0 - middle(cell)).powf(1.5)).collect();
+    let total: f64 = bump.iter().sum();
+    bump.iter_mut().for_each(|mass| *mass /= total);
+    bump
 }
 
 /// The product of a density and a likelihood, scaled to a density, and what it summed to.
@@ -184,20 +254,26 @@ fn product(density: &[f64], likelihood: &[f64]) -> (Vec<f64>, f64) {
     let total: f64 = product.iter().sum();
     if total > 0.0 {
         product.iter_mut().for_each(|mass| *mass /= total);
+        (product, total)
+    } else {
+        // Nothing is possible any more, to the accuracy of numbers: what was believed before stands.
+        (density.to_vec(), f64::MIN_POSITIVE)
     }
-    (product, total)
+}
+
+/// The logarithm of each model's weight beforehand.
+#[allow(clippy::cast_precision_loss)] // a few models
+fn first_weights() -> Vec<f64> {
+    let other = ((1.0 - FIRST) / (MODELS.len() as f64 - 1.0) / FIRST).ln();
+    let mut weights = vec![other; MODELS.len()];
+    weights[0] = 0.0;
+    weights
 }
 
 impl Density {
-    /// Nothing is known yet. `telling` is how much an answer tells, from nothing at zero to all at one: for randomised response, the square of
-    /// the difference between the probabilities of a true and of a false answer.
-    pub fn new(cells: usize, telling: f64) -> Self {
-        let preference = (telling / CLEAR).powi(2).clamp(1e-9, 1.0).ln();
-        let mut first = vec![preference; MODELS.len()];
-        first[0] = 0.0;
-        // The less an answer tells, the more depends on what is believed beforehand.
-        let bulge = 1.0 / (1.0 + 10.0 * telling.clamp(0.0, 1.0));
-        Self { weights: first.clone(), first, levels: vec![vec![share(cells); cells]; MODELS.len()], bulge }
+    /// Nothing is known yet.
+    pub fn new(cells: usize) -> Self {
+        Self { weights: first_weights(), levels: vec![beforehand(cells); MODELS.len()] }
     }
 
     /// How many cells there are.
@@ -207,96 +283,106 @@ impl Density {
 
     /// Whether it can be what is believed about a number over so many cells.
     pub fn fits(&self, cells: usize) -> bool {
-        let weights = self.weights.iter().chain(&self.first);
-        let number = |given: usize| given == MODELS.len();
-        number(self.weights.len())
-            && number(self.first.len())
-            && number(self.levels.len())
-            && (0.0..=1.0).contains(&self.bulge)
-            && weights.clone().all(|weight| weight.is_finite() && *weight <= 0.0)
-            && self
-                .levels
-                .iter()
-                .all(|level| level.len() == cells && level.iter().all(|mass| mass.is_finite() && *mass >= 0.0))
+        let is_density = |level: &Vec<f64>| {
+            level.len() == cells
+                && level.iter().all(|mass| (0.0..=1.0).contains(mass))
+                && (level.iter().sum::<f64>() - 1.0).abs() < 1e-6
+        };
+        self.weights.len() == MODELS.len()
+            && self.levels.len() == MODELS.len()
+            && self.weights.iter().all(|weight| weight.is_finite() && *weight <= 0.0)
+            && self.weights.contains(&0.0)
+            && self.levels.iter().all(is_density)
     }
 
-    /// The models with what they weigh.
-    fn models(&self) -> impl Iterator<Item = (Movement, f64)> {
+    /// What the models weigh, together one.
+    fn shares(&self) -> Vec<f64> {
         let total: f64 = self.weights.iter().map(|weight| weight.exp()).sum();
-        let (cells, bulge) = (self.cells(), self.bulge);
-        let of = move |(model, weight): (&Model, &f64)| (Movement::of(model, cells, bulge), weight.exp() / total);
-        MODELS.iter().zip(&self.weights).map(of)
+        self.weights.iter().map(|weight| weight.exp() / total).collect()
+    }
+
+    /// How likely it is that a number has nothing to do with the one before.
+    pub fn without_level(&self) -> f64 {
+        self.shares()[0]
+    }
+
+    /// About how far the level moves in a timestamp, if there is one, as part of the domain's width.
+    pub fn pace(&self) -> f64 {
+        let with_level = || MODELS.iter().zip(self.shares()).skip(1);
+        let total: f64 = with_level().map(|(_, share)| share).sum();
+        let sum: f64 = with_level().map(|(model, share)| share * model.step.ln()).sum();
+        if total > 0.0 { (sum / total).exp() } else { MODELS[1].step }
     }
 
     /// What is expected of the number so many timestamps after the last answer.
     pub fn expected(&self, gap: u64) -> Vec<f64> {
+        let anywhere = beforehand(self.cells());
         let mut mixture = vec![0.0; self.cells()];
-        for ((movement, weight), level) in self.models().zip(&self.levels) {
-            let number = movement.number(&movement.later(level, gap));
+        for ((movement, weight), level) in Movement::all(&anywhere).zip(self.shares()).zip(&self.levels) {
+            let number = movement.scatter.apply(&movement.later(level, gap));
             mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
         }
         mixture
     }
 
-    /// Takes an answer in, and returns what is believed about the number that it was given for.
+    /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given for.
     pub fn observe(&mut self, seen: &Seen) -> Vec<f64> {
+        let memory = MEMORY.powf(f64::from(seen.answer.count()));
+        let anywhere = beforehand(self.cells());
         let mut numbers = Vec::with_capacity(MODELS.len());
-        for (index, model) in MODELS.iter().enumerate() {
-            let movement = Movement::of(model, self.cells(), self.bulge);
+        for (index, (movement, first)) in Movement::all(&anywhere).zip(first_weights()).enumerate() {
             let level = movement.later(&self.levels[index], seen.gap);
-            numbers.push(product(&movement.number(&level), &seen.likelihood).0);
-            let (level, likely) = product(&level, &movement.of_level(&seen.likelihood));
+            let likely = movement.of_level(&seen.answer, level.len());
+            numbers.push(movement.number(&level, &seen.answer, &likely));
+            let (level, total) = product(&level, &likely);
             self.levels[index] = level;
-            let (weight, first) = (self.weights[index], self.first[index]);
-            self.weights[index] = MEMORY * weight + (1.0 - MEMORY) * first + likely.max(f64::MIN_POSITIVE).ln();
+            self.weights[index] = memory * self.weights[index] + (1.0 - memory) * first + total.ln();
         }
         let most = self.weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         self.weights.iter_mut().for_each(|weight| *weight -= most);
         let mut mixture = vec![0.0; self.cells()];
-        for ((_, weight), number) in self.models().zip(&numbers) {
+        for (weight, number) in self.shares().iter().zip(&numbers) {
             mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
         }
         mixture
     }
 
-    /// What is believed about the first `count` of the given numbers once all of them are known, and moves `start`, which is what was believed before
-    /// the first of them, to after those. The models weigh what they weigh here.
-    pub fn smooth(&self, start: &mut Self, seen: &[Seen], count: usize) -> Vec<Vec<f64>> {
+    /// Takes an answer in without judging the models by it.
+    pub fn pass(&mut self, seen: &Seen) {
+        let anywhere = beforehand(self.cells());
+        for (movement, level) in Movement::all(&anywhere).zip(&mut self.levels) {
+            let later = movement.later(level, seen.gap);
+            *level = product(&later, &movement.of_level(&seen.answer, later.len())).0;
+        }
+    }
+
+    /// What is believed about the numbers of each of the first `count` answers once all of the given ones are known. `start` is what was believed
+    /// before the first of them. The models weigh what they weigh here.
+    pub fn smooth(&self, start: &Self, seen: &[Seen], count: usize) -> Vec<Vec<f64>> {
         let cells = self.cells();
+        let anywhere = beforehand(cells);
         let mut mixtures = vec![vec![0.0; cells]; count];
-        for (index, (movement, weight)) in self.models().enumerate() {
-            // Forwards: the level before each answer.
-            let mut before = Vec::with_capacity(seen.len());
-            let mut level = start.levels[index].clone();
-            let seldom = weight < NEGLIGIBLE;
-            for (place, seen) in seen.iter().enumerate() {
-                if place == count {
-                    start.levels[index].clone_from(&level);
-                    if seldom {
-                        break;
-                    }
-                }
-                let expected = movement.later(&level, seen.gap);
-                level = product(&expected, &movement.of_level(&seen.likelihood)).0;
-                before.push(expected);
-            }
-            if count == seen.len() {
-                start.levels[index].clone_from(&level);
-            }
-            if seldom {
+        for (index, (movement, weight)) in Movement::all(&anywhere).zip(self.shares()).enumerate() {
+            if weight < NEGLIGIBLE {
                 continue;
             }
-            // Backwards: how likely each level makes what comes after it.
-            let mut after = vec![1.0; cells];
-            for (place, seen) in seen.iter().enumerate().rev() {
-                if let Some(mixture) = mixtures.get_mut(place) {
-                    let (level, _) = product(&before[place], &after);
-                    let (number, _) = product(&movement.number(&level), &seen.likelihood);
+            let likely: Vec<Vec<f64>> = seen.iter().map(|seen| movement.of_level(&seen.answer, cells)).collect();
+            // Forwards: the level before each answer.
+            let mut before = Vec::with_capacity(count);
+            let mut level = start.levels[index].clone();
+            for (seen, likely) in seen.iter().zip(&likely).take(count) {
+                let expected = movement.later(&level, seen.gap);
+                level = product(&expected, likely).0;
+                before.push(expected);
+            }
+            // Backwards: how likely each level makes what comes after it, scaled so that it does not vanish.
+            let mut after = vec![share(cells); cells];
+            for (place, (seen, likely)) in seen.iter().zip(&likely).enumerate().rev() {
+                if let (Some(mixture), Some(before)) = (mixtures.get_mut(place), before.get(place)) {
+                    let number = movement.number(&product(before, &after).0, &seen.answer, likely);
                     mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
                 }
-                let likely = product(&after, &movement.of_level(&seen.likelihood)).0;
-                // Scaled, so that it does not vanish: the steps are symmetric, and so lead back as they lead ahead.
-                after = movement.later(&likely, seen.gap);
+                after = movement.earlier(&product(&after, likely).0, seen.gap);
             }
         }
         for mixture in &mut mixtures {

@@ -14,7 +14,7 @@
 //! | `discontin` | groups readings of a batch wherever they stand | a batch |
 //! | `comporder` | corrects noisy readings by noisy comparisons with those before them | no |
 //! | `bucorder` | publishes a randomised bucket of the domain for each reading | no; a batch on sums |
-//! | `track` | asks whether a reading is above what is expected of it, and estimates it from all answers | up to the delay |
+//! | `track` | asks what tells most after all answers so far, of a batch or a reading, and estimates from all of them | up to the delay |
 //!
 //! A batch is `delay + 1` timestamps. Readings may be [cut off](Truncation) at a private bound in front of any of them.
 //!
@@ -324,7 +324,7 @@ impl Event {
                 }
             }
             EventKind::Contin | EventKind::Discontin => Machine::Batched(Batched::new(kind, s, &shares, &range)?),
-            EventKind::Track => Machine::Track(Track::new(&shares, &range)?),
+            EventKind::Track => Machine::Track(Track::new(s, &shares, &range)?),
         };
         let holds_or_ignores = matches!(machine, Machine::Batched(_) | Machine::Constant | Machine::Track(_));
         Ok(Self {
@@ -428,6 +428,10 @@ impl Event {
             }
             return Ok(());
         }
+        if let Machine::Track(track) = &mut self.machine {
+            let frame = Frame { settings: &self.settings, shares: &self.shares, output: &self.output };
+            return track.push(permit, reading, frame, random, releases);
+        }
         let (permit, for_bound) = self.sample(permit, random, releases)?;
         let arrival = Arrival { permit, reading: &reading, sampled: for_bound.is_some() };
         self.publish(arrival, random, releases)?;
@@ -447,7 +451,7 @@ impl Event {
             pegasus.close(&self.output, &mut releases);
         }
         if let Machine::Track(track) = &mut self.machine {
-            track.finish(&self.output, &mut releases)?;
+            track.finish(&self.output, random, &mut releases)?;
         }
         self.release_batch(random, &mut releases)?;
         Ok(releases)
@@ -468,8 +472,7 @@ impl Event {
             Machine::Pegasus(pegasus) => pegasus.push(arrival, frame, random)?,
             Machine::Comporder(comporder) => comporder.push(arrival, frame, random)?,
             Machine::PegasusDelay(pegasus) => return pegasus.push(arrival, frame, random, releases),
-            Machine::Track(track) => return track.push(arrival, frame, random, releases),
-            Machine::Constant | Machine::Batched(_) => return Ok(()),
+            Machine::Constant | Machine::Batched(_) | Machine::Track(_) => return Ok(()),
         };
         releases.push(release);
         Ok(())

@@ -11,7 +11,13 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Event, EventError, EventKind, Machine, Settings};
 
-const VERSION: u16 = 1;
+/// The version of what is saved: of `track` the second, of all others the first.
+const fn version_of(kind: EventKind) -> u16 {
+    match kind {
+        EventKind::Track => 2,
+        _ => 1,
+    }
+}
 
 /// The saved form of an [`Event`]: plain data, but for the readings that it holds, which are [locked](Locked).
 ///
@@ -39,13 +45,14 @@ enum SavedMachine {
     Group { group: Locked, smoothing: Smoothing, waiting: VecDeque<u64> },
     Window { window: Locked, released: VecDeque<f64> },
     Batch { held: Locked, done: u64, due: bool },
-    Track(Box<track::State>),
+    Track { state: track::State, held: Locked },
 }
 
 /// What locked parts are bound to, beside the ledger: they are unlocked for no other stream, settings or moment.
 fn context(kind: EventKind, settings: &Settings, stream: StreamId, last: Option<u64>, batches: u64) -> String {
     let last = last.map_or_else(|| "none".to_owned(), |last| last.to_string());
-    format!("event {VERSION} {kind} stream {stream} last {last} batches {batches} {}", settings.context())
+    let version = version_of(kind);
+    format!("event {version} {kind} stream {stream} last {last} batches {batches} {}", settings.context())
 }
 
 impl Event {
@@ -112,7 +119,7 @@ impl Event {
                     SavedMachine::Window { window: window.lock(vault)?, released: comporder.released.clone() }
                 }
             },
-            Machine::Track(track) => SavedMachine::Track(Box::new(track.state.clone())),
+            Machine::Track(track) => SavedMachine::Track { state: track.state.clone(), held: track.held.lock(vault)? },
             Machine::Batched(batched) => {
                 SavedMachine::Batch { held: batched.held.lock(vault)?, done: batched.done, due: batched.due }
             }
@@ -125,7 +132,7 @@ impl Event {
             }
         };
         Ok(SavedEvent {
-            version: VERSION,
+            version: version_of(self.kind),
             kind: self.kind,
             settings: self.settings,
             ledger: &self.ledger,
@@ -145,8 +152,8 @@ impl Event {
     /// [`EventError::Misfit`] for a state that no mechanism with its settings can have been in.
     pub fn load(saved: SavedEvent, key: &VaultKey) -> Result<Self, EventError> {
         let SavedEvent { version, kind, settings, ledger, last, stream, bound, batches, sample, machine } = saved;
-        if version != VERSION {
-            return Err(EventError::Version { found: version, known: VERSION });
+        if version != version_of(kind) {
+            return Err(EventError::Version { found: version, known: version_of(kind) });
         }
         let misfit = |what| EventError::Misfit { what };
         let mut event = Self::new(kind, settings)?;
@@ -235,11 +242,12 @@ impl Event {
                     return Err(misfit("the batch"));
                 }
             }
-            (Machine::Track(track), SavedMachine::Track(state)) => {
-                if !track.fits(&state, last) {
+            (Machine::Track(track), SavedMachine::Track { state, held }) => {
+                let held = Held::unlock(&held, vault)?;
+                if !track.fits(&state, &held, last, settings.delay) {
                     return Err(misfit("what is believed"));
                 }
-                track.state = *state;
+                (track.state, track.held) = (state, held);
             }
             _ => return Err(misfit("the mechanism")),
         }

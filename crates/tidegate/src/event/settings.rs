@@ -56,8 +56,8 @@ pub struct Settings {
     /// truth, but no longer unbiased. `clamped` does so in any case.
     #[serde(default)]
     pub within_domain: bool,
-    /// Whether readings are cut off at a bound that is chosen from the data, privately, so that less noise is needed. Nothing to `constant`
-    /// and `track`, which add none.
+    /// Whether readings are cut off at a bound that is chosen from the data, privately, so that less noise is needed. Nothing to `constant`,
+    /// which adds none, and `track`, which chooses its ranges from its answers.
     #[serde(default)]
     pub truncation: Option<Truncation>,
 }

@@ -1,58 +1,149 @@
-//! `track`: randomised answers to whether a reading lies above what is expected of it, and an estimate from all of them.
+//! `track`: questions about readings that follow from the answers so far, and an estimate from all of them.
 //!
-//! Where to ask follows from the answers so far, which are public. An answer that was a coin toss beforehand tells most; so a stream that moves
-//! slowly is found as in a game of higher and lower, whatever the width of the domain, where noise in proportion to that width would drown it.
+//! Readings are gathered in batches, and of a batch only the mean is asked for, of its readings moved into the range where they are expected. Its noise is
+//! shared by all of them, and in proportion to that range instead of the domain. Where readings have nothing to do with each other, or move too fast
+//! to be gathered, each is asked for by itself: by a randomised answer to whether it lies above what is expected of it.
+//!
+//! Where one contributor to a count is protected, noise is small beside the domain, and added to each reading.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::{Bucketing, PrimitiveError, bucket_probabilities, bucket_range};
-use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Randomness};
+use tidegate_kernel::primitives::{
+    Bucketing, Held, PrimitiveError, Protects, Summing, bucket_probabilities, bucket_range,
+};
+use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
 
 use super::bucorder::best;
 use super::output::Output;
-use super::settings::Shares;
-use super::{Arrival, EventError, Frame};
-use crate::estimate::density::{Density, MOST_CELLS, Seen, quantile, scatter_around};
+use super::settings::{Settings, Shares};
+use super::{EventError, Frame};
+use crate::estimate::bank::Bank;
+use crate::estimate::density::{self, Density, MOST_CELLS, Seen, quantile, scatter_around};
 use crate::release::Release;
 
 /// Nothing is held back for longer than so many timestamps: what comes later says little more.
 const LONGEST: u32 = 128;
 
+/// A batch has at most so many readings for an epsilon of one: with them, the noise of the mean is a tenth of the range.
+const READINGS: f64 = 10.0;
+
+/// A batch has never more readings.
+const MOST_READINGS: u32 = 512;
+
+/// The larger a batch, the smaller its noise, and the farther the level has moved on: the number of readings at which both are alike, for a range and
+/// an epsilon and a pace of one, before the power of two thirds.
+const BALANCE: f64 = 0.7;
+
+/// The range of a mean has so much of what is expected on either side of the median.
+const HALF: f64 = 0.15;
+
+/// No range is narrower than this part of the domain.
+const NARROWEST: f64 = 0.02;
+
+/// Readings are asked for one by one where it is so likely that they have nothing to do with each other.
+const ALONE: f64 = 0.95;
+
+/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters: a mean alone does not tell whether
+/// readings scatter over the domain or stay in the middle of it.
+const PERHAPS_ALONE: f64 = 0.3;
+
+/// Where one contributor is protected, noise is added to readings if its scale is below this part of the domain's width.
+const SMALL_NOISE: f64 = 1.0 / 16.0;
+
 #[derive(Debug)]
 pub(super) struct Track {
-    domain: Domain,
-    epsilon: Epsilon,
-    buckets: u32,
+    questions: Questions,
+    /// Noise on single readings, where that is small.
+    noise: Option<Summing>,
+    /// The readings of the open batch.
+    pub(super) held: Held,
     pub(super) state: State,
 }
 
-/// All that changes. Nothing of it is secret.
+/// All that changes, but for the readings. Nothing of it is secret.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum State {
+    /// Questions are asked.
+    Asks(Box<Asks>),
+    /// Noise is added to readings.
+    Adds(Adds),
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct State {
+pub(super) struct Adds {
+    bank: Bank,
+    last: Option<u64>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asks {
     /// What is believed after the last answer.
     now: Density,
-    /// What was believed before the first that waits.
+    /// What was believed before the first of the answers that are kept.
     start: Density,
     /// The answers about what waits to be released.
-    waiting: VecDeque<Answer>,
+    answers: VecDeque<Answer>,
+    /// What is believed about the readings of the first of them, as of the last answer about a batch.
+    ready: VecDeque<Estimate>,
+    /// The batch that is being gathered.
+    open: Option<Open>,
+    /// The timestamps that wait to be released.
+    waiting: VecDeque<u64>,
+    /// The first timestamp of the last batch.
     last: Option<u64>,
+    /// How often it was asked how many readings lie in the outer quarters, or not, where that was in question.
+    turns: u8,
+}
+
+/// A place in the domain, in cells, and the expected squared distance from it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Estimate {
+    place: f64,
+    square: f64,
+}
+
+/// A question that waits for its readings.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Open {
+    first: u64,
+    /// How many timestamps after the beginning of the batch before; zero for the first.
+    gap: u64,
+    /// The range to which readings are moved, or that is divided into buckets, in points of the grid.
+    low: i64,
+    high: i64,
+    /// How many readings it is about.
+    count: u32,
+    /// What is expected of each.
+    expected: Estimate,
 }
 
 /// An answer, and to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer {
-    timestamp: u64,
-    /// How many timestamps after the one before; zero for the first.
+    first: u64,
+    last: u64,
     gap: u64,
-    /// The range that was divided, in points of the grid.
     low: i64,
     high: i64,
-    /// In which part of it the reading is said to lie.
-    label: u32,
+    count: u32,
+    said: Said,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Said {
+    /// In which part of the range the reading lies.
+    Bucket(u32),
+    /// The sum of the readings, with noise.
+    Sum(i64),
 }
 
 /// The points of the grid, in cells.
@@ -82,133 +173,430 @@ impl Domain {
         self.low + (cell * self.in_a_cell()).ceil() as i64
     }
 
+    /// The points between two places: two at least, and not much less than the narrowest part of the domain.
+    fn between(&self, low: f64, high: f64) -> RangeInclusive<i64> {
+        let middle = f64::midpoint(low, high);
+        let half = ((high - low) / 2.0).max(NARROWEST / 2.0 * self.cells as f64);
+        let point = |place: f64| self.low + self.steps(place).round() as i64;
+        let (low, high) = (point(middle - half), point(middle + half));
+        let end = self.low + (self.points - 1.0) as i64;
+        if low < high { low..=high } else { low.min(end - 1)..=low.min(end - 1) + 1 }
+    }
+
+    /// The place of a number of points, in cells.
+    fn place(&self, point: f64) -> f64 {
+        (point - self.low as f64 + 0.5) / self.in_a_cell()
+    }
+
     /// The number of points above the lowest that a place in cells stands for.
     fn steps(&self, place: f64) -> f64 {
         (place * self.in_a_cell() - 0.5).clamp(0.0, self.points - 1.0)
     }
 }
 
+/// The estimate with the least expected absolute error.
+fn median(believed: &[f64]) -> Estimate {
+    let place = quantile(believed, 0.5);
+    Estimate { place, square: scatter_around(believed, place) }
+}
+
 impl Track {
-    pub(super) fn new(shares: &Shares, range: &RangeInclusive<i64>) -> Result<Self, EventError> {
-        // Beyond what a randomised response can be set to, an answer is true almost surely.
-        let epsilon = shares.publication.min(MAX_RESPONSE_EPSILON);
+    pub(super) fn new(settings: &Settings, shares: &Shares, range: &RangeInclusive<i64>) -> Result<Self, EventError> {
         let domain = Domain::new(range);
-        let buckets = best(epsilon, range)?;
-        let probabilities = bucket_probabilities(buckets, epsilon).map_err(PrimitiveError::from)?;
-        let density = Density::new(domain.cells, (probabilities.truth - probabilities.other).powi(2));
-        let state = State { now: density.clone(), start: density, waiting: VecDeque::new(), last: None };
-        Ok(Self { domain, epsilon, buckets, state })
+        let protects = settings.protects;
+        let noise = match protects {
+            Protects::Reading => None,
+            Protects::Contribution(_) => Some(Summing::new(range.clone(), protects, shares.publication)?)
+                .filter(|summing| summing.scale().as_f64() < SMALL_NOISE * domain.points),
+        };
+        // Beyond what a randomised response can be set to, an answer is true almost surely.
+        let epsilon = if noise.is_some() { shares.publication } else { shares.publication.min(MAX_RESPONSE_EPSILON) };
+        let buckets = if noise.is_some() { 2 } else { best(epsilon, range)? };
+        let state = match noise {
+            Some(summing) => State::Adds(Adds { bank: Bank::new(1, summing.scale().laplace_variance()), last: None }),
+            None => State::Asks(Box::new(Asks::new(domain.cells))),
+        };
+        let questions = Questions { domain, epsilon, protects, buckets };
+        Ok(Self { questions, noise, held: Held::default(), state })
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.state.waiting.len()
+        match &self.state {
+            State::Asks(asks) => asks.waiting.len(),
+            State::Adds(_) => 0,
+        }
     }
 
     pub(super) fn push(
         &mut self,
-        arrival: Arrival<'_>,
+        permit: Permit,
+        reading: Sealed<i64>,
         frame: Frame<'_>,
         random: &mut impl Randomness,
         releases: &mut Vec<Release>,
     ) -> Result<(), EventError> {
-        let Arrival { permit, reading, .. } = arrival;
+        let epsilon = self.questions.epsilon;
+        let permit = if permit.epsilon() > epsilon { super::split(permit, Some(epsilon))?.0 } else { permit };
         let timestamp = reading.timestamp();
-        let gap = self.state.last.map_or(0, |last| timestamp - last);
-        let range = self.question(&self.state.now.expected(gap));
-        let bucketing = Bucketing::new(range.clone(), self.buckets, self.epsilon)?;
-        let permit = if permit.epsilon() > self.epsilon { super::split(permit, Some(self.epsilon))?.0 } else { permit };
-        let label = bucketing.randomise(permit, reading, random)?.into_value();
-        let answer = Answer { timestamp, gap, low: *range.start(), high: *range.end(), label };
-        let believed = self.state.now.observe(&self.seen(&answer)?);
-        self.state.last = Some(timestamp);
-        let delay = frame.settings.delay;
-        if delay == 0 {
-            releases.push(self.release(timestamp, &believed, frame.output));
+        let State::Asks(asks) = &mut self.state else {
+            releases.push(self.add_noise(permit, &reading, frame.output, random)?);
             return Ok(());
+        };
+        let questions = self.questions;
+        let open = *asks.open.get_or_insert_with(|| questions.next(&asks.now, asks.last, timestamp, &mut asks.turns));
+        self.held.push(permit, reading)?;
+        asks.waiting.push_back(timestamp);
+        if self.held.len() >= open.count as usize {
+            let believed = asks.ask(&questions, &mut self.held, random)?;
+            if frame.settings.delay == 0 {
+                // Those before it were released as they came.
+                asks.answers.clear();
+                asks.waiting.clear();
+                releases.push(questions.release(timestamp, median(&believed), frame.output));
+                return Ok(());
+            }
         }
-        self.state.waiting.push_back(answer);
-        let delay = delay.min(LONGEST);
-        let is_due = |waiting: &Answer| timestamp - waiting.timestamp >= u64::from(delay);
-        if self.state.waiting.front().is_some_and(is_due) {
-            // A few at a time: looking back costs as much for one as for all.
-            let due = self.state.waiting.iter().take_while(|waiting| is_due(waiting)).count();
-            let count = due.max((delay as usize + 1) / 3).clamp(1, self.state.waiting.len());
-            self.release_first(count, frame.output, releases)?;
-        }
-        Ok(())
+        asks.release_due(&questions, timestamp, frame, releases)
     }
 
-    /// Releases all that waits.
-    pub(super) fn finish(&mut self, output: &Output, releases: &mut Vec<Release>) -> Result<(), EventError> {
-        self.release_first(self.waiting(), output, releases)
+    /// Publishes a reading with noise, and releases what is then believed about it.
+    fn add_noise(
+        &mut self,
+        permit: Permit,
+        reading: &Sealed<i64>,
+        output: &Output,
+        random: &mut impl Randomness,
+    ) -> Result<Release, EventError> {
+        let (Some(summing), State::Adds(adds)) = (&self.noise, &mut self.state) else {
+            return Err(EventError::Misfit { what: "what is believed" });
+        };
+        let timestamp = reading.timestamp();
+        let gap = adds.last.map_or(0, |last| timestamp - last);
+        #[allow(clippy::cast_precision_loss)] // published already
+        let noisy = (summing.publish([(permit, reading)], random)?.into_value() - self.questions.domain.low) as f64;
+        adds.bank.observe(gap, &[noisy], summing.scale().laplace_variance());
+        adds.last = Some(timestamp);
+        let estimates = adds.bank.estimate(0);
+        let (mean, variance) =
+            (estimates.means[0].clamp(0.0, self.questions.domain.points - 1.0), estimates.variances[0]);
+        Ok(output.release(timestamp, mean, variance))
+    }
+
+    /// Releases all that waits, after a question about what is still held.
+    pub(super) fn finish(
+        &mut self,
+        output: &Output,
+        random: &mut impl Randomness,
+        releases: &mut Vec<Release>,
+    ) -> Result<(), EventError> {
+        let State::Asks(asks) = &mut self.state else { return Ok(()) };
+        if asks.waiting.is_empty() {
+            return Ok(());
+        }
+        let questions = self.questions;
+        if asks.open.is_some() {
+            asks.ask(&questions, &mut self.held, random)?;
+        }
+        asks.release_all(&questions, output, releases)
+    }
+
+    /// Whether a state, with the readings that are held, can be that of a mechanism with these settings, which last took a reading at
+    /// a given timestamp.
+    pub(super) fn fits(&self, state: &State, held: &Held, last: Option<u64>, delay: u32) -> bool {
+        match state {
+            State::Adds(adds) => self.noise.is_some() && adds.bank.fits(1) && adds.last == last && held.is_empty(),
+            State::Asks(asks) => {
+                self.noise.is_none()
+                    && held.amounts().all(|amount| amount == self.questions.epsilon)
+                    && asks.fits(&self.questions, held, last, delay)
+            }
+        }
+    }
+}
+
+/// What is asked, and what an answer means.
+#[derive(Clone, Copy, Debug)]
+struct Questions {
+    domain: Domain,
+    epsilon: Epsilon,
+    protects: Protects,
+    buckets: u32,
+}
+
+impl Questions {
+    /// What to ask of the next readings.
+    fn next(&self, now: &Density, last: Option<u64>, first: u64, turns: &mut u8) -> Open {
+        let gap = last.map_or(0, |last| first - last);
+        let believed = now.expected(gap);
+        let without_level = now.without_level();
+        let (low, high) = (quantile(&believed, 0.5 - HALF), quantile(&believed, 0.5 + HALF));
+        let range = self.domain.between(low, high);
+        let count = if without_level > ALONE { 1 } else { self.readings(&range, now.pace()) };
+        let range = if count == 1 {
+            self.parts(&believed)
+        } else if without_level > PERHAPS_ALONE {
+            *turns = (*turns + 1) % 4;
+            match turns {
+                1 => self.around(quantile(&believed, 0.25)),
+                3 => self.around(quantile(&believed, 0.75)),
+                _ => range,
+            }
+        } else {
+            range
+        };
+        Open { first, gap, low: *range.start(), high: *range.end(), count, expected: median(&believed) }
+    }
+
+    /// How many readings to gather for a mean over a range, at a pace in parts of the domain.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // public, and clamped
+    fn readings(&self, range: &RangeInclusive<i64>, pace: f64) -> u32 {
+        let epsilon = self.epsilon.as_f64();
+        let most = (READINGS / epsilon).round().clamp(1.0, f64::from(MOST_READINGS));
+        let width = self.protects.sensitivity(range).map_or(1.0, |points| points as f64) / self.domain.points;
+        (BALANCE * width / (epsilon * pace)).powf(2.0 / 3.0).round().clamp(1.0, most) as u32
+    }
+
+    /// The two points around the edge of a cell: moved to them, readings are counted.
+    fn around(&self, place: f64) -> RangeInclusive<i64> {
+        let first = self.domain.first_point(place);
+        first - 1..=first
     }
 
     /// The range to divide: its parts are about equally likely. Of two parts only where they meet matters, for readings are clamped to
     /// the range.
-    fn question(&self, expected: &[f64]) -> RangeInclusive<i64> {
+    fn parts(&self, expected: &[f64]) -> RangeInclusive<i64> {
         let part = f64::from(self.buckets).recip();
-        let first = self.domain.first_point(quantile(expected, part));
         if self.buckets == 2 {
-            return first - 1..=first;
+            return self.around(quantile(expected, part));
         }
+        let first = self.domain.first_point(quantile(expected, part));
         let last = self.domain.first_point(quantile(expected, 1.0 - part));
         let inner = i64::from(self.buckets) - 2;
         let width = (last.saturating_sub(first) / inner).max(1);
         first - width..=first + width * (inner + 1) - 1
     }
 
-    /// How likely each cell makes an answer.
+    fn summing(&self, range: RangeInclusive<i64>) -> Result<Summing, EventError> {
+        Ok(Summing::new(range, self.protects, self.epsilon)?)
+    }
+
+    /// How likely an answer is, wherever the readings lie.
     #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
     fn seen(&self, answer: &Answer) -> Result<Seen, EventError> {
         let range = answer.low..=answer.high;
-        let part = bucket_range(&range, self.buckets, answer.label)?;
-        let probabilities = bucket_probabilities(self.buckets, self.epsilon).map_err(PrimitiveError::from)?;
-        // The outer parts go on to the ends of the domain.
-        let in_cells = |point: i64| (point - self.domain.low) as f64 / self.domain.in_a_cell();
-        let low = if answer.label == 0 { f64::NEG_INFINITY } else { in_cells(*part.start()) };
-        let high = if answer.label + 1 == self.buckets { f64::INFINITY } else { in_cells(*part.end() + 1) };
-        let likely = |cell: usize| {
-            let inside = (high.min(cell as f64 + 1.0) - low.max(cell as f64)).clamp(0.0, 1.0);
-            probabilities.other + inside * (probabilities.truth - probabilities.other)
+        let answer_given = match answer.said {
+            Said::Bucket(label) => {
+                let part = bucket_range(&range, self.buckets, label)?;
+                let probabilities = bucket_probabilities(self.buckets, self.epsilon).map_err(PrimitiveError::from)?;
+                // The outer parts go on to the ends of the domain.
+                let in_cells = |point: i64| (point - self.domain.low) as f64 / self.domain.in_a_cell();
+                let low = if label == 0 { f64::NEG_INFINITY } else { in_cells(*part.start()) };
+                let high = if label + 1 == self.buckets { f64::INFINITY } else { in_cells(*part.end() + 1) };
+                let likely = |cell: usize| {
+                    let inside = (high.min(cell as f64 + 1.0) - low.max(cell as f64)).clamp(0.0, 1.0);
+                    probabilities.other + inside * (probabilities.truth - probabilities.other)
+                };
+                density::Answer::One((0..self.domain.cells).map(likely).collect())
+            }
+            Said::Sum(sum) => {
+                let count = f64::from(answer.count);
+                let deviation = self.summing(range)?.scale().laplace_variance().sqrt();
+                density::Answer::Mean {
+                    count: answer.count,
+                    low: self.domain.place(answer.low as f64),
+                    high: self.domain.place(answer.high as f64),
+                    mean: self.domain.place(sum as f64 / count),
+                    scale: deviation / std::f64::consts::SQRT_2 / (count * self.domain.in_a_cell()),
+                }
+            }
         };
-        Ok(Seen { gap: answer.gap, likelihood: (0..self.domain.cells).map(likely).collect() })
+        Ok(Seen { gap: answer.gap, answer: answer_given })
     }
 
-    fn release_first(&mut self, count: usize, output: &Output, releases: &mut Vec<Release>) -> Result<(), EventError> {
-        let seen: Vec<Seen> = self.state.waiting.iter().map(|answer| self.seen(answer)).collect::<Result<_, _>>()?;
-        let believed = self.state.now.smooth(&mut self.state.start, &seen, count);
-        let first: Vec<Answer> = self.state.waiting.drain(..count).collect();
-        let released =
-            first.iter().zip(&believed).map(|(answer, believed)| self.release(answer.timestamp, believed, output));
-        releases.extend(released);
+    /// Whether a range can have been asked for.
+    #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
+    fn can_ask(&self, low: i64, high: i64, divided: bool) -> bool {
+        let Domain { low: lowest, points, .. } = self.domain;
+        let near = |point: i64| (-points..=2.0 * points).contains(&(point as f64 - lowest as f64));
+        let parts = if divided { self.buckets } else { 2 };
+        near(low) && near(high) && high > low && high.abs_diff(low) >= u64::from(parts) - 1
+    }
+
+    fn release(&self, timestamp: u64, Estimate { place, square }: Estimate, output: &Output) -> Release {
+        output.release(timestamp, self.domain.steps(place), square * self.domain.in_a_cell().powi(2))
+    }
+}
+
+impl Asks {
+    fn new(cells: usize) -> Self {
+        let density = Density::new(cells);
+        Self {
+            now: density.clone(),
+            start: density,
+            answers: VecDeque::new(),
+            ready: VecDeque::new(),
+            open: None,
+            waiting: VecDeque::new(),
+            last: None,
+            turns: 0,
+        }
+    }
+
+    /// Asks the open question about the readings that are held, takes the answer in, and returns what is believed about each of them.
+    fn ask(
+        &mut self,
+        questions: &Questions,
+        held: &mut Held,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<f64>, EventError> {
+        let (Some(open), Some(last)) = (self.open.take(), held.timestamps().next_back()) else {
+            return Err(EventError::Misfit { what: "the open question" });
+        };
+        let range = open.low..=open.high;
+        let count = u32::try_from(held.len()).unwrap_or(u32::MAX);
+        let mut members: Vec<(Permit, Sealed<i64>)> = held.drain().collect();
+        let said = if open.count == 1
+            && let Some((permit, reading)) = members.pop()
+        {
+            let bucketing = Bucketing::new(range, questions.buckets, questions.epsilon)?;
+            Said::Bucket(bucketing.randomise(permit, &reading, random)?.into_value())
+        } else {
+            let (permits, readings): (Vec<Permit>, Vec<Sealed<i64>>) = members.into_iter().unzip();
+            let sum = questions.summing(range)?.publish(permits.into_iter().zip(&readings), random)?;
+            Said::Sum(sum.into_value())
+        };
+        let answer = Answer { first: open.first, last, gap: open.gap, low: open.low, high: open.high, count, said };
+        let believed = self.now.observe(&questions.seen(&answer)?);
+        self.answers.push_back(answer);
+        self.last = Some(open.first);
+        if matches!(said, Said::Sum(_)) {
+            self.ready.clear();
+        }
+        Ok(believed)
+    }
+
+    /// Releases what may not wait any longer.
+    fn release_due(
+        &mut self,
+        questions: &Questions,
+        timestamp: u64,
+        frame: Frame<'_>,
+        releases: &mut Vec<Release>,
+    ) -> Result<(), EventError> {
+        let delay = frame.settings.delay.min(LONGEST);
+        while let Some(&first) = self.waiting.front()
+            && timestamp - first >= u64::from(delay)
+        {
+            // Of single readings a few at a time: looking back costs as much for one as for all.
+            let singly = self.answers.front().is_some_and(|answer| answer.count == 1);
+            let together = if singly { (delay as usize + 1) / 3 } else { 1 };
+            let estimate = self.estimate(questions, together, first)?;
+            self.waiting.pop_front();
+            releases.push(questions.release(first, estimate, frame.output));
+            self.forget(questions)?;
+        }
         Ok(())
     }
 
-    /// The release of the median, which has the least expected absolute error.
-    fn release(&self, timestamp: u64, believed: &[f64], output: &Output) -> Release {
-        let place = quantile(believed, 0.5);
-        let variance = scatter_around(believed, place) * self.domain.in_a_cell().powi(2);
-        output.release(timestamp, self.domain.steps(place), variance)
+    fn release_all(
+        &mut self,
+        questions: &Questions,
+        output: &Output,
+        releases: &mut Vec<Release>,
+    ) -> Result<(), EventError> {
+        self.ready.clear();
+        while let Some(first) = self.waiting.front().copied() {
+            let estimate = self.estimate(questions, self.answers.len(), first)?;
+            self.waiting.pop_front();
+            releases.push(questions.release(first, estimate, output));
+            self.forget(questions)?;
+        }
+        Ok(())
     }
 
-    /// Whether a state can be that of a mechanism with these settings, which last took a reading at a given timestamp.
-    pub(super) fn fits(&self, state: &State, last: Option<u64>) -> bool {
-        let State { now, start, waiting, last: pushed } = state;
-        let in_order = waiting
-            .iter()
-            .zip(waiting.iter().skip(1))
-            .all(|(earlier, later)| later.timestamp.checked_sub(earlier.timestamp) == Some(later.gap) && later.gap > 0);
+    /// What is believed about the first reading that waits. If that has to be found out by looking back, so much is found out about so many answers.
+    fn estimate(&mut self, questions: &Questions, together: usize, timestamp: u64) -> Result<Estimate, EventError> {
+        if self.answers.front().is_none_or(|answer| answer.first > timestamp) {
+            // Its batch is still open.
+            let expected = self.open.map(|open| open.expected);
+            return expected.ok_or(EventError::Misfit { what: "the open question" });
+        }
+        if self.ready.is_empty() {
+            let seen: Vec<Seen> = self.answers.iter().map(|answer| questions.seen(answer)).collect::<Result<_, _>>()?;
+            let believed = self.now.smooth(&self.start, &seen, together.clamp(1, seen.len()));
+            self.ready = believed.iter().map(|believed| median(believed)).collect();
+        }
+        self.ready.front().copied().ok_or(EventError::Misfit { what: "what is believed" })
+    }
+
+    /// Forgets answers about nothing that waits.
+    fn forget(&mut self, questions: &Questions) -> Result<(), EventError> {
+        while let Some(answer) = self.answers.front()
+            && self.waiting.front().is_none_or(|first| answer.last < *first)
+        {
+            self.start.pass(&questions.seen(answer)?);
+            self.answers.pop_front();
+            self.ready.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Whether it can be the state of a mechanism that asks these questions and last took a reading at a given timestamp.
+    fn fits(&self, questions: &Questions, held: &Held, pushed: Option<u64>, delay: u32) -> bool {
+        let Self { now, start, answers, ready, open, waiting, last, turns } = self;
+        let cells = questions.domain.cells;
         let possible = |answer: &Answer| {
-            let points = answer.high.checked_sub(answer.low).and_then(|width| width.checked_add(1));
-            points.is_some_and(|points| points >= i64::from(self.buckets)) && answer.label < self.buckets
+            let Answer { first, last, count, said, .. } = *answer;
+            let is_answer = match said {
+                Said::Bucket(label) => label < questions.buckets && count == 1,
+                Said::Sum(_) => true,
+            };
+            is_answer && count > 0 && last.checked_sub(first).is_some_and(|gap| gap >= u64::from(count) - 1)
         };
-        let is_latest = waiting.back().is_none_or(|answer| Some(answer.timestamp) == last);
-        now.fits(self.domain.cells)
-            && start.fits(self.domain.cells)
-            && *pushed == last
+        let in_order = answers
+            .iter()
+            .zip(answers.iter().skip(1))
+            .all(|(earlier, later)| later.first > earlier.last && later.first - earlier.first == later.gap);
+        let ranges = answers
+            .iter()
+            .map(|answer| (answer.low, answer.high, matches!(answer.said, Said::Bucket(_))))
+            .chain(open.iter().map(|open| (open.low, open.high, open.count == 1)));
+        let mut ranges = ranges.map(|(low, high, divided)| questions.can_ask(low, high, divided));
+        let estimates = ready.iter().chain(open.iter().map(|open| &open.expected));
+        let mut estimates = estimates.map(|estimate| estimate.place.is_finite() && estimate.square >= 0.0);
+        let opened = match (open, held.timestamps().next()) {
+            (None, None) => true,
+            (Some(open), Some(first)) => {
+                let gap = last.map_or(Some(0), |last| first.checked_sub(last));
+                first == open.first && Some(open.gap) == gap && held.len() < open.count as usize
+            }
+            _ => false,
+        };
+        let is_recent = |timestamp: Option<u64>| timestamp.is_none_or(|timestamp| Some(timestamp) <= pushed);
+        let told = answers.front().map(|answer| answer.first).or(open.map(|open| open.first));
+        let waits = match (waiting.front(), waiting.back()) {
+            (Some(first), Some(latest)) => {
+                told.is_some_and(|told| told <= *first)
+                    && answers.front().is_none_or(|answer| answer.last >= *first)
+                    && Some(*latest) == pushed
+            }
+            _ => answers.is_empty(),
+        };
+        now.fits(cells)
+            && start.fits(cells)
+            && answers.iter().all(possible)
             && in_order
-            && is_latest
-            && waiting.len() <= LONGEST as usize
-            && waiting.iter().all(possible)
+            && ranges.all(|possible| possible)
+            && ready.len() <= answers.len()
+            && estimates.all(|possible| possible)
+            && opened
+            && waits
+            && waiting.iter().is_sorted_by(|first, second| first < second)
+            && waiting.len() <= delay.min(LONGEST) as usize
+            && is_recent(*last)
+            && is_recent(held.timestamps().next_back())
+            && is_recent(answers.back().map(|answer| answer.last))
+            && (last.is_some() || answers.is_empty())
+            && *turns < 4
     }
 }

@@ -194,7 +194,7 @@ fn what_is_kept_reaches_its_cap_and_never_exceeds_it_however_long_the_stream() {
                     assert!(members as u64 == DELAY + 1 || timestamp < 2, "{kind}: {members}");
                 }
                 EventKind::Track => {
-                    let waiting = state.pointer("/machine/track/waiting").unwrap().as_array().unwrap().len();
+                    let waiting = state.pointer("/machine/track/state/asks/waiting").unwrap().as_array().unwrap().len();
                     assert_eq!(waiting, mechanism.waiting());
                 }
                 _ if state.pointer("/machine/batch").is_some() => {
@@ -735,10 +735,10 @@ fn the_counterexample_to_continuous_grouping_is_one_for_the_published_noise_only
 
 /// A golden file is never edited; a new version gets a new one.
 #[test]
-fn the_state_of_version_1_is_loaded_and_goes_on_as_it_did_when_it_was_saved() {
+fn states_of_the_present_versions_are_loaded_and_go_on_as_they_did_when_they_were_saved() {
     let key = VaultKey::from_bytes([1; 32]);
     let mut golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("../golden/event_v1.json")).unwrap();
-    golden.push(serde_json::from_str(include_str!("../golden/event_track_v1.json")).unwrap());
+    golden.push(serde_json::from_str(include_str!("../golden/event_track_v2.json")).unwrap());
     assert_eq!(golden.len(), EventKind::ALL.len());
     for (kind, golden) in EventKind::ALL.into_iter().zip(golden) {
         let saved: SavedEvent = serde_json::from_value(golden.clone()).unwrap();
@@ -757,6 +757,72 @@ fn the_state_of_version_1_is_loaded_and_goes_on_as_it_did_when_it_was_saved() {
         };
         assert_eq!(go_on(&mut loaded), go_on(&mut same), "{kind}");
     }
+}
+
+/// What `track` believed in its first version is nothing that its second could go on with.
+#[test]
+fn the_first_version_of_track_is_refused() {
+    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/event_track_v1.json")).unwrap();
+    assert!(serde_json::from_value::<SavedEvent>(golden).is_err());
+}
+
+#[test]
+fn a_tracked_state_is_loaded_only_where_all_of_it_fits() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let saved = serde_json::to_value(golden_run(EventKind::Track).save(&key).unwrap()).unwrap();
+    let load = |value: serde_json::Value| {
+        let saved: SavedEvent = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        Event::load(saved, &key).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(load(saved.clone()), Ok(()));
+    let asks = "/machine/track/state/asks";
+    let refused = |path: &str, value: serde_json::Value| {
+        let mut changed = saved.clone();
+        let place = changed.pointer_mut(&format!("{asks}{path}")).unwrap();
+        assert_ne!(*place, value, "{path}");
+        *place = value;
+        let refusal = load(changed).expect_err(path);
+        assert!(refusal.contains("what is believed"), "{path}: {refusal}");
+    };
+    for (path, value) in [
+        ("/now/weights/0", 1.0.into()),
+        ("/now/weights", serde_json::json!([0.0])),
+        ("/now/levels/1/0", 0.5.into()),
+        ("/start/levels/2/3", (-0.1).into()),
+        ("/start/levels/2", serde_json::json!([1.0])),
+        ("/open/first", 3.into()),
+        ("/open/gap", 1.into()),
+        ("/open/count", 1.into()),
+        ("/open/low", 5_000.into()),
+        ("/open", serde_json::Value::Null),
+        ("/waiting/0", 0.into()),
+        ("/waiting", serde_json::json!([])),
+        ("/last", 99.into()),
+        ("/turns", 4.into()),
+    ] {
+        refused(path, value);
+    }
+    let mut changed = saved.clone();
+    changed["version"] = 1.into();
+    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 2".to_owned()));
+}
+
+#[test]
+fn a_tracked_count_is_saved_and_goes_on_as_if_it_had_not_been() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let protects = Protects::Contribution(NonZeroU64::MIN);
+    let run = |saves: bool| {
+        let mut mechanism = Event::new(EventKind::Track, Settings { protects, ..settings("1", 3) }).unwrap();
+        let (mut random, mut released) = (SeededRandom::new(4), Vec::new());
+        for (timestamp, reading) in stream(8, 60, 2) {
+            if saves {
+                mechanism = reloaded(&mechanism, &key, timestamp.is_multiple_of(2));
+            }
+            released.extend(mechanism.push(mechanism.seal(timestamp, reading).unwrap(), &mut random).unwrap());
+        }
+        released
+    };
+    assert_eq!(run(true), run(false));
 }
 
 /// A mechanism in the middle of a batch, of a group and of a sample.
