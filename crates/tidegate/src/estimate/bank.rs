@@ -52,8 +52,10 @@ const SLOPE_KEPT: f64 = 0.995;
 /// estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
 const FORGOTTEN: f64 = 0.02;
 
-/// How much of what the numbers of a group have in common is learned anew with each observation.
+/// How much of what the numbers of a group have in common is learned anew with each observation, at most; and the part of it that one number alone is worth. What a
+/// few numbers seem to have in common at a time is mostly chance.
 const COMMON_RATE: f64 = 0.2;
+const COMMON_RATE_OF_ONE: f64 = 0.01;
 
 /// The part of the common weights that is kept as it was at first, so that no model is given up for good.
 const KEPT_AT_FIRST: f64 = 0.1;
@@ -338,12 +340,13 @@ impl Bank {
         let at_first = at_first(self.reference, self.sizes);
         for (group, members) in ranges(&self.groups).enumerate() {
             let count = as_float(members.len()) + NUMBERS_AT_FIRST;
+            let rate = COMMON_RATE.min(COMMON_RATE_OF_ONE * as_float(members.len()));
             for (model, common) in self.common[group].iter_mut().enumerate() {
                 let shares = weights.of_models[model][members.clone()].iter().zip(&parts[members.clone()]);
                 let share: f64 = shares.map(|(weight, part)| weight * part).sum();
                 followed += share * gains[model];
                 let mean = (share + NUMBERS_AT_FIRST * at_first[model]) / count;
-                *common += COMMON_RATE * (mean - *common);
+                *common += rate * (mean - *common);
             }
         }
         self.forgotten = FORGOTTEN.min(followed / as_float(self.numbers().max(1)));

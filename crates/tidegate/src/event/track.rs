@@ -304,7 +304,7 @@ impl Track {
     /// a given timestamp.
     pub(super) fn fits(&self, state: &State, held: &Held, last: Option<u64>, delay: u32) -> bool {
         match state {
-            State::Adds(adds) => self.noise.is_some() && adds.bank.fits(1) && adds.last == last && held.is_empty(),
+            State::Adds(adds) => self.noise.is_some() && adds.bank.fits(&[1]) && adds.last == last && held.is_empty(),
             State::Asks(asks) => {
                 self.noise.is_none()
                     && held.amounts().all(|amount| amount == self.questions.epsilon)
