@@ -52,10 +52,10 @@ const SLOPE_KEPT: f64 = 0.995;
 /// estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
 const FORGOTTEN: f64 = 0.02;
 
-/// How much of what the numbers of a group have in common is learned anew with each observation, at most; and the part of it that one number alone is worth. What a
-/// few numbers seem to have in common at a time is mostly chance.
+/// How much of what the numbers of a group have in common is learned anew with each observation, at most, and how much for each of the numbers. What few
+/// of them seem to have in common is mostly chance.
 const COMMON_RATE: f64 = 0.2;
-const COMMON_RATE_OF_ONE: f64 = 0.01;
+const COMMON_RATE_OF_ONE: f64 = 0.0175;
 
 /// The part of the common weights that is kept as it was at first, so that no model is given up for good.
 const KEPT_AT_FIRST: f64 = 0.1;

@@ -580,7 +580,8 @@ impl Asks {
                     && answers.front().is_none_or(|answer| answer.last >= *first)
                     && Some(*latest) == pushed
             }
-            _ => answers.is_empty(),
+            // Without a delay, readings of an open batch are released as they come.
+            _ => answers.is_empty() && (delay == 0 || open.is_none()),
         };
         now.fits(cells)
             && start.fits(cells)

@@ -85,48 +85,56 @@ fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() 
     assert!(squares < 1.5, "{squares}");
 }
 
-/// The mean squared error of what is believed of 64 numbers at last.
-fn profile_error(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
-    let (mut profile, mut bank) = (Profile::new(64, 1.0, 64.0), Bank::new(64, 1.0));
-    for timestamp in 0..60_u64 {
-        let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(random)).collect();
-        let mean = seen.iter().sum::<f64>() / 64.0;
-        let seen: Vec<f64> = seen.iter().map(|number| number - mean).collect();
-        profile.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
-        bank.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
+/// The mean squared errors of what is believed of 64 numbers after sixty observations, and of the means of these, over several runs.
+fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
+    let error = |means: &[f64]| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>();
+    let (mut believed, mut observed) = (0.0, 0.0);
+    for _ in 0..6 {
+        let (mut profile, mut means) = (Profile::new(64, 1.0, 64.0), vec![0.0; 64]);
+        for timestamp in 0..60_u64 {
+            let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(random)).collect();
+            let mean = seen.iter().sum::<f64>() / 64.0;
+            let seen: Vec<f64> = seen.iter().map(|number| number - mean).collect();
+            profile.observe(timestamp.min(1), &seen, 1.0 - 1.0 / 64.0);
+            means.iter_mut().zip(&seen).for_each(|(mean, seen)| *mean += seen / 60.0);
+        }
+        believed += error(&profile.estimate(0).means);
+        observed += error(&means);
     }
-    let error =
-        |means: Vec<f64>| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>() / 64.0;
-    (error(profile.estimate(0).means), error(bank.estimate(0).means))
+    (believed, observed)
 }
 
-/// Sixty observations alone would leave an error of a sixtieth.
+/// Who knew how far all but four of the sparse numbers are from zero, a quarter, would have four fifths of the error of the observations.
 #[test]
 fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it() {
     let mut random = SeededRandom::new(23);
     let smooth: Vec<f64> = (0..64).map(|number| 0.3 * (f64::from(number) / 10.0).sin()).collect();
     let mean = smooth.iter().sum::<f64>() / 64.0;
     let smooth: Vec<f64> = smooth.iter().map(|number| number - mean).collect();
-    let (profile, bank) = profile_error(&smooth, &mut random);
-    assert!(profile < 0.8 * bank && profile < 0.6 / 60.0, "{profile} {bank}");
+    let (believed, observed) = profile_errors(&smooth, &mut random);
+    assert!(believed < 0.5 * observed, "{believed} {observed}");
     let sparse: Vec<f64> = (0..64).map(|number| if number % 21 == 0 { 3.75 } else { -0.25 }).collect();
-    let (profile, _) = profile_error(&sparse, &mut random);
-    assert!(profile < 0.6 / 60.0, "{profile}");
+    let (believed, observed) = profile_errors(&sparse, &mut random);
+    assert!(believed < 0.85 * observed, "{believed} {observed}");
 }
 
+/// Who took the largest spread that is possible for that of all numbers, 0.01, would believe `100 g² 0.5 / n` after n observations, where
+/// `g = 0.01 n / (0.5 + 0.01 n)`: 0.234 after 30.
 #[test]
 fn where_nothing_can_be_told_from_noise_little_is_believed() {
     // Frequencies of 100 values, the squares of which sum to one at most, seen with a variance of one half.
     let mut random = SeededRandom::new(24);
     let mut profile = Profile::new(100, 0.5, 1.0);
-    for timestamp in 0..30_u64 {
+    let mut squares = 0.0;
+    for timestamp in 0..30_u32 {
         let seen: Vec<f64> = (0..100).map(|_| 0.5_f64.sqrt() * standard_normal(&mut random)).collect();
         let mean = seen.iter().sum::<f64>() / 100.0;
-        profile.observe(timestamp.min(1), &seen.iter().map(|number| number - mean).collect::<Vec<_>>(), 0.5);
-        let squares: f64 = profile.estimate(0).means.iter().map(|mean| mean * mean).sum();
-        // The mean of what was seen has 100 * 0.5 / 30 at last.
-        assert!(squares < 0.1, "{timestamp}: {squares}");
+        profile.observe(timestamp.min(1).into(), &seen.iter().map(|number| number - mean).collect::<Vec<_>>(), 0.5);
+        squares = profile.estimate(0).means.iter().map(|mean| mean * mean).sum();
+        let of_means = 100.0 * 0.5 / f64::from(timestamp + 1);
+        assert!(squares < 0.1 * of_means, "{timestamp}: {squares} where means have {of_means}");
     }
+    assert!(squares < 0.234 / 2.0, "{squares}");
 }
 
 proptest! {
@@ -198,14 +206,14 @@ fn what_came_later_makes_an_estimate_better() {
         for timestamp in 0..300_u64 {
             truth = (truth + 2.0 * (unit(&mut random) - 0.5) * 2.0_f64).clamp(0.0, 127.9);
             let (seen, believed) = asked(&mut density, truth, timestamp.min(1), &mut random);
-            at_once += (quantile(&believed, 0.5) - truth).abs();
-            waiting.push((seen, truth));
+            waiting.push((seen, truth, (quantile(&believed, 0.5) - truth).abs()));
             if waiting.len() == 30 {
-                let seen: Vec<Seen> = waiting.iter().map(|(seen, _)| seen.clone()).collect();
+                let seen: Vec<Seen> = waiting.iter().map(|(seen, ..)| seen.clone()).collect();
                 let believed = density.smooth(&start, &seen, 10);
                 seen[..10].iter().for_each(|seen| start.pass(seen));
-                for ((_, truth), believed) in waiting.drain(..10).zip(believed) {
+                for ((_, truth, then), believed) in waiting.drain(..10).zip(believed) {
                     let median = quantile(&believed, 0.5);
+                    at_once += then;
                     later += (median - truth).abs();
                     let deviation = scatter_around(&believed, median).sqrt();
                     covered += f64::from(u8::from((median - truth).abs() <= 1.96 * deviation));
@@ -214,8 +222,8 @@ fn what_came_later_makes_an_estimate_better() {
             }
         }
     }
-    let (at_once, later, covered) = (at_once / 3_600.0, later / count, covered / count);
-    assert!(later < at_once, "{later} {at_once}");
+    let (at_once, later, covered) = (at_once / count, later / count, covered / count);
+    assert!(later < 0.98 * at_once, "{later} {at_once}");
     assert!(covered > 0.9, "{covered}");
 }
 
