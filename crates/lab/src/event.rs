@@ -168,8 +168,8 @@ impl Subject for EventSubject {
             (EventKind::Clamped | EventKind::Bucorder, true) => &[Delay],
             (_, true) => &[Delay, WithinDomain],
             (EventKind::Constant, _) => &[],
-            // What is believed lies within the domain, and an answer protects the whole reading.
-            (EventKind::Track, _) => &[Delay],
+            // What is believed lies within the domain.
+            (EventKind::Track, _) => &[Delay, Contribution],
             (EventKind::Bucorder, _) if labels => &[],
             (EventKind::Bucorder, _) => &[Delay, Contribution],
             (EventKind::Clamped, _) => &[Contribution],

@@ -23,7 +23,7 @@ impl Subject for TrackSubject {
     }
 
     fn uses(&self) -> &'static [Setting] {
-        &[Setting::Window, Setting::Delay, Setting::Oracle]
+        &[Setting::Window, Setting::Delay, Setting::Oracle, Setting::Contribution]
     }
 
     fn on_counts(&self) -> Option<&dyn OnCounts> {

@@ -133,7 +133,7 @@ impl TryFrom<SavedSmoother> for Smoother {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Followed {
     Number(Bank),
-    Numbers(Follower),
+    Numbers(Box<Follower>),
 }
 
 impl Followed {
@@ -190,7 +190,7 @@ impl Smoother {
         if self.state.is_none() && usable && release.freshness == Freshness::Fresh {
             let followed = match &release.statistic {
                 Statistic::Number(_) => Followed::Number(Bank::new(1, variance)),
-                _ => Followed::Numbers(Follower::new(observed, variance, variance)),
+                _ => Followed::Numbers(Box::new(Follower::new(observed, variance, variance))),
             };
             self.state = Some((release.timestamp, followed));
         }

@@ -69,7 +69,7 @@ pub(super) enum State {
     /// Questions are asked.
     Asks(Box<Asks>),
     /// Noise is added to readings.
-    Adds(Adds),
+    Adds(Box<Adds>),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -213,7 +213,9 @@ impl Track {
         let epsilon = if noise.is_some() { shares.publication } else { shares.publication.min(MAX_RESPONSE_EPSILON) };
         let buckets = if noise.is_some() { 2 } else { best(epsilon, range)? };
         let state = match noise {
-            Some(summing) => State::Adds(Adds { bank: Bank::new(1, summing.scale().laplace_variance()), last: None }),
+            Some(summing) => {
+                State::Adds(Box::new(Adds { bank: Bank::new(1, summing.scale().laplace_variance()), last: None }))
+            }
             None => State::Asks(Box::new(Asks::new(domain.cells))),
         };
         let questions = Questions { domain, epsilon, protects, buckets };
