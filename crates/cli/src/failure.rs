@@ -34,6 +34,13 @@ impl Failure {
     }
 }
 
+/// Why, without anything around it.
+impl Display for Failure {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
 /// Writes a paragraph to standard error; if that is closed, there is nobody to tell.
 pub(crate) fn complain(kind: &str, message: impl Display) {
     let _ = writeln!(io::stderr(), "{kind}: {message}");

@@ -17,10 +17,14 @@ mod input;
 mod output;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod query;
 mod release;
 mod reproduce;
+mod secret;
+mod service;
 mod spec;
 mod table;
+mod toml_file;
 
 use std::process::ExitCode;
 
@@ -43,6 +47,13 @@ enum Sub {
     Reproduce(reproduce::Reproduce),
     Channel(channel::Channel),
     Data(data::Data),
+    Init(service::init::Init),
+    Serve(service::serve::Serve),
+    Token(service::token::NewToken),
+    Doctor(service::doctor::Doctor),
+    Backup(service::backup::Backup),
+    Restore(service::backup::Restore),
+    Query(Box<query::Query>),
     Device(Box<device::Device>),
     Demo(demo::Demo),
     Completions(completions::Completions),
@@ -59,6 +70,13 @@ fn main() -> ExitCode {
         Sub::Manual(manual) => manual.run(Command::command()),
         Sub::Reproduce(reproduce) => reproduce.run(),
         Sub::Advise(advise) => advise.run(),
+        Sub::Init(init) => init.run(),
+        Sub::Serve(serve) => serve.run(),
+        Sub::Token(token) => token.run(),
+        Sub::Doctor(doctor) => doctor.run(),
+        Sub::Backup(backup) => backup.run(),
+        Sub::Restore(restore) => restore.run(),
+        Sub::Query(query) => query.run(),
         Sub::Device(device) => device.run(),
         Sub::Demo(demo) => demo.run(),
         Sub::Audit(audit) => audit.run(),

@@ -38,6 +38,9 @@ const SHORT_ANSWER: u64 = 64 << 10;
 /// How long an answer with questions may be, in bytes: enough for several that list a hundred thousand ranges each.
 const LONG_ANSWER: u64 = 8 << 20;
 
+/// How long an answer to whoever reads what was published may be, in bytes.
+const LONGEST_ANSWER: u64 = 256 << 20;
+
 /// How much of a collector's own words is kept, in characters.
 const MAX_WORDS: usize = 200;
 
@@ -245,15 +248,33 @@ impl Client {
     /// # Errors
     /// Where it is [`ClientError::Unavailable`] or [`ClientError::Answer`], the reports may have been counted.
     pub fn send(&self, stream: &str, batch: &[u8]) -> Result<Receipt, ClientError> {
-        let url = format!("{}{}", self.base, path(stream, "reports")?);
-        self.call(SHORT_ANSWER, || {
-            let timeout = Some(self.options.timeout);
-            let mut request = self.http.post(&url).config().timeout_global(timeout).build();
-            if let Some(Token(token)) = &self.options.token {
-                request = request.header(AUTHORIZATION, token);
-            }
-            request.header(CONTENT_TYPE, BATCH).send(batch)
-        })
+        let path = path(stream, "reports")?;
+        self.call(SHORT_ANSWER, || self.post(&path).header(CONTENT_TYPE, BATCH).send(batch))
+    }
+
+    /// What the collector has at a path of its interface, such as `/v1/streams`, for those who may read it.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn read<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+        self.call(LONGEST_ANSWER, || self.get(path, Duration::ZERO))
+    }
+
+    /// What the collector answers to JSON that is sent to a path. Where there is no answer, it is sent again.
+    ///
+    /// # Errors
+    /// See [`ClientError`].
+    pub fn ask<T: DeserializeOwned>(&self, path: &str, body: &str) -> Result<T, ClientError> {
+        self.call(LONGEST_ANSWER, || self.post(path).header(CONTENT_TYPE, "application/json").send(body))
+    }
+
+    fn post(&self, path: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
+        let timeout = Some(self.options.timeout);
+        let mut request = self.http.post(format!("{}{path}", self.base)).config().timeout_global(timeout).build();
+        if let Some(Token(token)) = &self.options.token {
+            request = request.header(AUTHORIZATION, token);
+        }
+        request
     }
 
     fn get(&self, path: &str, wait: Duration) -> Result<Response<ureq::Body>, ureq::Error> {

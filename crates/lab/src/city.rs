@@ -39,8 +39,9 @@ pub struct City {
 const DISTRICTS: [&str; 6] = ["old town", "harbour", "station", "university", "stadium", "airport"];
 /// How large they are, in proportion.
 const SIZES: [f64; 6] = [1.0, 0.8, 0.7, 0.6, 0.4, 0.3];
-/// That of them where something happens, and that which grows.
-const STADIUM: u32 = 4;
+/// That of them where something happens, by its number.
+pub const STADIUM: u32 = 4;
+/// That which grows.
 const AIRPORT: usize = 5;
 /// How far the logarithm of a district's share swings in a day, grows in a day, and is moved by chance in an hour.
 const SWING: f64 = 0.6;
@@ -147,10 +148,11 @@ impl City {
             worst_window: None,
             reports: 0,
             watched: STADIUM as usize,
-            alarms: events(&stream),
+            alarms: Vec::new(),
             stream,
             compared,
         };
+        let mut raised = Vec::new();
         for (hour, counts) in (0_u64..).zip(shown.stream.counts().to_vec()) {
             users.arrive(hour, &counts, random)?;
             let release = run_timestamp(&mut mechanism, hour, &mut users, random)?;
@@ -158,14 +160,22 @@ impl City {
             shown.reports += release.reports;
             let observed = monitor.push(&release, Some(self.users.get().into())).map_err(RunError::failed)?;
             if observed.event.is_some_and(|event| event.kind == EventKind::Started) {
-                found(&mut shown.alarms, hour, self.window.get());
+                raised.push(hour);
             }
             let (shares, variances) = release.statistic.leaves();
             shown.released.push(shares.to_vec());
             shown.deviations.push(variances.iter().map(|variance| variance.sqrt()).collect());
         }
+        shown.alarms = self.alarms(&shown.stream, &raised);
         shown.error = Truth::of(&shown.stream).compare(&shown.released).map_err(RunError::from)?.mse();
         Ok(shown)
+    }
+
+    /// Each time when the share that is watched was really above the alarm, and when a monitor said so that raised an alarm at these hours.
+    pub fn alarms(&self, stream: &CountStream, raised: &[u64]) -> Vec<Alarm> {
+        let mut alarms = events(stream);
+        raised.iter().for_each(|hour| found(&mut alarms, *hour, self.window.get()));
+        alarms
     }
 
     fn request(&self) -> Request {

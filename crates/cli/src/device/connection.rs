@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tidegate_device::client::{Client, ClientError, Options, Token, operator_key};
@@ -10,12 +10,58 @@ use tidegate_device::enrolment::VerifiedPolicy;
 
 use crate::failure::{Failure, complain};
 
+/// What everybody needs to know who speaks to a collector.
+#[derive(Debug, Args)]
+pub(crate) struct Server {
+    /// The collector's address; plain http for this machine only
+    #[arg(long, value_name = "URL")]
+    pub(crate) server: String,
+
+    /// A file with the token that the collector wants; TIDEGATE_TOKEN otherwise, where it is set
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// A file with certificates of the authorities to trust, in PEM; the web's unless given
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+
+    /// Speak plain http to other machines, too: everybody on the way sees who speaks, and the token
+    #[arg(long)]
+    pub(crate) allow_plain_http: bool,
+}
+
+impl Server {
+    /// A client with so many connections.
+    pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
+        let token = match &self.token_file {
+            Some(path) => Some(String::from_utf8(read(path)?).map_err(|_| Failure::input(ClientError::Token))?),
+            None => std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty()),
+        };
+        self.client_with(token.as_deref(), connections)
+    }
+
+    /// The same, for whoever has a token.
+    pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
+        let options = Options {
+            token: token.map(|token| Token::new(token.trim())).transpose().map_err(explain)?,
+            authorities: self.ca.as_deref().map(read).transpose()?,
+            allow_plain: self.allow_plain_http,
+            connections,
+            ..Options::default()
+        };
+        Client::new(&self.server, options).map_err(explain)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| cannot_read(&path.display(), &error))
+}
+
 /// What all devices need to know.
 #[derive(Debug, Args)]
 pub(crate) struct Connection {
-    /// The collector's address; plain http for this machine only
-    #[arg(long, value_name = "URL")]
-    server: String,
+    #[command(flatten)]
+    pub(crate) server: Server,
 
     /// The stream's name
     #[arg(long, value_name = "NAME")]
@@ -23,37 +69,13 @@ pub(crate) struct Connection {
 
     /// The operator's public key, which signs policies: 64 hexadecimal digits, or a file with them
     #[arg(long, value_name = "HEX|FILE")]
-    operator_key: String,
-
-    /// A file with the token that the collector wants; TIDEGATE_TOKEN otherwise, where it is set
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-
-    /// A file with certificates of the authorities to trust, in PEM; the web's unless given
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-
-    /// Speak plain http to other machines, too: everybody on the way sees who reports, and the token
-    #[arg(long)]
-    allow_plain_http: bool,
+    pub(crate) operator_key: String,
 }
 
 impl Connection {
     /// A client with so many connections.
     pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
-        let read = |path: &PathBuf| fs::read(path).map_err(|error| cannot_read(&path.display(), &error));
-        let token = match &self.token_file {
-            Some(path) => Some(String::from_utf8(read(path)?).map_err(|_| Failure::input(ClientError::Token))?),
-            None => std::env::var("TIDEGATE_TOKEN").ok().filter(|token| !token.is_empty()),
-        };
-        let options = Options {
-            token: token.map(|token| Token::new(token.trim())).transpose().map_err(explain)?,
-            authorities: self.ca.as_ref().map(read).transpose()?,
-            allow_plain: self.allow_plain_http,
-            connections,
-            ..Options::default()
-        };
-        Client::new(&self.server, options).map_err(explain)
+        self.server.client(connections)
     }
 
     /// The stream's policy, and says what it promises.

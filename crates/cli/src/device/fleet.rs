@@ -20,7 +20,7 @@ use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::wire::{BatchWriter, MAX_REPORTS, ReportId, StreamTag};
 use tidegate_device::{Prepared, Reason};
 use tidegate_kernel::oracle::OracleKind;
-use tidegate_kernel::{Ledger, SeededRandom, Window};
+use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 use tidegate_lab::city::City;
 use tidegate_lab::{CountStream, Stream, datasets};
 
@@ -49,43 +49,51 @@ use crate::output::{Output, Reader};
 )]
 pub(crate) struct Fleet {
     #[command(flatten)]
-    connection: Connection,
+    pub(crate) connection: Connection,
 
     /// How many devices there are
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU32>)]
-    devices: NonZeroU32,
+    pub(crate) devices: NonZeroU32,
 
     /// A stream of counts: city, the name of a data set, or the path of a table
     #[arg(long, value_name = "NAME|PATH", default_value = "city")]
-    dataset: String,
+    pub(crate) dataset: String,
 
     /// The directory with the folders of the real data sets
     #[arg(long, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
-    data_dir: Option<PathBuf>,
+    pub(crate) data_dir: Option<PathBuf>,
 
     /// Where identities, values and noise come from; the same seed makes the same devices
     #[arg(long, default_value = "1")]
-    seed: u64,
+    pub(crate) seed: u64,
 
     /// How many reports are sent at once
     #[arg(long, value_name = "N", default_value = "1000", value_parser = batch_size)]
-    batch: NonZeroUsize,
+    pub(crate) batch: NonZeroUsize,
 
     /// How many threads answer and send, each over a connection of its own
     #[arg(long, value_name = "N", default_value = "4", value_parser = at_least_one::<NonZeroUsize>)]
-    connections: NonZeroUsize,
+    pub(crate) connections: NonZeroUsize,
 
     /// Stop after so many timestamps at which something was asked
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
-    ticks: Option<NonZeroU64>,
+    pub(crate) ticks: Option<NonZeroU64>,
 
     /// So many of the devices send the same false report whenever they are asked, whatever their ledger says
     #[arg(long, value_name = "K", default_value = "0")]
-    poison: u32,
+    pub(crate) poison: u32,
 
     /// Print a line of JSON for each question
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
+
+    /// Say nothing beside what became of questions
+    #[arg(skip)]
+    pub(crate) quiet: bool,
+
+    /// How many days the city has; then they come round again
+    #[arg(skip = DAYS)]
+    pub(crate) days: NonZeroU32,
 }
 
 fn batch_size(text: &str) -> Result<NonZeroUsize, String> {
@@ -93,13 +101,32 @@ fn batch_size(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().ok().filter(within).ok_or_else(|| format!("expected a whole number from 1 to {MAX_REPORTS}"))
 }
 
-/// The days that the city has; then they come round again.
+/// The days that the city has unless it is told.
 const DAYS: NonZeroU32 = NonZeroU32::MIN.saturating_add(6);
 
 impl Fleet {
     pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut output = Output::create("-")?;
+        let write = |answered: &Answered<'_>| {
+            let line = if self.json { answered.as_json() } else { answered.as_text() };
+            output.write(&line)
+        };
+        let Some(lost) = self.simulate(write)? else { return Ok(()) };
+        output.finish()?;
+        match lost {
+            0 => Ok(()),
+            lost => Err(Failure::run(format_args!("{lost} reports could not be delivered"))),
+        }
+    }
+
+    /// Answers until it is to stop, and tells what became of each question. How many reports could not be delivered; `None` where
+    /// nobody listens any more.
+    pub(crate) fn simulate(
+        &self,
+        mut tell: impl FnMut(&Answered<'_>) -> Result<Reader, Failure>,
+    ) -> Result<Option<u64>, Failure> {
         let seed = self.seed;
-        complain(
+        self.say(
             "warning",
             format_args!(
                 "this fleet is simulated from the seed {seed}: its reports are not private, and its ledgers are in memory only"
@@ -118,10 +145,16 @@ impl Fleet {
         }
         let start = Instant::now();
         let population = Population::new(self.devices.get(), &policy, seed);
-        complain("fleet", format_args!("{} devices, ready after {:.1} s", self.devices, start.elapsed().as_secs_f64()));
+        let seconds = start.elapsed().as_secs_f64();
+        self.say("fleet", format_args!("{} devices, ready after {seconds:.1} s", self.devices));
         let clock = Clock::new(&mut SeededRandom::new(seed));
-        let output = Output::create("-")?;
-        Running { fleet: self, client: &client, policy, stream, population, clock, output, undelivered: 0 }.run()
+        Running { fleet: self, client: &client, policy, stream, population, clock, undelivered: 0 }.run(&mut tell)
+    }
+
+    fn say(&self, kind: &str, message: impl std::fmt::Display) {
+        if !self.quiet {
+            complain(kind, message);
+        }
     }
 
     /// The counts, scaled to the number of devices.
@@ -129,7 +162,7 @@ impl Fleet {
         if self.dataset == "city" {
             // What is released of it is the collector's business: only the counts are used.
             let epsilon = "1".parse().map_err(Failure::run)?;
-            let city = City { users: self.devices, days: DAYS, epsilon, window: NonZeroU64::MIN, seed: self.seed };
+            let city = City { users: self.devices, days: self.days, epsilon, window: NonZeroU64::MIN, seed: self.seed };
             return city.stream().map_err(Failure::input);
         }
         let options = datasets::Options {
@@ -150,12 +183,23 @@ impl Fleet {
     }
 }
 
+/// A question, what became of it, and how long that took.
+#[derive(Debug)]
+pub(crate) struct Answered<'a> {
+    pub(crate) timestamp: u64,
+    phase: u16,
+    pub(crate) tally: &'a Tally,
+    seconds: f64,
+}
+
 /// What became of a question.
 #[derive(Clone, Debug, Default)]
-struct Tally {
+pub(crate) struct Tally {
     asked: u64,
     sent: u64,
-    received: Receipt,
+    pub(crate) received: Receipt,
+    /// The most that any of these devices has spent in its window.
+    pub(crate) fullest: Option<Epsilon>,
     /// By devices, by their reason.
     refused: BTreeMap<&'static str, u64>,
     /// Reports that the collector did not take, by its reason.
@@ -166,7 +210,8 @@ struct Tally {
 
 impl Tally {
     fn add(&mut self, other: Self) {
-        let Self { asked, sent, received, refused, turned_away, lost } = other;
+        let Self { asked, sent, received, fullest, refused, turned_away, lost } = other;
+        self.fullest = self.fullest.max(fullest);
         self.asked += asked;
         self.sent += sent;
         self.received.accepted += received.accepted;
@@ -187,12 +232,11 @@ struct Running<'a> {
     stream: CountStream,
     population: Population,
     clock: Clock,
-    output: Output,
     undelivered: u64,
 }
 
 impl Running<'_> {
-    fn run(mut self) -> Result<(), Failure> {
+    fn run(mut self, tell: &mut dyn FnMut(&Answered<'_>) -> Result<Reader, Failure>) -> Result<Option<u64>, Failure> {
         let mut polling = Polling::new(self.client, &self.fleet.connection.stream);
         let (mut answered, mut ticks) = (BTreeSet::new(), 0);
         loop {
@@ -214,16 +258,12 @@ impl Running<'_> {
             for asked in questions {
                 let question = &asked.question;
                 let is_new = question.timestamp == self.now() && answered.insert((question.timestamp, question.phase));
-                if is_new && self.answer(asked)? == Reader::WentAway {
-                    return Ok(());
+                if is_new && self.answer(asked, tell)? == Reader::WentAway {
+                    return Ok(None);
                 }
             }
         }
-        self.output.finish()?;
-        match self.undelivered {
-            0 => Ok(()),
-            lost => Err(Failure::run(format_args!("{lost} reports could not be delivered"))),
-        }
+        Ok(Some(self.undelivered))
     }
 
     fn now(&self) -> u64 {
@@ -231,7 +271,11 @@ impl Running<'_> {
     }
 
     /// Lets the devices of a question's cohort answer it, and says what became of that.
-    fn answer(&mut self, asked: Asked) -> Result<Reader, Failure> {
+    fn answer(
+        &mut self,
+        asked: Asked,
+        tell: &mut dyn FnMut(&Answered<'_>) -> Result<Reader, Failure>,
+    ) -> Result<Reader, Failure> {
         let start = Instant::now();
         let (timestamp, phase) = (asked.question.timestamp, asked.question.phase);
         let mut tally = match self.refusal(&asked) {
@@ -251,12 +295,7 @@ impl Running<'_> {
         self.undelivered += tally.lost;
         let seconds = start.elapsed().as_secs_f64();
         tally.refused.retain(|_, count| *count > 0);
-        let line = if self.fleet.json {
-            as_json(timestamp, phase, &tally, seconds)
-        } else {
-            as_text(timestamp, phase, &tally, seconds)
-        };
-        self.output.write(&line)
+        tell(&Answered { timestamp, phase, tally: &tally, seconds })
     }
 
     /// Why every device refuses, where that depends on none of them.
@@ -269,7 +308,7 @@ impl Running<'_> {
         let question = prepared.question();
         let Self { fleet, client, policy, population, clock, .. } = self;
         let members = population.cohort(question.cohort);
-        let bar = progress(members.iter().map(|part| part.len() as u64).sum());
+        let bar = progress(fleet.quiet, members.iter().map(|part| part.len() as u64).sum());
         let [late, early] = members.map(|part| part.chunks_mut(fleet.batch.get()));
         let round = Round {
             fleet,
@@ -298,8 +337,8 @@ fn panicked() -> Failure {
     Failure::run("a thread of the fleet stopped short")
 }
 
-fn progress(reports: u64) -> ProgressBar {
-    if io::stderr().is_terminal() { ProgressBar::new(reports) } else { ProgressBar::hidden() }
+fn progress(quiet: bool, reports: u64) -> ProgressBar {
+    if !quiet && io::stderr().is_terminal() { ProgressBar::new(reports) } else { ProgressBar::hidden() }
 }
 
 /// A question on its way through its cohort.
@@ -374,6 +413,7 @@ impl Round<'_, '_> {
             let mut device = member.device(self.policy, &identity).map_err(Failure::run)?;
             match device.answer_prepared(now, self.prepared, self.dealt.value(member.number), random) {
                 Ok(report) => {
+                    tally.fullest = tally.fullest.max(device.spent_in_window(now));
                     member.keep(&device).map_err(Failure::run)?;
                     batch.push(id, report.as_bytes()).map_err(Failure::run)?;
                     count += 1;
@@ -418,32 +458,36 @@ fn false_report(prepared: &Prepared, seed: u64) -> Result<Vec<u8>, Failure> {
 /// Among how many the false report is chosen.
 const DRAWS: u32 = 64;
 
-fn as_json(timestamp: u64, phase: u16, tally: &Tally, seconds: f64) -> String {
-    let Tally { asked, sent, received, refused, turned_away, lost } = tally;
-    let line = json!({
-        "t": timestamp, "phase": phase, "asked": asked, "sent": sent, "accepted": received.accepted,
-        "repeated": received.repeated, "conflicting": received.conflicting, "implausible": received.implausible,
-        "refused": refused, "turned_away": turned_away, "lost": lost, "seconds": seconds,
-    });
-    format!("{line}\n")
-}
+impl Answered<'_> {
+    fn as_json(&self) -> String {
+        let Self { timestamp, phase, seconds, .. } = self;
+        let Tally { asked, sent, received, refused, turned_away, lost, .. } = self.tally;
+        let line = json!({
+            "t": timestamp, "phase": phase, "asked": asked, "sent": sent, "accepted": received.accepted,
+            "repeated": received.repeated, "conflicting": received.conflicting, "implausible": received.implausible,
+            "refused": refused, "turned_away": turned_away, "lost": lost, "seconds": seconds,
+        });
+        format!("{line}\n")
+    }
 
-fn as_text(timestamp: u64, phase: u16, tally: &Tally, seconds: f64) -> String {
-    let Tally { asked, sent, received, refused, turned_away, lost } = tally;
-    let mut line = format!(
-        "timestamp {timestamp}, phase {phase}: {asked} asked, {sent} sent, {} accepted, in {seconds:.1} s",
-        received.accepted
-    );
-    let mut list = |what: &str, count: u64| {
-        if count > 0 {
-            line += &format!("; {count} {what}");
-        }
-    };
-    list("sent before", received.repeated);
-    list("conflicting", received.conflicting);
-    list("implausible", received.implausible);
-    refused.iter().for_each(|(reason, count)| list(&format!("refused by devices ({reason})"), *count));
-    turned_away.iter().for_each(|(reason, count)| list(&format!("turned away ({reason})"), *count));
-    list("lost", *lost);
-    line + "\n"
+    fn as_text(&self) -> String {
+        let Self { timestamp, phase, seconds, .. } = self;
+        let Tally { asked, sent, received, refused, turned_away, lost, .. } = self.tally;
+        let mut line = format!(
+            "timestamp {timestamp}, phase {phase}: {asked} asked, {sent} sent, {} accepted, in {seconds:.1} s",
+            received.accepted
+        );
+        let mut list = |what: &str, count: u64| {
+            if count > 0 {
+                line += &format!("; {count} {what}");
+            }
+        };
+        list("sent before", received.repeated);
+        list("conflicting", received.conflicting);
+        list("implausible", received.implausible);
+        refused.iter().for_each(|(reason, count)| list(&format!("refused by devices ({reason})"), *count));
+        turned_away.iter().for_each(|(reason, count)| list(&format!("turned away ({reason})"), *count));
+        list("lost", *lost);
+        line + "\n"
+    }
 }

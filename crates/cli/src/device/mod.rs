@@ -9,8 +9,8 @@
 //! | `fleet` | a fleet: who is asked, who sends, what became of it |
 //! | `population` | its devices, and which value each holds at a timestamp |
 
-mod connection;
-mod fleet;
+pub(crate) mod connection;
+pub(crate) mod fleet;
 mod one;
 mod polling;
 mod population;

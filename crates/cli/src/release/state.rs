@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use tidegate::spec::StreamSpec;
 
 use crate::failure::Failure;
 use crate::output::sync_folder_of;
+use crate::secret::{create_private, read_key, write_key};
 
 /// How every state begins.
 const MAGIC: &[u8] = b"tidegate state 1\n";
@@ -134,15 +135,6 @@ fn lock_beside(path: &Path) -> Result<File, Failure> {
     }
 }
 
-/// Opens a new file that only its owner may read.
-fn create_private(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
-}
-
 /// Writes a file under another name, and changes that once it has reached the disk.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
@@ -163,43 +155,18 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// there is no state yet.
 pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
     let path = Path::new(path);
-    let shown = path.display();
-    let mut text = String::new();
-    match File::open(path) {
-        Ok(file) => {
-            let read = file.take(100).read_to_string(&mut text);
-            read.map_err(|error| Failure::input(format_args!("{shown} cannot be read: {error}")))?;
-            let bytes = parse_key(text.trim());
-            bytes
-                .map(VaultKey::from_bytes)
-                .ok_or_else(|| Failure::input(format_args!("{shown} is no key: one has 64 hexadecimal digits")))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound && is_new => {
+    match read_key(path)? {
+        Some(key) => Ok(VaultKey::from_bytes(key)),
+        None if is_new => {
             let key = VaultKey::new().map_err(Failure::run)?;
-            let text: String =
-                key.to_bytes().iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect();
-            let write = || {
-                let mut file = create_private(path)?;
-                file.write_all(text.as_bytes())?;
-                file.sync_all()?;
-                sync_folder_of(path)
-            };
-            write().map_err(|error: io::Error| Failure::run(format_args!("{shown} cannot be written: {error}")))?;
+            write_key(path, &key.to_bytes())?;
             Ok(key)
         }
-        Err(error) => Err(Failure::input(format_args!("{shown} cannot be read: {error}"))),
+        None => {
+            let error = io::Error::from(io::ErrorKind::NotFound);
+            Err(Failure::input(format_args!("{} cannot be read: {error}", path.display())))
+        }
     }
-}
-
-fn parse_key(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut key = [0; 32];
-    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(key)
 }
 
 /// What a family keeps, as it is saved.

@@ -4,15 +4,21 @@
 mod advise;
 mod audit;
 mod channel;
+mod crash;
 mod demo;
 mod device;
 mod families;
 #[allow(dead_code)] // the device's tests use the rest
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
+#[allow(dead_code)] // what only the store's tests need
+#[path = "../../../server/tests/server/postgres.rs"]
+mod postgres;
 mod release;
 mod reproduce;
+mod service;
 mod snapshots;
+mod store;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};
@@ -66,9 +72,25 @@ const SMALL: &str = "--mechanism constant --epsilon 0.5,1 --population 1000 --le
 fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let help = run("--help");
     assert!(help.status.success());
-    for subcommand in
-        ["release", "evaluate", "reproduce", "channel", "data", "advise", "demo", "device", "completions", "manual"]
-    {
+    for subcommand in [
+        "release",
+        "evaluate",
+        "reproduce",
+        "channel",
+        "data",
+        "advise",
+        "demo",
+        "device",
+        "completions",
+        "manual",
+        "init",
+        "serve",
+        "token",
+        "doctor",
+        "backup",
+        "restore",
+        "query",
+    ] {
         assert!(stdout(&help).contains(subcommand));
         let help = run(&format!("{subcommand} --help"));
         assert!(help.status.success());

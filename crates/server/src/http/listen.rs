@@ -67,7 +67,7 @@ impl Tls {
     }
 }
 
-fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
+pub(super) fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
     // What is wrong with a key is told without it.
     let wrong = |path: &Path, problem: String| ServeError::Tls { path: path.display().to_string(), problem };
     let (certificate, key) = (&files.certificate, &files.key);

@@ -29,6 +29,8 @@ use super::{
 const CONNECTIONS: usize = 8;
 /// How long a transaction waits for a connection, and for another's locks.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a statement may take.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A store in a PostgreSQL database.
 ///
@@ -132,9 +134,9 @@ fn is_io(error: &postgres::Error) -> bool {
 impl Connection {
     fn open(config: &Config) -> Result<Self, postgres::Error> {
         let mut client = config.connect(NoTls)?;
-        let patience = PATIENCE.as_millis();
+        let (patience, longest) = (PATIENCE.as_millis(), LONGEST.as_millis());
         client.batch_execute(&format!(
-            "SET synchronous_commit = on; SET lock_timeout = {patience}; SET client_min_messages = warning"
+            "SET synchronous_commit = on; SET lock_timeout = {patience}; SET statement_timeout = {longest}; SET client_min_messages = warning"
         ))?;
         Ok(Self { client, statements: HashMap::new() })
     }
@@ -177,7 +179,9 @@ impl PostgresStore {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
-        config.application_name("tidegate");
+        // A connection that died in silence is found out.
+        config.keepalives(true).keepalives_idle(PATIENCE).keepalives_interval(PATIENCE).keepalives_retries(3);
+        config.tcp_user_timeout(LONGEST).application_name("tidegate");
         let store = Self { config, pool: Mutex::default(), returned: Condvar::new(), failed: OnceLock::new() };
         store.write("open", |connection| {
             let setting = |connection: &mut Connection, sql| {

@@ -4,5 +4,6 @@
 mod http;
 mod model;
 mod postgres;
+mod simulation;
 mod soak;
 mod store;

@@ -1,0 +1,86 @@
+//! Files with secrets: read by their owner, and written once.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::output::sync_folder_of;
+
+/// Opens a new file that only its owner may read.
+pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// Writes a new file that only its owner may read; it is safe on return.
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
+    let write = || {
+        let mut file = create_private(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        sync_folder_of(path)
+    };
+    write().map_err(|error: io::Error| Failure::run(format_args!("{} cannot be written: {error}", path.display())))
+}
+
+/// A new file with a key: 64 hexadecimal digits.
+pub(crate) fn write_key(path: &Path, key: &[u8; 32]) -> Result<(), Failure> {
+    write_private(path, &(hexadecimal(key) + "\n"))
+}
+
+/// What is in a file with a key; `None` where there is no such file.
+pub(crate) fn read_key(path: &Path) -> Result<Option<[u8; 32]>, Failure> {
+    let shown = path.display();
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|error| Failure::input(format_args!("{shown} cannot be read: {error}")))?,
+    };
+    let mut text = String::new();
+    let read = file.take(100).read_to_string(&mut text);
+    read.map_err(|error| Failure::input(format_args!("{shown} cannot be read: {error}")))?;
+    let key = parse_key(text.trim());
+    key.map(Some).ok_or_else(|| Failure::input(format_args!("{shown} is no key: one has 64 hexadecimal digits")))
+}
+
+/// That nobody but the owner of a file, and whoever its group trusts, can read it.
+///
+/// # Errors
+/// What is wrong with it, and what to do.
+pub(crate) fn check_private(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let found = fs::metadata(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&found.permissions());
+        if mode & 0o027 != 0 {
+            let mode = mode & 0o777;
+            return Err(format!(
+                "{shown} holds a secret, and others may read or change it (mode {mode:03o}): chmod 600 {shown}"
+            ));
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = found;
+    Ok(())
+}
+
+/// 64 hexadecimal digits as bytes.
+pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let mut key = [0; 32];
+    for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

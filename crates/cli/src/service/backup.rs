@@ -1,0 +1,303 @@
+//! `tidegate backup` and `tidegate restore`: a copy of the store, and how a service goes on from one.
+//!
+//! What was published since a backup was made, the backup does not know: its ledgers have forgotten what was spent. The high-water marks, which are kept
+//! apart, tell which streams that concerns. Nothing is released of those until their operator lets them begin anew, once the window of what was
+//! published is over.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use tidegate::kernel::Window;
+use tidegate_server::engine::first_state;
+use tidegate_server::store::backup::{Found, check_backup};
+use tidegate_server::store::mark::{HighWater as _, Older};
+use tidegate_server::store::{Mark, Marks, SqliteStore, StoreError};
+use tidegate_server::stream::Declaration;
+
+use super::config::{Config, Place};
+use super::open;
+use crate::failure::{Failure, complain};
+use crate::output::{Output, sync_folder_of};
+use crate::secret::create_private;
+
+/// Write a backup of a service's store.
+///
+/// The service may run meanwhile. The backup is one file, of one moment, and is there whole or not at
+/// all. Keys and high-water marks are not in it: keep a copy of the keys elsewhere, once, and none of
+/// the marks, which are worth something only as long as they are the latest.
+///
+/// A store in PostgreSQL is backed up by PostgreSQL's own means, such as pg_dump.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate backup --config /srv/tidegate/service.toml --to /backup/tidegate-$(date +%F).db"
+)]
+pub(crate) struct Backup {
+    /// The configuration of the service
+    #[arg(long, value_name = "FILE")]
+    config: String,
+
+    /// The file to write, which must not be there
+    #[arg(long, value_name = "FILE")]
+    to: PathBuf,
+
+    /// Print what is in it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Put a backup in the place of a service's store, or let a stream go on that is older than what was published.
+///
+/// The service must be stopped. With --from, the backup is checked, all of it, and takes the place of
+/// the store, which is kept beside it under another name; a store that is newer than the backup is
+/// not replaced.
+///
+/// The high-water marks tell what was published since. A stream of which more was published than the
+/// backup knows has forgotten what was spent, and the service refuses to start with it. Put a later
+/// backup in place; or let the stream begin anew with --begin-anew: then it leaves out as many
+/// timestamps as its window has, counted from the last that was published, and its budget holds.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate restore --config /srv/tidegate/service.toml --from /backup/tidegate-2026-11-15.db\n  \
+                  tidegate restore --config /srv/tidegate/service.toml --begin-anew visits"
+)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["from", "begin_anew", "adopt_marks"]))]
+pub(crate) struct Restore {
+    /// The configuration of the service
+    #[arg(long, value_name = "FILE")]
+    config: String,
+
+    /// The backup
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+
+    /// A stream that is older than what was published, and is to begin anew
+    #[arg(long, value_name = "STREAM")]
+    begin_anew: Option<String>,
+
+    /// Take the store for the latest there is, and make high-water marks anew that are missing, damaged or a copy
+    ///
+    /// For a service that was moved to another machine. Wherever something later was published, budgets
+    /// do not hold: be sure.
+    #[arg(long)]
+    adopt_marks: bool,
+}
+
+/// What is in a store, as a table.
+fn listed(found: &[Found]) -> String {
+    let mut rows = vec![["stream", "version", "published", "releases"].map(str::to_owned).to_vec()];
+    let row = |found: &Found| {
+        let Found { stream, version, published, releases, .. } = found;
+        vec![stream.clone(), version.to_string(), published.to_string(), releases.to_string()]
+    };
+    rows.extend(found.iter().map(row));
+    crate::table::layout(&rows)
+}
+
+fn refused(name: &Path, error: &StoreError) -> Failure {
+    Failure::run(format_args!("{}: {error}", name.display()))
+}
+
+/// The path of a store that is a file.
+fn file_of(config: &Config) -> Result<&Path, Failure> {
+    match &config.store {
+        Place::Sqlite(path) => Ok(path),
+        Place::Postgres(_) => Err(Failure::input(
+            "the store is in PostgreSQL, whose own means back it up and restore it: pg_dump and pg_restore. The high-water marks protect it all the same",
+        )),
+    }
+}
+
+impl Backup {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let config = Config::read(&self.config)?;
+        let path = file_of(&config)?;
+        if !path.exists() {
+            return Err(Failure::input(format_args!("there is no store {}", path.display())));
+        }
+        let store = SqliteStore::open(path).map_err(|error| refused(path, &error))?;
+        store.backup(&self.to).map_err(|error| refused(&self.to, &error))?;
+        // A backup that cannot be read is none.
+        let found = check_backup(&self.to).map_err(|error| refused(&self.to, &error))?;
+        let mut output = Output::create("-")?;
+        if self.json {
+            let streams: Vec<_> = found
+                .iter()
+                .map(|found| {
+                    let Found { stream, version, published, releases, .. } = found;
+                    serde_json::json!({"stream": stream, "version": version, "published": published, "releases": releases})
+                })
+                .collect();
+            let line = serde_json::json!({"backup": self.to, "streams": streams});
+            output.write(&format!("{line}\n"))?;
+        } else {
+            output.write(&listed(&found))?;
+        }
+        output.finish()
+    }
+}
+
+impl Restore {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let config = Config::read(&self.config)?;
+        config.check_secrets()?;
+        if self.adopt_marks {
+            return adopt(&config);
+        }
+        match (&self.from, &self.begin_anew) {
+            (Some(from), _) => restore(&config, from),
+            (None, Some(stream)) => begin_anew(&config, stream),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Puts a backup in the place of a store.
+fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
+    let path = file_of(config)?;
+    let backup = check_backup(from).map_err(|error| refused(from, &error))?;
+    // Nobody else writes to the store while this holds the state.
+    let lock = tidegate_device::disk::Folder::open(&config.state).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => Failure::run("the service runs; stop it first"),
+        _ => Failure::run(format_args!("{}: {error}", config.state.display())),
+    })?;
+    if path.exists() {
+        match check_backup(path) {
+            Ok(present) => {
+                let newer = present.iter().find(|present| {
+                    let there = backup.iter().find(|found| found.stream == present.stream);
+                    there.is_none_or(|there| there.version < present.version)
+                });
+                if let Some(Found { stream, version, .. }) = newer {
+                    let backed = backup.iter().find(|found| found.stream == *stream);
+                    let backed = backed.map_or_else(
+                        || "does not have it".to_owned(),
+                        |found| format!("has version {}", found.version),
+                    );
+                    return Err(Failure::input(format_args!(
+                        "{} is newer than the backup: it has version {version} of stream {stream}, and the backup {backed}; nothing was changed",
+                        path.display()
+                    )));
+                }
+            }
+            Err(error) => complain("store", format_args!("{} is replaced: {error}", path.display())),
+        }
+    }
+    let kept = exchange(path, from).map_err(|error| Failure::run(format_args!("{}: {error}", path.display())))?;
+    if let Some(kept) = kept {
+        complain("kept", format_args!("what was there is {}", kept.display()));
+    }
+    drop(lock);
+    let mut output = Output::create("-")?;
+    output.write(&listed(&backup))?;
+    output.finish()?;
+    let store = open::store(&config.store).map_err(|error| refused(path, &error))?;
+    let marks = open::marks(config, &*store)?;
+    let older = marks.older(&*store).map_err(|error| refused(path, &error))?;
+    for Older { stream, version, marked } in &older {
+        complain(
+            "older",
+            format_args!(
+                "stream {stream} is at version {version}, but version {marked} was published: the service refuses to start with it; put a later \
+                 backup in place, or: tidegate restore --begin-anew {stream}"
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// Puts a copy of a file in the place of another, with all that SQLite has beside it; where what was there is now.
+fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
+    let beside = |path: &Path, ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let draft = beside(path, ".restored");
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut copy = create_private(&draft)?;
+    io::copy(&mut fs::File::open(from)?, &mut copy)?;
+    copy.sync_all()?;
+    let mut kept = None;
+    if path.exists() {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let old = beside(path, &format!(".{seconds}.old"));
+        // The log first: without its file it is nothing, but beside another's it would be taken for that one's.
+        for ending in ["-wal", "-shm"] {
+            match fs::rename(beside(path, ending), beside(&old, ending)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        fs::rename(path, &old)?;
+        sync_folder_of(path)?;
+        kept = Some(old);
+    }
+    fs::rename(&draft, path)?;
+    sync_folder_of(path)?;
+    Ok(kept)
+}
+
+/// Lets a stream go on that has forgotten what was spent: after the window of what was published.
+fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
+    let store = open::store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
+    let marks = open::marks(config, &*store)?;
+    let failed = |error: StoreError| Failure::run(format_args!("{}: {error}", config.store));
+    let found = store.stream(stream).map_err(|error| match error {
+        StoreError::NoStream(_) => Failure::input(format_args!(
+            "there is no stream {stream} in the store, and its devices would not believe another of its name; declare it under a new one"
+        )),
+        error => failed(error),
+    })?;
+    let Some(Mark { version, timestamp }) = marks.mark(stream).filter(|mark| mark.version > found.version) else {
+        return Err(Failure::input(format_args!(
+            "stream {stream} is not older than what was published: it goes on as it is"
+        )));
+    };
+    let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
+    let not_before = match (timestamp, declaration.spec.window()) {
+        (None, _) => 0,
+        (Some(last), Window::Timestamps(window)) => last.saturating_add(window.get()),
+        (Some(_), Window::Unbounded) => {
+            return Err(Failure::input(format_args!(
+                "the budget of stream {stream} is for all time, and is spent; declare a new one"
+            )));
+        }
+    };
+    let key = open::vault_key(config)?;
+    let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
+    store.begin_anew(stream, &state, version.saturating_add(1)).map_err(failed)?;
+    let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));
+    complain(
+        "anew",
+        format_args!(
+            "stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had released is still there"
+        ),
+    );
+    Ok(())
+}
+
+/// Takes the store for the latest there is.
+fn adopt(config: &Config) -> Result<(), Failure> {
+    let store = open::store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
+    let failed = |error: StoreError| Failure::run(format_args!("{}: {error}", config.store));
+    let mut marks = Vec::new();
+    for name in store.names().map_err(failed)? {
+        let found = store.stream(&name).map_err(failed)?;
+        let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
+        // Nothing of a later timestamp than the present one was released.
+        let timestamp = declaration.schedule().timestamp(tidegate_server::service::now());
+        marks.push((name, Mark { version: found.version, timestamp }));
+    }
+    let count = marks.len();
+    Marks::adopt(&config.state, marks).map_err(|error| open::refused(config, &error))?;
+    complain("marks", format_args!("{count} streams are taken to be where the store has them"));
+    Ok(())
+}

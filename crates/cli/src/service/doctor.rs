@@ -1,0 +1,359 @@
+//! `tidegate doctor`: whether a service can run, and what to do where it cannot.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use tidegate_device::disk::Folder;
+use tidegate_server::http::certificate::check_files;
+use tidegate_server::store::backup::check_backup;
+use tidegate_server::store::mark::HighWater as _;
+use tidegate_server::store::{Marks, PostgresStore, Store, StoreError};
+use tidegate_server::stream::Declaration;
+
+use super::config::{Config, Place};
+use super::open;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::secret::{check_private, read_key};
+
+/// Look whether a service can run: its configuration, keys, store, marks, clock, disk, port and certificate.
+///
+/// Each check is a line: ok, warn or fail, with what to do. Nothing is changed, and the service may run
+/// meanwhile. It exits with 1 if a check failed.
+#[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = "Example:\n  tidegate doctor --config /srv/tidegate/service.toml")]
+pub(crate) struct Doctor {
+    /// The configuration of the service
+    #[arg(long, value_name = "FILE")]
+    config: String,
+
+    /// Print an array with an object for each check
+    #[arg(long)]
+    json: bool,
+}
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl Verdict {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// What was looked at, and what was found.
+#[derive(Debug)]
+struct Check {
+    what: &'static str,
+    verdict: Verdict,
+    message: String,
+}
+
+#[derive(Debug, Default)]
+struct Findings(Vec<Check>);
+
+impl Findings {
+    fn add(&mut self, what: &'static str, verdict: Verdict, message: impl Into<String>) {
+        self.0.push(Check { what, verdict, message: message.into() });
+    }
+
+    fn failures(&self) -> usize {
+        self.0.iter().filter(|check| check.verdict == Verdict::Fail).count()
+    }
+}
+
+/// What is little, in bytes of a disk: warned about, and too little.
+const SPACE: (u64, u64) = (1 << 30, 64 << 20);
+/// When a certificate should have been renewed, in seconds before its end.
+const RENEW: u64 = 14 * 86_400;
+/// A clock that is earlier was never set: 2024.
+const PAST: u64 = 1_704_067_200;
+/// How long the clock is watched, and how far it may be off then.
+const WATCHED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(50));
+
+impl Doctor {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let mut findings = Findings::default();
+        match Config::read(&self.config) {
+            Err(failure) => findings.add("config", Verdict::Fail, failure.to_string()),
+            Ok(config) => examine(&config, &mut findings),
+        }
+        let mut output = Output::create("-")?;
+        if self.json {
+            let checks: Vec<_> = findings
+                .0
+                .iter()
+                .map(|Check { what, verdict, message }| {
+                    serde_json::json!({"check": what, "result": verdict.name(), "message": message})
+                })
+                .collect();
+            output.write(&format!("{}\n", serde_json::to_string_pretty(&checks).map_err(Failure::run)?))?;
+        } else {
+            for Check { what, verdict, message } in &findings.0 {
+                output.write(&format!("{:<5}{what:<12}{message}\n", verdict.name()))?;
+            }
+        }
+        output.finish()?;
+        match findings.failures() {
+            0 => Ok(()),
+            1 => Err(Failure::run("a check failed")),
+            count => Err(Failure::run(format_args!("{count} checks failed"))),
+        }
+    }
+}
+
+fn examine(config: &Config, findings: &mut Findings) {
+    let streams = config.streams.len();
+    let tokens = config.tokens.len();
+    findings.add("config", Verdict::Ok, format!("{streams} streams are declared in it"));
+    match tokens {
+        0 => findings.add(
+            "tokens",
+            Verdict::Warn,
+            "there are none, so nobody can do anything: make some by `tidegate token`",
+        ),
+        count => findings.add("tokens", Verdict::Ok, format!("{count}, by their hashes")),
+    }
+    secrets(config, findings);
+    let is_running = state(config, findings);
+    let found = store(config, findings);
+    if !is_running {
+        marks(config, found, findings);
+    }
+    clock(config, findings);
+    space(config, findings);
+    port(config, is_running, findings);
+    certificate(config, findings);
+}
+
+fn secrets(config: &Config, findings: &mut Findings) {
+    let mut problems: Vec<String> = config.secrets().iter().filter_map(|path| check_private(path).err()).collect();
+    for path in [config.operator_key(), config.vault_key()] {
+        match read_key(&path) {
+            Ok(_) => {}
+            Err(failure) => problems.push(failure.to_string()),
+        }
+    }
+    if problems.is_empty() {
+        findings.add("secrets", Verdict::Ok, "nobody else can read the keys");
+    }
+    problems.into_iter().for_each(|problem| findings.add("secrets", Verdict::Fail, problem));
+}
+
+/// Whether a service runs with this state.
+fn state(config: &Config, findings: &mut Findings) -> bool {
+    let shown = config.state.display();
+    if !config.state.is_dir() {
+        findings.add("state", Verdict::Fail, format!("there is no folder {shown}; `tidegate init` makes one"));
+        return false;
+    }
+    let draft = config.state.join(format!(".doctor.{}", std::process::id()));
+    let written = fs::write(&draft, "x").and_then(|()| fs::remove_file(&draft));
+    if let Err(error) = written {
+        findings.add("state", Verdict::Fail, format!("{shown} cannot be written to: {error}"));
+    }
+    match Folder::open(&config.state) {
+        Ok(_) => findings.add("state", Verdict::Ok, format!("{shown}; no service runs with it")),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            findings.add("state", Verdict::Ok, format!("{shown}; a service runs with it"));
+            return true;
+        }
+        Err(error) => findings.add("state", Verdict::Fail, format!("{shown}: {error}")),
+    }
+    false
+}
+
+/// The streams of a store, and their versions.
+fn store(config: &Config, findings: &mut Findings) -> Option<Vec<(String, u64)>> {
+    let shown = config.store.to_string();
+    let found: Result<Vec<(String, u64)>, StoreError> = match &config.store {
+        Place::Sqlite(path) if !path.exists() => {
+            findings.add("store", Verdict::Warn, format!("{shown} is not there, and is made at the next start"));
+            return Some(Vec::new());
+        }
+        Place::Sqlite(path) => {
+            check_backup(path).map(|found| found.into_iter().map(|found| (found.stream, found.version)).collect())
+        }
+        Place::Postgres(url) => PostgresStore::open(url).and_then(|store| {
+            store.check()?;
+            store.names()?.into_iter().map(|name| store.status(&name).map(|(_, version)| (name, version))).collect()
+        }),
+    };
+    match found {
+        Ok(found) => {
+            findings.add("store", Verdict::Ok, format!("{shown} is whole, with {} streams", found.len()));
+            Some(found)
+        }
+        Err(error) => {
+            let advice = match error {
+                StoreError::Damaged(_) => "; restore a backup by `tidegate restore`",
+                StoreError::Schema { .. } => "; use the program that wrote it, or a later one",
+                _ => "",
+            };
+            findings.add("store", Verdict::Fail, format!("{shown}: {error}{advice}"));
+            None
+        }
+    }
+}
+
+fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Findings) {
+    let Some(found) = found else { return };
+    if !config.state.join("marks").exists() {
+        match found.iter().find(|(_, version)| *version > 0) {
+            Some((stream, _)) => findings.add(
+                "marks",
+                Verdict::Fail,
+                format!("there are no high-water marks, but stream {stream} was used: see \"Backup and restore\" in docs/operations.md"),
+            ),
+            None => findings.add("marks", Verdict::Ok, "there are none yet, and nothing was released"),
+        }
+        return;
+    }
+    let store = match open::store(&config.store) {
+        Ok(store) => store,
+        Err(error) => return findings.add("marks", Verdict::Fail, error.to_string()),
+    };
+    let marks = match Marks::open(&config.state, &*store) {
+        Ok(marks) => marks,
+        Err(error) => return findings.add("marks", Verdict::Fail, open::refused(config, &error).to_string()),
+    };
+    let mut is_fine = true;
+    match marks.older(&*store) {
+        Ok(older) => {
+            for older in older {
+                is_fine = false;
+                // One that is not in the store, and not declared, is nobody's any more.
+                let is_wanted = older.version > 0 || config.streams.iter().any(|stream| stream.name == older.stream);
+                let verdict = if is_wanted { Verdict::Fail } else { Verdict::Warn };
+                findings.add("marks", verdict, format!("{older}: {}", open::OLDER));
+            }
+        }
+        Err(error) => return findings.add("marks", Verdict::Fail, error.to_string()),
+    }
+    if is_fine {
+        findings.add("marks", Verdict::Ok, "the store knows of everything that was published");
+    }
+    // A clock that went back: nothing is opened until it is where it was.
+    let now = tidegate_server::service::now();
+    for (name, _) in found {
+        let declaration =
+            store.stream(&name).ok().and_then(|found| serde_json::from_str::<Declaration>(&found.declaration).ok());
+        let (Some(declaration), Some(last)) = (declaration, marks.mark(&name).and_then(|mark| mark.timestamp)) else {
+            continue;
+        };
+        let begins = declaration.schedule().begins(last);
+        if now < begins {
+            let behind = (begins - now) / 1_000;
+            findings.add(
+                "clock",
+                Verdict::Fail,
+                format!("timestamp {last} of stream {name} was released, which begins in {behind} seconds only: the clock was set back, and nothing is released until then"),
+            );
+        }
+    }
+}
+
+fn clock(config: &Config, findings: &mut Findings) {
+    let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = SystemTime::now();
+    if seconds(now) < PAST {
+        return findings.add("clock", Verdict::Fail, "it was never set: set it, and keep it right by NTP");
+    }
+    let files = ["marks", "tidegate.db", "holder"].map(|name| config.state.join(name));
+    let latest = files.iter().filter_map(|path| fs::metadata(path).ok()?.modified().ok()).max();
+    if let Some(ahead) = latest.and_then(|latest| latest.duration_since(now).ok()).filter(|ahead| *ahead > WATCHED.1) {
+        let message =
+            format!("files of the service were written {} seconds from now: the clock was set back", ahead.as_secs());
+        return findings.add("clock", Verdict::Fail, message);
+    }
+    let (began, wall) = (Instant::now(), SystemTime::now());
+    thread::sleep(WATCHED.0);
+    let (passed, walled) = (began.elapsed(), wall.elapsed().unwrap_or_default());
+    if passed.abs_diff(walled) > WATCHED.1 {
+        let message = format!("it moved by {walled:?} in {passed:?}: it is being set; keep it right by NTP");
+        return findings.add("clock", Verdict::Warn, message);
+    }
+    findings.add("clock", Verdict::Ok, "it is set, and runs evenly");
+}
+
+fn space(config: &Config, findings: &mut Findings) {
+    let mut folders = vec![config.state.as_path()];
+    if let Place::Sqlite(path) = &config.store {
+        folders.extend(path.parent().filter(|folder| *folder != config.state));
+    }
+    for folder in folders {
+        match free(folder) {
+            Err(error) => findings.add("disk", Verdict::Warn, format!("{}: {error}", folder.display())),
+            Ok(free) => {
+                let verdict = match free {
+                    free if free < SPACE.1 => Verdict::Fail,
+                    free if free < SPACE.0 => Verdict::Warn,
+                    _ => Verdict::Ok,
+                };
+                let message = format!("{} MiB are free for {}", free >> 20, folder.display());
+                findings.add("disk", verdict, message);
+            }
+        }
+    }
+}
+
+/// How much may still be written, in bytes.
+#[cfg(unix)]
+fn free(folder: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(folder)?;
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free(_: &Path) -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn port(config: &Config, is_running: bool, findings: &mut Findings) {
+    let listen = config.listen;
+    match TcpListener::bind(listen) {
+        Ok(_) => findings.add("port", Verdict::Ok, format!("{listen} is free")),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_running => {
+            findings.add("port", Verdict::Ok, format!("{listen} is in use, as it should be while the service runs"));
+        }
+        Err(error) => findings.add("port", Verdict::Fail, format!("{listen} cannot be listened on: {error}")),
+    }
+}
+
+fn certificate(config: &Config, findings: &mut Findings) {
+    let Some(tls) = &config.tls else {
+        let verdict = if config.listen.ip().to_canonical().is_loopback() { Verdict::Ok } else { Verdict::Warn };
+        return findings.add("tls", verdict, format!("none: {} is spoken to in plain text", config.listen));
+    };
+    let validity = match check_files(tls) {
+        Err(error) => return findings.add("tls", Verdict::Fail, error.to_string()),
+        Ok(validity) => validity,
+    };
+    let now = tidegate_server::service::now() / 1_000;
+    let left = validity.ends.saturating_sub(now);
+    let days = left / 86_400;
+    match left {
+        _ if now < validity.begins => {
+            findings.add("tls", Verdict::Fail, "the certificate is not valid yet: look at the clock, or get another");
+        }
+        _ if !validity.holds_at(now) => findings.add("tls", Verdict::Fail, "the certificate has run out: renew it"),
+        left if left < RENEW => {
+            findings.add("tls", Verdict::Warn, format!("the certificate runs out in {days} days: renew it"));
+        }
+        _ => findings.add("tls", Verdict::Ok, format!("certificate and key fit, for {days} more days")),
+    }
+}

@@ -1,0 +1,181 @@
+//! `tidegate serve`: the service.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+
+use clap::Args;
+use tidegate_server::engine::{DriveError, Tools};
+use tidegate_server::http::auth::Secret;
+use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
+use tidegate_server::service::{Service, ServiceError, ServiceSettings};
+use tidegate_server::store::StoreError;
+use tidegate_server::stream::DeclarationError;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+
+use super::config::Config;
+use super::open;
+use crate::failure::{Failure, complain};
+
+/// Run the service: take in reports and events, release what streams declare, and answer over HTTP.
+///
+/// Streams are those of the configuration, and those that were created through the API before. What a
+/// stream promises never changes: a configuration that says otherwise is refused. It stops at SIGTERM
+/// and SIGINT, after what was begun; SIGHUP has the certificate read again.
+///
+/// It does not start with a store that is older than what was published: see tidegate restore --help.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Example:\n  tidegate serve --config /srv/tidegate/service.toml\n\n\
+                  TIDEGATE_STORE, where it is set, is used instead of the key store: a path, or a postgres:// URL."
+)]
+pub(crate) struct Serve {
+    /// The configuration, which `tidegate init` makes
+    #[arg(long, value_name = "FILE")]
+    config: String,
+}
+
+impl Serve {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let config = Config::read(&self.config)?;
+        log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
+        let prepared = Prepared::new(&config)?;
+        complain("listening", prepared.url());
+        prepared
+            .runtime
+            .block_on(serve(prepared.service, prepared.telemetry, prepared.listener, prepared.settings, told_to_stop()))
+            .map_err(Failure::run)
+    }
+}
+
+/// A service that is about to serve.
+struct Prepared {
+    runtime: Runtime,
+    service: Arc<Service>,
+    telemetry: Arc<Telemetry>,
+    listener: tokio::net::TcpListener,
+    address: SocketAddr,
+    settings: HttpSettings,
+}
+
+impl Prepared {
+    fn new(config: &Config) -> Result<Self, Failure> {
+        // A port that cannot be had is found out before anything is begun.
+        let listener = TcpListener::bind(config.listen)
+            .map_err(|error| Failure::run(format_args!("{} cannot be listened on: {error}", config.listen)))?;
+        listener.set_nonblocking(true).map_err(Failure::run)?;
+        let address = listener.local_addr().map_err(Failure::run)?;
+        let secret = config.webhook_secret.as_deref().map(|path| {
+            let text = std::fs::read_to_string(path);
+            text.map(|text| Secret::new(text.trim().to_owned()))
+                .map_err(|error| Failure::input(format_args!("{} cannot be read: {error}", path.display())))
+        });
+        let secret = secret.transpose()?;
+        let tools = open::tools(config)?;
+        let signer = open::operator_key(config)?;
+        check_marks(config, &tools)?;
+        let telemetry =
+            Telemetry::new(WebhookSettings { secret, ..WebhookSettings::default() }).map_err(Failure::run)?;
+        let settings = ServiceSettings { queue: config.queue, signer };
+        let service = Service::start(tools, settings, telemetry.clone()).map_err(explain)?;
+        for declaration in &config.streams {
+            if let Err(error) = service.create(declaration) {
+                service.stop();
+                return Err(match error {
+                    ServiceError::Declaration(error @ DeclarationError::Changed { .. }) => {
+                        Failure::input(format_args!("stream {}: {error}", declaration.name))
+                    }
+                    error => explain(error),
+                });
+            }
+        }
+        let runtime = Runtime::new().map_err(Failure::run)?;
+        let listener = {
+            let _guard = runtime.enter();
+            tokio::net::TcpListener::from_std(listener).map_err(Failure::run)?
+        };
+        let settings = HttpSettings {
+            tokens: config.tokens.clone(),
+            tls: config.tls.clone(),
+            public_metrics: config.public_metrics,
+            limits: config.limits,
+        };
+        Ok(Self { runtime, service, telemetry, listener, address, settings })
+    }
+
+    fn url(&self) -> String {
+        let scheme = if self.settings.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
+    }
+}
+
+/// A service of this process, beside whatever else it does.
+#[derive(Debug)]
+pub(crate) struct Background {
+    pub(crate) url: String,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<thread::JoinHandle<Result<(), Failure>>>,
+}
+
+impl Background {
+    /// Starts it.
+    pub(crate) fn start(config: &Config) -> Result<Self, Failure> {
+        let prepared = Prepared::new(config)?;
+        let url = prepared.url();
+        let (stop, stopped) = oneshot::channel();
+        let thread = thread::Builder::new().name("tidegate http".to_owned()).spawn(move || {
+            let Prepared { runtime, service, telemetry, listener, settings, .. } = prepared;
+            // Told to stop, or forgotten: both end it.
+            let stopped = async move { stopped.await.unwrap_or_default() };
+            runtime.block_on(serve(service, telemetry, listener, settings, stopped)).map_err(Failure::run)
+        });
+        Ok(Self { url, stop: Some(stop), thread: Some(thread.map_err(Failure::run)?) })
+    }
+
+    /// Stops it, after what was begun.
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        if let Some(stop) = self.stop.take() {
+            // One that has ended by itself hears nothing.
+            let _ = stop.send(());
+        }
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        thread.join().unwrap_or_else(|_| Err(Failure::run("the service stopped short")))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // Whoever drops it is failing already, and says why.
+        let _ = self.end();
+    }
+}
+
+/// Refuses a store that is older than what was published.
+fn check_marks(config: &Config, tools: &Tools) -> Result<(), Failure> {
+    for declaration in &config.streams {
+        let name = &declaration.name;
+        let is_missing = matches!(tools.store.status(name), Err(StoreError::NoStream(_)));
+        if is_missing && tools.marks.mark(name).is_some_and(|mark| mark.version > 0) {
+            return Err(Failure::run(format_args!(
+                "stream {name} has released something, and the store does not know it: it was put back from a backup. Put a later one back, or \
+                 declare the stream under another name; see \"Backup and restore\" in docs/operations.md"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What to do about a service that does not start.
+fn explain(error: ServiceError) -> Failure {
+    match error {
+        ServiceError::Drive(error @ DriveError::Older { .. }) => Failure::run(format_args!("{error}. {}", open::OLDER)),
+        ServiceError::Declaration(error) => Failure::input(error),
+        error => Failure::run(error),
+    }
+}

@@ -1,0 +1,175 @@
+//! Reading TOML, with errors that point at the file, the line and the key.
+
+use std::fmt::Display;
+use std::io::Read;
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use tidegate_lab::nearest;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::failure::Failure;
+use crate::input::Input;
+
+/// No such file is longer: whatever a source sends, so much of it is held in memory and no more.
+const LONGEST: u64 = 1 << 20;
+
+/// What errors call a file, and what is in it.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) file: String,
+    pub(crate) text: String,
+}
+
+impl Text {
+    /// Reads a file, or standard input for `-`.
+    pub(crate) fn read(name: &str) -> Result<Self, Failure> {
+        let Input { name, source } = Input::open(name)?;
+        let mut bytes = Vec::new();
+        let read = source.take(LONGEST + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Failure::input(format_args!("{name} cannot be read: {error}")))?;
+        if bytes.len() as u64 > LONGEST {
+            return Err(Failure::input(format_args!("{name} is longer than {LONGEST} bytes")));
+        }
+        match String::from_utf8(bytes) {
+            Ok(text) => Ok(Self { file: name, text }),
+            Err(error) => {
+                let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+                Err(Failure::input(format_args!("{name}, line {line}: it is not valid UTF-8")))
+            }
+        }
+    }
+
+    /// All of it.
+    pub(crate) fn table(&self) -> Result<Table<'_>, Failure> {
+        let Self { file, text } = self;
+        let table = DeTable::parse(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(text, span.start));
+            Failure::input(format_args!("{file}, line {line}: {}", error.message()))
+        })?;
+        let span = table.span();
+        Ok(Table::new(file, text, table.into_inner(), span))
+    }
+}
+
+/// A table of a file, before anything is made of it.
+#[derive(Debug)]
+pub(crate) struct Table<'a> {
+    pub(crate) places: Places,
+    text: &'a str,
+    pub(crate) table: DeTable<'a>,
+    span: Range<usize>,
+}
+
+impl<'a> Table<'a> {
+    fn new(file: &str, text: &'a str, table: DeTable<'a>, span: Range<usize>) -> Self {
+        let place = |(key, value): (&Spanned<_>, &Spanned<_>)| Place {
+            key: std::borrow::Cow::to_string(key.get_ref()),
+            line: line_of(text, key.span().start),
+            value: Spanned::<DeValue<'_>>::span(value),
+        };
+        let places = Places { file: file.to_owned(), keys: table.iter().map(place).collect() };
+        Self { places, text, table, span }
+    }
+
+    /// Takes a key out, which something else is made of.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Spanned<DeValue<'a>>> {
+        self.table.remove(key)
+    }
+
+    /// A table inside.
+    pub(crate) fn inner(&self, table: DeTable<'a>, span: Range<usize>) -> Self {
+        Self::new(&self.places.file, self.text, table, span)
+    }
+
+    /// An error at a place of the text.
+    pub(crate) fn error_at(&self, span: &Range<usize>, key: Option<&str>, message: impl Display) -> Failure {
+        self.places.error_at(line_of(self.text, span.start), key, message)
+    }
+
+    /// What it means, and where its keys stand.
+    pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(T, Places), Failure> {
+        let Self { places, text, table, span } = self;
+        let value = T::deserialize(toml::Deserializer::from(Spanned::new(span.clone(), table)));
+        let value = value.map_err(|error| {
+            let message = explained(error.message());
+            match error.span().filter(|place| *place != span) {
+                Some(place) => {
+                    let key = places.key_around(&place).or_else(|| key_before(text, place.start));
+                    places.error_at(line_of(text, place.start), key, message)
+                }
+                None => places.error(None, message),
+            }
+        })?;
+        Ok((value, places))
+    }
+}
+
+/// The lines of a table's keys.
+#[derive(Debug)]
+pub(crate) struct Places {
+    file: String,
+    keys: Vec<Place>,
+}
+
+/// A key, its line, and where in the text its value stands.
+#[derive(Debug)]
+struct Place {
+    key: String,
+    line: usize,
+    value: Range<usize>,
+}
+
+impl Places {
+    fn key_around(&self, span: &Range<usize>) -> Option<&str> {
+        let around = |place: &&Place| place.value.start <= span.start && span.end <= place.value.end;
+        self.keys.iter().find(around).map(|place| place.key.as_str())
+    }
+
+    /// An error about a key, or about the whole.
+    pub(crate) fn error(&self, key: Option<&str>, message: impl Display) -> Failure {
+        let file = &self.file;
+        match key.and_then(|key| self.keys.iter().find(|place| place.key == key)) {
+            Some(place) => self.error_at(place.line, Some(&place.key), message),
+            None => Failure::input(format_args!("{file}: {message}")),
+        }
+    }
+
+    pub(crate) fn error_at(&self, line: usize, key: Option<&str>, message: impl Display) -> Failure {
+        let file = &self.file;
+        match key {
+            Some(key) => Failure::input(format_args!("{file}, line {line}, key {key:?}: {message}")),
+            None => Failure::input(format_args!("{file}, line {line}: {message}")),
+        }
+    }
+}
+
+/// What the parser says of a name that is not one of several, with the one that was probably meant.
+fn explained(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let (Some((given, valid)), true) = (quoted.split_first(), message.starts_with("unknown ")) else {
+        return message.to_owned();
+    };
+    let meant = nearest(&given.to_lowercase(), valid).map(|meant| format!(" (did you mean {meant}?)"));
+    let meant = meant.unwrap_or_default();
+    if message.starts_with("unknown field") {
+        return format!("there is no key {given:?}{meant}; there are: {}", valid.join(", "));
+    }
+    format!("{message}{meant}")
+}
+
+/// The key that a value belongs to, where the two stand on one line: in lists of tables, whose values stand apart.
+fn key_before(text: &str, place: usize) -> Option<&str> {
+    let line = text.get(..place)?.rsplit('\n').next()?;
+    let (key, _) = line.split_once('=')?;
+    let key = key.trim();
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    (!key.is_empty() && key.chars().all(plain)).then_some(key)
+}
+
+/// The line of a place in a text, from one.
+pub(crate) fn line_of(text: &str, place: usize) -> usize {
+    1 + text.bytes().take(place).filter(|byte| *byte == b'\n').count()
+}
