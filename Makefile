@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test parquet demo bench fuzz fmt tools
+.PHONY: help test parquet demo bench fuzz api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -61,6 +61,9 @@ fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a ni
 		cargo +nightly fuzz run "$$target" "fuzz/corpus/$$target" crates/kernel/tests/golden -- \
 			-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0; \
 	done
+
+api: tools ## have Schemathesis look for answers of the service that its description does not have; needs Python and the network
+	@.ci/schemathesis
 
 fmt: tools ## format the code
 	@cargo fmt --all

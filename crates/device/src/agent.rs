@@ -76,6 +76,17 @@ pub enum Fault {
     /// A name that could lead to another's file.
     #[error("a source of data has a name of 1 to 64 lower-case letters, digits, _ and -")]
     Source,
+    /// The data were enrolled under another policy, and [`Agent::open`] is no consent to a change: nothing has changed.
+    #[error(
+        "the data were enrolled under another policy ({}): only the device's owner can consent to a change",
+        .enrolled.differences(.offered).join(", ")
+    )]
+    OtherPolicy {
+        /// The policy that they were enrolled under.
+        enrolled: Box<StreamPolicy>,
+        /// The one that was to take its place.
+        offered: Box<StreamPolicy>,
+    },
     /// The budget was one for all time, and is another's for ever.
     #[error("the data were enrolled under a budget for all time: no other policy can follow")]
     Spent,
@@ -92,8 +103,8 @@ pub enum Beginning {
     Resumed,
     /// There was no state: it is new, or was installed anew. Nobody can tell what it answered before, so a whole window counts as spent.
     New,
-    /// There was a state of another policy. Nothing is answered until its window has passed, and then one of the new policy, since the data
-    /// are the same.
+    /// There was a state of another policy, and the owner has consented to the change. Nothing is answered until the old window has passed,
+    /// and then one of the new policy, since the data are the same.
     OtherPolicy,
     /// There was a state that cannot be trusted. A whole window counts as spent.
     Lost(Damaged),
@@ -102,12 +113,14 @@ pub enum Beginning {
 /// A device whose ledger is on the disk before a report leaves.
 ///
 /// An agent stands for one source of data (where somebody is, what somebody reads), by the name of its file, and serves one stream at a time: the same data under
-/// another stream's name are still the same data, and a new policy begins with a whole window spent.
+/// another stream's name are still the same data. It keeps to the policy that it was enrolled with, whatever else the operator signs: only the device's owner
+/// can take another ([`Agent::enrol_anew`]), and that begins with both windows spent, the old one and a new one.
 ///
 /// # What holds
 /// Whatever the collector asks, however often the program crashes, and however the wall clock is set: the reports that left the device for the
 /// timestamps of any window lose at most the policy's epsilon, and no two of one phase differ. A clock that jumps ahead refunds nothing, for what was spent is
-/// carried along; one that jumps back silences the device until it has caught up. A state that was deleted, damaged or copied counts as fully spent.
+/// carried along, also from an earlier policy; one that jumps back silences the device until it has caught up. A state that was deleted, damaged or copied counts
+/// as fully spent.
 ///
 /// # What does not
 /// A copy of the whole machine, disk and all, looks like a restart: where that can happen, keep `witness` in hardware that is not copied. Two
@@ -132,15 +145,62 @@ struct State {
     #[serde(deserialize_with = "Option::deserialize")]
     last: Option<(Question, Report)>,
     pace: Pace,
+    /// What earlier policies still forbid.
+    // Required, too.
+    #[serde(deserialize_with = "Option::deserialize")]
+    silence: Option<Silence>,
+}
+
+/// The windows of earlier policies, in which nothing is answered under the present one.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Silence {
+    /// When they have passed by the wall clock, in seconds since 1970.
+    until: u64,
+    /// How many seconds they last: so long anew where nobody can tell how much time has passed.
+    seconds: u64,
+}
+
+impl State {
+    /// Takes in a reading of the clocks. Where the wall clock has jumped, what was spent counts as spent now, under earlier policies, too.
+    fn look_at(&mut self, now: Reading) {
+        if self.pace.keeps(now) {
+            self.silence = self.silence.filter(|silence| now.wall < silence.until);
+            return;
+        }
+        let mut latest = now.wall;
+        if let Some(silence) = &mut self.silence {
+            silence.until = silence.until.max(now.wall.saturating_add(silence.seconds));
+            latest = silence.until;
+        }
+        // Before the epoch nothing was spent that could be carried there: the clock has jumped back.
+        if let Some(timestamp) = self.policy.ticks.timestamp(latest) {
+            self.device.jump_to(timestamp);
+        }
+    }
+
+    /// What this state's promise forbids whoever comes after it under another policy: the window after its last timestamp, and after what it was silent for
+    /// itself. The clocks must have been looked at.
+    fn silences(&self) -> Result<Silence, Fault> {
+        let Window::Timestamps(window) = self.policy.protects.window else { return Err(Fault::Spent) };
+        let clock = self.device.ledger().clock().unwrap_or(0);
+        let until = self.policy.ticks.end_of(clock.saturating_add(window.get() - 1));
+        let earlier = self.silence.map_or(0, |silence| silence.seconds);
+        let seconds = window.get().saturating_mul(self.policy.ticks.seconds.get()).saturating_add(earlier);
+        Ok(Silence { until, seconds })
+    }
 }
 
 impl<D: Disk> Agent<D> {
     /// Opens the agent of a source of data, and says how it came to be. `policy` is that of the stream which it serves;
     /// `witness` is whatever tells this machine from a copy of it, and may be empty.
     ///
+    /// A source that was not enrolled is enrolled with this policy. One that was keeps to its own: another policy, stronger or weaker, is refused, and what is
+    /// on the disk stays as it is.
+    ///
     /// # Errors
-    /// If its state cannot be read or saved, the name of the source is none, the clock shows a time before the stream's epoch, or the data were enrolled under
-    /// a budget for all time and another policy.
+    /// [`Fault::OtherPolicy`] if the data were enrolled under another policy, as far as their state can be read, and [`Fault::Spent`] if that was
+    /// a budget for all time; if the state cannot be read or saved, the name of the source is none, or the clock shows a time before the stream's epoch.
     pub fn open(
         disk: D,
         source: &str,
@@ -149,37 +209,78 @@ impl<D: Disk> Agent<D> {
         now: Reading,
         random: &mut impl Randomness,
     ) -> Result<(Self, Beginning), Fault> {
+        Self::begin(disk, source, policy, witness, now, random, Consent::None)
+    }
+
+    /// The same, with the consent of the device's owner to this very policy, should the data have been enrolled under another. Never call it because a collector,
+    /// or an operator's signature, says so: it is for whoever the data are about to decide.
+    ///
+    /// Under the new policy nothing is answered until the window of the old one has passed, and then one of the new. Where the wall clock has jumped, or jumps
+    /// in the meantime, the old window counts from then.
+    ///
+    /// # Errors
+    /// As for [`Agent::open`], but for [`Fault::OtherPolicy`].
+    pub fn enrol_anew(
+        disk: D,
+        source: &str,
+        policy: VerifiedPolicy,
+        witness: &[u8],
+        now: Reading,
+        random: &mut impl Randomness,
+    ) -> Result<(Self, Beginning), Fault> {
+        Self::begin(disk, source, policy, witness, now, random, Consent::OfTheOwner)
+    }
+
+    fn begin(
+        disk: D,
+        source: &str,
+        policy: VerifiedPolicy,
+        witness: &[u8],
+        now: Reading,
+        random: &mut impl Randomness,
+        consent: Consent,
+    ) -> Result<(Self, Beginning), Fault> {
         if !is_name(source) {
             return Err(Fault::Source);
         }
         let file = format!("{source}.device");
         let policy = policy.into_policy();
-        let mut latest = now.wall;
-        let beginning = match load(&disk, &file, witness)? {
+        let (beginning, before) = match load(&disk, &file, witness)? {
             Loaded::Whole(state) if state.policy == policy => {
+                // Its clocks are looked at when it is asked.
                 let mut agent = Self { disk, file, state: *state, stopped: false };
                 // What was read may not be safe yet, and a report that it has must not leave before it is.
                 agent.save()?;
                 return Ok((agent, Beginning::Resumed));
             }
-            Loaded::Whole(state) => {
-                latest = latest.max(end_of_promise(&state, &policy)?);
-                Beginning::OtherPolicy
-            }
-            Loaded::Nothing => Beginning::New,
-            Loaded::Untrusted(damage, state) => {
-                if let Some(state) = state {
-                    latest = latest.max(end_of_promise(&state, &policy)?);
-                }
-                Beginning::Lost(damage)
-            }
+            Loaded::Whole(state) => (Beginning::OtherPolicy, Some(state)),
+            Loaded::Nothing => (Beginning::New, None),
+            Loaded::Untrusted(damage, state) => (Beginning::Lost(damage), state),
         };
+        let (mut latest, mut pace, mut silence) = (now.wall, Pace::from(now), None);
+        if let Some(mut state) = before {
+            state.look_at(now);
+            silence = if state.policy == policy {
+                // The new ledger is as spent as the old one, from its last timestamp on.
+                let clock = state.device.ledger().clock().unwrap_or(0);
+                latest = latest.max(policy.ticks.end_of(clock));
+                state.silence
+            } else {
+                let silence = state.silences()?;
+                if consent == Consent::None {
+                    return Err(Fault::OtherPolicy { enrolled: Box::new(state.policy), offered: Box::new(policy) });
+                }
+                Some(silence)
+            };
+            pace = state.pace;
+        }
+        latest = latest.max(silence.map_or(0, |silence| silence.until));
         let timestamp = policy.ticks.timestamp(latest).ok_or(Fault::BeforeEpoch)?;
         let mut identity = [0; 16];
         identity[..8].copy_from_slice(&random.next_word().to_le_bytes());
         identity[8..].copy_from_slice(&random.next_word().to_le_bytes());
         let device = Device::fully_spent(policy.protects, policy.slot_of(&identity), timestamp);
-        let state = State { witness: witness.to_vec(), identity, policy, device, last: None, pace: Pace::from(now) };
+        let state = State { witness: witness.to_vec(), identity, policy, device, last: None, pace, silence };
         let mut agent = Self { disk, file, state, stopped: false };
         agent.save()?;
         Ok((agent, beginning))
@@ -216,7 +317,7 @@ impl<D: Disk> Agent<D> {
         if self.stopped {
             return Err(Fault::Stopped);
         }
-        let State { policy, device, last, pace, .. } = &mut self.state;
+        let policy = &self.state.policy;
         if stream != policy.stream {
             return Ok(Reply::Refused(Reason::OtherStream));
         }
@@ -224,9 +325,8 @@ impl<D: Disk> Agent<D> {
             return Ok(Reply::Refused(Reason::OtherOracle));
         }
         let timestamp = policy.ticks.timestamp(now.wall).ok_or(Fault::BeforeEpoch)?;
-        if !pace.keeps(now) {
-            device.jump_to(timestamp);
-        }
+        self.state.look_at(now);
+        let State { device, last, .. } = &mut self.state;
         if let Some((answered, report)) = last
             && answered == question
             && question.timestamp == timestamp
@@ -257,6 +357,13 @@ impl<D: Disk> Agent<D> {
         self.stopped = saved.is_err();
         saved.map_err(Fault::Disk)
     }
+}
+
+/// Whether the owner of the data agrees to another policy than the one that they were enrolled under.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Consent {
+    None,
+    OfTheOwner,
 }
 
 /// What was found on the disk.
@@ -292,16 +399,4 @@ fn parse(contents: &[u8]) -> Option<Box<State>> {
     let fits =
         state.device.policy() == &state.policy.protects && state.device.slot() == state.policy.slot_of(&state.identity);
     fits.then(|| Box::new(state))
-}
-
-/// Until when a state's promise holds whatever comes after it, in seconds since 1970: for its last timestamp, or, where another policy follows, whose own window
-/// may be shorter, for the whole window after that.
-fn end_of_promise(state: &State, next: &StreamPolicy) -> Result<u64, Fault> {
-    let clock = state.device.ledger().clock().unwrap_or(0);
-    let window = match state.policy.protects.window {
-        _ if state.policy == *next => 1,
-        Window::Timestamps(window) => window.get(),
-        Window::Unbounded => return Err(Fault::Spent),
-    };
-    Ok(state.policy.ticks.end_of(clock.saturating_add(window - 1)))
 }

@@ -1,15 +1,19 @@
 //! [`StreamPolicy`]: what a device is promised by the operator of a stream, in writing.
 
+use std::fmt;
 use std::ops::Deref;
+use std::str::FromStr;
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tidegate_kernel::oracle::OracleKind;
-use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON};
+use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, Window};
 
 use crate::clock::Ticks;
 use crate::device::Policy;
 use crate::slot::slot_of;
+use crate::wire::{bytes_of, digits_of};
 
 /// How long a name may be, in bytes.
 pub const MAX_NAME: usize = 64;
@@ -52,6 +56,9 @@ pub enum PolicyError {
     /// It could not be written down.
     #[error("the policy cannot be written down")]
     Encoding,
+    /// Text that is no fingerprint.
+    #[error("a policy's fingerprint is 64 hexadecimal digits")]
+    Fingerprint,
     /// The signature is not the operator's, or not of this policy.
     #[error("the policy is not signed by the operator that this device trusts")]
     Signature,
@@ -90,11 +97,79 @@ impl StreamPolicy {
         postcard::to_extend(self, heading).map_err(|_| PolicyError::Encoding)
     }
 
+    /// Tells this policy from every other one, however alike they look: a person who consents to a policy names it by that.
+    ///
+    /// # Errors
+    /// [`PolicyError::Encoding`].
+    pub fn fingerprint(&self) -> Result<Fingerprint, PolicyError> {
+        Ok(Fingerprint(Sha256::digest(self.message()?).into()))
+    }
+
+    /// What another policy changes, for people: `epsilon 20 instead of 1`. Empty for the same policy only.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        // Whole, so that whatever is added to a policy is compared, too.
+        let parts = |policy: &Self| {
+            let Self { stream, protects, oracle, ticks, slot_key: _ } = policy;
+            let Policy { epsilon, window, domain } = protects;
+            let window = match window {
+                Window::Timestamps(length) => length.to_string(),
+                Window::Unbounded => "for all time".to_owned(),
+            };
+            let oracle = oracle.map_or("any", OracleKind::name).to_owned();
+            [
+                ("stream", stream.clone()),
+                ("epsilon", epsilon.to_string()),
+                ("window", window),
+                ("domain", domain.to_string()),
+                ("oracle", oracle),
+                ("seconds a tick", ticks.seconds.to_string()),
+                ("epoch", ticks.epoch.to_string()),
+            ]
+        };
+        let pairs = parts(self).into_iter().zip(parts(other));
+        let changed = pairs.filter(|((_, own), (_, others))| own != others);
+        let mut differences: Vec<String> =
+            changed.map(|((what, own), (_, others))| format!("{what} {others} instead of {own}")).collect();
+        if self.slot_key != other.slot_key {
+            differences.push("another key for slots".to_owned());
+        }
+        differences
+    }
+
     /// The policy with the operator's signature.
     pub fn sign(self, operator: &SigningKey) -> Result<SignedPolicy, PolicyError> {
         self.check()?;
         let signature = operator.sign(&self.message()?).to_bytes().to_vec();
         Ok(SignedPolicy { policy: self, signature })
+    }
+}
+
+/// A SHA-256 of what an operator signs of a policy, as 64 hexadecimal digits.
+///
+/// ```
+/// use tidegate_device::enrolment::Fingerprint;
+///
+/// let digits = "0123456789abcdef".repeat(4);
+/// let fingerprint: Fingerprint = digits.parse()?;
+/// assert_eq!(fingerprint.to_string(), digits);
+/// assert!("0123".parse::<Fingerprint>().is_err());
+/// # Ok::<(), tidegate_device::enrolment::PolicyError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&digits_of(&self.0))
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = PolicyError;
+
+    fn from_str(digits: &str) -> Result<Self, PolicyError> {
+        let bytes = bytes_of(digits).and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or(PolicyError::Fingerprint)
     }
 }
 
@@ -146,8 +221,6 @@ impl Deref for VerifiedPolicy {
 pub(crate) mod tests {
     use std::num::NonZeroU64;
 
-    use tidegate_kernel::Window;
-
     use super::*;
 
     pub(crate) fn policy(window: u64) -> StreamPolicy {
@@ -181,6 +254,29 @@ pub(crate) mod tests {
         }
         let cut = SignedPolicy { signature: signed.signature[..63].to_vec(), ..signed };
         assert_eq!(cut.verified(&operator.verifying_key()), Err(PolicyError::Signature));
+    }
+
+    #[test]
+    fn whatever_is_changed_in_a_policy_is_named_and_has_another_fingerprint() {
+        let changes: [(fn(&mut StreamPolicy), &str); 8] = [
+            (|policy| policy.stream.push('2'), "stream visits2 instead of visits"),
+            (|policy| policy.protects.epsilon = "20".parse().unwrap(), "epsilon 20 instead of 1"),
+            (|policy| policy.protects.window = Window::EVENT, "window 1 instead of 3"),
+            (|policy| policy.protects.domain = 7, "domain 7 instead of 6"),
+            (|policy| policy.oracle = Some(OracleKind::Grr), "oracle grr instead of any"),
+            (|policy| policy.ticks.seconds = NonZeroU64::MIN, "seconds a tick 1 instead of 10"),
+            (|policy| policy.ticks.epoch = 0, "epoch 0 instead of 1000"),
+            (|policy| policy.slot_key = [9; 16], "another key for slots"),
+        ];
+        let own = policy(3);
+        let fingerprint = own.fingerprint().unwrap();
+        assert!(own.differences(&own).is_empty() && own.clone().fingerprint().unwrap() == fingerprint);
+        for (change, named) in changes {
+            let mut other = own.clone();
+            change(&mut other);
+            assert_eq!(own.differences(&other), [named]);
+            assert_ne!(other.fingerprint().unwrap(), fingerprint, "{named}");
+        }
     }
 
     #[test]

@@ -396,7 +396,7 @@ impl BatchText {
     }
 }
 
-fn digits_of(bytes: &[u8]) -> String {
+pub(crate) fn digits_of(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
@@ -15,13 +15,19 @@ use axum::body::Bytes;
 use ed25519_dalek::SigningKey;
 use serde::Serialize;
 use tidegate::kernel::{NoEntropy, Question, SystemRandom};
+use tidegate::spec::StreamSpec;
 use tidegate_device::api::{Asked, Asking, Receipt};
+use tidegate_device::clock::Clock;
 use tidegate_device::enrolment::PolicyError;
 use tidegate_device::wire::{Batch, StreamTag, WireError};
 use tokio::sync::{oneshot, watch};
 
-use crate::engine::{DriveError, Driver, News, NotTold, Told, Tools, Tray, TrayError, first_state, honest_ones};
-use crate::store::{Intake, NewStream, NotTaken, OpenPhase, Record, Records, Status, Store, StoreError, Wanted};
+use crate::engine::{
+    DriveError, Driver, News, NotTold, Now, Told, Tools, Tray, TrayError, first_state, honest_ones, progress,
+};
+use crate::store::{
+    Intake, NewStream, NotTaken, OpenPhase, Record, Records, Status, Store, StoreError, Stream, Wanted,
+};
 use crate::stream::{Declaration, DeclarationError};
 
 /// What a service is set to.
@@ -91,6 +97,9 @@ pub enum ReportError {
     /// It is not taken.
     #[error(transparent)]
     NotTaken(#[from] NotTaken),
+    /// Many more devices have reported than there are: somebody makes them up, and more are not counted.
+    #[error("far more reports than the stream has devices")]
+    Crowded,
     /// Too many wait: send it again later.
     #[error("too many batches wait to be written; send it again")]
     Busy,
@@ -157,6 +166,8 @@ struct Running {
     tray: Option<Arc<Tray>>,
     shared: Mutex<Shared>,
     change: watch::Sender<Change>,
+    /// Whether something was declared anew, so that the driver has to be opened again.
+    reopen: AtomicBool,
     /// Whether the driver is to look again at once.
     poked: Mutex<bool>,
     poke: Condvar,
@@ -169,7 +180,7 @@ struct Shared {
     version: u64,
     published: u64,
     driven: bool,
-    questions: Arc<[Open]>,
+    questions: Arc<[Arc<Open>]>,
     problem: Option<String>,
 }
 
@@ -180,13 +191,31 @@ struct Open {
     report_length: usize,
     closes: u64,
     ones: Option<std::ops::RangeInclusive<u32>>,
+    /// How many reports are taken at most.
+    most: u64,
+    /// How many were taken by this process.
+    taken: AtomicU64,
 }
 
+/// How many times as many devices as declared may report: the declaration is a guess, but memory and the harm that made-up devices do must have an end.
+const CROWD: f64 = 4.0;
+
 impl Open {
-    fn of(open: &OpenPhase) -> Option<Self> {
+    fn of(open: &OpenPhase, declaration: &Declaration) -> Option<Self> {
         let oracle = open.question.oracle().ok()?;
         let (report_length, ones) = (oracle.report_length(), honest_ones(&oracle));
-        Some(Self { question: open.question.clone(), report_length, closes: open.closes, ones })
+        let (question, closes) = (open.question.clone(), open.closes);
+        let StreamSpec::Local(spec) = &declaration.spec else { return None };
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
+        let most = (CROWD * question.cohort.share() * spec.population.get() as f64) as u64 + 1_000;
+        Some(Self { question, report_length, closes, ones, most, taken: AtomicU64::new(0) })
+    }
+
+    /// All that are open, with what is known of those that were before.
+    fn all(open: &[OpenPhase], before: &Arc<[Arc<Self>]>, declaration: &Declaration) -> Arc<[Arc<Self>]> {
+        let known = |open: &OpenPhase| before.iter().find(|before| before.question == open.question).cloned();
+        let each = |open| known(open).or_else(|| Self::of(open, declaration).map(Arc::new));
+        open.iter().filter_map(each).collect()
     }
 
     /// The positions of reports that no honest device sends.
@@ -239,7 +268,7 @@ impl Running {
             (shared.version, shared.published, shared.status, shared.driven) = now;
             shared.problem = None;
             if !same_questions {
-                shared.questions = questions.iter().filter_map(Open::of).collect();
+                shared.questions = Open::all(questions, &shared.questions, &shared.declaration);
             }
             changed
         });
@@ -253,16 +282,23 @@ impl Running {
         });
     }
 
-    /// What another process does with the stream.
-    fn show_other(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let stream = store.stream(&self.name)?;
+    /// What another process does with the stream. This one notes how far that has come, too: it may be the next to drive.
+    fn show_other(&self, tools: &Tools) -> Result<(), DriveError> {
+        let stream = tools.store.stream(&self.name)?;
+        let known = lock(&self.shared).version;
+        if stream.version != known {
+            tools.marks.raise(&self.name, progress(&stream)?).map_err(DriveError::Mark)?;
+        }
+        let declaration = declared(&stream)?;
         self.show(|shared| {
             let now = (stream.version, stream.published, stream.status, false);
-            let changed = now != (shared.version, shared.published, shared.status, shared.driven);
+            let changed = now != (shared.version, shared.published, shared.status, shared.driven)
+                || *shared.declaration != declaration;
             (shared.version, shared.published, shared.status, shared.driven) = now;
             shared.problem = None;
             if changed {
-                shared.questions = stream.open.iter().filter_map(Open::of).collect();
+                shared.declaration = Arc::new(declaration);
+                shared.questions = Open::all(&stream.open, &shared.questions, &shared.declaration);
             }
             changed
         });
@@ -270,9 +306,16 @@ impl Running {
     }
 }
 
+/// What was declared of a stream.
+fn declared(stream: &Stream) -> Result<Declaration, DriveError> {
+    serde_json::from_str(&stream.declaration)
+        .map_err(|error| DriveError::State { stream: stream.name.clone(), problem: error.to_string() })
+}
+
 /// A batch on its way to the store.
 struct Job {
     stream: Arc<Running>,
+    open: Arc<Open>,
     body: Bytes,
     implausible: Vec<usize>,
     reply: oneshot::Sender<Result<Receipt, ReportError>>,
@@ -311,10 +354,14 @@ impl Service {
     /// # Errors
     /// A store that cannot be read, a stream whose state is older than what was published, or no threads.
     pub fn start(
-        tools: Tools,
+        mut tools: Tools,
         settings: ServiceSettings,
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, ServiceError> {
+        // Whoever starts is somebody new: a lease of the run before is another's.
+        let mut run = [0; 8];
+        getrandom::fill(&mut run).map_err(|error| ServiceError::Entropy(error.into()))?;
+        tools.holder = format!("{}-{:016x}", tools.holder, u64::from_le_bytes(run));
         let names = tools.store.names()?;
         for name in &names {
             let found = tools.store.stream(name)?;
@@ -324,6 +371,7 @@ impl Service {
                 let (stream, found, marked) = (name.clone(), found.version, mark.version);
                 return Err(DriveError::Older { stream, found, marked }.into());
             }
+            tools.marks.raise(name, progress(&found)?).map_err(DriveError::Mark)?;
         }
         let (sender, receiver) = sync_channel(settings.queue.max(1));
         let service = Arc::new(Self {
@@ -352,8 +400,8 @@ impl Service {
     /// Begins to drive a stream of the store.
     fn take_up(&self, name: &str) -> Result<(), ServiceError> {
         let found = self.tools.store.stream(name)?;
-        let declaration: Declaration = serde_json::from_str(&found.declaration)
-            .map_err(|error| DriveError::State { stream: name.to_owned(), problem: error.to_string() })?;
+        let declaration = declared(&found)?;
+        let questions = Open::all(&found.open, &Arc::default(), &declaration);
         let tray = Tray::of(&declaration)?.map(Arc::new);
         let running = Arc::new(Running {
             name: name.to_owned(),
@@ -366,10 +414,11 @@ impl Service {
                 version: found.version,
                 published: found.published,
                 driven: false,
-                questions: Arc::default(),
+                questions,
                 problem: None,
             }),
             change: watch::Sender::new(Change { round: found.version, published: found.published }),
+            reopen: AtomicBool::new(false),
             poked: Mutex::default(),
             poke: Condvar::new(),
         });
@@ -408,18 +457,16 @@ impl Service {
             // Where the outcome is unknown, what is there tells.
             Err(StoreError::Exists(_) | StoreError::Unknown(_)) => {
                 let found = self.tools.store.stream(name)?;
-                let earlier: Declaration = serde_json::from_str(&found.declaration)
-                    .map_err(|error| DriveError::State { stream: name.clone(), problem: error.to_string() })?;
+                let earlier = declared(&found)?;
                 declaration.follows(&earlier)?;
                 if *declaration != earlier {
-                    self.tools.store.redeclare(name, &text)?;
+                    let redeclared = self.tools.store.redeclare(name, &text);
+                    // Whether it happened or not, the driver reads what is there.
                     if let Some(running) = self.running(name) {
-                        running.show(|shared| {
-                            shared.declaration = Arc::new(declaration.clone());
-                            true
-                        });
+                        running.reopen.store(true, Ordering::Release);
                         running.poke();
                     }
+                    redeclared?;
                 }
             }
             Err(error) => return Err(error.into()),
@@ -480,7 +527,7 @@ impl Service {
         // The round first: if something changes in between, whoever waits for a later round is woken at once.
         let round = running.change.borrow().round;
         let questions = Arc::clone(&lock(&running.shared).questions);
-        let asked = |open: &Open| Asked {
+        let asked = |open: &Arc<Open>| Asked {
             question: open.question.clone(),
             report_length: open.report_length,
             closes: open.closes,
@@ -511,15 +558,18 @@ impl Service {
         }
         let (timestamp, phase) = (batch.timestamp, batch.phase);
         let questions = Arc::clone(&lock(&running.shared).questions);
-        let asked = |open: &&Open| (open.question.timestamp, open.question.phase) == (timestamp, phase);
-        let open = questions.iter().find(asked).ok_or(NotTaken::NotOpen { timestamp, phase })?;
+        let asked = |open: &&Arc<Open>| (open.question.timestamp, open.question.phase) == (timestamp, phase);
+        let open = Arc::clone(questions.iter().find(asked).ok_or(NotTaken::NotOpen { timestamp, phase })?);
         if batch.report_length() != open.report_length {
             let expected = open.report_length;
             return Err(WireError::Report { given: batch.report_length(), expected }.into());
         }
+        if open.taken.load(Ordering::Relaxed) >= open.most {
+            return Err(ReportError::Crowded);
+        }
         let implausible = open.implausible(&batch);
         let (reply, answer) = oneshot::channel();
-        let job = Job { stream: running, body, implausible, reply };
+        let job = Job { stream: running, open, body, implausible, reply };
         let writer = lock(&self.writer).clone().ok_or(ReportError::Busy)?;
         match writer.try_send(job) {
             Ok(()) => {}
@@ -529,14 +579,14 @@ impl Service {
         answer.await.unwrap_or(Err(ReportError::Store))
     }
 
-    /// Tells a curator's stream something, which is kept in memory until its tick is over. How many were taken.
+    /// Tells a curator's stream something about a timestamp ([`Tray::tell`] says when that must be given), which is kept in memory until its tick is over. How many were taken.
     ///
     /// # Errors
     /// Why one was not; those before it were.
-    pub fn tell(&self, stream: &str, told: Vec<Told>) -> Result<usize, TellError> {
+    pub fn tell(&self, stream: &str, timestamp: Option<u64>, told: Vec<Told>) -> Result<usize, TellError> {
         let running = self.running(stream).ok_or_else(|| TellError::NoStream(stream.to_owned()))?;
         let tray = running.tray.as_ref().ok_or(TellError::NotCurated)?;
-        match tray.tell(now(), told) {
+        match tray.tell(now(), timestamp, told) {
             (taken, None) => Ok(taken),
             (taken, Some(why)) => Err(TellError::NotTold { taken, why }),
         }
@@ -557,6 +607,9 @@ impl Service {
     pub fn ready(&self) -> Result<(), StoreError> {
         if self.stopping.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable("the service is stopping".to_owned()));
+        }
+        if lock(&self.threads).iter().any(JoinHandle::is_finished) {
+            return Err(StoreError::Failed("a part of the service has stopped".to_owned()));
         }
         self.tools.store.check()
     }
@@ -605,6 +658,9 @@ fn write(store: &dyn Store, source: &str, receiver: &Receiver<Job>, observer: &d
         match outcomes {
             Ok(outcomes) => {
                 for (job, outcome) in jobs.into_iter().zip(outcomes) {
+                    if let Ok(receipt) = &outcome {
+                        job.open.taken.fetch_add(receipt.accepted, Ordering::Relaxed);
+                    }
                     // Whoever does not wait any more will send it again.
                     let _ = job.reply.send(outcome.map_err(ReportError::from));
                 }
@@ -623,13 +679,12 @@ fn write(store: &dyn Store, source: &str, receiver: &Receiver<Job>, observer: &d
 fn drive(running: &Running, tools: &Tools, observer: &dyn Observer, stopping: &AtomicBool) {
     let stream = running.name.as_str();
     let mut backoff = BACKOFF.0;
-    let mut random = None;
+    let (mut random, mut clock) = (None, None);
     let mut driver: Option<Driver> = None;
     while !stopping.load(Ordering::Acquire) {
-        match step(running, tools, &mut driver, &mut random) {
-            Ok((wake, news)) => {
+        match step(running, tools, &mut driver, &mut random, &mut clock, observer) {
+            Ok(wake) => {
                 backoff = BACKOFF.0;
-                news.iter().for_each(|news| observer.news(stream, news));
                 let wait = wake.saturating_sub(now()).clamp(1, 60_000);
                 running.sleep(Duration::from_millis(wait));
             }
@@ -638,7 +693,7 @@ fn drive(running: &Running, tools: &Tools, observer: &dyn Observer, stopping: &A
                 if let Some(tray) = &running.tray {
                     tray.close();
                 }
-                if let Err(error) = running.show_other(&*tools.store) {
+                if let Err(error) = running.show_other(tools) {
                     running.show_problem(error.to_string());
                 }
                 running.sleep(LOOK);
@@ -665,25 +720,33 @@ fn step(
     tools: &Tools,
     driver: &mut Option<Driver>,
     random: &mut Option<SystemRandom>,
-) -> Result<(u64, Vec<News>), DriveError> {
+    clock: &mut Option<Clock>,
+    observer: &dyn Observer,
+) -> Result<u64, DriveError> {
     let stream = running.name.as_str();
-    if let Some(found) = driver {
-        // What is not a promise may have been declared anew.
-        let declared = Arc::clone(&lock(&running.shared).declaration);
-        if *found.declaration() != *declared {
-            *driver = None;
-        }
-    }
-    let driver = match driver {
-        Some(driver) => driver,
-        None => driver.insert(Driver::open(stream, now(), running.tray.clone(), tools.clone())?),
-    };
     let random = match random {
         Some(random) => random,
         None => random.insert(SystemRandom::new()?),
     };
-    let turn = driver.turn(now(), random)?;
+    let clock = clock.get_or_insert_with(|| Clock::new(random));
+    let moment = || Now { wall: now(), steady: Some(clock.read().steady) };
+    if running.reopen.swap(false, Ordering::AcqRel) {
+        *driver = None;
+    }
+    let driver = match driver {
+        Some(driver) => driver,
+        None => {
+            let opened = Driver::open(stream, moment(), running.tray.clone(), tools.clone())?;
+            running.show(|shared| {
+                shared.declaration = Arc::new(opened.declaration().clone());
+                false
+            });
+            driver.insert(opened)
+        }
+    };
+    let turn = driver.turn(moment(), random)?;
+    turn.news.iter().for_each(|news| observer.news(stream, news));
     let status = tools.store.status(stream)?.0;
     running.show_driver(driver, status);
-    Ok((turn.wake, turn.news))
+    Ok(turn.wake)
 }

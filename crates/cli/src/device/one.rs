@@ -177,7 +177,7 @@ impl Came {
             Self::Sent(_) => ("ignored", true),
             Self::Refused(Reason::NotNow) => ("not_now", false),
             Self::Refused(reason) => (reason.code(), true),
-            Self::NoValue => ("no_value", false),
+            Self::NoValue => ("no_value", true),
             Self::NotTaken(ClientError::Unavailable { .. }) => ("unavailable", false),
             Self::NotTaken(_) => ("not_taken", true),
         }
@@ -203,10 +203,11 @@ impl Running<'_> {
             let ends = self.agent.policy().ticks.end_of(now).saturating_sub(self.clock.read().wall);
             let Some(asking) = polling.next(Duration::from_secs(ends.max(1)))? else { continue };
             let (asked_by, questions) = (asking.stream.clone(), asking.questions.clone());
+            // Once, however many there are.
+            if questions.iter().any(|asked| asked.question.timestamp.checked_sub(1) == Some(self.now())) {
+                thread::sleep(SOON);
+            }
             for asked in &questions {
-                if asked.question.timestamp == self.now() + 1 {
-                    thread::sleep(SOON);
-                }
                 self.answer(&asked_by, asked)?;
             }
         }
@@ -236,7 +237,8 @@ impl Running<'_> {
 
     fn come(&mut self, stream: &str, asked: &Asked) -> Result<Came, Failure> {
         let question = &asked.question;
-        let Some(value) = self.values.at(question.timestamp) else { return Ok(Came::NoValue) };
+        // By the device's own time. Where there is no value, one that no domain has: what it costs and what is refused later is then the same.
+        let value = self.values.at(self.now()).unwrap_or(u32::MAX);
         let reply = self.agent.answer(self.clock.read(), stream, question, value, &mut self.random);
         let report = match reply {
             Ok(Reply::Report(report)) => report,

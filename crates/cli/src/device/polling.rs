@@ -36,9 +36,7 @@ impl<'a> Polling<'a> {
         let after = self.latest.as_ref().map(|asking| asking.round);
         match self.client.questions(self.stream, after, patience.min(WAIT)) {
             Ok(asking) => {
-                if after == Some(asking.round) {
-                    thread::sleep(PACE.saturating_sub(start.elapsed()));
-                }
+                thread::sleep(PACE.saturating_sub(start.elapsed()));
                 Ok(Some(self.latest.insert(asking)))
             }
             Err(error @ (ClientError::Unavailable { .. } | ClientError::Answer(_))) => {

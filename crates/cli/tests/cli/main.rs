@@ -8,6 +8,7 @@ mod crash;
 mod demo;
 mod device;
 mod families;
+#[allow(dead_code)] // the device's tests use the rest
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
 #[allow(dead_code)] // what only the store's tests need

@@ -66,11 +66,23 @@ impl Time {
     }
 }
 
+fn promised(window: u64) -> VerifiedPolicy {
+    VERIFIED[usize::try_from(window).unwrap() - 1].clone()
+}
+
+type Opened = Result<(Agent<SimulatedDisk>, Beginning), Fault>;
+
+fn open_with(disk: &SimulatedDisk, policy: VerifiedPolicy, time: &Time) -> Opened {
+    Agent::open(disk.clone(), "position", policy, b"machine", time.reading(), &mut SeededRandom::new(5))
+}
+
+/// The owner consents to the policy.
+fn enrol_anew(disk: &SimulatedDisk, policy: VerifiedPolicy, time: &Time) -> Opened {
+    Agent::enrol_anew(disk.clone(), "position", policy, b"machine", time.reading(), &mut SeededRandom::new(5))
+}
+
 fn open(disk: &SimulatedDisk, window: u64, time: &Time) -> (Agent<SimulatedDisk>, Beginning) {
-    let mut random = SeededRandom::new(5);
-    let window = usize::try_from(window).unwrap();
-    Agent::open(disk.clone(), "position", VERIFIED[window - 1].clone(), b"machine", time.reading(), &mut random)
-        .unwrap()
+    open_with(disk, promised(window), time).unwrap()
 }
 
 /// An agent that has waited for its first window.
@@ -191,21 +203,92 @@ fn a_state_that_was_deleted_restored_copied_or_damaged_counts_as_fully_spent() {
     }
 }
 
+/// The same data for a stream of another name.
+fn renamed(window: u64) -> StreamPolicy {
+    StreamPolicy { stream: "visits-2".to_owned(), ..policy(window) }
+}
+
+#[test]
+fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
+    let weaker = |change: fn(&mut StreamPolicy)| {
+        let mut weaker = policy(3);
+        change(&mut weaker);
+        weaker
+    };
+    let offers: [(StreamPolicy, &str); 7] = [
+        (weaker(|policy| policy.protects.epsilon = "20".parse().unwrap()), "(epsilon 20 instead of 1)"),
+        (weaker(|policy| policy.protects.window = Window::EVENT), "(window 1 instead of 3)"),
+        (weaker(|policy| policy.ticks.seconds = NonZeroU64::MIN), "(seconds a tick 1 instead of 10)"),
+        (weaker(|policy| policy.protects.domain = 2), "(domain 2 instead of 6)"),
+        (weaker(|policy| policy.oracle = Some(OracleKind::Grr)), "(oracle grr instead of any)"),
+        (renamed(3), "(stream visits-2 instead of visits)"),
+        // Nor does it take a stronger one: whoever could change it to and fro would have a say in it.
+        (policy(5), "(window 5 instead of 3)"),
+    ];
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let (mut agent, mut time) = ready(&disk, 3);
+    assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
+    drop(agent);
+    let before = disk.contents(FILE).unwrap();
+    for (offer, differs) in offers {
+        for later in [0, TICK, 100 * TICK] {
+            let later = Time { truly: time.truly + later, ..time };
+            let refused = open_with(&disk, verified(offer.clone()), &later).unwrap_err();
+            assert!(matches!(refused, Fault::OtherPolicy { .. }), "{refused:?}");
+            assert!(refused.to_string().contains(differs), "{refused}");
+            assert_eq!(disk.contents(FILE).unwrap(), before, "{differs}");
+        }
+    }
+    // It goes on as if nothing had been offered.
+    time.truly += TICK;
+    let (mut agent, beginning) = open(&disk, 3, &time);
+    assert!(matches!(beginning, Beginning::Resumed));
+    assert_eq!(ask(&mut agent, &time, 0, ALL), Reply::Refused(Reason::Budget));
+    assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
+}
+
+#[test]
+fn a_copied_state_tells_what_was_promised_and_is_left_alone_without_consent() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let (agent, time) = ready(&disk, 3);
+    drop(agent);
+    disk.put(FILE, &disk.contents(FILE).unwrap());
+    let before = disk.contents(FILE).unwrap();
+    let refused = open_with(&disk, promised(1), &time);
+    assert!(matches!(refused, Err(Fault::OtherPolicy { .. })));
+    let elsewhere =
+        Agent::open(disk.clone(), "position", promised(1), b"copy", time.reading(), &mut SeededRandom::new(5));
+    assert!(matches!(elsewhere, Err(Fault::OtherPolicy { .. })));
+    assert_eq!(disk.contents(FILE).unwrap(), before);
+    let (agent, beginning) = enrol_anew(&disk, promised(1), &time).unwrap();
+    assert!(matches!(beginning, Beginning::Lost(Damaged::Copy { .. })));
+    // The copy was new 3 timestamps ago, but nobody knows what was answered since.
+    assert!(agent.device().ledger().clock() >= Some(time.timestamp()));
+}
+
 #[test]
 fn another_machine_or_another_policy_begins_with_a_whole_window_spent() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (agent, time) = ready(&disk, 3);
     drop(agent);
     let mut random = SeededRandom::new(5);
-    let elsewhere =
-        Agent::open(disk.clone(), "position", verified(policy(3)), b"copy", time.reading(), &mut random).unwrap();
+    let elsewhere = Agent::open(disk.clone(), "position", promised(3), b"copy", time.reading(), &mut random).unwrap();
     assert!(matches!(elsewhere.1, Beginning::Lost(Damaged::Copy { .. })));
-    let renamed = StreamPolicy { stream: "visits-2".to_owned(), ..policy(3) };
     let (mut agent, beginning) =
-        Agent::open(disk, "position", verified(renamed), b"copy", time.reading(), &mut random).unwrap();
+        Agent::enrol_anew(disk, "position", verified(renamed(3)), b"copy", time.reading(), &mut random).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
     let reply = agent.answer(time.reading(), "visits-2", &question(time.timestamp(), 0, 1), 2, &mut random).unwrap();
     assert_eq!(reply, Reply::Refused(Reason::Budget), "the same data under a new name");
+}
+
+#[test]
+fn consent_to_the_policy_that_there_is_changes_nothing() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let (mut agent, time) = ready(&disk, 3);
+    assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
+    let (mut agent, beginning) = enrol_anew(&disk, promised(3), &time).unwrap();
+    assert!(matches!(beginning, Beginning::Resumed));
+    assert!(answers(&ask(&mut agent, &time, 1, ALL / 2)));
 }
 
 #[test]
@@ -219,26 +302,95 @@ fn a_new_policy_does_not_forget_the_time_to_which_the_old_one_had_come() {
     assert_eq!(ask(&mut agent, &time, 0, 1), Reply::Refused(Reason::Budget), "the jump has refunded nothing");
     let reached = time.timestamp();
     time.wall_ahead = 0;
-    let renamed = StreamPolicy { stream: "visits-2".to_owned(), ..policy(3) };
-    let (agent, beginning) =
-        Agent::open(disk, "position", verified(renamed), b"machine", time.reading(), &mut SeededRandom::new(5))
-            .unwrap();
+    let (agent, beginning) = enrol_anew(&disk, verified(renamed(3)), &time).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
     // The last answer was a timestamp earlier, and its window has two more after it; then the next is over.
     assert_eq!(agent.device().ledger().clock(), Some(reached - 1 + 2 + 1));
+}
+
+/// How many timestamps of real time pass until an agent answers.
+fn waits(agent: &mut Agent<SimulatedDisk>, time: &mut Time) -> u64 {
+    let begun = time.truly;
+    while !answers(&ask(agent, time, 0, 1)) {
+        time.truly += TICK;
+        assert!(time.truly < begun + 100 * TICK, "it never answers again");
+    }
+    (time.truly - begun) / TICK
+}
+
+#[test]
+fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
+    let day = 86_400;
+    let spent = |seed| {
+        let disk = SimulatedDisk::new(Broken::default(), seed);
+        let (mut agent, time) = ready(&disk, 5);
+        assert!(answers(&ask(&mut agent, &time, 0, ALL)));
+        (disk, time)
+    };
+    // The rest of the old window of five, and one of the new: without a jump, five timestamps after the answer.
+    let (disk, mut time) = spent(1);
+    let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
+    assert_eq!(waits(&mut agent, &mut time), 6);
+    // Before the change, whether the state can be trusted or not: the old window counts from then.
+    for is_copy in [false, true] {
+        let (disk, mut time) = spent(2);
+        if is_copy {
+            disk.put(FILE, &disk.contents(FILE).unwrap());
+        }
+        (time.truly, time.wall_ahead) = (time.truly + 1, day);
+        let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
+        assert!(waits(&mut agent, &mut time) >= 5, "a copy: {is_copy}");
+    }
+    // After it, in the same run of the program or another.
+    for is_restarted in [false, true] {
+        let (disk, mut time) = spent(3);
+        let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
+        (time.truly, time.wall_ahead) = (time.truly + 1, day);
+        if is_restarted {
+            agent = open(&disk, 1, &time).0;
+        }
+        assert!(waits(&mut agent, &mut time) >= 5, "restarted: {is_restarted}");
+        // Once it has passed, a later jump costs the new window only.
+        time.wall_ahead += day;
+        assert!(waits(&mut agent, &mut time) <= 1, "restarted: {is_restarted}");
+    }
+    // Twice in a row: what the first forbids, the second does not allow.
+    let (disk, mut time) = spent(4);
+    enrol_anew(&disk, promised(1), &time).unwrap();
+    (time.truly, time.wall_ahead) = (time.truly + 1, day);
+    let (mut agent, _) = enrol_anew(&disk, promised(2), &time).unwrap();
+    (time.truly, time.wall_ahead) = (time.truly + 1, 2 * day);
+    assert!(waits(&mut agent, &mut time) >= 5);
+    // And a copy of a state that is silent for an earlier policy.
+    let (disk, mut time) = spent(5);
+    enrol_anew(&disk, promised(1), &time).unwrap();
+    disk.put(FILE, &disk.contents(FILE).unwrap());
+    (time.truly, time.wall_ahead) = (time.truly + 1, day);
+    let (mut agent, beginning) = open(&disk, 1, &time);
+    assert!(matches!(beginning, Beginning::Lost(_)));
+    assert!(waits(&mut agent, &mut time) >= 5);
+}
+
+#[test]
+fn a_clock_that_jumped_while_the_program_was_off_is_noticed_before_the_first_answer() {
+    let disk = SimulatedDisk::new(Broken::default(), 1);
+    let (mut agent, mut time) = ready(&disk, 5);
+    assert!(answers(&ask(&mut agent, &time, 0, ALL)));
+    drop(agent);
+    (time.truly, time.wall_ahead) = (time.truly + 1, 86_400);
+    let (mut agent, beginning) = open(&disk, 5, &time);
+    assert!(matches!(beginning, Beginning::Resumed));
+    assert_eq!(waits(&mut agent, &mut time), 5);
 }
 
 #[test]
 fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for_all_time() {
     let mut random = SeededRandom::new(5);
     let mut time = Time::new();
-    let long = policy(1_000);
-    let mut short = StreamPolicy { stream: "visits-2".to_owned(), ..policy(1) };
     let disk = SimulatedDisk::new(Broken::default(), 1);
-    Agent::open(disk.clone(), "position", verified(long), b"", time.reading(), &mut random).unwrap();
+    open_with(&disk, verified(policy(1_000)), &time).unwrap();
     time.truly += TICK;
-    let (mut agent, _) =
-        Agent::open(disk.clone(), "position", verified(short.clone()), b"", time.reading(), &mut random).unwrap();
+    let (mut agent, _) = enrol_anew(&disk, verified(renamed(1)), &time).unwrap();
     for _ in 0..998 {
         let asked = question(time.timestamp(), 0, 1);
         let reply = agent.answer(time.reading(), "visits-2", &asked, 2, &mut random).unwrap();
@@ -246,10 +398,14 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
         time.truly += TICK;
     }
     let disk = SimulatedDisk::new(Broken::default(), 2);
-    short.protects.window = Window::Unbounded;
-    Agent::open(disk.clone(), "position", verified(short), b"", time.reading(), &mut random).unwrap();
-    let after = Agent::open(disk, "position", verified(policy(3)), b"", time.reading(), &mut random);
-    assert!(matches!(after, Err(Fault::Spent)));
+    let mut for_all_time = policy(1);
+    for_all_time.protects.window = Window::Unbounded;
+    open_with(&disk, verified(for_all_time), &time).unwrap();
+    let before = disk.contents(FILE).unwrap();
+    for after in [open_with, enrol_anew] {
+        assert!(matches!(after(&disk, promised(3), &time), Err(Fault::Spent)));
+        assert_eq!(disk.contents(FILE).unwrap(), before);
+    }
 }
 
 #[test]
@@ -289,16 +445,25 @@ enum Violation {
     DrawnTwice,
 }
 
-/// A device's life with crashes, restarts of the machine and jumps of the clock, under a collector that asks for as much as it can get.
+/// A report that left: when that truly was, for which timestamp, what it lost, and the window that it was promised.
+struct Left {
+    at: u64,
+    timestamp: u64,
+    units: u64,
+    window: u64,
+}
+
+/// A device's life with crashes, restarts of the machine, jumps of the clock and an owner who takes other policies, under a collector that asks for as much
+/// as it can get.
 fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
     let mut random = SeededRandom::new(seed);
     let mut draw = |below: u64| random.next_word() % below;
-    let window = 1 + draw(5);
+    let mut window = 1 + draw(5);
     let disk = SimulatedDisk::new(broken, seed);
     let (agent, mut time) = ready(&disk, window);
     let mut agent = Some(agent);
     let mut noise = SeededRandom::with_stream(seed, 1);
-    let mut left: Vec<(u64, u64, u64)> = Vec::new(); // true time, timestamp, units
+    let mut left: Vec<Left> = Vec::new();
     let mut reports = BTreeMap::new();
     for _ in 0..120 {
         time.truly += draw(2 * TICK);
@@ -321,15 +486,38 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
                 } else {
                     disk.go_on()
                 };
-                open(&disk, window, &time).0
+                // What was promised last, unless the machine stopped before that was safe.
+                match open_with(&disk, promised(window), &time) {
+                    Ok((agent, _)) => agent,
+                    Err(Fault::OtherPolicy { enrolled, .. }) => {
+                        window = match enrolled.protects.window {
+                            Window::Timestamps(window) => window.get(),
+                            Window::Unbounded => panic!("nobody promised that"),
+                        };
+                        open(&disk, window, &time).0
+                    }
+                    Err(fault) => panic!("{fault}"),
+                }
             }
         };
+        if draw(40) == 0 {
+            drop(device);
+            window = 1 + draw(5);
+            match enrol_anew(&disk, promised(window), &time) {
+                Ok((agent, _)) => device = agent,
+                // The machine has stopped.
+                Err(_) => continue,
+            }
+        }
         let asked = question(time.timestamp(), u16::try_from(draw(2)).unwrap(), ALL / (1 + draw(3)));
         match device.answer(time.reading(), "visits", &asked, 2, &mut noise) {
             Ok(Reply::Report(report)) => {
                 let identity = (asked.timestamp, asked.phase);
                 match reports.insert(identity, report.clone()) {
-                    None => left.push((time.truly, asked.timestamp, asked.epsilon.units())),
+                    None => {
+                        let (at, timestamp, units) = (time.truly, asked.timestamp, asked.epsilon.units());
+                        left.push(Left { at, timestamp, units, window });
+                    }
                     Some(before) if before != report => return Err(Violation::DrawnTwice),
                     Some(_) => {}
                 }
@@ -342,15 +530,17 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
             Err(_) => {}
         }
     }
-    for (at, timestamp, _) in &left {
-        let in_window = left.iter().filter(|(_, other, _)| (*timestamp..timestamp + window).contains(other));
-        if in_window.map(|(.., units)| units).sum::<u64>() > ALL {
+    let lost = |belongs: &dyn Fn(&Left) -> bool| -> u64 {
+        left.iter().filter(|report| belongs(report)).map(|report| report.units).sum()
+    };
+    for Left { at, timestamp, window, .. } in &left {
+        // Whatever was promised later: the data are the same.
+        if lost(&|other| (*timestamp..timestamp + window).contains(&other.timestamp)) > ALL {
             return Err(Violation::Window);
         }
         // Timestamps of a window apart are at least a window less one tick apart in time, but for the slack of the clocks.
         let span = ((window - 1) * TICK).saturating_sub(3);
-        let in_time = left.iter().filter(|(other, ..)| (*at..at + span).contains(other));
-        if in_time.map(|(.., units)| units).sum::<u64>() > ALL {
+        if lost(&|other| (*at..at + span).contains(&other.at)) > ALL {
             return Err(Violation::Time);
         }
     }

@@ -4,6 +4,7 @@ use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag};
 use tidegate_kernel::{Randomness, SeededRandom};
 
+#[allow(unreachable_pub)] // the fuzz targets have it, too
 #[path = "../fuzz_bodies/mod.rs"]
 mod fuzz_bodies;
 

@@ -122,8 +122,9 @@ struct Left {
     units: u64,
 }
 
-/// The life of a device that does whatever the collector gets it to do; how many reports it made.
-fn live(seed: u64) -> usize {
+/// The life of a device that does whatever the collector gets it to do, and whose owner consents to every policy, or to none but the first; how many
+/// reports it made.
+fn live(seed: u64, consents: bool) -> usize {
     let random = SeededRandom::new(seed);
     let greed = Greed { random, now: EPOCH + 10_000, got: BTreeMap::new(), drawn_twice: false };
     let greed = Arc::new(Mutex::new(greed));
@@ -136,7 +137,7 @@ fn live(seed: u64) -> usize {
     let operator = SigningKey::from_bytes(&[7; 32]).verifying_key();
     let disk = SimulatedDisk::new(Broken::default(), seed);
     let mut random = SeededRandom::with_stream(seed, 1);
-    let mut agent: Option<Agent<SimulatedDisk>> = None;
+    let (mut agent, mut enrolled) = (None::<Agent<SimulatedDisk>>, None);
     let (mut now, mut left, mut reports) = (EPOCH + 10_000, Vec::<Left>::new(), BTreeMap::new());
     for _ in 0..100 {
         now += random.next_word() % TICK;
@@ -146,7 +147,17 @@ fn live(seed: u64) -> usize {
         if agent.is_none() || random.next_word().is_multiple_of(12) {
             let Ok(promised) = client.policy("visits", &operator) else { continue };
             drop(agent.take());
-            agent = Some(Agent::open(disk.clone(), "position", promised, b"", reading, &mut random).unwrap().0);
+            let begin = if consents { Agent::enrol_anew } else { Agent::open };
+            let before = disk.contents("position.device");
+            agent = match begin(disk.clone(), "position", promised.clone(), b"", reading, &mut random) {
+                Ok((agent, _)) => Some(agent),
+                Err(Fault::OtherPolicy { offered, .. }) => {
+                    assert_eq!(*offered, *promised);
+                    assert_eq!(disk.contents("position.device"), before, "seed {seed}: refused, and changed");
+                    continue;
+                }
+                Err(fault) => panic!("{fault}"),
+            };
         }
         let (Some(device), Ok(asking)) = (&mut agent, client.questions("visits", Some(3), Duration::from_secs(1)))
         else {
@@ -159,6 +170,8 @@ fn live(seed: u64) -> usize {
                 Err(Fault::BeforeEpoch) => panic!("the clock is right"),
                 Err(fault) => panic!("{fault}"),
             };
+            enrolled.get_or_insert_with(|| device.policy().clone());
+            assert!(consents || enrolled.as_ref() == Some(device.policy()), "seed {seed}: the collector has its way");
             let StreamPolicy { stream, protects, slot_key, .. } = device.policy();
             let key = (stream.clone(), format!("{:?}", protects.window), *slot_key, question.timestamp, question.phase);
             match reports.insert(key, report.clone()) {
@@ -187,6 +200,8 @@ fn live(seed: u64) -> usize {
 
 #[test]
 fn no_sequence_of_answers_over_http_makes_a_device_exceed_its_window() {
-    let reports: usize = (0..12).map(live).sum();
-    assert!(reports > 50, "only {reports} reports were made: the collector is not greedy enough to tell anything");
+    for consents in [false, true] {
+        let reports: usize = (0..8).map(|seed| live(seed, consents)).sum();
+        assert!(reports > 50, "only {reports} reports were made: the collector is not greedy enough to tell anything");
+    }
 }

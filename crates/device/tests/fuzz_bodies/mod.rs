@@ -71,6 +71,12 @@ pub fn open(disk: &SimulatedDisk, now: u64) -> Option<Agent<SimulatedDisk>> {
         .map(|(agent, _)| agent)
 }
 
+fn enrol_anew(disk: &SimulatedDisk, now: u64) -> Option<Agent<SimulatedDisk>> {
+    Agent::enrol_anew(disk.clone(), "position", POLICY.clone(), b"machine", reading(now), &mut SeededRandom::new(1))
+        .ok()
+        .map(|(agent, _)| agent)
+}
+
 fn reading(now: u64) -> Reading {
     Reading { wall: now, steady: Steady { run: [1; 16], seconds: now } }
 }
@@ -96,7 +102,8 @@ pub fn agent_state(bytes: &[u8]) {
         disk.put(FILE, contents);
     }
     let begin = 1_000;
-    let Some(mut agent) = open(&disk, begin) else { return };
+    // What cannot be opened is of another policy, perhaps, and the owner takes this one.
+    let Some(mut agent) = open(&disk, begin).or_else(|| enrol_anew(&disk, begin)) else { return };
     let mut given: Vec<u64> = Vec::new();
     for now in begin..begin + 3 * WINDOW {
         // As much as there is, in halves.

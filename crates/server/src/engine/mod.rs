@@ -20,14 +20,15 @@ use tidegate::central::{Central, CentralError};
 use tidegate::event::{Event, EventError, SavedEvent};
 use tidegate::kernel::oracle::{Aggregate, Estimate};
 use tidegate::kernel::primitives::HistogramError;
-use tidegate::kernel::{Epsilon, NoEntropy, Randomness, VaultKey};
+use tidegate::kernel::{Epsilon, NoEntropy, Randomness, VaultKey, Window};
 use tidegate::local::{Local, LocalError, Step};
 use tidegate::query::QueryError;
 use tidegate::release::Release;
 use tidegate::spec::{StreamSpec, Values, Watch};
+use tidegate_device::clock::{Pace, Reading, Steady};
 
 pub use crate::store::mark::{HighWater, Mark};
-use crate::store::{Advance, Lease, NewRecord, OpenPhase, Status, Store, StoreError};
+use crate::store::{Advance, Lease, NewRecord, OpenPhase, Status, Store, StoreError, Stream};
 use crate::stream::{Begun, Declaration, DeclarationError, Schedule};
 
 pub use poison::{Suspicion, honest_ones};
@@ -140,6 +141,11 @@ pub enum News {
         /// How late, in milliseconds.
         lag: u64,
     },
+    /// The clock has jumped ahead, and nothing is opened for a while.
+    Jumped {
+        /// Until this timestamp.
+        not_before: u64,
+    },
     /// Timestamps were left out.
     Skipped {
         /// How many.
@@ -154,6 +160,21 @@ pub struct Turn {
     pub wake: u64,
     /// What happened.
     pub news: Vec<News>,
+}
+
+/// The time, by the clock that people set, and by one that nobody can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds since 1970.
+    pub wall: u64,
+    /// What the steady clock shows; `None` where whoever calls vouches for the wall clock.
+    pub steady: Option<Steady>,
+}
+
+impl From<u64> for Now {
+    fn from(wall: u64) -> Self {
+        Self { wall, steady: None }
+    }
 }
 
 /// What a driver needs besides the store.
@@ -180,6 +201,7 @@ struct Saved {
     not_before: u64,
     due: Option<u64>,
     round: u64,
+    pace: Option<(Pace, [u8; 16])>,
     machine: Vec<u8>,
     watch: Option<Vec<u8>>,
 }
@@ -205,6 +227,8 @@ pub struct Driver {
     /// When what was released is to be published.
     due: Option<u64>,
     round: u64,
+    /// How the wall clock goes beside the steady one, and which run of that it is.
+    pace: Option<(Pace, [u8; 16])>,
     open: Vec<OpenPhase>,
     version: u64,
     published: u64,
@@ -220,8 +244,28 @@ pub struct Driver {
 pub fn first_state(declaration: &Declaration, not_before: u64, key: Option<&VaultKey>) -> Result<Vec<u8>, DriveError> {
     declaration.check()?;
     let machine = encode_machine(&declaration.begin()?, &declaration.name, key)?;
-    let saved = Saved { version: VERSION, last: None, not_before, due: None, round: 0, machine, watch: None };
+    let saved =
+        Saved { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, machine, watch: None };
     encode(&saved, &declaration.name)
+}
+
+/// What is kept of a stream, if it is of a version that is known.
+fn load(stream: &Stream) -> Result<Saved, DriveError> {
+    let (version, _): (u16, _) =
+        postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;
+    if version != VERSION {
+        let problem = format!("its version is {version}, and this program reads version {VERSION}");
+        return Err(unreadable(&stream.name, problem));
+    }
+    decode(&stream.state, &stream.name)
+}
+
+/// How far a stream has come, as its state says.
+///
+/// # Errors
+/// If the state cannot be read.
+pub fn progress(stream: &Stream) -> Result<Mark, DriveError> {
+    Ok(Mark { version: stream.version, timestamp: load(stream)?.last })
 }
 
 fn encode(value: &impl Serialize, stream: &str) -> Result<Vec<u8>, DriveError> {
@@ -285,7 +329,8 @@ impl Driver {
     ///
     /// # Errors
     /// [`DriveError::Held`] where another drives it, [`DriveError::Older`] where the store is not the latest, and what the store says.
-    pub fn open(stream: &str, now: u64, tray: Option<Arc<Tray>>, tools: Tools) -> Result<Self, DriveError> {
+    pub fn open(stream: &str, now: impl Into<Now>, tray: Option<Arc<Tray>>, tools: Tools) -> Result<Self, DriveError> {
+        let now = now.into().wall;
         let lease_until = now.saturating_add(tools.lease);
         let lease = tools.store.lease(stream, &tools.holder, now, lease_until)?;
         let lease = lease.ok_or_else(|| DriveError::Held(stream.to_owned()))?;
@@ -301,11 +346,7 @@ impl Driver {
         }
         let declaration: Declaration =
             serde_json::from_str(&found.declaration).map_err(|error| unreadable(stream, error))?;
-        let Saved { version, last, not_before, due, round, machine, watch } = decode(&found.state, stream)?;
-        if version != VERSION {
-            let problem = format!("its version is {version}, and this program reads version {VERSION}");
-            return Err(unreadable(stream, problem));
-        }
+        let Saved { version: _, last, not_before, due, round, pace, machine, watch } = load(&found)?;
         let machine = decode_machine(&machine, &declaration, tools.key.as_deref())?;
         if let Begun::Local(local) = &machine
             && !local.open_questions().iter().eq(found.open.iter().map(|open| &open.question))
@@ -325,6 +366,13 @@ impl Driver {
                 tracing::info!(stream, %error, "queries and monitors begin anew");
             }
         }
+        if let Some(tray) = &tray {
+            tray.claim(lease.epoch);
+            // A tick that this process did not open, or that was opened by another since, is not this one's to release.
+            if tray.open().is_some_and(|open| last != Some(open)) {
+                tray.close();
+            }
+        }
         let driver = Self {
             schedule: declaration.schedule(),
             lease_until,
@@ -336,8 +384,9 @@ impl Driver {
             tray,
             last,
             not_before,
-            due,
+            due: due.filter(|_| found.published < found.version),
             round,
+            pace,
             open: found.open,
             version: found.version,
             published: found.published,
@@ -390,9 +439,14 @@ impl Driver {
     ///
     /// # Errors
     /// After any of them the driver is to be dropped: what it holds in memory may not be what is in the store.
-    pub fn turn(&mut self, now: u64, random: &mut impl Randomness) -> Result<Turn, DriveError> {
+    pub fn turn(&mut self, now: impl Into<Now>, random: &mut impl Randomness) -> Result<Turn, DriveError> {
+        let (mut news, now) = (Vec::new(), now.into());
+        let jumped = self.has_jumped(now);
+        let now = now.wall;
         self.renew(now)?;
-        let mut news = Vec::new();
+        if jumped {
+            self.wait_out(now, &mut news)?;
+        }
         loop {
             if let Some(due) = self.due
                 && self.published < self.version
@@ -405,6 +459,8 @@ impl Driver {
                 } else {
                     self.tools.store.publish(&self.lease, self.version)?;
                     self.published = self.version;
+                    // What comes next is published when it is due, and a question never is.
+                    self.due = None;
                     news.push(News::Published { version: self.version, lag: now - due });
                 }
             }
@@ -419,6 +475,34 @@ impl Driver {
                 None => continue,
             }
         }
+    }
+
+    /// Whether the wall clock has run ahead of the steady one. After a restart of the machine nobody can tell, and the wall clock is believed.
+    fn has_jumped(&mut self, now: Now) -> bool {
+        let Some(steady) = now.steady else { return false };
+        let reading = Reading { wall: now.wall / 1_000, steady };
+        match &mut self.pace {
+            Some((pace, run)) if *run == steady.run => !pace.keeps(reading),
+            pace => {
+                *pace = Some((Pace::from(reading), steady.run));
+                false
+            }
+        }
+    }
+
+    /// The clock has jumped ahead. A curator's ledger goes by timestamps, so that it would take what was spent a moment ago for long past: nothing is opened until a whole window
+    /// has passed since the jump, and the tick that was cut short is forgotten. Devices see to themselves.
+    fn wait_out(&mut self, now: u64, news: &mut Vec<News>) -> Result<(), DriveError> {
+        let (Some(tray), Some(timestamp)) = (&self.tray, self.schedule.timestamp(now)) else { return Ok(()) };
+        tray.close();
+        self.whole_from = now;
+        let window = match self.declaration.spec.window() {
+            Window::Timestamps(window) => window.get(),
+            Window::Unbounded => u64::MAX,
+        };
+        self.not_before = self.not_before.max(timestamp.saturating_add(window));
+        news.push(News::Jumped { not_before: self.not_before });
+        self.advance(Vec::new(), None, news)
     }
 
     /// No later than the lease needs.
@@ -526,26 +610,12 @@ impl Driver {
             if now < ends {
                 return Ok(Some(ends));
             }
-            // The next tick is whole only if it is the one that begins now.
-            let next = self.schedule.timestamp(now).filter(|next| *next == open + 1);
-            let is_running = self.tools.store.status(&self.lease.stream)?.0 == Status::Running;
-            let next = next.filter(|_| is_running);
-            if next.is_none() {
-                self.whole_from = now;
+            let done = self.end_tick(&tray, open, now, random, news);
+            if done.is_err() && tray.open() != Some(open) {
+                // Perhaps another may open the tick that has begun: what is told about it here would be lost.
+                tray.turn_over(open, None)?;
             }
-            let taken = tray.turn_over(open, next)?;
-            let releases = match (&mut self.machine, taken) {
-                (Begun::Central(central), Some(Taken::Histogram(histogram))) => central.push(&histogram, random)?,
-                (Begun::Event(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,
-                _ => {
-                    news.push(News::Skipped { count: 1 });
-                    return Ok(None);
-                }
-            };
-            self.last = Some(open);
-            let due = self.schedule.due_curated(open);
-            self.advance(releases, Some(due), news)?;
-            return Ok(None);
+            return done.map(|()| None);
         }
         match self.next(now)? {
             Next::Wait(wake) => {
@@ -567,10 +637,43 @@ impl Driver {
                 if begins < self.whole_from {
                     return Ok(Some(self.schedule.ends(timestamp)));
                 }
+                // Nobody else opens it from now on, whatever their clocks show: a tick is told to one process only.
+                self.last = Some(timestamp);
+                self.advance(Vec::new(), None, news)?;
                 tray.turn_over(timestamp, Some(timestamp))?;
                 Ok(Some(self.schedule.ends(timestamp)))
             }
         }
+    }
+
+    /// Releases a tick that is over, and opens the one that begins.
+    fn end_tick(
+        &mut self,
+        tray: &Tray,
+        open: u64,
+        now: u64,
+        random: &mut impl Randomness,
+        news: &mut Vec<News>,
+    ) -> Result<(), DriveError> {
+        // The next tick is whole only if it is the one that begins now.
+        let next = self.schedule.timestamp(now).filter(|next| *next == open + 1);
+        let is_running = self.tools.store.status(&self.lease.stream)?.0 == Status::Running;
+        let next = next.filter(|_| is_running);
+        if next.is_none() {
+            self.whole_from = now;
+        }
+        let taken = tray.turn_over(open, next)?;
+        let releases = match (&mut self.machine, taken) {
+            (Begun::Central(central), Some(Taken::Histogram(histogram))) => central.push(&histogram, random)?,
+            (Begun::Event(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,
+            _ => {
+                news.push(News::Skipped { count: 1 });
+                Vec::new()
+            }
+        };
+        self.last = next.or(self.last);
+        let due = (!releases.is_empty()).then(|| self.schedule.due_curated(open));
+        self.advance(releases, due, news)
     }
 
     fn is_retired(&self) -> Result<bool, DriveError> {
@@ -617,7 +720,7 @@ impl Driver {
         };
         let records: Vec<NewRecord> = releases.iter().map(record).collect::<Result<_, DriveError>>()?;
         if !records.is_empty() {
-            self.due = self.due.filter(|_| self.published < self.version).max(due);
+            self.due = self.due.max(due);
         }
         let watch = self.watch.as_ref().and_then(Watch::save);
         let saved = Saved {
@@ -626,12 +729,14 @@ impl Driver {
             not_before: self.not_before,
             due: self.due,
             round: self.round,
+            pace: self.pace,
             machine: encode_machine(&self.machine, stream, self.tools.key.as_deref())?,
             watch: watch.map(|watch| encode(&watch, stream)).transpose()?,
         };
         let state = encode(&saved, stream)?;
         let advance =
             Advance { version: self.version, state: &state, open: &self.open, releases: &records, said: &said };
+        self.refuse_older()?;
         self.tools.store.advance(&self.lease, &advance)?;
         self.version += 1;
         self.raise()?;
@@ -641,6 +746,19 @@ impl Driver {
             news.push(News::Released { timestamp, releases: releases.len(), spent, left });
         }
         Ok(())
+    }
+
+    /// That the store was not put back to the very version that this driver knows, while the driver slept and others went on.
+    fn refuse_older(&self) -> Result<(), DriveError> {
+        let stream = &self.declaration.name;
+        let Some(mark) = self.tools.marks.mark(stream).filter(|mark| mark.version > self.version) else {
+            return Ok(());
+        };
+        let (_, found) = self.tools.store.status(stream)?;
+        if mark.version > found {
+            return Err(DriveError::Older { stream: stream.clone(), found, marked: mark.version });
+        }
+        Err(StoreError::Stale(stream.clone()).into())
     }
 
     fn raise(&self) -> Result<(), DriveError> {

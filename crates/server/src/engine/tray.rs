@@ -60,9 +60,12 @@ pub enum NotTold {
         /// What was expected.
         expected: String,
     },
-    /// The user has a value already, and it is another.
-    #[error("user: has another value in this tick already")]
-    Twice,
+    /// It is about another tick than the one that is open; or does not say which it is about, so that whoever sends it again cannot tell whether it is taken twice.
+    #[error("timestamp: expected {open}, the tick that is open")]
+    Timestamp {
+        /// The tick that is open.
+        open: u64,
+    },
     /// There is a reading already.
     #[error("value: this tick has a reading already")]
     Reading,
@@ -98,6 +101,8 @@ enum Form {
 #[derive(Default)]
 struct Inside {
     open: Option<u64>,
+    /// Of the lease under which it was opened.
+    epoch: u64,
     /// Under a keyed hash of their names, what users hold. A user counts once, whatever is told.
     users: HashMap<u128, u32>,
     reading: Option<Sealed<i64>>,
@@ -136,14 +141,18 @@ impl Tray {
         self.lock().open
     }
 
-    /// Takes in what is told at a moment (in milliseconds since 1970), one after the other. Those before the first that is not taken are taken; how many, and why not
-    /// that one.
-    pub fn tell(&self, now: u64, told: Vec<Told>) -> (usize, Option<NotTold>) {
+    /// Takes in what is told at a moment (in milliseconds since 1970) about a timestamp, one after the other. Those before the first that is not taken are taken; how many, and
+    /// why not that one. About a stream of numbers the timestamp must be said: what is sent again after its tick would otherwise count in the next one too. Of a user only the first value
+    /// counts, and whoever tells another is not told so: the answer would give the first away.
+    pub fn tell(&self, now: u64, about: Option<u64>, told: Vec<Told>) -> (usize, Option<NotTold>) {
         let mut inside = self.lock();
         let present = self.schedule.timestamp(now);
         let Some(timestamp) = inside.open.filter(|open| Some(*open) == present) else {
             return (0, Some(NotTold::NotOpen));
         };
+        if about.map_or(matches!(self.form, Form::Numbers { .. }), |about| about != timestamp) {
+            return (0, Some(NotTold::Timestamp { open: timestamp }));
+        }
         let all = told.len();
         for (count, told) in told.into_iter().enumerate() {
             let taken = match &self.form {
@@ -155,6 +164,13 @@ impl Tray {
             }
         }
         (all, None)
+    }
+
+    /// Whoever drives the stream from now on. What was told under another lease is forgotten: another process may have been told the rest.
+    pub(crate) fn claim(&self, epoch: u64) {
+        if std::mem::replace(&mut self.lock().epoch, epoch) != epoch {
+            self.close();
+        }
     }
 
     /// Forgets what was told: another process drives the stream.
@@ -212,8 +228,7 @@ fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], told: Told) -
     user.zeroize();
     let full = inside.users.len() >= MAX_USERS;
     match inside.users.entry(hasher.finish128().as_u128()) {
-        Entry::Occupied(before) if *before.get() == value => Ok(()),
-        Entry::Occupied(_) => Err(NotTold::Twice),
+        Entry::Occupied(_) => Ok(()),
         Entry::Vacant(_) if full => Err(NotTold::Full),
         Entry::Vacant(empty) => {
             empty.insert(value);

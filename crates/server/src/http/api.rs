@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Deserialize;
@@ -40,6 +40,9 @@ const SMALL: usize = 1 << 20;
 
 /// How many events may be told at once.
 const MAX_EVENTS: usize = 100_000;
+
+/// Where a curator is told something.
+const EVENTS: &str = "/v1/streams/{stream}/events";
 
 /// How long questions may be held back, in seconds.
 pub(super) const MAX_WAIT: u64 = 60;
@@ -79,7 +82,7 @@ pub(super) fn router(app: Arc<App>) -> Router {
         .route("/v1/streams/{stream}/policy", get(policy))
         .route("/v1/streams/{stream}/questions", get(questions))
         .route("/v1/streams/{stream}/reports", post(reports))
-        .route("/v1/streams/{stream}/events", post(events))
+        .route(EVENTS, post(events))
         .route("/v1/streams/{stream}/releases", get(releases))
         .route("/v1/streams/{stream}/answers", get(answers))
         .route("/v1/streams/{stream}/query", post(query))
@@ -123,7 +126,10 @@ async fn around(State(app): Shared, mut request: Request, next: Next) -> Respons
     let response = finished(response, &app, &id);
     let (status, took) = (response.status().as_u16(), began.elapsed());
     let method = if is_known(&method) { method.as_str() } else { "other" };
-    app.telemetry.meters().request(method, route, status, took);
+    // How many events a curator is told, and how many are refused, may be what is protected.
+    if route != EVENTS {
+        app.telemetry.meters().request(method, route, status, took);
+    }
     let token = identity.token.and_then(|token| app.settings.tokens.entry(token)).map_or("", |entry| &entry.name);
     let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     // Neither the path nor the query as they were sent: nothing is logged that a client can choose.
@@ -368,14 +374,27 @@ async fn healthz() -> Json<JsonValue> {
 }
 
 async fn readyz(State(app): Shared) -> Answer<Json<JsonValue>> {
-    let began = Instant::now();
-    let ready = app.blocking(|app| app.service.ready()).await?;
-    app.telemetry.meters().store("check", began.elapsed());
-    if let Err(error) = ready {
-        tracing::warn!(%error, "not ready");
-        return Err(Problem::later("not_ready", "the service cannot take reports at present", 1));
+    // Anybody may ask, and to find out is to write: one at a time, and not more than once a second.
+    let mut known = app.readiness.lock().await;
+    let is_ready = match *known {
+        Some((asked, is_ready)) if asked.elapsed() < Duration::from_secs(1) => is_ready,
+        _ => {
+            let began = Instant::now();
+            let ready = app.blocking(|app| app.service.ready()).await?;
+            app.telemetry.meters().store("check", began.elapsed());
+            if let Err(error) = &ready {
+                tracing::warn!(%error, "not ready");
+            }
+            *known = Some((Instant::now(), ready.is_ok()));
+            ready.is_ok()
+        }
+    };
+    drop(known);
+    if is_ready {
+        Ok(Json(json!({ "status": "ready" })))
+    } else {
+        Err(Problem::later("not_ready", "the service cannot take reports at present", 1))
     }
-    Ok(Json(json!({ "status": "ready" })))
 }
 
 async fn metrics(State(app): Shared, request: Request) -> Answer<Response> {
@@ -475,6 +494,7 @@ struct Held {
 
 async fn questions(
     State(app): Shared,
+    Extension(identity): Extension<Identity>,
     Name(name): Name,
     Params(Held { after, wait }): Params<Held>,
 ) -> Answer<Response> {
@@ -494,7 +514,7 @@ async fn questions(
             return Ok(Json(asking).into_response());
         }
         if place.is_none() {
-            place = Some(app.place()?);
+            place = Some(app.place(identity.token.is_some())?);
         }
         tokio::select! {
             _ = changes.changed() => {}
@@ -505,9 +525,10 @@ async fn questions(
 }
 
 impl App {
-    /// A place among those who wait.
-    pub(super) fn place(&self) -> Answer<tokio::sync::OwnedSemaphorePermit> {
-        let place = Arc::clone(&self.waiting).try_acquire_owned();
+    /// A place among those who wait; those who have no token cannot take the places of those who have one.
+    pub(super) fn place(&self, has_token: bool) -> Answer<tokio::sync::OwnedSemaphorePermit> {
+        let places = if has_token { &self.waiting } else { &self.strangers };
+        let place = Arc::clone(places).try_acquire_owned();
         place.map_err(|_| Problem::later("crowded", "too many requests wait already", 5))
     }
 }
@@ -550,26 +571,28 @@ fn bytes_of_text(name: &str, body: &[u8]) -> Answer<Bytes> {
 
 // Curators.
 
-async fn events(_: May<Ingest>, State(app): Shared, Name(name): Name, request: Request) -> Answer<Json<JsonValue>> {
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    timestamp: Option<u64>,
+}
+
+async fn events(
+    _: May<Ingest>,
+    State(app): Shared,
+    Name(name): Name,
+    Params(About { timestamp }): Params<About>,
+    request: Request,
+) -> Answer<Json<JsonValue>> {
     let is_lines = match media_type(request.headers()).as_deref() {
         Some("application/json") => false,
         Some(NDJSON) => true,
         _ => return Err(unsupported("application/json or application/x-ndjson")),
     };
     let body = app.body(request.into_body(), MAX_BATCH).await?;
-    let meters = app.telemetry.meters();
-    let told = events_of(&body, is_lines).inspect_err(|_| meters.refused(known(&app, &name), "malformed", 1))?;
+    let told = events_of(&body, is_lines)?;
     drop(body);
-    match app.service.tell(&name, told) {
-        Ok(taken) => {
-            meters.told(&name, taken as u64);
-            Ok(Json(json!({ "taken": taken })))
-        }
-        Err(error) => {
-            meters.refused(known(&app, &name), "event", 1);
-            Err(error.into())
-        }
-    }
+    Ok(Json(json!({ "taken": app.service.tell(&name, timestamp, told)? })))
 }
 
 /// What is told, one by one. Errors name the place and the field, and never what stood there.
@@ -850,7 +873,7 @@ mod tests {
             (format!(r#"{{"user": "{secret}"}}"#), false, "value: is missing", "Some(0)"),
             (format!(r#"{{"value": {{"is": "{secret}"}}}}"#), false, "value: expected", "Some(0)"),
             (format!(r#""{secret}""#), false, "expected an object", "Some(0)"),
-            (format!("{secret}"), false, "no JSON", "Some(0)"),
+            (secret.to_owned(), false, "no JSON", "Some(0)"),
             ("[]".to_owned(), false, "1 to 100000", "None"),
             ("\n\n".to_owned(), true, "1 to 100000", "None"),
         ] {

@@ -76,7 +76,7 @@ pub(super) async fn feed(
         Some(id) => Some(id.to_str().ok().and_then(Place::read).ok_or_else(wrong)?),
         None => None,
     };
-    let permit = app.place()?;
+    let permit = app.place(true)?;
     let place = match place {
         Some(place) => place,
         None if begin.since == Some(Since::Now) => {

@@ -75,7 +75,7 @@ pub struct HttpSettings {
 pub struct Limits {
     /// How many connections may be open.
     pub connections: usize,
-    /// How many requests may wait for something to happen: questions that are held back, and feeds.
+    /// How many requests may wait for something to happen: questions that are held back, and feeds. So many of those who have a token, and so many of the others.
     pub waiting: usize,
     /// How often the holder of a token may call.
     pub token_rate: Rate,
@@ -137,6 +137,10 @@ struct App {
     rates: RateLimit,
     began: Instant,
     waiting: Arc<Semaphore>,
+    /// For those who have no token.
+    strangers: Arc<Semaphore>,
+    /// Whether the service was ready, and when that was found out.
+    readiness: tokio::sync::Mutex<Option<(Instant, bool)>>,
     /// True when the service stops: whoever waits is let go.
     stopping: watch::Receiver<bool>,
     /// The number of the last release, or answer, of each stream that was seen: to find the last one from there.
@@ -174,6 +178,8 @@ pub async fn serve(
         rates: RateLimit::default(),
         began: Instant::now(),
         waiting: Arc::new(Semaphore::new(limits.waiting)),
+        strangers: Arc::new(Semaphore::new(limits.waiting)),
+        readiness: tokio::sync::Mutex::default(),
         stopping: stopped,
         latest: Mutex::default(),
         run: u32::from_le_bytes(run),

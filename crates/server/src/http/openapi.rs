@@ -187,7 +187,11 @@ fn routes() -> Vec<Route> {
             id: "events",
             summary: "Tells a curator's stream events of the open tick. They are kept in memory until it is over",
             role: "ingest",
-            parameters: Vec::new(),
+            parameters: vec![parameter(
+                "timestamp",
+                "The tick that they are about, which must be the one that is open. For a stream of numbers it must be given.",
+                number(),
+            )],
             body: Some(told),
             granted: vec![(200, object("Taken"))],
             refused: &[400, 404, 408, 409, 413, 415],
@@ -305,7 +309,6 @@ pub(super) fn document() -> Value {
     })
 }
 
-#[allow(clippy::too_many_lines)] // a list
 fn schemas() -> Value {
     let value = json!({ "oneOf": [{ "type": "string" }, { "type": "integer", "minimum": 0, "maximum": u32::MAX }] });
     let asked = json!({

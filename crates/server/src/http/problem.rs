@@ -134,6 +134,7 @@ impl From<ReportError> for Problem {
             ReportError::OtherStream => Self::bad("other_stream", message),
             ReportError::NotTaken(NotTaken::NoStream) => Self::no_stream(),
             ReportError::NotTaken(NotTaken::NotOpen { .. }) => Self::conflict("closed", message),
+            ReportError::Crowded => Self::conflict("crowded", message),
             ReportError::Busy => Self::later("busy", &message, 1),
             ReportError::Store => Self::later("store", &message, 1),
             ReportError::Wire(_) | ReportError::NotTaken(_) => Self::bad("malformed", message),
@@ -149,8 +150,8 @@ impl From<TellError> for Problem {
             TellError::NotTold { taken, why } => {
                 let message = why.to_string();
                 match why {
-                    NotTold::NotOpen => Self::conflict("closed", message),
-                    NotTold::Twice | NotTold::Reading | NotTold::Full => Self::conflict("not_taken", message),
+                    NotTold::NotOpen | NotTold::Timestamp { .. } => Self::conflict("closed", message),
+                    NotTold::Reading | NotTold::Full => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }
                 .at(taken, taken)

@@ -36,7 +36,6 @@ pub(super) struct Meters {
     accepted: Family<One, Counter>,
     refused: Family<Two, Counter>,
     repeated: Family<One, Counter>,
-    told: Family<One, Counter>,
     suspicious: Family<Two, Counter>,
     releases: Family<One, Counter>,
     skipped: Family<One, Counter>,
@@ -72,7 +71,6 @@ impl Telemetry {
             accepted: Family::default(),
             refused: Family::default(),
             repeated: Family::default(),
-            told: Family::default(),
             suspicious: Family::default(),
             releases: Family::default(),
             skipped: Family::default(),
@@ -123,7 +121,6 @@ impl Meters {
         let help = "Reports or requests that were refused, by stream and reason";
         registry.register("reports_refused", help, self.refused.clone());
         registry.register("reports_repeated", "Reports that had been counted before, by stream", self.repeated.clone());
-        registry.register("events_taken", "Events that a curator was told, by stream", self.told.clone());
         let help = "Signs that devices do not follow their oracle, by stream and kind";
         registry.register("suspicious", help, self.suspicious.clone());
         registry.register("releases", "Releases, by stream", self.releases.clone());
@@ -148,10 +145,6 @@ impl Meters {
     pub(super) fn refused(&self, name: &str, reason: &'static str, count: u64) {
         let labels = [("stream", name.to_owned()), ("reason", reason.to_owned())];
         self.refused.get_or_create(&labels).inc_by(count);
-    }
-
-    pub(super) fn told(&self, name: &str, count: u64) {
-        self.told.get_or_create(&stream(name.to_owned())).inc_by(count);
     }
 
     pub(super) fn store(&self, transaction: &'static str, took: Duration) {
@@ -180,6 +173,7 @@ const fn reason(error: &ReportError) -> &'static str {
         ReportError::OtherStream => "other_stream",
         ReportError::NotTaken(NotTaken::NotOpen { .. }) => "closed",
         ReportError::NotTaken(_) => "no_stream",
+        ReportError::Crowded => "crowded",
         ReportError::Busy => "busy",
         ReportError::Store => "store",
     }
@@ -220,6 +214,13 @@ impl Observer for Telemetry {
                 meters.lag.get_or_create(&label).set(seconds);
                 meters.version.get_or_create(&label).set(i64::try_from(*version).unwrap_or(i64::MAX));
                 self.webhooks.tell(Happened::Published { stream: name.to_owned() });
+            }
+            News::Jumped { not_before } => {
+                tracing::error!(
+                    stream = name,
+                    not_before,
+                    "the clock jumped ahead: nothing is opened before this timestamp"
+                );
             }
             News::Skipped { count } => {
                 tracing::warn!(stream = name, count, "timestamps were left out");

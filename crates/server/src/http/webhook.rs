@@ -148,7 +148,7 @@ fn agent(timeout: Duration) -> ureq::Agent {
     ureq::Agent::config_builder()
         .timeout_global(Some(timeout))
         .max_redirects(0)
-        .max_redirects_will_error(true)
+        .max_redirects_will_error(false)
         .max_idle_connections(0)
         .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
         .build()
@@ -259,13 +259,16 @@ impl Caller {
         if let Some(signature) = self.settings.secret.as_ref().and_then(|secret| signature(secret, &message.body)) {
             request = request.header(SIGNATURE, signature);
         }
-        let Err(error) = request.send(message.body.as_str()) else {
-            return self.meters.webhook(Outcome::Delivered);
+        let problem = match request.send(message.body.as_str()) {
+            Ok(response) if response.status().is_success() => return self.meters.webhook(Outcome::Delivered),
+            // A redirect is not followed.
+            Ok(response) => format!("it answers {}", response.status().as_u16()),
+            Err(error) => told(&error),
         };
         message.attempts += 1;
         // The URL may hold a secret, so that the log has the stream only.
         let (stream, attempts) = (&message.stream, message.attempts);
-        tracing::warn!(stream, attempts, error = told(&error), "a webhook was not reached");
+        tracing::warn!(stream, attempts, problem, "a webhook was not reached");
         if attempts >= self.settings.attempts {
             return self.meters.webhook(Outcome::Failed);
         }
@@ -282,7 +285,6 @@ fn told(error: &ureq::Error) -> String {
         ureq::Error::StatusCode(status) => format!("it answers {status}"),
         ureq::Error::Timeout(_) => "it takes too long".to_owned(),
         ureq::Error::Io(error) => error.kind().to_string(),
-        ureq::Error::TooManyRedirects => "it sends elsewhere".to_owned(),
         ureq::Error::HostNotFound => "there is no such host".to_owned(),
         _ => "it cannot be reached".to_owned(),
     }

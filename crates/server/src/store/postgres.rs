@@ -29,6 +29,8 @@ use super::{
 const CONNECTIONS: usize = 8;
 /// How long a transaction waits for a connection, and for another's locks.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a statement may take.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// A store in a PostgreSQL database.
 ///
@@ -132,9 +134,9 @@ fn is_io(error: &postgres::Error) -> bool {
 impl Connection {
     fn open(config: &Config) -> Result<Self, postgres::Error> {
         let mut client = config.connect(NoTls)?;
-        let patience = PATIENCE.as_millis();
+        let (patience, longest) = (PATIENCE.as_millis(), LONGEST.as_millis());
         client.batch_execute(&format!(
-            "SET synchronous_commit = on; SET lock_timeout = {patience}; SET client_min_messages = warning"
+            "SET synchronous_commit = on; SET lock_timeout = {patience}; SET statement_timeout = {longest}; SET client_min_messages = warning"
         ))?;
         Ok(Self { client, statements: HashMap::new() })
     }
@@ -177,7 +179,9 @@ impl PostgresStore {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
-        config.application_name("tidegate");
+        // A connection that died in silence is found out.
+        config.keepalives(true).keepalives_idle(PATIENCE).keepalives_interval(PATIENCE).keepalives_retries(3);
+        config.tcp_user_timeout(LONGEST).application_name("tidegate");
         let store = Self { config, pool: Mutex::default(), returned: Condvar::new(), failed: OnceLock::new() };
         store.write("open", |connection| {
             let setting = |connection: &mut Connection, sql| {
@@ -211,12 +215,13 @@ impl PostgresStore {
         Ok(store)
     }
 
-    fn take(&self) -> Result<Connection, Fault> {
+    /// A connection, and whether it is a new one.
+    fn take(&self) -> Result<(Connection, bool), Fault> {
         let until = Instant::now() + PATIENCE;
         let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(connection) = pool.idle.pop() {
-                return Ok(connection);
+                return Ok((connection, false));
             }
             if pool.made < CONNECTIONS {
                 pool.made += 1;
@@ -229,10 +234,11 @@ impl PostgresStore {
             pool = self.returned.wait_timeout(pool, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(pool);
-        Connection::open(&self.config).map_err(|error| {
+        let opened = Connection::open(&self.config);
+        if opened.is_err() {
             self.give(None);
-            error.into()
-        })
+        }
+        Ok((opened?, true))
     }
 
     /// Gives a connection back, or says that it is gone.
@@ -257,14 +263,15 @@ impl PostgresStore {
             Fault::Sql(error) => explain(&error, name, committing),
         };
         let mut connection = loop {
-            let mut connection = self.take().map_err(|fault| explained(fault, false))?;
+            let (mut connection, is_new) = self.take().map_err(|fault| explained(fault, false))?;
             match connection.client.batch_execute(begin) {
                 Ok(()) => break connection,
-                // One that was lost while nobody used it; then another may do.
-                Err(error) if error.is_closed() || connection.client.is_closed() => self.give(None),
                 Err(error) => {
                     self.give(None);
-                    return Err(explain(&error, name, false));
+                    // One that was lost while nobody used it is replaced.
+                    if is_new {
+                        return Err(explain(&error, name, false));
+                    }
                 }
             }
         };
@@ -505,11 +512,11 @@ fn total_of(connection: &mut Connection, phase: i64) -> Result<Option<Aggregate>
     Ok(total.filter(|total| total.reports() > 0))
 }
 
+/// The open questions of streams, by timestamp and phase.
+type Open = HashMap<String, HashMap<(u64, u16), PhaseRow>>;
+
 /// The open questions of streams, whose locks are held in common with others until the transaction ends.
-fn open_phases(
-    connection: &mut Connection,
-    streams: &[&str],
-) -> Result<HashMap<String, HashMap<(u64, u16), PhaseRow>>, Fault> {
+fn open_phases(connection: &mut Connection, streams: &[&str]) -> Result<Open, Fault> {
     let mut locks: Vec<i64> = streams.iter().map(|stream| lock_of(stream)).collect();
     locks.sort_unstable();
     locks.dedup();
@@ -527,12 +534,7 @@ fn open_phases(
     Ok(open)
 }
 
-fn find<'a>(
-    open: &'a HashMap<String, HashMap<(u64, u16), PhaseRow>>,
-    stream: &str,
-    timestamp: u64,
-    phase: u16,
-) -> Result<&'a PhaseRow, NotTaken> {
+fn find<'a>(open: &'a Open, stream: &str, timestamp: u64, phase: u16) -> Result<&'a PhaseRow, NotTaken> {
     open.get(stream).ok_or(NotTaken::NoStream)?.get(&(timestamp, phase)).ok_or(NotTaken::NotOpen { timestamp, phase })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! **How identities are kept.** The identities of a phase's reports are random, so that a table with a row for each would be written to all over: nearly a
 //! page for each report of a batch. They are kept as a log instead, a row for each transaction, beside a set in memory of those of the questions that
-//! are open, which is filled from the log when it is first needed. The set takes about 40 bytes a report. Another process may write to the same
+//! are open, which is filled from the log when it is first needed. The set takes 25 to 50 bytes a report. Another process may write to the same
 //! file: whatever it has committed is seen, and what is in memory is then read anew.
 //!
 //! **What is safe.** The file is in WAL mode, and synced at every commit. Each transaction begins as a writing one, so that what it reads cannot change before
@@ -857,5 +857,48 @@ impl Store for SqliteStore {
             writer.connection.prepare_cached("UPDATE meta SET value = value + 1 WHERE name = 'checks'")?.execute([])?;
             Ok(())
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use rusqlite::ffi;
+
+    use super::{Fault, StoreError};
+
+    fn explain(code: i32, committing: bool) -> (StoreError, bool) {
+        Fault::Sql(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)).explain("test", committing)
+    }
+
+    #[test]
+    fn errors_mean_what_sqlite_says() {
+        for committing in [false, true] {
+            for code in
+                [ffi::SQLITE_FULL, ffi::SQLITE_READONLY, ffi::SQLITE_CANTOPEN, ffi::SQLITE_PERM, ffi::SQLITE_NOMEM]
+            {
+                assert!(matches!(explain(code, committing), (StoreError::Failed(_), false)), "{code}");
+            }
+            for code in [ffi::SQLITE_BUSY, ffi::SQLITE_LOCKED, ffi::SQLITE_BUSY_SNAPSHOT] {
+                assert!(matches!(explain(code, committing), (StoreError::Unavailable(_), false)), "{code}");
+            }
+            for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB] {
+                assert!(matches!(explain(code, committing), (StoreError::Damaged(_), true)), "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_disk_leaves_the_outcome_open_only_during_a_commit() {
+        for code in [ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_IOERR_WRITE] {
+            assert!(matches!(explain(code, false), (StoreError::Failed(_), true)));
+            assert!(matches!(explain(code, true), (StoreError::Unknown(_), true)));
+        }
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_damage() {
+        let fault = Fault::Sql(rusqlite::Error::QueryReturnedNoRows);
+        assert!(matches!(fault.explain("test", false), (StoreError::Damaged(_), true)));
     }
 }

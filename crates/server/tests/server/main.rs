@@ -1,7 +1,9 @@
 //! What the service promises, tried on real stores and on simulated ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod http;
 mod model;
 mod postgres;
+mod simulation;
 mod soak;
 mod store;

@@ -72,8 +72,23 @@ impl Postgres {
 
     /// Runs the server, again after a [stop](Self::stop).
     pub(crate) fn run(&mut self) {
+        let mut child = self.spawn();
+        let until = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = postgres::Client::connect(&self.url(), postgres::NoTls) {
+            let log = std::fs::read_to_string(self.folder.file("log")).unwrap_or_default();
+            assert!(Instant::now() < until, "PostgreSQL does not start: {error}\n{log}");
+            thread::sleep(Duration::from_millis(30));
+            // It does not while processes of one that was killed are still about.
+            if child.try_wait().unwrap().is_some() {
+                child = self.spawn();
+            }
+        }
+        self.server = Some(child);
+    }
+
+    fn spawn(&self) -> Child {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.file("log")).unwrap();
-        let child = as_somebody(&self.programs.join("postgres"))
+        as_somebody(&self.programs.join("postgres"))
             .arg("-D")
             .arg(self.folder.file("data"))
             .arg("-k")
@@ -83,14 +98,7 @@ impl Postgres {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
-            .unwrap();
-        self.server = Some(child);
-        let until = Instant::now() + Duration::from_secs(60);
-        while let Err(error) = postgres::Client::connect(&self.url(), postgres::NoTls) {
-            let log = std::fs::read_to_string(self.folder.file("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "PostgreSQL does not start: {error}\n{log}");
-            thread::sleep(Duration::from_millis(30));
-        }
+            .unwrap()
     }
 
     /// Stops the server by a signal: `INT` lets it finish, `KILL` does not.

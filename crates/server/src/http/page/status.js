@@ -48,10 +48,8 @@ function numbers(statistic) {
   if (kind === 'histogram') return [inside.frequencies, inside.variances];
   if (kind === 'counts') return [inside.counts, inside.variances];
   if (kind === 'number') return [[inside.value], [inside.variance]];
-  if (kind === 'tree') {
-    const leaves = inside.levels ? inside.levels[inside.levels.length - 1] : inside;
-    return [leaves.frequencies || [], leaves.variances || []];
-  }
+  // Of a tree, its leaves: they come last, and `shape` is how many there are.
+  if (kind === 'tree') return [inside.frequencies.slice(-inside.shape), inside.variances.slice(-inside.shape)];
   return [[], []];
 }
 

@@ -229,7 +229,7 @@ pub(crate) fn compare<S: Store>(seed: u64, open: &dyn Fn() -> S, second: &S) {
 
 #[test]
 fn a_sqlite_store_says_what_the_model_says() {
-    for seed in 0..20 {
+    for seed in 0..12 {
         let folder = TestFolder::new();
         let open = || SqliteStore::open(&folder.file("store")).unwrap();
         compare(seed, &open, &open());

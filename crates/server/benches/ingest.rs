@@ -1,0 +1,250 @@
+//! How many reports the service takes a second, each safe before it is acknowledged, next to a handler that does nothing with them but write the same rows.
+//!
+//! Both listen on loopback, take batches of 1,000 reports over HTTP, gather those that wait into one transaction of an SQLite file (WAL, `synchronous = FULL`), and answer when
+//! it is safe. The bare one looks at nothing: no token, no limits, no check of a report, no memory of who has reported, no counts. Both are measured in turns, so that whatever
+//! else the machine does meets both.
+//!
+//! `TIDEGATE_BATCHES` sets how many batches a turn has (200), `TIDEGATE_CLIENTS` how many connections (16).
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::routing::post;
+use ed25519_dalek::SigningKey;
+use rusqlite::{Connection, params};
+use tidegate::kernel::{Ledger, SeededRandom, Window};
+use tidegate_device::api::{Asked, BATCH};
+use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
+use tidegate_server::engine::{HighWater, Mark, Tools};
+use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
+use tidegate_server::service::{Service, ServiceSettings, now};
+use tidegate_server::store::sqlite::SqliteStore;
+use tidegate_server::stream::Declaration;
+use tokio::sync::oneshot;
+
+const REPORTS: usize = 1_000;
+const TURNS: usize = 7;
+
+#[derive(Debug, Default)]
+struct Marks(Mutex<HashMap<String, Mark>>);
+
+impl HighWater for Marks {
+    fn mark(&self, stream: &str) -> Option<Mark> {
+        self.0.lock().unwrap().get(stream).copied()
+    }
+
+    fn raise(&self, stream: &str, mark: Mark) -> std::io::Result<()> {
+        self.0.lock().unwrap().insert(stream.to_owned(), mark);
+        Ok(())
+    }
+}
+
+/// How many, by the environment.
+fn number(name: &str, usual: usize) -> usize {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Starts the service with one stream whose tick lasts long; where it listens, and the token for reports.
+fn start_service(folder: &Path) -> (SocketAddr, Token, Asked) {
+    let store = Arc::new(SqliteStore::open(&folder.join("service")).unwrap());
+    let tools =
+        Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
+    let telemetry = Telemetry::new(WebhookSettings::default()).unwrap();
+    let settings = ServiceSettings { queue: 1_024, signer: SigningKey::from_bytes(&[7; 32]) };
+    let service = Service::start(tools, settings, telemetry.clone()).unwrap();
+    let declaration = serde_json::json!({ "name": "bench", "tick": 36_000, "epoch": now() / 1_000 - 60, "spec": {
+        "family": "local", "mechanism": "lbu", "epsilon": 4, "window": 2, "population": 1_000_000, "oracle": "oue",
+        "domain": 128,
+    } });
+    service.create(&serde_json::from_value::<Declaration>(declaration).unwrap()).unwrap();
+    let asked = loop {
+        if let Some(asked) = service.asking("bench").unwrap().questions.first() {
+            break asked.clone();
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let token = Token::new(Role::Ingest).unwrap();
+    let entry = TokenEntry { name: "bench".to_owned(), role: Role::Ingest, sha256: token.sha256.clone() };
+    let settings = HttpSettings { tokens: Tokens::new(vec![entry]).unwrap(), ..HttpSettings::default() };
+    let address = on_runtime(move |listener| async move {
+        serve(service, telemetry, listener, settings, std::future::pending()).await.unwrap();
+    });
+    (address, token, asked)
+}
+
+/// Runs what listens on a runtime of its own, for as long as the process lives.
+fn on_runtime<F: Future<Output = ()>>(work: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static) -> SocketAddr {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            sender.send(listener.local_addr().unwrap()).unwrap();
+            work(listener).await;
+        });
+    });
+    receiver.recv().unwrap()
+}
+
+type Job = (Bytes, oneshot::Sender<()>);
+
+/// The bare handler: bytes in, rows out.
+async fn bare(State(writer): State<SyncSender<Job>>, body: Bytes) -> &'static str {
+    let (reply, answer) = oneshot::channel();
+    writer.try_send((body, reply)).unwrap();
+    answer.await.unwrap();
+    "{}"
+}
+
+fn start_bare(folder: PathBuf) -> SocketAddr {
+    let (sender, receiver) = sync_channel::<Job>(1_024);
+    thread::spawn(move || {
+        let mut connection = Connection::open(folder.join("bare")).unwrap();
+        connection
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+                 CREATE TABLE seen (phase INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, sum INTEGER NOT NULL,
+                     PRIMARY KEY (phase, number)) STRICT;
+                 CREATE TABLE counts (phase INTEGER NOT NULL, source TEXT NOT NULL, counted INTEGER NOT NULL, logged INTEGER NOT NULL,
+                     body BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (phase, source)) STRICT;",
+            )
+            .unwrap();
+        let (mut logged, counts) = (0_i64, [0_u8; 512]);
+        while let Ok(first) = receiver.recv() {
+            let mut jobs = vec![first];
+            while jobs.len() < 256
+                && let Ok(job) = receiver.try_recv()
+            {
+                jobs.push(job);
+            }
+            // As many bytes as the service keeps of a report: its identity and a digest.
+            let rows: Vec<u8> = jobs.iter().flat_map(|(body, _)| &body[40..40 + 20 * REPORTS]).copied().collect();
+            logged += 1;
+            let transaction = connection.transaction().unwrap();
+            transaction
+                .prepare_cached("INSERT INTO seen VALUES (1, ?1, ?2, 0)")
+                .unwrap()
+                .execute(params![logged, rows])
+                .unwrap();
+            transaction
+                .prepare_cached("INSERT OR REPLACE INTO counts VALUES (1, 'bench', ?1, ?1, ?2, 0)")
+                .unwrap()
+                .execute(params![logged, counts])
+                .unwrap();
+            transaction.commit().unwrap();
+            for (_, reply) in jobs {
+                reply.send(()).unwrap();
+            }
+        }
+    });
+    let router = Router::new()
+        .route("/v1/streams/bench/reports", post(bare))
+        .layer(DefaultBodyLimit::disable())
+        .with_state(sender);
+    on_runtime(move |listener| async move { axum::serve(listener, router).await.unwrap() })
+}
+
+/// Batches of honest reports, no device twice.
+fn batches(asked: &Asked, turn: u32, count: usize) -> Vec<Vec<u8>> {
+    let (question, tag, random) = (&asked.question, StreamTag::of("bench"), &mut SeededRandom::new(u64::from(turn)));
+    let oracle = question.oracle().unwrap();
+    let made = (0_u32..).take(count).map(|number| {
+        let mut batch = BatchWriter::new(tag, question.timestamp, question.phase, asked.report_length);
+        for device in (0_u32..).take(REPORTS) {
+            let mut identity = [0; 16];
+            for (place, part) in identity.chunks_exact_mut(4).zip([turn, number, device]) {
+                place.copy_from_slice(&part.to_le_bytes());
+            }
+            let mut ledger = Ledger::new(question.epsilon, Window::EVENT);
+            let permit = ledger.spend(question.timestamp, question.epsilon).unwrap();
+            let report = oracle.perturb(permit, device % 128, random).unwrap();
+            let id = ReportId::of(&identity, tag, question.timestamp, question.phase);
+            batch.push(id, report.as_bytes()).unwrap();
+        }
+        batch.write().unwrap()
+    });
+    made.collect()
+}
+
+/// Sends all batches over so many connections, and returns how long it took until the last was acknowledged.
+fn send(address: SocketAddr, token: &str, batches: &[Vec<u8>], clients: usize) -> Duration {
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for share in batches.chunks(batches.len().div_ceil(clients)) {
+            scope.spawn(move || {
+                let mut connection = BufReader::new(TcpStream::connect(address).unwrap());
+                connection.get_ref().set_nodelay(true).unwrap();
+                for batch in share {
+                    let mut request = format!(
+                        "POST /v1/streams/bench/reports HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\ncontent-type: {BATCH}\r\ncontent-length: {}\r\n\r\n",
+                        batch.len()
+                    )
+                    .into_bytes();
+                    request.extend_from_slice(batch);
+                    connection.get_mut().write_all(&request).unwrap();
+                    let (mut length, mut status) = (0, String::new());
+                    connection.read_line(&mut status).unwrap();
+                    assert!(status.starts_with("HTTP/1.1 200"), "{status}");
+                    loop {
+                        let mut line = String::new();
+                        connection.read_line(&mut line).unwrap();
+                        if let Some(text) = line.strip_prefix("content-length: ") {
+                            length = text.trim().parse().unwrap();
+                        }
+                        if line == "\r\n" {
+                            break;
+                        }
+                    }
+                    connection.read_exact(&mut vec![0; length]).unwrap();
+                }
+            });
+        }
+    });
+    began.elapsed()
+}
+
+fn main() {
+    // Test runners start benchmarks to see that they build.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let (count, clients) = (number("TIDEGATE_BATCHES", 200), number("TIDEGATE_CLIENTS", 16));
+    let folder = std::env::temp_dir().join(format!("tidegate-ingest-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (service, token, asked) = start_service(&folder);
+    let bare = start_bare(folder.clone());
+    println!(
+        "{count} batches of {REPORTS} reports of {} bytes a turn, over {clients} connections",
+        asked.report_length
+    );
+    let mut ratios = Vec::new();
+    for turn in 0..TURNS {
+        let batches = batches(&asked, u32::try_from(turn).unwrap(), count);
+        let rate = |took: Duration| (count * REPORTS) as f64 / took.as_secs_f64();
+        // Who begins changes with the turn.
+        let (ours, theirs) = if turn % 2 == 0 {
+            let ours = send(service, token.secret.reveal(), &batches, clients);
+            (ours, send(bare, "", &batches, clients))
+        } else {
+            let theirs = send(bare, "", &batches, clients);
+            (send(service, token.secret.reveal(), &batches, clients), theirs)
+        };
+        let ratio = rate(ours) / rate(theirs);
+        println!("service {:>9.0} reports/s   bare {:>9.0} reports/s   ratio {ratio:.2}", rate(ours), rate(theirs));
+        ratios.push(ratio);
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!("median ratio {:.2}", ratios[TURNS / 2]);
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,60 @@
+//! A service inside another program: a store, three streams, tokens, and HTTP on a port of this machine.
+//!
+//! `cargo run -p tidegate-server --example embedded -- FOLDER` keeps its store in a folder, prints its address and tokens as JSON, and serves until it is told to stop.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ed25519_dalek::SigningKey;
+use serde_json::json;
+use tidegate::kernel::VaultKey;
+use tidegate_server::engine::Tools;
+use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::http::{HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
+use tidegate_server::service::{Service, ServiceSettings};
+use tidegate_server::store::{Marks, SqliteStore};
+use tidegate_server::stream::Declaration;
+use tokio::net::TcpListener;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    log_to_stderr(LogFormat::Text, "warn")?;
+    let folder: PathBuf = std::env::args_os().nth(1).ok_or("expected a folder")?.into();
+    let store = Arc::new(SqliteStore::open(&folder.join("store"))?);
+    let marks = Arc::new(Marks::open(&folder.join("marks"), &*store)?);
+    // Keys are drawn anew: what is held back, and what was promised, ends with this process. `tidegate init` makes keys that last.
+    let key = Some(Arc::new(VaultKey::new()?));
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed)?;
+    let telemetry = Telemetry::new(WebhookSettings::default())?;
+    let tools = Tools { store, marks, key, holder: "embedded".to_owned(), lease: 10_000 };
+    let settings = ServiceSettings { queue: 1_024, signer: SigningKey::from_bytes(&seed) };
+    let service = Service::start(tools, settings, telemetry.clone())?;
+    let streams = [
+        json!({ "name": "visits", "tick": 1, "spec": {
+            "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 5, "domain": ["home", "out"], "population": 1_000,
+            "queries": [{ "name": "out", "value": "out" }],
+        } }),
+        json!({ "name": "rooms", "tick": 1, "spec": {
+            "family": "central", "mechanism": "ba", "epsilon": 1, "window": 5, "domain": 4,
+        } }),
+        json!({ "name": "load", "tick": 1, "spec": {
+            "family": "event", "mechanism": "laplace", "epsilon": 1, "domain": { "low": 0, "high": 100 },
+        } }),
+    ];
+    for stream in streams {
+        service.create(&serde_json::from_value::<Declaration>(stream)?)?;
+    }
+    let (mut entries, mut secrets) = (Vec::new(), serde_json::Map::new());
+    for role in Role::ALL {
+        let Token { secret, sha256 } = Token::new(role)?;
+        entries.push(TokenEntry { name: role.name().to_owned(), role, sha256 });
+        secrets.insert(role.name().to_owned(), secret.reveal().into());
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    println!("{}", json!({ "url": url, "tokens": secrets }));
+    let settings = HttpSettings { tokens: Tokens::new(entries)?, ..HttpSettings::default() };
+    Ok(serve(service, telemetry, listener, settings, told_to_stop()).await?)
+}

@@ -1,0 +1,134 @@
+//! What clients may take up.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
+
+use tidegate_server::http::auth::Role;
+use tidegate_server::http::{Limits, Rate, TlsFiles, WebhookSettings};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::{Server, visits};
+
+fn limited(change: impl FnOnce(&mut Limits)) -> Server {
+    Server::start_with(WebhookSettings::default(), |settings| change(&mut settings.limits))
+}
+
+#[test]
+fn who_calls_too_often_is_told_when_to_come_back() {
+    let of = |number| NonZeroU32::new(number).unwrap();
+    let server = limited(|limits| {
+        limits.address_rate = Rate { per_second: of(1), burst: of(3) };
+        limits.token_rate = Rate { per_second: of(1), burst: of(5) };
+    });
+    let (mut granted, mut refused) = (0, 0);
+    for _ in 0..6 {
+        let answer = server.get(None, "/healthz");
+        if answer.status == 200 {
+            granted += 1;
+        } else {
+            answer.refuses(429, "rate");
+            assert!((1..=2).contains(&answer.headers["retry-after"].parse::<u64>().unwrap()));
+            refused += 1;
+        }
+    }
+    assert!((3..=4).contains(&granted) && refused >= 2, "{granted} and {refused}");
+    // Tokens are counted by themselves, each of them, and wrong ones with those who have none.
+    for role in [Role::Analyst, Role::Operator] {
+        let statuses: Vec<_> = (0..8).map(|_| server.get(Some(role), "/v1/streams").status).collect();
+        assert_eq!(statuses[..5], [200; 5], "{statuses:?}");
+        assert_eq!(statuses[7], 429, "{statuses:?}");
+    }
+    let request = "GET /healthz HTTP/1.1\r\nhost: x\r\nauthorization: Bearer guess\r\nconnection: close\r\n\r\n";
+    let guesses: Vec<_> = (0..6).map(|_| server.raw(request.as_bytes(), Duration::from_secs(5))).collect();
+    assert!(guesses.iter().any(|answer| answer.starts_with("HTTP/1.1 429")), "{guesses:?}");
+}
+
+#[test]
+fn slow_clients_are_let_go() {
+    let server = limited(|limits| {
+        (limits.headers, limits.body) = (Duration::from_millis(300), Duration::from_millis(300));
+    });
+    let began = Instant::now();
+    // Nothing at all, half a header, and half a body.
+    server.raw(b"", Duration::from_secs(5));
+    server.raw(b"GET /healthz HTTP/1.1\r\nhost:", Duration::from_secs(5));
+    let head = format!(
+        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
+        server.token(Role::Operator)
+    );
+    let answer = server.raw(head.as_bytes(), Duration::from_secs(5));
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    // And a connection that has been used, and is idle.
+    let idle = server.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", Duration::from_secs(5));
+    assert!(idle.starts_with("HTTP/1.1 200"), "{idle}");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+}
+
+#[test]
+fn who_does_not_read_is_let_go() {
+    let server = limited(|limits| limits.write = Duration::from_millis(300));
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+    // Answers that nobody reads fill all buffers on the way.
+    let request = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(8) {
+        match stream.write_all(&request) {
+            Err(error) if ![std::io::ErrorKind::WouldBlock, std::io::ErrorKind::TimedOut].contains(&error.kind()) => {
+                return;
+            }
+            _ => {}
+        }
+    }
+    panic!("the connection is still there");
+}
+
+#[test]
+fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
+    let server = limited(|limits| (limits.connections, limits.waiting) = (3, 1));
+    server.create(&visits());
+    server.post(Some(Role::Operator), "/v1/streams/visits/pause", "", b"");
+    let feed = server.feed("visits", "", None);
+    let crowded = server.get(Some(Role::Analyst), "/v1/streams/visits/feed");
+    crowded.refuses(503, "crowded");
+    assert!(crowded.headers.contains_key("retry-after"));
+    // One is the feed's and one the client's; the third is taken, and the next waits for it.
+    let third = TcpStream::connect(server.address).unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    let mut fourth = TcpStream::connect(server.address).unwrap();
+    fourth.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    fourth.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    assert!(fourth.read(&mut [0; 16]).is_err(), "nobody answers yet");
+    drop(third);
+    fourth.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let mut answer = String::new();
+    fourth.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(feed);
+}
+
+#[test]
+fn connections_are_sealed_where_there_is_a_certificate() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
+    let files =
+        TlsFiles { certificate: format!("{folder}/certificate.pem").into(), key: format!("{folder}/key.pem").into() };
+    let server = Server::start_with(WebhookSettings::default(), |settings| settings.tls = Some(files));
+    let authority = std::fs::read(format!("{folder}/authority.pem")).unwrap();
+    let roots = RootCerts::from(vec![Certificate::from_pem(&authority).unwrap()]);
+    let http: ureq::Agent = ureq::Agent::config_builder()
+        .tls_config(TlsConfig::builder().root_certs(roots).build())
+        .timeout_global(Some(Duration::from_secs(10)))
+        .proxy(None)
+        .build()
+        .into();
+    let url = format!("https://localhost:{}/healthz", server.address.port());
+    let response = http.get(&url).call().unwrap();
+    assert_eq!(response.status(), 200);
+    assert!(response.headers().contains_key("strict-transport-security"));
+    // Plain text is not answered, and who does not trust the authority goes away.
+    let plain = server.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", Duration::from_secs(5));
+    assert!(!plain.contains("HTTP/1.1"), "{plain}");
+    assert!(ureq::get(&url).call().is_err());
+}

@@ -1,0 +1,324 @@
+//! The service over HTTP, on loopback, with an SQLite store and the real clock.
+
+mod documented;
+mod flow;
+mod limits;
+mod refusals;
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ed25519_dalek::SigningKey;
+use serde_json::{Value, json};
+use tidegate::kernel::{Ledger, SeededRandom, VaultKey, Window};
+use tidegate_device::api::{Asked, Asking};
+use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
+use tidegate_server::engine::{HighWater, Mark, Tools};
+use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
+use tidegate_server::service::{Service, ServiceSettings};
+use tidegate_server::store::sqlite::SqliteStore;
+use tokio::sync::oneshot;
+use ureq::http::Response;
+
+use crate::store::TestFolder;
+
+/// Marks in memory, for streams whose store is not put back.
+#[derive(Debug, Default)]
+struct Marks(Mutex<HashMap<String, Mark>>);
+
+impl HighWater for Marks {
+    fn mark(&self, stream: &str) -> Option<Mark> {
+        self.0.lock().unwrap().get(stream).copied()
+    }
+
+    fn raise(&self, stream: &str, mark: Mark) -> std::io::Result<()> {
+        self.0.lock().unwrap().insert(stream.to_owned(), mark);
+        Ok(())
+    }
+}
+
+/// A service that is served until it is dropped.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    /// The tokens, in the order of [`Role::ALL`].
+    tokens: Vec<String>,
+    http: ureq::Agent,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    _folder: TestFolder,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        Self::start_with(WebhookSettings::default(), |_| {})
+    }
+
+    pub(crate) fn start_with(webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
+        let folder = TestFolder::new();
+        let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
+        let key = Some(Arc::new(VaultKey::new().unwrap()));
+        let tools = Tools { store, marks: Arc::new(Marks::default()), key, holder: "only".to_owned(), lease: 60_000 };
+        let telemetry = Telemetry::new(webhooks).unwrap();
+        let settings = ServiceSettings { queue: 64, signer: SigningKey::from_bytes(&[7; 32]) };
+        let service = Service::start(tools, settings, telemetry.clone()).unwrap();
+        let made: Vec<_> = Role::ALL.iter().map(|role| (*role, Token::new(*role).unwrap())).collect();
+        let entry = |(role, token): &(Role, Token)| TokenEntry {
+            name: role.name().to_owned(),
+            role: *role,
+            sha256: token.sha256.clone(),
+        };
+        let mut settings =
+            HttpSettings { tokens: Tokens::new(made.iter().map(entry).collect()).unwrap(), ..HttpSettings::default() };
+        // Tests ask often.
+        settings.limits.address_rate = settings.limits.token_rate;
+        change(&mut settings);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (bound, address) = std::sync::mpsc::channel();
+        let thread = thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                bound.send(listener.local_addr().unwrap()).unwrap();
+                let stop = async { drop(stopped.await) };
+                serve(service, telemetry, listener, settings, stop).await.unwrap();
+            });
+        });
+        let http = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .timeout_global(Some(Duration::from_secs(20)))
+            .proxy(None)
+            .build()
+            .into();
+        let tokens = made.iter().map(|(_, token)| token.secret.reveal().to_owned()).collect();
+        let address = address.recv().unwrap();
+        Self { address, tokens, http, stop: Some(stop), thread: Some(thread), _folder: folder }
+    }
+
+    pub(crate) fn token(&self, role: Role) -> &str {
+        &self.tokens[Role::ALL.iter().position(|one| *one == role).unwrap()]
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn get(&self, role: Option<Role>, path: &str) -> Answer {
+        let mut request = self.http.get(self.url(path));
+        if let Some(role) = role {
+            request = request.header("authorization", format!("Bearer {}", self.token(role)));
+        }
+        Answer::of(request.call().unwrap())
+    }
+
+    pub(crate) fn post(&self, role: Option<Role>, path: &str, media_type: &str, body: &[u8]) -> Answer {
+        let mut request = self.http.post(self.url(path));
+        if let Some(role) = role {
+            request = request.header("authorization", format!("Bearer {}", self.token(role)));
+        }
+        if !media_type.is_empty() {
+            request = request.header("content-type", media_type);
+        }
+        Answer::of(request.send(body).unwrap())
+    }
+
+    pub(crate) fn post_json(&self, role: Role, path: &str, body: &Value) -> Answer {
+        self.post(Some(role), path, "application/json", body.to_string().as_bytes())
+    }
+
+    /// Creates a stream, which is to be new.
+    pub(crate) fn create(&self, declaration: &Value) {
+        let answer = self.post_json(Role::Operator, "/v1/streams", declaration);
+        assert_eq!(answer.status, 201, "{}", answer.text);
+    }
+
+    /// What is asked, once there is a question with so much time left.
+    pub(crate) fn question(&self, stream: &str, milliseconds: u64) -> Asked {
+        for _ in 0..100 {
+            let answer = self.get(None, &format!("/v1/streams/{stream}/questions"));
+            let asking: Asking = serde_json::from_str(&answer.text).unwrap();
+            if let Some(asked) = asking.questions.first()
+                && asked.closes > tidegate_server::service::now() + milliseconds
+            {
+                return asked.clone();
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        panic!("nothing is asked");
+    }
+
+    /// Calls until the answer is as it should be.
+    pub(crate) fn until(&self, role: Role, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
+        let began = Instant::now();
+        loop {
+            let answer = self.get(Some(role), path);
+            if is_so(&answer) {
+                return answer;
+            }
+            assert!(began.elapsed() < Duration::from_secs(10), "{path}: {} {}", answer.status, answer.text);
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Sends bytes, and reads what comes back until the connection ends or so long.
+    pub(crate) fn raw(&self, bytes: &[u8], patience: Duration) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(patience)).unwrap();
+        stream.write_all(bytes).unwrap();
+        let (mut answer, mut buffer) = (Vec::new(), [0; 4_096]);
+        while let Ok(count) = stream.read(&mut buffer) {
+            if count == 0 {
+                break;
+            }
+            answer.extend_from_slice(&buffer[..count]);
+        }
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Begins to read a feed.
+    pub(crate) fn feed(&self, stream: &str, query: &str, last_event_id: Option<&str>) -> Feed {
+        let mut connection = TcpStream::connect(self.address).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let id = last_event_id.map(|id| format!("last-event-id: {id}\r\n")).unwrap_or_default();
+        let request = format!(
+            "GET /v1/streams/{stream}/feed{query} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n{id}\r\n",
+            self.token(Role::Analyst)
+        );
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut feed = Feed(BufReader::new(connection));
+        assert_eq!(feed.line().unwrap(), "HTTP/1.1 200 OK");
+        feed
+    }
+
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+pub(crate) struct Feed(BufReader<TcpStream>);
+
+impl Feed {
+    /// The next line; `None` at the end.
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        match self.0.read_line(&mut line) {
+            Ok(0) | Err(_) => None,
+            Ok(_) => Some(line.trim_end().to_owned()),
+        }
+    }
+
+    /// The kind, id and data of the next event; `None` at the end.
+    pub(crate) fn event(&mut self) -> Option<(String, String, Value)> {
+        let (mut kind, mut id) = (String::new(), String::new());
+        loop {
+            let line = self.line()?;
+            if let Some(text) = line.strip_prefix("event: ") {
+                kind = text.to_owned();
+            } else if let Some(text) = line.strip_prefix("id: ") {
+                id = text.to_owned();
+            } else if let Some(text) = line.strip_prefix("data: ") {
+                let data = serde_json::from_str(text).unwrap();
+                // The id may come after the data.
+                while let Some(line) = self.line().filter(|line| !line.is_empty()) {
+                    if let Some(text) = line.strip_prefix("id: ") {
+                        id = text.to_owned();
+                    }
+                }
+                return Some((kind, id, data));
+            }
+        }
+    }
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HashMap<String, String>,
+    pub(crate) text: String,
+}
+
+impl Answer {
+    fn of(mut response: Response<ureq::Body>) -> Self {
+        let header = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
+            (name.as_str().to_owned(), value.to_str().unwrap().to_owned())
+        };
+        Self {
+            status: response.status().as_u16(),
+            headers: response.headers().iter().map(header).collect(),
+            text: response.body_mut().read_to_string().unwrap(),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    /// Its media type, without parameters.
+    pub(crate) fn media_type(&self) -> &str {
+        self.headers.get("content-type").map_or("", |value| value.split(';').next().unwrap().trim())
+    }
+
+    /// That it says no, with a status and a word.
+    #[track_caller]
+    pub(crate) fn refuses(&self, status: u16, error: &str) {
+        assert_eq!(self.status, status, "{}", self.text);
+        assert_eq!((self.media_type(), &self.json()["error"]), ("application/json", &json!(error)), "{}", self.text);
+        assert!(self.json()["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
+}
+
+/// A stream of devices with a tick of a second.
+pub(crate) fn visits() -> Value {
+    json!({ "name": "visits", "tick": 1, "spec": {
+        "family": "local", "mechanism": "lbu", "epsilon": 20, "window": 2, "population": 100, "oracle": "grr",
+        "domain": ["home", "work", "shop", "out"],
+        "queries": [{ "name": "away", "first": "work", "last": "out", "unit": "counts" }, { "name": "most", "top": 2 }],
+        "monitors": [{ "name": "crowd", "value": "shop", "direction": "above", "start": 0.5 }],
+    } })
+}
+
+/// A curator's stream of users' values.
+pub(crate) fn rooms() -> Value {
+    json!({ "name": "rooms", "tick": 1, "spec": {
+        "family": "central", "mechanism": "uniform", "epsilon": 20, "window": 2, "domain": ["in", "out"],
+    } })
+}
+
+/// A curator's stream of numbers.
+pub(crate) fn load() -> Value {
+    json!({ "name": "load", "tick": 2, "spec": {
+        "family": "event", "mechanism": "laplace", "epsilon": 20, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+    } })
+}
+
+/// A batch of reports of these devices, all of which hold a value.
+pub(crate) fn batch(stream: &str, asked: &Asked, devices: std::ops::Range<u8>, value: u32, seed: u64) -> Vec<u8> {
+    let (question, tag, random) = (&asked.question, StreamTag::of(stream), &mut SeededRandom::new(seed));
+    let oracle = question.oracle().unwrap();
+    let mut batch = BatchWriter::new(tag, question.timestamp, question.phase, asked.report_length);
+    for device in devices {
+        let mut ledger = Ledger::new(question.epsilon, Window::EVENT);
+        let permit = ledger.spend(question.timestamp, question.epsilon).unwrap();
+        let report = oracle.perturb(permit, value, random).unwrap();
+        let id = ReportId::of(&[device; 16], tag, question.timestamp, question.phase);
+        batch.push(id, report.as_bytes()).unwrap();
+    }
+    batch.write().unwrap()
+}

@@ -1,0 +1,205 @@
+//! [`SimulatedDevice`]: a device as it is in the world, with its own disk and clocks.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use ed25519_dalek::SigningKey;
+use tidegate_device::clock::{Reading, Steady};
+use tidegate_device::enrolment::VerifiedPolicy;
+use tidegate_device::simulation::{Broken, SimulatedDisk};
+use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
+use tidegate_device::{Agent, Device, Fault, Reply};
+use tidegate_kernel::{Question, SeededRandom};
+use tidegate_server::stream::Declaration;
+
+use super::dice::Dice;
+
+const FILE: &str = "place.device";
+
+/// Those that were verified before: signing is slow, and each of thousands of lives begins with one.
+static POLICIES: LazyLock<Mutex<BTreeMap<String, VerifiedPolicy>>> = LazyLock::new(Mutex::default);
+
+fn policy_of(declaration: &Declaration) -> VerifiedPolicy {
+    let mut policies = POLICIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let verify = || {
+        let operator = SigningKey::from_bytes(&[7; 32]);
+        let policy = declaration.policy(*b"sixteen byte key").unwrap().unwrap();
+        policy.sign(&operator).unwrap().verified(&operator.verifying_key()).unwrap()
+    };
+    policies.entry(serde_json::to_string(declaration).unwrap()).or_insert_with(verify).clone()
+}
+
+/// How devices are broken, where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct BrokenDevice {
+    pub(super) disk: Broken,
+    /// A retry draws again.
+    pub(super) draws_again: bool,
+}
+
+pub(super) struct SimulatedDevice {
+    /// Whose data these are.
+    pub(super) person: usize,
+    pub(super) declaration: Declaration,
+    broken: BrokenDevice,
+    disk: SimulatedDisk,
+    disks: u64,
+    seed: u64,
+    agent: Option<Agent<SimulatedDisk>>,
+    /// How far the wall clock is ahead, in seconds.
+    ahead: i64,
+    furthest: u64,
+    run: u8,
+    run_began: u64,
+    machine: u8,
+    backup: Option<Vec<u8>>,
+    random: SeededRandom,
+    /// For a device that draws again: what it was before it answered.
+    before: Option<(Question, Vec<u8>)>,
+}
+
+impl SimulatedDevice {
+    /// A device that was enrolled a while ago: at `now`, in milliseconds, its first window has passed.
+    pub(super) fn new(person: usize, declaration: &Declaration, broken: BrokenDevice, seed: u64, now: u64) -> Self {
+        let seed = seed.wrapping_mul(1_000).wrapping_add(person as u64);
+        let enrolled = now - 100_000;
+        let mut device = Self {
+            person,
+            declaration: declaration.clone(),
+            broken,
+            disk: SimulatedDisk::new(broken.disk, seed),
+            disks: 0,
+            seed,
+            agent: None,
+            ahead: 0,
+            furthest: 0,
+            run: 1,
+            run_began: enrolled / 1_000,
+            machine: 1,
+            backup: None,
+            random: SeededRandom::with_stream(seed, 5),
+            before: None,
+        };
+        device.open(enrolled);
+        device
+    }
+
+    fn reading(&mut self, now: u64) -> Reading {
+        let truly = now / 1_000;
+        let wall = truly.saturating_add_signed(self.ahead);
+        self.furthest = self.furthest.max(wall);
+        let steady = Steady { run: [self.run; 16], seconds: truly - self.run_began };
+        Reading { wall, steady }
+    }
+
+    fn open(&mut self, now: u64) {
+        let reading = self.reading(now);
+        let opened = Agent::open(
+            self.disk.clone(),
+            "place",
+            policy_of(&self.declaration),
+            &[self.machine],
+            reading,
+            &mut self.random,
+        );
+        self.agent = opened.ok().map(|(agent, _)| agent);
+    }
+
+    /// The report for a question, as a batch, if the device answers; and what it is.
+    pub(super) fn answer(&mut self, now: u64, question: &Question) -> Option<(ReportId, Vec<u8>, Vec<u8>)> {
+        if self.agent.is_none() {
+            self.disk.go_on();
+            self.open(now);
+        }
+        let (value, reading) = (u32::try_from(self.person % 4).unwrap(), self.reading(now));
+        let agent = self.agent.as_mut()?;
+        let before = postcard::to_allocvec(agent.device()).unwrap();
+        let stream = self.declaration.name.clone();
+        let report = match agent.answer(reading, &stream, question, value, &mut self.random) {
+            Ok(Reply::Report(report)) => report,
+            Ok(Reply::Refused(_)) => return None,
+            Err(Fault::Disk(_) | Fault::Stopped) => {
+                self.agent = None;
+                return None;
+            }
+            Err(_) => return None,
+        };
+        let id = agent.report_id(question);
+        let mut bytes = report.into_bytes();
+        if self.broken.draws_again {
+            match &self.before {
+                Some((asked, before)) if asked == question => {
+                    let mut device: Device = postcard::from_bytes(before).unwrap();
+                    let again = device.answer(question.timestamp, question, value, &mut self.random).unwrap();
+                    bytes = again.into_bytes();
+                }
+                _ => self.before = Some((question.clone(), before)),
+            }
+        }
+        let batch = batch_of(&stream, question, id, &bytes);
+        Some((id, bytes, batch))
+    }
+
+    /// The program, or the whole machine, stops.
+    pub(super) fn crash(&mut self, dice: &mut Dice, now: u64) {
+        self.agent = None;
+        if dice.chance(1, 3) {
+            self.backup = self.disk.contents(FILE);
+        }
+        if dice.chance(1, 2) {
+            self.disk.restart();
+            if dice.chance(1, 2) {
+                (self.run, self.run_began) = (self.run.wrapping_add(1), now / 1_000);
+            }
+        } else {
+            self.disk.go_on();
+        }
+    }
+
+    /// The machine will stop after a few operations of its disk.
+    pub(super) fn crash_soon(&mut self, dice: &mut Dice) {
+        self.disk.crash_in(u32::try_from(dice.below(9)).unwrap());
+    }
+
+    /// The wall clock is set.
+    pub(super) fn set_clock(&mut self, ahead: i64) {
+        self.ahead = ahead;
+    }
+
+    /// Something happens to the state: it is deleted, damaged, put back from a copy, or moved to another machine.
+    pub(super) fn spoil(&mut self, dice: &mut Dice, now: u64) {
+        // What is deleted while the clock is set back counts as spent at the time that the clock shows: nothing else is promised.
+        if self.reading(now).wall < self.furthest {
+            return;
+        }
+        self.agent = None;
+        self.disk.go_on();
+        let Some(contents) = self.disk.contents(FILE) else { return };
+        match dice.below(5) {
+            0 => self.disk.remove(FILE),
+            1 => self.disk.put(FILE, self.backup.as_ref().unwrap_or(&contents)),
+            2 => self.disk.damage(FILE, |bytes| bytes.truncate(bytes.len() / 2)).unwrap(),
+            3 => self.disk.damage(FILE, |bytes| bytes[60] ^= 4).unwrap(),
+            _ => {
+                // To another machine, with the old state.
+                self.disks += 1;
+                self.machine = self.machine.wrapping_add(1);
+                self.disk = SimulatedDisk::new(self.broken.disk, self.seed.wrapping_add(self.disks << 40));
+                self.disk.put(FILE, &contents);
+            }
+        }
+    }
+
+    /// From now on nothing goes wrong.
+    pub(super) fn calm(&mut self) {
+        self.disk.go_on();
+        self.ahead = 0;
+    }
+}
+
+/// A batch of one report.
+pub(super) fn batch_of(stream: &str, question: &Question, id: ReportId, report: &[u8]) -> Vec<u8> {
+    let mut writer = BatchWriter::new(StreamTag::of(stream), question.timestamp, question.phase, report.len());
+    writer.push(id, report).unwrap();
+    writer.write().unwrap()
+}

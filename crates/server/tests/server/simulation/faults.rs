@@ -1,0 +1,273 @@
+//! [`Faulty`]: any store, as one process sees it: each transaction may fail before or after it has happened, and the process may stop there.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_device::api::Receipt;
+use tidegate_kernel::oracle::Aggregate;
+use tidegate_server::store::{
+    Advance, Intake, Lease, Merged, NewStream, NotTaken, PhaseKey, Record, Records, Status, Store, StoreError, Stream,
+    Wanted,
+};
+
+use super::dice::Dice;
+
+/// What goes wrong with a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Wrong {
+    /// The store is busy: nothing happened.
+    Busy,
+    /// The disk is full: nothing happened.
+    Full,
+    /// The answer is lost, and nothing happened.
+    LostBefore,
+    /// It happened, and the answer is lost.
+    LostAfter,
+    /// The process stops before it.
+    StopsBefore,
+    /// The process stops after it, and has not heard of it.
+    StopsAfter,
+}
+
+impl Wrong {
+    pub(super) const ALL: [Self; 6] =
+        [Self::Busy, Self::Full, Self::LostBefore, Self::LostAfter, Self::StopsBefore, Self::StopsAfter];
+}
+
+/// What all processes share: the store of the moment, and what was done to it.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) store: Mutex<Arc<dyn Store>>,
+    inside: Mutex<Inside>,
+}
+
+#[derive(Debug)]
+struct Inside {
+    dice: Dice,
+    /// How many transactions in a thousand go wrong.
+    rate: u64,
+    full: bool,
+    wrong: BTreeMap<(&'static str, Wrong), u64>,
+    /// What was released, by which process: told by the store, also where the process did not hear of it.
+    released: Vec<Released>,
+}
+
+/// What a process has released.
+#[derive(Clone, Debug)]
+pub(super) struct Released {
+    pub(super) process: u64,
+    pub(super) stream: String,
+    pub(super) timestamp: u64,
+    pub(super) body: String,
+}
+
+impl Shared {
+    pub(super) fn new(store: Arc<dyn Store>, seed: u64) -> Self {
+        let dice = Dice::new(seed, 78);
+        let inside = Inside { dice, rate: 0, full: false, wrong: BTreeMap::new(), released: Vec::new() };
+        Self { store: Mutex::new(store), inside: Mutex::new(inside) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn store(&self) -> Arc<dyn Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many transactions in a thousand go wrong from now on.
+    pub(super) fn set_rate(&self, rate: u64) {
+        self.lock().rate = rate;
+    }
+
+    /// Whether nothing can be written.
+    pub(super) fn set_full(&self, full: bool) {
+        self.lock().full = full;
+    }
+
+    /// What went wrong, how often.
+    pub(super) fn wrong(&self) -> BTreeMap<(&'static str, Wrong), u64> {
+        self.lock().wrong.clone()
+    }
+
+    /// What was released since this was last asked.
+    pub(super) fn take_released(&self) -> Vec<Released> {
+        std::mem::take(&mut self.lock().released)
+    }
+}
+
+/// The store as one process sees it.
+pub(super) struct Faulty {
+    shared: Arc<Shared>,
+    process: u64,
+    stopped: Mutex<bool>,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "the store as process {} sees it", self.process)
+    }
+}
+
+impl Faulty {
+    pub(super) fn new(shared: Arc<Shared>, process: u64) -> Self {
+        Self { shared, process, stopped: Mutex::new(false) }
+    }
+
+    /// Whether the process has stopped in the middle of a transaction.
+    pub(super) fn has_stopped(&self) -> bool {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn stop(&self) -> StoreError {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        StoreError::Unknown("the process has stopped".to_owned())
+    }
+
+    fn write<T>(
+        &self,
+        name: &'static str,
+        transaction: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if self.has_stopped() {
+            return Err(StoreError::Unknown("the process has stopped".to_owned()));
+        }
+        let wrong = {
+            let inside = &mut *self.shared.lock();
+            let wrong = if inside.full {
+                Some(Wrong::Full)
+            } else {
+                let goes_wrong = inside.dice.below(1_000) < inside.rate;
+                goes_wrong.then(|| Wrong::ALL[inside.dice.index(Wrong::ALL.len())])
+            };
+            if let Some(wrong) = wrong {
+                *inside.wrong.entry((name, wrong)).or_default() += 1;
+            }
+            wrong
+        };
+        let store = self.shared.store();
+        match wrong {
+            None => transaction(store.as_ref()),
+            Some(Wrong::Busy) => Err(StoreError::Unavailable("busy".to_owned())),
+            Some(Wrong::Full) => Err(StoreError::Failed("no space left".to_owned())),
+            Some(Wrong::LostBefore) => Err(StoreError::Unknown("no answer".to_owned())),
+            Some(Wrong::LostAfter) => {
+                transaction(store.as_ref())?;
+                Err(StoreError::Unknown("no answer".to_owned()))
+            }
+            Some(Wrong::StopsBefore) => Err(self.stop()),
+            Some(Wrong::StopsAfter) => {
+                transaction(store.as_ref())?;
+                Err(self.stop())
+            }
+        }
+    }
+
+    fn read<T>(
+        &self,
+        name: &'static str,
+        transaction: impl FnOnce(&dyn Store) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if self.has_stopped() {
+            return Err(StoreError::Unavailable("the process has stopped".to_owned()));
+        }
+        let is_busy = {
+            let inside = &mut *self.shared.lock();
+            let is_busy = inside.dice.below(3_000) < inside.rate;
+            if is_busy {
+                *inside.wrong.entry((name, Wrong::Busy)).or_default() += 1;
+            }
+            is_busy
+        };
+        if is_busy {
+            return Err(StoreError::Unavailable("busy".to_owned()));
+        }
+        transaction(self.shared.store().as_ref())
+    }
+}
+
+impl Store for Faulty {
+    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError> {
+        self.write("create", |store| store.create(stream))
+    }
+
+    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
+        self.write("redeclare", |store| store.redeclare(stream, declaration))
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        self.read("names", |store| store.names())
+    }
+
+    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+        self.read("stream", |store| store.stream(stream))
+    }
+
+    fn status(&self, stream: &str) -> Result<(Status, u64), StoreError> {
+        self.read("status", |store| store.status(stream))
+    }
+
+    fn set_status(&self, stream: &str, status: Status) -> Result<(), StoreError> {
+        self.write("set_status", |store| store.set_status(stream, status))
+    }
+
+    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        self.write("lease", |store| store.lease(stream, holder, now, until))
+    }
+
+    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.write("give_back", |store| store.give_back(lease))
+    }
+
+    fn accept(&self, source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
+        self.write("accept", |store| store.accept(source, intakes))
+    }
+
+    fn merge(
+        &self,
+        phase: &PhaseKey,
+        source: &str,
+        range: Range<u64>,
+        counts: &Aggregate,
+    ) -> Result<Merged, StoreError> {
+        self.write("merge", |store| store.merge(phase, source, range, counts))
+    }
+
+    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        self.write("close", |store| store.close(lease, version))
+    }
+
+    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
+        self.write("advance", |store| {
+            let done = store.advance(lease, advance);
+            // Also where it was not done: whether it was is seen by what is published.
+            let released = advance.releases.iter().map(|record| Released {
+                process: self.process,
+                stream: lease.stream.clone(),
+                timestamp: record.timestamp,
+                body: record.body.clone(),
+            });
+            self.shared.lock().released.extend(released);
+            done
+        })
+    }
+
+    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        self.write("publish", |store| store.publish(lease, version))
+    }
+
+    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.write("begin_anew", |store| store.begin_anew(stream, state, version))
+    }
+
+    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+        self.read("records", |store| store.records(stream, records, wanted))
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.write("check", |store| store.check())
+    }
+}

@@ -1,0 +1,73 @@
+//! [`Marks`]: high-water marks on a simulated disk.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+
+use tidegate_device::disk;
+use tidegate_device::simulation::{Broken, SimulatedDisk};
+use tidegate_server::engine::{HighWater, Mark};
+
+/// What is wrong with the marks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Careless {
+    /// Nothing.
+    #[default]
+    Not,
+    /// They are never raised.
+    Never,
+    /// The folder that they are in is not synced.
+    Folder,
+    /// They lag two versions behind, so that what is published need not be marked yet.
+    Late,
+}
+
+thread_local! {
+    // A simulated disk stays on its thread, and marks are shared by all drivers: they find their disk by its number.
+    static DISKS: RefCell<BTreeMap<u64, SimulatedDisk>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+#[derive(Debug)]
+pub(super) struct Marks {
+    disk: u64,
+    careless: Careless,
+}
+
+impl Marks {
+    /// Marks on a new disk.
+    pub(super) fn new(careless: Careless, seed: u64) -> Self {
+        let broken = Broken { sync: false, names: careless == Careless::Folder };
+        DISKS.with_borrow_mut(|disks| disks.insert(seed, SimulatedDisk::new(broken, seed)));
+        Self { disk: seed, careless }
+    }
+
+    pub(super) fn disk(&self) -> SimulatedDisk {
+        DISKS.with_borrow(|disks| disks[&self.disk].clone())
+    }
+}
+
+impl Drop for Marks {
+    fn drop(&mut self) {
+        DISKS.with_borrow_mut(|disks| disks.remove(&self.disk));
+    }
+}
+
+impl HighWater for Marks {
+    fn mark(&self, stream: &str) -> Option<Mark> {
+        // A disk that cannot be read cannot be written to either, so that nothing is published.
+        let contents = disk::read(&self.disk(), &format!("{stream}.mark")).ok()??;
+        postcard::from_bytes(&contents).ok()
+    }
+
+    fn raise(&self, stream: &str, mark: Mark) -> io::Result<()> {
+        let before = self.mark(stream);
+        if before.is_some_and(|before| before.version >= mark.version) || self.careless == Careless::Never {
+            return Ok(());
+        }
+        let late = if self.careless == Careless::Late { 2 } else { 0 };
+        let timestamp = before.and_then(|before| before.timestamp).max(mark.timestamp);
+        let mark = Mark { version: mark.version.saturating_sub(late), timestamp };
+        let contents = postcard::to_allocvec(&mark).map_err(io::Error::other)?;
+        disk::replace(&mut self.disk(), &format!("{stream}.mark"), &contents)
+    }
+}

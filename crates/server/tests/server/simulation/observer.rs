@@ -1,0 +1,425 @@
+//! [`Observer`]: sees everything that leaves devices, is acknowledged or published, keeps its own accounts, and says what is wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Deserialize;
+use tidegate::central::Central;
+use tidegate::event::{Event, SavedEvent};
+use tidegate::kernel::{VaultKey, Window};
+use tidegate::release::Release;
+use tidegate::spec::StreamSpec;
+use tidegate_kernel::Question;
+use tidegate_server::engine::DriveError;
+use tidegate_server::store::{Record, Records, Store, Stream, Wanted};
+use tidegate_server::stream::Declaration;
+
+use super::faults::Released;
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Invariant {
+    /// What is published is paid for in the state that is safe.
+    PublishedIsDebited,
+    /// No device tells more than epsilon in any window.
+    DeviceWindow,
+    /// No two different reports of a device for one phase.
+    ReportsAreDrawnOnce,
+    /// What is published of a curator's stream costs at most epsilon in any window.
+    LedgerWindow,
+    /// A report counts at most once.
+    CountedAtMostOnce,
+    /// A report that was acknowledged counts in the release of its timestamp.
+    AcknowledgedIsCounted,
+    /// What a reader saw under a number stays as it is.
+    ReleasesNeverChange,
+    /// A timestamp is released once.
+    ReleasedOnce,
+    /// Versions and timestamps only grow.
+    NeverBackwards,
+    /// A tick of which something was lost is not released.
+    TicksAreWhole,
+    /// Nothing fails that has no reason to.
+    FailsForAReason,
+    /// Once nothing goes wrong any more, streams go on.
+    GoesOn,
+}
+
+/// What does not hold, and where it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    pub(super) seed: u64,
+    pub(super) step: u64,
+    pub(super) invariant: Invariant,
+    pub(super) what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, step, invariant, what } = self;
+        write!(formatter, "seed {seed}, step {step}: {invariant:?}: {what} (TIDEGATE_SEED={seed} repeats it)")
+    }
+}
+
+/// The state of a stream as its driver saves it.
+#[derive(Deserialize)]
+#[allow(dead_code)] // the order of all fields is the format
+struct Saved {
+    version: u16,
+    last: Option<u64>,
+    not_before: u64,
+    due: Option<u64>,
+    round: u64,
+    machine: Vec<u8>,
+    watch: Option<Vec<u8>>,
+}
+
+/// One report, wherever it goes.
+pub(super) type Identity = [u8; 16];
+
+#[derive(Debug, Default)]
+struct Reports {
+    /// Those that may be counted: somebody tried to, and did not hear that it had failed.
+    possible: BTreeSet<Identity>,
+    /// Those that are: somebody was told so.
+    acknowledged: BTreeSet<Identity>,
+    /// How often somebody was told that it was counted now.
+    accepted: BTreeMap<Identity, u64>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    records: BTreeMap<u64, (u64, String)>,
+    said: BTreeMap<u64, (u64, String)>,
+    /// What was seen before the stream began anew, and is not there any more.
+    earlier: BTreeSet<(u64, String)>,
+    version: u64,
+    /// How many reports are in the release of a timestamp.
+    reports: BTreeMap<u64, u64>,
+}
+
+/// What is known of a source of data, over all streams that it ever served.
+#[derive(Debug, Default)]
+struct Account {
+    /// What was told of a phase, and what that cost.
+    told: BTreeMap<(String, u64, u16), (Vec<u8>, u64)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Observer {
+    seed: u64,
+    pub(super) step: u64,
+    key: VaultKey,
+    people: BTreeMap<usize, Account>,
+    reports: BTreeMap<(String, u64), Reports>,
+    seen: BTreeMap<String, Seen>,
+    /// What releases of a curator's stream cost, also those from before it began anew.
+    costs: BTreeMap<String, BTreeMap<(u64, String), u64>>,
+    /// Which processes were told something about a tick of a stream.
+    told: BTreeMap<(String, u64), BTreeSet<u64>>,
+    released: Vec<Released>,
+    /// Whether a backup was ever put back.
+    pub(super) restored: bool,
+    found: Option<Violation>,
+}
+
+impl Observer {
+    pub(super) fn new(seed: u64, key: VaultKey) -> Self {
+        Self {
+            seed,
+            step: 0,
+            key,
+            people: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            costs: BTreeMap::new(),
+            told: BTreeMap::new(),
+            released: Vec::new(),
+            restored: false,
+            found: None,
+        }
+    }
+
+    pub(super) fn found(&self) -> Option<&Violation> {
+        self.found.as_ref()
+    }
+
+    /// Notes the first thing that is wrong.
+    pub(super) fn wrong(&mut self, invariant: Invariant, what: String) {
+        let (seed, step) = (self.seed, self.step);
+        self.found.get_or_insert(Violation { seed, step, invariant, what });
+    }
+
+    /// A report has left a device.
+    pub(super) fn left(&mut self, person: usize, declaration: &Declaration, question: &Question, report: &[u8]) {
+        let StreamSpec::Local(spec) = &declaration.spec else { return };
+        let (timestamp, phase) = (question.timestamp, question.phase);
+        let account = self.people.entry(person).or_default();
+        let place = (declaration.name.clone(), timestamp, phase);
+        match account.told.get(&place) {
+            Some((before, _)) if before == report => return,
+            Some(_) => {
+                let what = format!("person {person} told two things in phase {phase} of timestamp {timestamp}");
+                return self.wrong(Invariant::ReportsAreDrawnOnce, what);
+            }
+            None => {}
+        }
+        account.told.insert(place, (report.to_vec(), question.epsilon.units()));
+        let window = spec.window.get();
+        // The windows that have this timestamp in them.
+        for start in timestamp.saturating_sub(window - 1)..=timestamp {
+            let inside = account.told.iter().filter(|((_, other, _), _)| (start..start + window).contains(other));
+            let spent: u64 = inside.map(|(_, (_, units))| units).sum();
+            if spent > spec.epsilon.units() {
+                let what = format!("person {person} spent {spent} in the window from {start}");
+                return self.wrong(Invariant::DeviceWindow, what);
+            }
+        }
+    }
+
+    /// A report may have been counted.
+    pub(super) fn possible(&mut self, stream: &str, timestamp: u64, id: Identity) {
+        self.reports.entry((stream.to_owned(), timestamp)).or_default().possible.insert(id);
+    }
+
+    /// A report was acknowledged, as counted now or before.
+    pub(super) fn acknowledged(&mut self, stream: &str, timestamp: u64, id: Identity, now: bool) {
+        self.possible(stream, timestamp, id);
+        let reports = self.reports.entry((stream.to_owned(), timestamp)).or_default();
+        reports.acknowledged.insert(id);
+        let times = reports.accepted.entry(id).or_default();
+        *times += u64::from(now);
+        if *times > 1 {
+            let what = format!("a report for timestamp {timestamp} of {stream} was counted {times} times");
+            self.wrong(Invariant::CountedAtMostOnce, what);
+        }
+        self.check_counts(stream, timestamp);
+    }
+
+    /// Whether all reports that were acknowledged, and no others, are in the release of a timestamp, once it is seen.
+    fn check_counts(&mut self, stream: &str, timestamp: u64) {
+        let Some(counted) = self.seen.get(stream).and_then(|seen| seen.reports.get(&timestamp)).copied() else {
+            return;
+        };
+        let none = Reports::default();
+        let reports = self.reports.get(&(stream.to_owned(), timestamp)).unwrap_or(&none);
+        let (least, most) = (reports.acknowledged.len() as u64, reports.possible.len() as u64);
+        let what =
+            || format!("timestamp {timestamp} of {stream}: {counted} counted, {least} acknowledged, {most} sent");
+        if counted < least {
+            self.wrong(Invariant::AcknowledgedIsCounted, what());
+        } else if counted > most {
+            self.wrong(Invariant::CountedAtMostOnce, what());
+        }
+    }
+
+    /// A process was told something about a tick, and has said that it took it.
+    pub(super) fn told(&mut self, stream: &str, timestamp: u64, process: u64) {
+        self.told.entry((stream.to_owned(), timestamp)).or_default().insert(process);
+    }
+
+    /// A driver has stopped.
+    pub(super) fn failed(&mut self, stream: &str, error: &DriveError, anything: bool) {
+        let expected = match error {
+            DriveError::Store(_) | DriveError::Held(_) | DriveError::Mark(_) => true,
+            DriveError::Older { .. } => self.restored,
+            _ => anything,
+        };
+        if !expected {
+            self.wrong(Invariant::FailsForAReason, format!("{stream}: {error}"));
+        }
+    }
+
+    /// A backup was put back: what came since is as if it had never come, for streams that go on as if nothing had been published since.
+    pub(super) fn restored(&mut self, store: &dyn Store) {
+        self.restored = true;
+        for (stream, seen) in &mut self.seen {
+            seen.version = store.stream(stream).map_or(0, |stream| stream.version);
+        }
+        for ((stream, timestamp), reports) in &mut self.reports {
+            if !self.seen.get(stream).is_some_and(|seen| seen.reports.contains_key(timestamp)) {
+                reports.acknowledged.clear();
+                reports.accepted.clear();
+            }
+        }
+    }
+
+    /// An operator has let a stream begin anew, in a store that was put back: it numbers what it releases from where the backup was.
+    pub(super) fn begun_anew(&mut self, store: &dyn Store, stream: &str) {
+        let count = |records| store.records(stream, records, &Wanted::default()).map_or(0, |found| found.len() as u64);
+        let (releases, said) = (count(Records::Releases), count(Records::Said));
+        let seen = self.seen.entry(stream.to_owned()).or_default();
+        seen.earlier.extend(seen.records.split_off(&(releases + 1)).into_values());
+        seen.said.split_off(&(said + 1));
+    }
+
+    /// Everything that can be read is as it must be.
+    pub(super) fn look(&mut self, store: &dyn Store, released: Vec<Released>, declarations: &[Declaration]) {
+        self.released.extend(released);
+        for declaration in declarations {
+            let (Ok(stream), Ok(records)) = (
+                store.stream(&declaration.name),
+                store.records(&declaration.name, Records::Releases, &Wanted::default()),
+            ) else {
+                continue;
+            };
+            let said = store.records(&declaration.name, Records::Said, &Wanted::default()).unwrap_or_default();
+            if stream.version < self.seen.entry(stream.name.clone()).or_default().version {
+                self.wrong(Invariant::NeverBackwards, format!("{} is at version {}", stream.name, stream.version));
+            }
+            for record in &records {
+                self.read(declaration, record);
+            }
+            self.look_at_said(&stream.name, &said);
+            self.look_at_debits(declaration, &stream, &records);
+            self.seen.entry(stream.name.clone()).or_default().version = stream.version;
+        }
+    }
+
+    fn read(&mut self, declaration: &Declaration, record: &Record) {
+        let name = &declaration.name;
+        let seen = self.seen.entry(name.clone()).or_default();
+        if let Some((timestamp, body)) = seen.records.get(&record.number) {
+            if (*timestamp, body) != (record.timestamp, &record.body) {
+                let what = format!("number {} of {name} has changed", record.number);
+                self.wrong(Invariant::ReleasesNeverChange, what);
+            }
+            return;
+        }
+        let before = seen.records.last_key_value().map(|(number, (timestamp, _))| (*number, *timestamp));
+        let is_another = |(timestamp, body): &(u64, String)| *timestamp == record.timestamp && *body != record.body;
+        let again = seen.records.values().any(|(timestamp, _)| *timestamp == record.timestamp)
+            || seen.earlier.iter().any(is_another);
+        seen.records.insert(record.number, (record.timestamp, record.body.clone()));
+        if again {
+            let what = format!("timestamp {} of {name} was released twice", record.timestamp);
+            return self.wrong(Invariant::ReleasedOnce, what);
+        }
+        if record.number != before.map_or(0, |(number, _)| number) + 1
+            || before.is_some_and(|(_, timestamp)| record.timestamp <= timestamp)
+        {
+            let what =
+                format!("number {} of {name}, of timestamp {}, after {before:?}", record.number, record.timestamp);
+            return self.wrong(Invariant::NeverBackwards, what);
+        }
+        let release: Release = serde_json::from_str(&record.body).unwrap();
+        if release.timestamp != record.timestamp {
+            return self.wrong(Invariant::NeverBackwards, format!("a record of {name} is of another timestamp"));
+        }
+        if declaration.is_curated() {
+            self.look_at_cost(declaration, &release, &record.body);
+            self.look_at_told(declaration, &release, &record.body);
+        } else {
+            self.seen.entry(name.clone()).or_default().reports.insert(release.timestamp, release.reports);
+            self.check_counts(name, release.timestamp);
+        }
+    }
+
+    fn look_at_said(&mut self, name: &str, said: &[Record]) {
+        for record in said {
+            let seen = self.seen.entry(name.to_owned()).or_default();
+            let now = (record.timestamp, record.body.clone());
+            let before = seen.said.entry(record.number).or_insert_with(|| now.clone());
+            if *before != now {
+                let what = format!("what was said as number {} of {name} has changed", record.number);
+                self.wrong(Invariant::ReleasesNeverChange, what);
+            }
+        }
+    }
+
+    /// What has ever been published of the data of a stream costs at most epsilon in any window.
+    fn look_at_cost(&mut self, declaration: &Declaration, release: &Release, body: &str) {
+        let epsilon = match &declaration.spec {
+            StreamSpec::Central(spec) => spec.epsilon,
+            StreamSpec::Event(spec) => Some(spec.epsilon),
+            _ => None,
+        };
+        let (Some(epsilon), Window::Timestamps(window)) = (epsilon, declaration.spec.window()) else { return };
+        let costs = self.costs.entry(declaration.name.clone()).or_default();
+        let spent = release.spent.map_or(0, |spent| spent.units());
+        costs.insert((release.timestamp, body.to_owned()), spent);
+        let (at, window) = (release.timestamp, window.get());
+        for start in at.saturating_sub(window - 1)..=at {
+            let sum: u64 =
+                costs.range((start, String::new())..(start + window, String::new())).map(|(_, cost)| cost).sum();
+            if sum > epsilon.units() {
+                let what = format!("{}: {sum} in the window from {start}", declaration.name);
+                return self.wrong(Invariant::LedgerWindow, what);
+            }
+        }
+    }
+
+    /// All that was told about the tick was told to whoever released it.
+    fn look_at_told(&mut self, declaration: &Declaration, release: &Release, body: &str) {
+        let Some(told) = self.told.get(&(declaration.name.clone(), release.timestamp)) else { return };
+        let is_it = |released: &&Released| {
+            released.stream == declaration.name && released.timestamp == release.timestamp && released.body == body
+        };
+        let by = self.released.iter().find(is_it).map(|released| released.process);
+        let is_whole = match &declaration.spec {
+            // A reading is kept until it is released, perhaps by another process; but there is only one.
+            StreamSpec::Event(_) => told.len() <= 1,
+            _ => told.iter().all(|process| Some(*process) == by),
+        };
+        if !is_whole {
+            let what = format!(
+                "timestamp {} of {} was released by process {by:?}, but {told:?} were told about it",
+                release.timestamp, declaration.name
+            );
+            self.wrong(Invariant::TicksAreWhole, what);
+        }
+    }
+
+    /// Whatever can be read is in the state that is safe.
+    fn look_at_debits(&mut self, declaration: &Declaration, stream: &Stream, records: &[Record]) {
+        let name = &stream.name;
+        let Ok(saved) = postcard::from_bytes::<Saved>(&stream.state) else { return };
+        // What was released before a stream began anew is in no window with what comes.
+        let Window::Timestamps(window) = declaration.spec.window() else { return };
+        let counts = |record: &&Record| record.timestamp + window.get() > saved.not_before;
+        let records: Vec<&Record> = records.iter().filter(counts).collect();
+        let Some(latest) = records.last() else { return };
+        let mut missing = None;
+        if latest.version > stream.version {
+            missing = Some(format!("version {} can be read, but {} is safe", latest.version, stream.version));
+        } else if saved.last < Some(latest.timestamp) {
+            missing = Some(format!("timestamp {} can be read, but {:?} is safe", latest.timestamp, saved.last));
+        }
+        match &declaration.spec {
+            StreamSpec::Central(_) => {
+                let central: Central = postcard::from_bytes(&saved.machine).unwrap();
+                let spends: BTreeMap<u64, u64> =
+                    central.ledger().spends().map(|(timestamp, spent)| (timestamp, spent.units())).collect();
+                let clock = central.ledger().clock().unwrap_or(0);
+                for record in records.iter().filter(|record| record.timestamp + window.get() > clock) {
+                    let release: Release = serde_json::from_str(&record.body).unwrap();
+                    let spent = release.spent.map_or(0, |spent| spent.units());
+                    if spends.get(&release.timestamp).copied().unwrap_or(0) < spent {
+                        missing = Some(format!("{spent} for timestamp {} is not in the ledger", release.timestamp));
+                    }
+                }
+            }
+            StreamSpec::Event(_) => {
+                let event =
+                    Event::load(postcard::from_bytes::<SavedEvent>(&saved.machine).unwrap(), &self.key).unwrap();
+                if event.ledger().clock() < Some(latest.timestamp) {
+                    missing = Some(format!("timestamp {} is not in the ledger", latest.timestamp));
+                }
+            }
+            _ => {}
+        }
+        if let Some(missing) = missing {
+            self.wrong(Invariant::PublishedIsDebited, format!("{name}: {missing}"));
+        }
+    }
+
+    /// How many releases of a stream were seen.
+    pub(super) fn releases(&self, stream: &str) -> usize {
+        self.seen.get(stream).map_or(0, |seen| seen.records.len())
+    }
+
+    /// How many reports were acknowledged, of all streams.
+    pub(super) fn acknowledged_reports(&self) -> usize {
+        self.reports.values().map(|reports| reports.acknowledged.len()).sum()
+    }
+}

@@ -1,0 +1,391 @@
+//! [`MemoryStore`]: a store in memory whose transactions are whole, and which can be told to break a promise.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tidegate_device::api::Receipt;
+use tidegate_kernel::oracle::Aggregate;
+use tidegate_server::store::{
+    Advance, Intake, Lease, Merged, NewRecord, NewStream, NotTaken, OpenPhase, PhaseKey, Record, Records, Status,
+    Store, StoreError, Stream, Wanted, digest,
+};
+
+use super::dice::Dice;
+
+/// Which promise the store breaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Breaks {
+    /// None.
+    #[default]
+    Nothing,
+    /// What is released can be read before it is paid for, and a crash may come in between.
+    PublishesFirst,
+    /// What was said to be safe is not, when the machine stops.
+    LosesCommits,
+    /// Whoever calls may drive, whatever epoch and version they believe in.
+    DoesNotFence,
+    /// The same identity counts each time.
+    CountsRepetitions,
+    /// Identities are forgotten with their phase, and a phase that is over takes reports again.
+    ForgetsWhatIsOver,
+}
+
+/// What came for an open question.
+#[derive(Clone, Debug, Default)]
+struct Came {
+    identities: BTreeMap<[u8; 16], u64>,
+    counts: Option<Aggregate>,
+    sources: BTreeMap<String, u64>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    stream: Stream,
+    holder: Option<(String, u64)>,
+    closed: bool,
+    came: Vec<Came>,
+    releases: Vec<Record>,
+    said: Vec<Record>,
+}
+
+type Image = BTreeMap<String, Row>;
+
+#[derive(Debug)]
+struct Inside {
+    image: Image,
+    /// What was there before the last few transactions.
+    before: VecDeque<Image>,
+    backup: Option<Image>,
+    dice: Dice,
+}
+
+/// A store in memory. A backup can be made and put back.
+#[derive(Debug)]
+pub(super) struct MemoryStore {
+    breaks: Breaks,
+    inside: Mutex<Inside>,
+}
+
+impl MemoryStore {
+    pub(super) fn new(breaks: Breaks, seed: u64) -> Self {
+        let dice = Dice::new(seed, 77);
+        let inside = Inside { image: Image::new(), before: VecDeque::new(), backup: None, dice };
+        Self { breaks, inside: Mutex::new(inside) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine stops. A store that keeps its promises keeps everything.
+    pub(super) fn crash(&self) {
+        let inside = &mut *self.lock();
+        if self.breaks == Breaks::LosesCommits {
+            for _ in 0..inside.dice.below(4) {
+                if let Some(before) = inside.before.pop_back() {
+                    inside.image = before;
+                }
+            }
+        }
+    }
+
+    /// Makes a backup, in place of the last.
+    pub(super) fn back_up(&self) {
+        let inside = &mut *self.lock();
+        inside.backup = Some(inside.image.clone());
+    }
+
+    /// Puts the last backup back.
+    pub(super) fn restore(&self) {
+        let inside = &mut *self.lock();
+        if let Some(backup) = &inside.backup {
+            inside.image = backup.clone();
+            inside.before.clear();
+        }
+    }
+
+    /// Changes the state of a stream as a bad disk or another program would.
+    pub(super) fn damage(&self, stream: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        if let Some(row) = self.lock().image.get_mut(stream) {
+            change(&mut row.stream.state);
+        }
+    }
+
+    /// A transaction on a stream. It changes nothing where it fails: whatever it refuses, it refuses first.
+    fn write<T>(&self, stream: &str, change: impl FnOnce(&mut Row) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let inside = &mut *self.lock();
+        let before = (self.breaks == Breaks::LosesCommits).then(|| inside.image.clone());
+        let row = inside.image.get_mut(stream).ok_or_else(|| StoreError::NoStream(stream.to_owned()))?;
+        let done = change(row)?;
+        if let Some(before) = before {
+            inside.before.push_back(before);
+            if inside.before.len() > 4 {
+                inside.before.pop_front();
+            }
+        }
+        Ok(done)
+    }
+
+    fn read<T>(&self, stream: &str, look: impl FnOnce(&Row) -> T) -> Result<T, StoreError> {
+        self.lock().image.get(stream).map(look).ok_or_else(|| StoreError::NoStream(stream.to_owned()))
+    }
+
+    fn fence(&self, row: &Row, lease: &Lease, version: Option<u64>) -> Result<(), StoreError> {
+        let is_current = row.stream.epoch == lease.epoch && version.is_none_or(|version| version == row.stream.version);
+        if is_current || self.breaks == Breaks::DoesNotFence {
+            Ok(())
+        } else {
+            Err(StoreError::Stale(lease.stream.clone()))
+        }
+    }
+
+    fn take(&self, row: &mut Row, intake: &Intake<'_>) -> Result<Receipt, NotTaken> {
+        let (timestamp, phase) = (intake.batch.timestamp, intake.batch.phase);
+        let is_it = |open: &OpenPhase| open.question.timestamp == timestamp && open.question.phase == phase;
+        let Some(position) = row.stream.open.iter().position(is_it) else {
+            if self.breaks == Breaks::ForgetsWhatIsOver && row.stream.version > 0 {
+                return Ok(Receipt { accepted: intake.batch.len() as u64, ..Receipt::default() });
+            }
+            return Err(NotTaken::NotOpen { timestamp, phase });
+        };
+        if row.closed {
+            return Err(NotTaken::NotOpen { timestamp, phase });
+        }
+        let malformed = |problem: String| NotTaken::Malformed(problem);
+        let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
+        for (index, (_, report)) in intake.batch.iter().enumerate() {
+            if !intake.implausible.contains(&index) {
+                oracle.check(report).map_err(|error| malformed(error.to_string()))?;
+            }
+        }
+        let mut receipt = Receipt::default();
+        let came = &mut row.came[position];
+        let counts = came.counts.get_or_insert_with(|| oracle.aggregate());
+        for (index, (id, report)) in intake.batch.iter().enumerate() {
+            if intake.implausible.contains(&index) {
+                receipt.implausible += 1;
+                continue;
+            }
+            let digest = digest(report);
+            match came.identities.get(id.as_bytes()) {
+                Some(before) if self.breaks != Breaks::CountsRepetitions => {
+                    if *before == digest {
+                        receipt.repeated += 1;
+                    } else {
+                        receipt.conflicting += 1;
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            came.identities.insert(*id.as_bytes(), digest);
+            counts.add(report).map_err(|error| malformed(error.to_string()))?;
+            receipt.accepted += 1;
+        }
+        Ok(receipt)
+    }
+}
+
+/// Numbers what is released, or said, from where it was.
+fn number(records: &mut Vec<Record>, new: &[NewRecord], version: u64) {
+    for NewRecord { timestamp, body } in new {
+        let number = records.len() as u64 + 1;
+        records.push(Record { number, version, timestamp: *timestamp, body: body.clone() });
+    }
+}
+
+impl Store for MemoryStore {
+    fn create(&self, new: &NewStream<'_>) -> Result<(), StoreError> {
+        let inside = &mut *self.lock();
+        if inside.image.contains_key(new.name) {
+            return Err(StoreError::Exists(new.name.to_owned()));
+        }
+        let stream = Stream {
+            name: new.name.to_owned(),
+            declaration: new.declaration.to_owned(),
+            policy: new.policy.to_owned(),
+            status: Status::Running,
+            epoch: 0,
+            version: 0,
+            published: 0,
+            state: new.state.to_vec(),
+            open: Vec::new(),
+        };
+        let row = Row { stream, holder: None, closed: false, came: Vec::new(), releases: Vec::new(), said: Vec::new() };
+        inside.image.insert(new.name.to_owned(), row);
+        Ok(())
+    }
+
+    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
+        self.write(stream, |row| {
+            row.stream.declaration = declaration.to_owned();
+            Ok(())
+        })
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        Ok(self.lock().image.keys().cloned().collect())
+    }
+
+    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+        self.read(stream, |row| row.stream.clone())
+    }
+
+    fn status(&self, stream: &str) -> Result<(Status, u64), StoreError> {
+        self.read(stream, |row| (row.stream.status, row.stream.version))
+    }
+
+    fn set_status(&self, stream: &str, status: Status) -> Result<(), StoreError> {
+        self.write(stream, |row| {
+            if row.stream.status == Status::Retired {
+                return Err(StoreError::Retired(stream.to_owned()));
+            }
+            row.stream.status = status;
+            Ok(())
+        })
+    }
+
+    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        self.write(stream, |row| {
+            match &row.holder {
+                Some((held_by, _)) if held_by == holder => {}
+                Some((_, held_until)) if *held_until > now => return Ok(None),
+                _ => row.stream.epoch += 1,
+            }
+            row.holder = Some((holder.to_owned(), until));
+            Ok(Some(Lease { stream: stream.to_owned(), epoch: row.stream.epoch }))
+        })
+    }
+
+    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.write(&lease.stream, |row| {
+            if row.stream.epoch == lease.epoch {
+                row.holder = None;
+            }
+            Ok(())
+        })
+    }
+
+    fn accept(&self, _source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
+        let mut receipts = Vec::with_capacity(intakes.len());
+        for intake in intakes {
+            receipts.push(match self.write(intake.stream, |row| Ok(self.take(row, intake))) {
+                Ok(taken) => taken,
+                Err(StoreError::NoStream(_)) => Err(NotTaken::NoStream),
+                Err(error) => return Err(error),
+            });
+        }
+        Ok(receipts)
+    }
+
+    fn merge(
+        &self,
+        phase: &PhaseKey,
+        source: &str,
+        range: Range<u64>,
+        counts: &Aggregate,
+    ) -> Result<Merged, StoreError> {
+        self.write(&phase.stream, |row| {
+            let not_open = NotTaken::NotOpen { timestamp: phase.timestamp, phase: phase.phase };
+            let is_it =
+                |open: &OpenPhase| open.question.timestamp == phase.timestamp && open.question.phase == phase.phase;
+            let position = row.stream.open.iter().position(is_it).filter(|_| !row.closed).ok_or(not_open)?;
+            let malformed = |problem: String| NotTaken::Malformed(problem);
+            let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
+            let came = &mut row.came[position];
+            let counted = came.sources.get(source).copied().unwrap_or(0);
+            if range.end <= counted {
+                return Ok(Merged::Before);
+            }
+            if range.start != counted {
+                let source_name = source.to_owned();
+                return Err(StoreError::Range { source_name, counted, start: range.start });
+            }
+            let own = came.counts.get_or_insert_with(|| oracle.aggregate());
+            own.merge(counts).map_err(|error| malformed(error.to_string()))?;
+            came.sources.insert(source.to_owned(), range.end);
+            Ok(Merged::Now)
+        })
+    }
+
+    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        self.write(&lease.stream, |row| {
+            self.fence(row, lease, Some(version))?;
+            row.closed = true;
+            Ok(row.came.iter().map(|came| came.counts.clone()).collect())
+        })
+    }
+
+    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
+        if self.breaks == Breaks::PublishesFirst && !advance.releases.is_empty() {
+            let version = self.write(&lease.stream, |row| {
+                self.fence(row, lease, Some(advance.version))?;
+                let version = advance.version + 1;
+                row.stream.published = version;
+                number(&mut row.releases, advance.releases, version);
+                Ok(version)
+            })?;
+            if self.lock().dice.chance(1, 8) {
+                return Err(StoreError::Unknown(format!("stopped between publishing and paying for {version}")));
+            }
+        }
+        self.write(&lease.stream, |row| {
+            self.fence(row, lease, Some(advance.version))?;
+            row.stream.version = advance.version + 1;
+            row.stream.state = advance.state.to_vec();
+            row.stream.open = advance.open.to_vec();
+            row.closed = false;
+            row.came = vec![Came::default(); advance.open.len()];
+            if self.breaks != Breaks::PublishesFirst {
+                number(&mut row.releases, advance.releases, row.stream.version);
+            }
+            number(&mut row.said, advance.said, row.stream.version);
+            Ok(())
+        })
+    }
+
+    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        self.write(&lease.stream, |row| {
+            self.fence(row, lease, None)?;
+            if version > row.stream.version {
+                return Err(StoreError::Stale(lease.stream.clone()));
+            }
+            row.stream.published = row.stream.published.max(version);
+            Ok(())
+        })
+    }
+
+    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.write(stream, |row| {
+            if version <= row.stream.version {
+                return Err(StoreError::Stale(stream.to_owned()));
+            }
+            (row.stream.version, row.stream.epoch) = (version, row.stream.epoch + 1);
+            row.stream.state = state.to_vec();
+            row.stream.open.clear();
+            row.came.clear();
+            (row.holder, row.closed) = (None, false);
+            Ok(())
+        })
+    }
+
+    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+        self.read(stream, |row| {
+            let all = match records {
+                Records::Releases => &row.releases,
+                Records::Said => &row.said,
+            };
+            let is_wanted = |record: &&Record| {
+                record.version <= row.stream.published
+                    && record.number > wanted.after
+                    && (wanted.from..=wanted.to).contains(&record.timestamp)
+            };
+            all.iter().filter(is_wanted).take(wanted.limit).cloned().collect()
+        })
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,724 @@
+//! [`World`]: devices, a network, processes, a store, and everything that can happen to them, one step after the other, from a seed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tidegate::kernel::{VaultKey, Window};
+use tidegate_device::wire::Batch;
+use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom};
+use tidegate_server::engine::{DriveError, Driver, HighWater, News, Told, Tools, Tray, Value, first_state};
+use tidegate_server::store::{Intake, NewStream, NotTaken, OpenPhase, Status, Store, StoreError};
+use tidegate_server::stream::Declaration;
+
+use super::device::{BrokenDevice, SimulatedDevice, batch_of};
+use super::dice::Dice;
+use super::faults::{Faulty, Shared, Wrong};
+use super::marks::{Careless, Marks};
+use super::observer::{Invariant, Observer, Violation};
+use super::store::{Breaks, MemoryStore};
+
+/// How long a tick lasts, in seconds.
+pub(super) const TICK: u64 = 10;
+
+/// When a world begins, in milliseconds since 1970.
+pub(super) const START: u64 = 1_000_000_000;
+
+/// A curator's stream.
+pub(super) const BA: &str =
+    r#"{ "family": "central", "mechanism": "ba", "epsilon": 1.0, "window": 3, "domain": ["a", "b", "c"] }"#;
+
+/// How long a lease lasts, in milliseconds.
+pub(super) const LEASE: u64 = 6_000;
+
+/// How far ahead, or behind, a clock is set at most, in milliseconds.
+const JUMP: u64 = 25_000;
+
+/// The store that a world is built on.
+pub(super) trait Base {
+    fn store(&self) -> Arc<dyn Store>;
+    /// The machine stops; the store as it is found afterwards.
+    fn crash(&mut self) -> Arc<dyn Store>;
+    fn back_up(&mut self);
+    /// The backup is put back; the store as it is found afterwards.
+    fn restore(&mut self) -> Arc<dyn Store>;
+}
+
+impl Base for Arc<MemoryStore> {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(self) as Arc<dyn Store>
+    }
+
+    fn crash(&mut self) -> Arc<dyn Store> {
+        MemoryStore::crash(self);
+        self.store()
+    }
+
+    fn back_up(&mut self) {
+        MemoryStore::back_up(self);
+    }
+
+    fn restore(&mut self) -> Arc<dyn Store> {
+        MemoryStore::restore(self);
+        self.store()
+    }
+}
+
+/// What is broken in a world, if anything is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Variant {
+    pub(super) store: Breaks,
+    pub(super) marks: Careless,
+    pub(super) devices: BrokenDevice,
+}
+
+/// What came of a world.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) wrong: BTreeMap<(&'static str, Wrong), u64>,
+    pub(super) releases: usize,
+    pub(super) reports: usize,
+    pub(super) happened: BTreeMap<&'static str, u64>,
+}
+
+enum Message {
+    Asking { device: usize, open: Vec<OpenPhase> },
+    Batch { bytes: Vec<u8>, stream: String },
+}
+
+/// How a process stands to a stream.
+struct Driven {
+    driver: Option<Driver>,
+    tray: Option<Arc<Tray>>,
+    /// When it looks at the stream again, in true time.
+    wakes: u64,
+}
+
+struct Process {
+    number: u64,
+    store: Arc<Faulty>,
+    ahead: i64,
+    sleeps_until: u64,
+    streams: BTreeMap<String, Driven>,
+}
+
+pub(super) struct World<B> {
+    base: B,
+    shared: Arc<Shared>,
+    marks: Arc<Marks>,
+    key: Arc<VaultKey>,
+    dice: Dice,
+    noise: SeededRandom,
+    now: u64,
+    calm: bool,
+    declarations: Vec<Declaration>,
+    devices: Vec<SimulatedDevice>,
+    /// `None` for one that has stopped, and when it starts again.
+    processes: Vec<Result<Process, u64>>,
+    started: u64,
+    one_name: bool,
+    network: BTreeMap<(u64, u64), Message>,
+    sent: u64,
+    /// Questions that somebody has seen: for a collector that asks again, and for more.
+    old_questions: Vec<(usize, Question)>,
+    older: BTreeMap<String, u64>,
+    restores: u64,
+    retired: BTreeSet<String>,
+    observer: Observer,
+    happened: BTreeMap<&'static str, u64>,
+}
+
+pub(super) fn declaration(name: &str, spec: &str) -> Declaration {
+    let epoch = START / 1_000 - 1_000 * TICK;
+    let json = format!(r#"{{ "name": "{name}", "tick": {TICK}, "epoch": {epoch}, "spec": {spec} }}"#);
+    serde_json::from_str(&json).unwrap()
+}
+
+/// The streams of a world.
+fn declarations(dice: &mut Dice) -> Vec<Declaration> {
+    let local = |name: &str, mechanism: &str, window: u64, more: &str| {
+        let spec = format!(
+            r#"{{ "family": "local", "mechanism": "{mechanism}", "epsilon": 1.0, "window": {window}, "domain": 4,
+                  "population": 6 {more} }}"#
+        );
+        declaration(name, &spec)
+    };
+    let query = r#", "queries": [{ "name": "some", "value": "1", "delta": 2 }]"#;
+    let all = [
+        local("lpa", "lpa", 2, query),
+        local("lpu", "lpu", 2, ""),
+        local("lbd", "lbd", 3, ""),
+        local("mtsp", "mtsp_population", 2, ""),
+        local("track", "track", 3, query),
+    ];
+    let first = dice.index(all.len());
+    let mut chosen = vec![all[first].clone()];
+    if dice.chance(1, 2) {
+        chosen.push(all[(first + 1 + dice.index(all.len() - 1)) % all.len()].clone());
+    }
+    if dice.chance(2, 3) {
+        chosen.push(declaration("ba", BA));
+    }
+    if dice.chance(1, 2) {
+        let contin = r#"{ "family": "event", "mechanism": "contin", "epsilon": 0.5, "delay": 2,
+                          "domain": { "low": 0, "high": 100 }, "outside": "clamp" }"#;
+        chosen.push(declaration("contin", contin));
+    }
+    chosen
+}
+
+impl World<Arc<MemoryStore>> {
+    pub(super) fn new(seed: u64, variant: Variant) -> Self {
+        let store = Arc::new(MemoryStore::new(variant.store, seed));
+        Self::on(store, seed, variant)
+    }
+}
+
+impl<B: Base> World<B> {
+    /// A world on a store that is empty.
+    pub(super) fn on(base: B, seed: u64, variant: Variant) -> Self {
+        let mut dice = Dice::new(seed, 1);
+        let declarations = declarations(&mut dice);
+        let key = || VaultKey::from_bytes([9; 32]);
+        let shared = Arc::new(Shared::new(base.store(), seed));
+        let mut world = Self {
+            shared,
+            marks: Arc::new(Marks::new(variant.marks, seed)),
+            key: Arc::new(key()),
+            noise: SeededRandom::with_stream(seed, 2),
+            now: START,
+            calm: false,
+            devices: Vec::new(),
+            processes: Vec::new(),
+            started: 0,
+            one_name: dice.chance(1, 8),
+            network: BTreeMap::new(),
+            sent: 0,
+            old_questions: Vec::new(),
+            older: BTreeMap::new(),
+            restores: 0,
+            retired: BTreeSet::new(),
+            observer: Observer::new(seed, key()),
+            happened: BTreeMap::new(),
+            declarations,
+            dice,
+            base,
+        };
+        for declaration in world.declarations.clone() {
+            let state = first_state(&declaration, 0, Some(&world.key)).unwrap();
+            let text = serde_json::to_string(&declaration).unwrap();
+            let new = NewStream { name: &declaration.name, declaration: &text, policy: "", state: &state };
+            world.shared.store().create(&new).unwrap();
+            if !declaration.is_curated() {
+                for _ in 0..6 {
+                    let person = world.devices.len();
+                    world.devices.push(SimulatedDevice::new(person, &declaration, variant.devices, seed, START));
+                }
+            }
+        }
+        for _ in 0..world.dice.between(1, 3) {
+            let process = world.start();
+            world.processes.push(Ok(process));
+        }
+        world
+    }
+
+    fn happens(&mut self, what: &'static str) {
+        *self.happened.entry(what).or_default() += 1;
+    }
+
+    fn start(&mut self) -> Process {
+        self.started += 1;
+        let number = self.started;
+        let streams = self.declarations.iter().map(|declaration| {
+            let tray = Tray::of(declaration).unwrap().map(Arc::new);
+            (declaration.name.clone(), Driven { driver: None, tray, wakes: 0 })
+        });
+        let streams = streams.collect();
+        let store = Arc::new(Faulty::new(Arc::clone(&self.shared), number));
+        Process { number, store, ahead: 0, sleeps_until: 0, streams }
+    }
+
+    /// Lets so many steps happen, and then nothing bad for a while: what is wrong, if anything is.
+    pub(super) fn run(mut self, steps: u64) -> Result<Outcome, Violation> {
+        let rate = [0, 10, 30, 80][self.dice.index(4)];
+        self.shared.set_rate(rate);
+        for _ in 0..steps {
+            self.step()?;
+        }
+        self.settle();
+        // Clocks that were ahead are waited for, and so is a stream that begins anew.
+        let settled = self.now + 2 * JUMP + 60_000;
+        while self.now < settled {
+            self.step()?;
+        }
+        let before: Vec<usize> = self.declarations.iter().map(|one| self.observer.releases(&one.name)).collect();
+        for _ in 0..60 {
+            self.step()?;
+        }
+        for (declaration, before) in self.declarations.iter().zip(before) {
+            let name = &declaration.name;
+            // Processes of one name take a curator's ticks from each other before they are released: nothing bad, and nothing good.
+            let is_contended = self.one_name && self.processes.len() > 1 && declaration.is_curated();
+            if self.observer.releases(name) == before && !self.retired.contains(name) && !is_contended {
+                let version = self.shared.store().stream(name).map(|stream| stream.version);
+                let what = format!(
+                    "{name} releases nothing more at {}: it is at version {version:?}; {:?}",
+                    self.now, self.happened
+                );
+                self.observer.wrong(Invariant::GoesOn, what);
+            }
+        }
+        if let Some(violation) = self.observer.found() {
+            return Err(violation.clone());
+        }
+        let releases = self.declarations.iter().map(|one| self.observer.releases(&one.name)).sum();
+        let reports = self.observer.acknowledged_reports();
+        Ok(Outcome { wrong: self.shared.wrong(), releases, reports, happened: self.happened })
+    }
+
+    /// From now on nothing goes wrong.
+    fn settle(&mut self) {
+        self.calm = true;
+        self.shared.set_rate(0);
+        self.shared.set_full(false);
+        self.marks.disk().go_on();
+        self.marks.disk().set_full(false);
+        self.devices.iter_mut().for_each(SimulatedDevice::calm);
+        for process in self.processes.iter_mut() {
+            match process {
+                Ok(process) => (process.ahead, process.sleeps_until) = (0, 0),
+                Err(starts) => *starts = 0,
+            }
+        }
+        for declaration in &self.declarations {
+            if !self.retired.contains(&declaration.name) {
+                self.shared.store().set_status(&declaration.name, Status::Running).unwrap();
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<(), Violation> {
+        self.now += if self.calm { 1_000 } else { self.dice.between(50, 2_500) };
+        self.observer.step += 1;
+        if !self.calm {
+            self.disturb();
+        }
+        self.run_processes();
+        self.poll();
+        self.deliver();
+        self.tell();
+        self.operate();
+        let released = self.shared.take_released();
+        let store = self.shared.store();
+        self.observer.look(&*store, released, &self.declarations);
+        self.observer.found().map_or(Ok(()), |violation| Err(violation.clone()))
+    }
+
+    /// All that can go wrong besides transactions and messages.
+    fn disturb(&mut self) {
+        let one = self.dice.index(self.processes.len());
+        match self.dice.below(90) {
+            0 | 1 => {
+                self.happens("a process stops");
+                self.processes[one] = Err(self.now + self.dice.below(15_000));
+            }
+            2 | 3 => {
+                self.happens("a process is paused");
+                let until = self.now + self.dice.between(1_000, 25_000);
+                if let Ok(process) = &mut self.processes[one] {
+                    process.sleeps_until = until;
+                }
+            }
+            4..=6 => {
+                self.happens("a server's clock jumps");
+                let ahead = self.jump();
+                if let Ok(process) = &mut self.processes[one] {
+                    process.ahead = if ahead % 3 == 0 { 0 } else { ahead };
+                }
+            }
+            7 => self.stop_machine(),
+            8 => {
+                self.happens("the machine is about to stop");
+                self.marks.disk().crash_in(u32::try_from(self.dice.below(8)).unwrap());
+            }
+            9 => {
+                self.happens("the disk of the marks is full");
+                self.marks.disk().set_full(true);
+            }
+            10 => {
+                self.happens("the store is full");
+                self.shared.set_full(true);
+            }
+            11..=14 => {
+                self.marks.disk().set_full(false);
+                self.shared.set_full(false);
+            }
+            15..=17 => {
+                self.happens("a backup is made");
+                self.base.back_up();
+            }
+            18 if self.restores < 2 && self.happened.contains_key("a backup is made") => self.restore(),
+            19 => {
+                let name = self.declarations[self.dice.index(self.declarations.len())].name.clone();
+                let status = if self.dice.chance(1, 2) { Status::Paused } else { Status::Running };
+                if !self.retired.contains(&name) {
+                    self.happens("a stream is paused or goes on");
+                    self.shared.store().set_status(&name, status).unwrap();
+                }
+            }
+            20 if self.dice.chance(1, 8) => {
+                let name = self.declarations[self.dice.index(self.declarations.len())].name.clone();
+                self.happens("a stream is retired");
+                let _ = self.shared.store().set_status(&name, Status::Retired);
+                self.retired.insert(name);
+            }
+            _ => {}
+        }
+        let one = self.dice.index(self.devices.len());
+        match self.dice.below(40) {
+            0 | 1 => {
+                self.happens("a device stops");
+                self.devices[one].crash(&mut self.dice, self.now);
+            }
+            2 | 3 => {
+                self.happens("a device is about to stop");
+                self.devices[one].crash_soon(&mut self.dice);
+            }
+            4 => {
+                self.happens("a device's clock jumps");
+                let ahead = self.jump() / 1_000;
+                self.devices[one].set_clock(ahead);
+            }
+            5 => {
+                self.happens("a device's clock is right");
+                self.devices[one].set_clock(0);
+            }
+            6 => {
+                self.happens("a device's state is deleted, damaged or copied");
+                self.devices[one].spoil(&mut self.dice, self.now);
+            }
+            _ => {}
+        }
+    }
+
+    fn jump(&mut self) -> i64 {
+        i64::try_from(self.dice.below(2 * JUMP)).unwrap() - i64::try_from(JUMP).unwrap()
+    }
+
+    fn set_store(&mut self, store: Arc<dyn Store>) {
+        *self.shared.store.lock().unwrap() = store;
+    }
+
+    /// All processes stop, with the store and the disk of the marks.
+    fn stop_machine(&mut self) {
+        self.happens("the machine stops");
+        for process in &mut self.processes {
+            *process = Err(self.now + self.dice.below(10_000));
+        }
+        self.marks.disk().restart();
+        self.marks.disk().set_full(false);
+        let store = self.base.crash();
+        self.set_store(store);
+    }
+
+    /// The backup is put back, while processes stop or, worse, sleep.
+    fn restore(&mut self) {
+        self.happens("a backup is put back");
+        self.restores += 1;
+        if self.dice.chance(2, 3) {
+            self.stop_machine();
+        }
+        let store = self.base.restore();
+        self.observer.restored(&*store);
+        self.set_store(store);
+        // What was retired since is so again, as its operator wants.
+        for name in &self.retired {
+            let _ = self.shared.store().set_status(name, Status::Retired);
+        }
+    }
+
+    fn run_processes(&mut self) {
+        let mut processes = std::mem::take(&mut self.processes);
+        let first = self.dice.index(processes.len());
+        for turn in 0..processes.len() {
+            let index = (first + turn) % processes.len();
+            let has_stopped = match &mut processes[index] {
+                Err(starts) if *starts <= self.now => {
+                    let process = self.start();
+                    processes[index] = Ok(process);
+                    false
+                }
+                Err(_) => false,
+                // Sometimes it is late.
+                Ok(process) if process.sleeps_until > self.now || (!self.calm && self.dice.chance(1, 5)) => false,
+                Ok(process) => {
+                    self.run_process(process);
+                    process.store.has_stopped()
+                }
+            };
+            if has_stopped {
+                self.happens("a process stops in a transaction");
+                processes[index] = Err(self.now + self.dice.below(10_000));
+            }
+        }
+        self.processes = processes;
+        if self.happened.remove("the disk of the marks has stopped").is_some() {
+            self.stop_machine();
+        }
+    }
+
+    fn run_process(&mut self, process: &mut Process) {
+        let clock = self.now.saturating_add_signed(process.ahead);
+        let holder = if self.one_name { "server".to_owned() } else { format!("server {}", process.number) };
+        for (stream, driven) in &mut process.streams {
+            if driven.wakes > self.now {
+                continue;
+            }
+            let turn = match &mut driven.driver {
+                Some(driver) => driver.turn(clock, &mut self.noise),
+                None => {
+                    let tools = Tools {
+                        store: Arc::clone(&process.store) as Arc<dyn Store>,
+                        marks: Arc::clone(&self.marks) as Arc<dyn HighWater>,
+                        key: Some(Arc::clone(&self.key)),
+                        holder: holder.clone(),
+                        lease: LEASE,
+                    };
+                    Driver::open(stream, clock, driven.tray.clone(), tools)
+                        .and_then(|driver| driven.driver.insert(driver).turn(clock, &mut self.noise))
+                }
+            };
+            match turn {
+                Ok(turn) => {
+                    driven.wakes = self.now + turn.wake.saturating_sub(clock).clamp(1, 60_000);
+                    for news in turn.news {
+                        if let News::Published { .. } = news {
+                            *self.happened.entry("something is published").or_default() += 1;
+                        }
+                    }
+                }
+                Err(error) => {
+                    driven.driver = None;
+                    driven.wakes = self.now + self.dice.between(100, 1_500);
+                    self.observer.failed(stream, &error, false);
+                    match error {
+                        DriveError::Held(_) => {
+                            // What was told to this process is of no use to the one that drives.
+                            let declaration = self.declarations.iter().find(|one| one.name == *stream).unwrap();
+                            driven.tray = Tray::of(declaration).unwrap().map(Arc::new);
+                        }
+                        DriveError::Older { .. } => {
+                            self.older.entry(stream.clone()).or_insert(self.now);
+                        }
+                        DriveError::Store(StoreError::Stale(_)) => {
+                            *self.happened.entry("a driver was overtaken").or_default() += 1;
+                        }
+                        DriveError::Mark(error) if error.kind() != std::io::ErrorKind::StorageFull => {
+                            self.happened.insert("the disk of the marks has stopped", 1);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            if process.store.has_stopped() {
+                return;
+            }
+        }
+    }
+
+    /// An operator lets streams begin anew that are older than what was published.
+    fn operate(&mut self) {
+        for declaration in self.declarations.clone() {
+            let name = &declaration.name;
+            if self.older.get(name).is_none_or(|since| since + 5_000 > self.now) {
+                continue;
+            }
+            self.older.remove(name);
+            let (Some(mark), Window::Timestamps(window)) = (self.marks.mark(name), declaration.spec.window()) else {
+                continue;
+            };
+            let not_before = mark.timestamp.map_or(0, |timestamp| timestamp + window.get());
+            let state = first_state(&declaration, not_before, Some(&self.key)).unwrap();
+            let store = self.shared.store();
+            if store.begin_anew(name, &state, mark.version + 2).is_ok() {
+                self.happens("a stream begins anew");
+                self.observer.begun_anew(&*store, name);
+            }
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let delay = match self.dice.below(10) {
+            _ if self.calm => 100,
+            0 => self.dice.between(5_000, 40_000),
+            1..=3 => self.dice.between(1_000, 5_000),
+            _ => self.dice.below(500),
+        };
+        self.sent += 1;
+        self.network.insert((self.now + delay, self.sent), message);
+    }
+
+    /// Devices ask what they are asked; and somebody asks for more than that.
+    fn poll(&mut self) {
+        for device in 0..self.devices.len() {
+            if !self.calm && self.dice.chance(1, 3) {
+                continue;
+            }
+            let process = self.dice.index(self.processes.len());
+            let Ok(Process { store, sleeps_until, .. }) = &self.processes[process] else { continue };
+            if *sleeps_until > self.now {
+                continue;
+            }
+            let Ok(stream) = store.stream(&self.devices[device].declaration.name) else { continue };
+            let mut open = stream.open;
+            if !self.calm && self.dice.chance(1, 6) {
+                let question = open.first().map(|open| open.question.clone());
+                self.old_questions.extend(question.map(|question| (device, question)));
+                open.extend(self.invent(device));
+            }
+            if !open.is_empty() {
+                self.send(Message::Asking { device, open });
+            }
+        }
+    }
+
+    /// A question that nobody should answer: an old one, or one for more.
+    fn invent(&mut self, device: usize) -> Option<OpenPhase> {
+        let old: Vec<&Question> =
+            self.old_questions.iter().filter(|(of, _)| *of == device).map(|(_, question)| question).collect();
+        let mut question = (*old.get(self.dice.index(old.len().max(1)))?).clone();
+        let now = self.devices[device].declaration.ticks().timestamp(self.now / 1_000)?;
+        match self.dice.below(5) {
+            0 => {}
+            1 => question.timestamp = now,
+            2 => (question.timestamp, question.phase) = (now, u16::try_from(self.dice.below(4)).unwrap()),
+            3 => {
+                (question.timestamp, question.cohort) = (now, Cohort::Everyone);
+                question.phase = u16::try_from(self.dice.below(4)).unwrap();
+                question.epsilon = Epsilon::from_units(1 + self.dice.below(1_500_000_000)).ok()?;
+            }
+            _ => (question.timestamp, question.domain) = (now, 5),
+        }
+        Some(OpenPhase { question, closes: 0 })
+    }
+
+    fn deliver(&mut self) {
+        let later = self.network.split_off(&(self.now + 1, 0));
+        let due = std::mem::replace(&mut self.network, later);
+        let mut arrived: BTreeMap<usize, Vec<(String, Vec<u8>)>> = BTreeMap::new();
+        for (_, message) in due {
+            if !self.calm && self.dice.chance(1, 8) {
+                self.happened.entry("a message is lost").and_modify(|count| *count += 1).or_insert(1);
+                continue;
+            }
+            match message {
+                Message::Asking { device, open } => self.ask(device, &open),
+                Message::Batch { bytes, stream } => {
+                    if !self.calm && self.dice.chance(1, 6) {
+                        self.happens("a message comes twice");
+                        self.send(Message::Batch { bytes: bytes.clone(), stream: stream.clone() });
+                    }
+                    let to = self.dice.index(self.processes.len());
+                    arrived.entry(to).or_default().push((stream, bytes));
+                }
+            }
+        }
+        for (process, batches) in arrived {
+            self.accept(process, &batches);
+        }
+    }
+
+    fn ask(&mut self, device: usize, open: &[OpenPhase]) {
+        for OpenPhase { question, .. } in open {
+            let device = &mut self.devices[device];
+            let Some((id, report, batch)) = device.answer(self.now, question) else { continue };
+            self.observer.left(device.person, &device.declaration, question, &report);
+            let stream = device.declaration.name.clone();
+            if !self.calm && self.dice.chance(1, 30) {
+                // Somebody on the way puts another report in its place.
+                let mut forged = report.clone();
+                forged[0] ^= 1;
+                self.happens("a report is forged");
+                let bytes = batch_of(&stream, question, id, &forged);
+                self.send(Message::Batch { bytes, stream: stream.clone() });
+            }
+            self.send(Message::Batch { bytes: batch, stream });
+        }
+    }
+
+    /// What has come to a process goes in together.
+    fn accept(&mut self, process: usize, batches: &[(String, Vec<u8>)]) {
+        let Ok(Process { store, sleeps_until, .. }) = &self.processes[process] else { return };
+        if *sleeps_until > self.now {
+            return;
+        }
+        let parsed: Vec<Batch<'_>> = batches.iter().map(|(_, bytes)| Batch::parse(bytes).unwrap()).collect();
+        let intakes: Vec<Intake<'_>> = batches
+            .iter()
+            .zip(&parsed)
+            .map(|((stream, _), batch)| Intake { stream, batch: *batch, implausible: &[] })
+            .collect();
+        // A service does not start on a store that is older than what was published.
+        let intakes: Vec<Intake<'_>> = intakes.into_iter().filter(|intake| !self.is_older(intake.stream)).collect();
+        let taken = store.accept("all", &intakes);
+        for (position, Intake { stream, batch, .. }) in intakes.iter().enumerate() {
+            let (id, _) = batch.iter().next().unwrap();
+            let (id, timestamp) = (*id.as_bytes(), batch.timestamp);
+            match taken.as_ref().map(|taken| &taken[position]) {
+                Ok(Ok(receipt)) if receipt.accepted + receipt.repeated > 0 => {
+                    self.observer.acknowledged(stream, timestamp, id, receipt.accepted > 0);
+                    *self.happened.entry("a report is acknowledged").or_default() += 1;
+                }
+                Ok(Ok(_)) => *self.happened.entry("a report is in conflict").or_default() += 1,
+                Ok(Err(NotTaken::NotOpen { .. })) => {
+                    *self.happened.entry("a report is too late").or_default() += 1;
+                }
+                Ok(Err(_)) => {}
+                Err(StoreError::Unknown(_)) => self.observer.possible(stream, timestamp, id),
+                Err(_) => {}
+            }
+        }
+        if store.has_stopped() {
+            self.happens("a process stops in a transaction");
+            self.processes[process] = Err(self.now + self.dice.below(10_000));
+        }
+    }
+
+    /// Whether more of a stream is marked than the store knows.
+    fn is_older(&self, stream: &str) -> bool {
+        let version = self.shared.store().status(stream).map_or(0, |(_, version)| version);
+        self.marks.mark(stream).is_some_and(|mark| mark.version > version)
+    }
+
+    /// Curators are told something.
+    fn tell(&mut self) {
+        for declaration in &self.declarations {
+            if !declaration.is_curated() {
+                continue;
+            }
+            for _ in 0..2 {
+                let process = self.dice.index(self.processes.len());
+                let Ok(process) = &self.processes[process] else { continue };
+                // The threads that listen go on, also where the one that drives is stuck.
+                let Some(tray) = &process.streams[&declaration.name].tray else { continue };
+                let told = match declaration.name.as_str() {
+                    "ba" => {
+                        let value = ["a", "b", "c"][self.dice.index(3)].to_owned();
+                        Told { user: Some(format!("user {}", self.dice.below(30))), value: Value::Name(value) }
+                    }
+                    _ => Told {
+                        user: None,
+                        value: Value::Number(f64::from(u8::try_from(self.dice.below(101)).unwrap())),
+                    },
+                };
+                let open = tray.open();
+                let clock = self.now.saturating_add_signed(process.ahead);
+                let (taken, _) = tray.tell(clock, open, vec![told]);
+                if let (Some(timestamp), 1) = (open, taken) {
+                    self.observer.told(&declaration.name, timestamp, process.number);
+                    *self.happened.entry("a curator is told something").or_default() += 1;
+                }
+            }
+        }
+    }
+}
