@@ -124,7 +124,7 @@ impl Drop for Serving {
 pub(crate) fn stream(name: &str, tick: u64, window: u64) -> String {
     format!(
         "\n[[streams]]\nname = \"{name}\"\ntick = {tick}\n[streams.spec]\nfamily = \"local\"\nmechanism = \"lbu\"\nepsilon = 2.0\n\
-         window = {window}\ndomain = [\"home\", \"work\", \"away\"]\npopulation = 100\n"
+         window = {window}\ndomain = [\"home\", \"work\", \"away\"]\npopulation = 100000\n"
     )
 }
 
