@@ -242,6 +242,15 @@ impl Sender {
     }
 }
 
+/// Lets senders stop, also where something has failed.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs senders while `disturb` does what it does, and compares afterwards.
 fn under_load(load: &Load, senders: u64, size: u64, disturb: impl FnOnce(&mut BTreeMap<u64, String>)) -> u64 {
     let mut read = BTreeMap::new();
@@ -252,8 +261,9 @@ fn under_load(load: &Load, senders: u64, size: u64, disturb: impl FnOnce(&mut BT
                 scope.spawn(move || sender.run())
             })
             .collect();
+        let stopping = Stopping(&load.stop);
         disturb(&mut read);
-        load.stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let serving = load.home.serve();
