@@ -364,6 +364,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
             while start.elapsed() < Duration::from_secs(10) && !refused {
                 thread::sleep(Duration::from_millis(100));
                 let is_gone = serving.child.try_wait().unwrap().is_some();
+                assert!(ends || !is_gone, "it says that it cannot, and does not die of it");
                 refused = is_gone || load.get("/readyz").is_none();
             }
             assert!(refused, "it takes no more than there is room for");
