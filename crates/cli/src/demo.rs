@@ -201,7 +201,7 @@ impl Demo {
         };
         let start = Instant::now();
         let fleet = Devices::start(fleet)?;
-        let live = Live { demo: self, declaration, stream, client, fleet, interrupted, last: None };
+        let live = Live { declaration, stream, client, fleet, interrupted, last: None };
         let Some((shown, mut live)) = live.watch(&city, &mut output)? else { return service.stop() };
         self.show(&shown, MECHANISM, start.elapsed())?;
         if self.keep {
@@ -257,8 +257,11 @@ impl Demo {
         let canvas = Canvas::of_stdout(self.ascii);
         let labels = shown.stream.labels();
         let (users, window, epsilon) = (self.users, self.window, self.epsilon);
-        let days = shown.stream.length().div_ceil(DAY);
-        let mut text = format!("\nWhere {users} users of a city are, over {days} days      {}\n", canvas.legend());
+        let days = match shown.stream.length().div_ceil(DAY) {
+            1 => "a day".to_owned(),
+            days => format!("{days} days"),
+        };
+        let mut text = format!("\nWhere {users} users of a city are, over {days}      {}\n", canvas.legend());
         for district in drawn(shown) {
             let truth: Vec<f64> =
                 (0..shown.stream.length()).map(|hour| shown.stream.frequencies(hour)[district]).collect();
@@ -358,8 +361,7 @@ impl Devices {
 
 /// A service and its fleet, watched by somebody who may read what is published.
 #[derive(Debug)]
-struct Live<'a> {
-    demo: &'a Demo,
+struct Live {
     declaration: Declaration,
     stream: CountStream,
     client: Client,
@@ -369,7 +371,7 @@ struct Live<'a> {
     last: Option<u64>,
 }
 
-impl Live<'_> {
+impl Live {
     /// Shows what is published until the last hour; `None` where somebody has had enough.
     fn watch(mut self, city: &City, output: &mut Output) -> Result<Option<(Shown, Self)>, Failure> {
         let hours = self.stream.length() as u64;

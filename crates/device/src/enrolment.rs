@@ -258,7 +258,8 @@ pub(crate) mod tests {
 
     #[test]
     fn whatever_is_changed_in_a_policy_is_named_and_has_another_fingerprint() {
-        let changes: [(fn(&mut StreamPolicy), &str); 8] = [
+        type Change = fn(&mut StreamPolicy);
+        let changes: [(Change, &str); 8] = [
             (|policy| policy.stream.push('2'), "stream visits2 instead of visits"),
             (|policy| policy.protects.epsilon = "20".parse().unwrap(), "epsilon 20 instead of 1"),
             (|policy| policy.protects.window = Window::EVENT, "window 1 instead of 3"),

@@ -354,14 +354,10 @@ impl Service {
     /// # Errors
     /// A store that cannot be read, a stream whose state is older than what was published, or no threads.
     pub fn start(
-        mut tools: Tools,
+        tools: Tools,
         settings: ServiceSettings,
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, ServiceError> {
-        // Whoever starts is somebody new: a lease of the run before is another's.
-        let mut run = [0; 8];
-        getrandom::fill(&mut run).map_err(|error| ServiceError::Entropy(error.into()))?;
-        tools.holder = format!("{}-{:016x}", tools.holder, u64::from_le_bytes(run));
         let names = tools.store.names()?;
         for name in &names {
             let found = tools.store.stream(name)?;

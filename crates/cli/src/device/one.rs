@@ -13,6 +13,7 @@ use tidegate_device::api::{Asked, Receipt};
 use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
 use tidegate_device::disk::Folder;
+use tidegate_device::enrolment::Fingerprint;
 use tidegate_device::wire::{BatchWriter, StreamTag};
 use tidegate_device::{Agent, Beginning, Fault, Reason, Reply};
 use tidegate_kernel::SystemRandom;
@@ -32,6 +33,10 @@ use crate::output::{Output, Reader};
 /// the policy's epsilon. A new device, and one whose state was lost, first waits for a whole window.
 /// A source of data has one ledger: give the same data the same --state and --source, whatever the
 /// stream.
+///
+/// It keeps to the policy that it was enrolled with when it was new. Where the collector has another
+/// one, it says what differs and stops; --accept-policy is your consent to that one. Then nothing is
+/// answered until the old window has passed, and after that one of the new.
 ///
 /// Values are numbers from 0 on. With --values they are read line by line: VALUE counts from when it
 /// is read, T,VALUE from the timestamp T on. A device without a value is silent; where that would
@@ -66,6 +71,10 @@ pub(crate) struct One {
     #[arg(long, value_name = "FILE")]
     witness: Option<PathBuf>,
 
+    /// Take this policy and no other, also in place of the one that the data were enrolled under: its fingerprint, as the refusal has it
+    #[arg(long, value_name = "FINGERPRINT")]
+    accept_policy: Option<Fingerprint>,
+
     /// Stop after so many timestamps have passed
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
     ticks: Option<NonZeroU64>,
@@ -96,6 +105,12 @@ impl One {
                 .map_err(|error| Failure::input(format_args!("{} cannot be read: {error}", path.display())))?,
         };
         let policy = self.connection.policy(&client)?;
+        let fingerprint = policy.fingerprint().map_err(Failure::run)?;
+        if self.accept_policy.is_some_and(|accepted| accepted != fingerprint) {
+            return Err(Failure::run(format_args!(
+                "--accept-policy: the collector hands out another policy, with the fingerprint {fingerprint}"
+            )));
+        }
         if let (Some(value), domain) = (self.value, policy.protects.domain)
             && value >= domain
         {
@@ -104,8 +119,15 @@ impl One {
         let mut random = SystemRandom::new().map_err(Failure::run)?;
         let clock = Clock::new(&mut random);
         let folder = Folder::open(&self.state).map_err(|error| self.cannot_open(&error))?;
-        let (agent, beginning) =
-            Agent::open(folder, &self.source, policy, &witness, clock.read(), &mut random).map_err(fault)?;
+        let begin = if self.accept_policy.is_some() { Agent::enrol_anew } else { Agent::open };
+        let (agent, beginning) = match begin(folder, &self.source, policy, &witness, clock.read(), &mut random) {
+            Err(refused @ Fault::OtherPolicy { .. }) => {
+                return Err(Failure::run(format_args!(
+                    "{refused}. Nothing has changed. If you are the owner and want that, run it again with --accept-policy {fingerprint}"
+                )));
+            }
+            begun => begun.map_err(fault)?,
+        };
         complain("device", begun(&beginning));
         let output = Output::create("-")?;
         let (reader, settled) = (Reader::Listens, BTreeSet::new());

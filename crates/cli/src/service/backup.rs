@@ -273,7 +273,8 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     };
     let key = open::vault_key(config)?;
     let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
-    store.begin_anew(stream, &state, version.saturating_add(1)).map_err(failed)?;
+    // A driver that was stopped after it advanced and before it marked that may have been one further.
+    store.begin_anew(stream, &state, version.saturating_add(2)).map_err(failed)?;
     let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));
     complain(
         "anew",

@@ -65,7 +65,7 @@ impl Init {
             output.write(&format!("{line}\n"))?;
         } else {
             for (role, token) in &made.tokens {
-                output.write(&format!("{role:<9}{token}\n"))?;
+                output.write(&format!("{:<9}{token}\n", role.name()))?;
             }
             complain(
                 "tokens",

@@ -242,6 +242,15 @@ impl Sender {
     }
 }
 
+/// Lets senders stop, also where something has failed.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs senders while `disturb` does what it does, and compares afterwards.
 fn under_load(load: &Load, senders: u64, size: u64, disturb: impl FnOnce(&mut BTreeMap<u64, String>)) -> u64 {
     let mut read = BTreeMap::new();
@@ -252,8 +261,9 @@ fn under_load(load: &Load, senders: u64, size: u64, disturb: impl FnOnce(&mut BT
                 scope.spawn(move || sender.run())
             })
             .collect();
+        let stopping = Stopping(&load.stop);
         disturb(&mut read);
-        load.stop.store(true, Ordering::Relaxed);
+        drop(stopping);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     let serving = load.home.serve();
@@ -354,6 +364,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
             while start.elapsed() < Duration::from_secs(10) && !refused {
                 thread::sleep(Duration::from_millis(100));
                 let is_gone = serving.child.try_wait().unwrap().is_some();
+                assert!(ends || !is_gone, "it says that it cannot, and does not die of it");
                 refused = is_gone || load.get("/readyz").is_none();
             }
             assert!(refused, "it takes no more than there is room for");

@@ -15,7 +15,7 @@ fn the_demonstration_starts_a_service_and_shows_what_it_releases_as_it_comes() {
         "live       http://127.0.0.1:",
         "/#token=tg_a_",
         "\nday 1, 03:00  old town ",
-        "Where 1000 users of a city are, over 1 days",
+        "Where 1000 users of a city are, over a day",
         "\nguarantee  for each user, epsilon 4 in any 6 hours",
         "\nmechanism  track\n",
         "by its own ledger: epsilon ",

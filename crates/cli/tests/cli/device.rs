@@ -265,6 +265,43 @@ fn a_device_waits_for_a_window_answers_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_weaker_policy_takes_effect_only_if_the_owner_accepts_it_by_its_fingerprint() {
+    let (server, collector) = Collector::new(1, vec![(Cohort::Everyone, "1")], OracleKind::Grr).start();
+    let folder = directory("accept");
+    let state = folder.join("state");
+    let device = |options: &str| {
+        let (url, key, state) = (server.url(), operator_digits(), state.display());
+        run(&format!(
+            "device run --server {url} --stream visits --operator-key {key} --state {state} --source position --value 3 {options}"
+        ))
+    };
+    let begun = device("--ticks 1");
+    assert!(begun.status.success() && stderr(&begun).contains("device: is new here"), "{}", stderr(&begun));
+    let saved = || std::fs::read(state.join("position.device")).unwrap();
+    let before = saved();
+    let fingerprint = {
+        let policy = &mut collector.lock().unwrap().policy;
+        policy.protects.epsilon = "20".parse().unwrap();
+        policy.protects.window = Window::EVENT;
+        policy.fingerprint().unwrap().to_string()
+    };
+    let refused = device("--ticks 1");
+    assert_eq!(refused.status.code(), Some(1));
+    let said = stderr(&refused);
+    for part in ["epsilon 20 instead of 2", "window 1 instead of 3", &format!("--accept-policy {fingerprint}")] {
+        assert!(said.contains(part), "{said}");
+    }
+    let other = device(&format!("--ticks 1 --accept-policy {}", "0".repeat(64)));
+    assert!(other.status.code() == Some(1) && stderr(&other).contains(&fingerprint), "{}", stderr(&other));
+    assert_refused(&device("--accept-policy yes"), "64 hexadecimal digits");
+    assert_eq!(saved(), before, "the state was touched");
+    let accepted = device(&format!("--ticks 1 --accept-policy {fingerprint}"));
+    assert!(stderr(&accepted).contains("device: had another policy"), "{}", stderr(&accepted));
+    let again = device("--ticks 1");
+    assert!(stderr(&again).contains("device: goes on where it was"), "{}", stderr(&again));
+}
+
+#[test]
 fn what_devices_are_given_is_checked_before_anything_is_sent() {
     let (server, _) = Collector::new(1, vec![(Cohort::Everyone, "1")], OracleKind::Grr).start();
     let (url, key) = (server.url(), operator_digits());

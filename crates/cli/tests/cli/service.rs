@@ -124,7 +124,7 @@ impl Drop for Serving {
 pub(crate) fn stream(name: &str, tick: u64, window: u64) -> String {
     format!(
         "\n[[streams]]\nname = \"{name}\"\ntick = {tick}\n[streams.spec]\nfamily = \"local\"\nmechanism = \"lbu\"\nepsilon = 2.0\n\
-         window = {window}\ndomain = [\"home\", \"work\", \"away\"]\npopulation = 100\n"
+         window = {window}\ndomain = [\"home\", \"work\", \"away\"]\npopulation = 100000\n"
     )
 }
 
@@ -214,7 +214,7 @@ fn what_a_stream_promises_never_changes() {
     assert_refused(&refused, "stream visits: ");
     assert!(stderr(&refused).contains("declare a new stream"), "{}", stderr(&refused));
     // What is no promise may change.
-    let monitor = "[[streams.spec.monitors]]\nname = \"m\"\nvalue = \"home\"\nstart = 0.5\n";
+    let monitor = "[[streams.spec.monitors]]\nname = \"m\"\nvalue = \"home\"\ndirection = \"above\"\nstart = 0.5\n";
     fs::write(home.config(), format!("{text}{monitor}")).unwrap();
     assert_eq!(home.serve().terminate().0, Some(0));
 }

@@ -327,7 +327,7 @@ fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
         assert!(answers(&ask(&mut agent, &time, 0, ALL)));
         (disk, time)
     };
-    // The rest of the old window of five, and one of the new: without a jump, five timestamps after the answer.
+    // Without a jump: the old window of five, the answer in its first timestamp, and then one of the new.
     let (disk, mut time) = spent(1);
     let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
     assert_eq!(waits(&mut agent, &mut time), 6);

@@ -186,7 +186,8 @@ pub struct Tools {
     pub marks: Arc<dyn HighWater>,
     /// The key for readings that are held back; not needed where none are.
     pub key: Option<Arc<VaultKey>>,
-    /// Who this is, for leases.
+    /// Who this is, for leases: no two processes that run at the same time may have the same name. One that starts again with its old name need not wait for its own lease to
+    /// end.
     pub holder: String,
     /// How long a lease lasts, in milliseconds.
     pub lease: u64,

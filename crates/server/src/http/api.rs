@@ -14,8 +14,8 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as JsonValue, json};
@@ -257,20 +257,39 @@ impl App {
 
     /// The body of a request, if it is not too long and comes in time.
     async fn body(&self, body: Body, limit: usize) -> Answer<Bytes> {
-        let too_large = || {
-            let message = format!("more than {limit} bytes");
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-        };
-        if hyper::body::Body::size_hint(&body).lower() > limit as u64 {
-            return Err(too_large());
-        }
-        match tokio::time::timeout(self.settings.limits.body, Limited::new(body, limit).collect()).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        match tokio::time::timeout(self.settings.limits.body, whole(body, limit)).await {
+            Ok(Ok(Some(bytes))) => Ok(bytes),
+            Ok(Ok(None)) => {
+                let message = format!("more than {limit} bytes");
+                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message))
+            }
             Ok(Err(_)) => Err(Problem::bad("body", "the body ended early, or is not as its headers say")),
             Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "slow", "the body took too long")),
         }
     }
+}
+
+/// By how much a body may be too long to be read to its end all the same: a client that is not read from may never see the answer.
+const LINGER: usize = 1 << 20;
+
+/// A body; `None` where it is too long.
+async fn whole(mut body: Body, limit: usize) -> Result<Option<Bytes>, axum::Error> {
+    let declared = usize::try_from(hyper::body::Body::size_hint(&body).lower()).unwrap_or(usize::MAX);
+    if declared > limit + LINGER {
+        return Ok(None);
+    }
+    let (mut bytes, mut length) = (BytesMut::with_capacity(declared.min(limit)), 0);
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        length += data.len();
+        if length > limit + LINGER {
+            break;
+        }
+        if length <= limit {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    Ok((length <= limit).then(|| bytes.freeze()))
 }
 
 /// A role that a request needs, as a type.

@@ -41,18 +41,32 @@ impl Caller {
 /// How many callers are kept apart.
 const MAX_CALLERS: usize = 100_000;
 
-/// Lets callers through as often as they may. For each caller one number is kept: when it has all its calls again.
+/// How long is waited between two searches for callers that can be forgotten: a search takes a while.
+const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
+
+/// Lets callers through as often as they may.
 #[derive(Debug, Default)]
-pub(super) struct RateLimit(Mutex<HashMap<Caller, Duration>>);
+pub(super) struct RateLimit(Mutex<Callers>);
+
+#[derive(Debug, Default)]
+struct Callers {
+    /// For each caller, when it has all its calls again.
+    full_again: HashMap<Caller, Duration>,
+    next_search: Duration,
+}
 
 impl RateLimit {
     /// Lets a call through at a moment of a clock that does not go back; or says how long to wait.
     pub(super) fn check(&self, caller: Caller, rate: Rate, now: Duration) -> Result<(), Duration> {
-        let mut full_again = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Callers { full_again, next_search } = &mut *callers;
         let mut caller = caller;
         if full_again.len() >= MAX_CALLERS && !full_again.contains_key(&caller) {
-            // Who has all its calls again is like somebody who never called.
-            full_again.retain(|_, full| *full > now);
+            if now >= *next_search {
+                // Who has all its calls again is like somebody who never called.
+                full_again.retain(|_, full| *full > now);
+                *next_search = now + BETWEEN_SEARCHES;
+            }
             if full_again.len() >= MAX_CALLERS {
                 caller = Caller::Others;
             }
@@ -114,9 +128,9 @@ mod tests {
         for network in 0..250_000_u128 {
             let _ = limit.check(Caller::Network(network << 64), rate, Duration::ZERO);
         }
-        assert!(limit.0.lock().unwrap().len() <= MAX_CALLERS + 1);
+        assert!(limit.0.lock().unwrap().full_again.len() <= MAX_CALLERS + 1);
         assert!(limit.check(Caller::Network(1), rate, Duration::ZERO).is_err(), "the others share what is left");
         limit.check(Caller::Network(1), rate, Duration::from_secs(2)).unwrap();
-        assert_eq!(limit.0.lock().unwrap().len(), 1);
+        assert_eq!(limit.0.lock().unwrap().full_again.len(), 1);
     }
 }

@@ -87,7 +87,7 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
     assert!(answer.json()["low"].as_f64() < answer.json()["high"].as_f64());
     let most = named("query", "most").unwrap();
     assert_eq!(most["top"][0]["of"], json!("shop"));
-    assert_eq!(named("monitor", "crowd").unwrap()["event"], json!("start"));
+    assert_eq!(named("monitor", "crowd").unwrap()["event"], json!("started"));
     let latest = server.post_json(Role::Analyst, "/v1/streams/visits/query", &json!({ "value": "shop" }));
     assert!(latest.json()["t"].as_u64() >= Some(timestamp), "{}", latest.text);
     let long = json!({ "value": "shop", "delta": 1_000, "at": timestamp });
@@ -116,13 +116,15 @@ fn a_feed_goes_on_where_it_was_left_and_misses_nothing() {
     server.post(Some(Role::Ingest), REPORTS, BATCH, &batch("visits", &asked, 0..60, 2, 1));
     let mut feed = server.feed("visits", "", None);
     let mut seen = Vec::new();
-    while seen.len() < 6 {
+    // Until the monitor has spoken; the first tick may have been over before anybody reported.
+    while seen.len() < 6 || !seen.iter().any(|(kind, ..): &(String, String, Value)| kind == "monitor") {
+        assert!(seen.len() < 40, "{seen:?}");
         seen.push(feed.event().expect("the feed has an event each second"));
     }
     assert_eq!(seen[0].0, "release", "{seen:?}");
-    assert!(seen.iter().any(|(kind, ..)| kind == "monitor") && seen.iter().any(|(kind, ..)| kind == "answer"));
+    assert!(seen.iter().any(|(kind, ..)| kind == "answer"));
     // From any place on, the rest is the same.
-    for (place, (_, id, _)) in seen.iter().enumerate().take(5) {
+    for (place, (_, id, _)) in seen.iter().enumerate().take(seen.len() - 1) {
         let mut again = server.feed("visits", "", Some(id));
         assert_eq!(again.event().as_ref(), seen.get(place + 1));
     }
@@ -294,7 +296,7 @@ fn webhooks_hear_what_monitors_say_and_are_tried_again() {
     assert!(received.iter().all(|(head, _)| head.starts_with("POST /hook?secret=abc ")), "redirects are not followed");
     let message: Value = serde_json::from_str(body).unwrap();
     assert_eq!((&message["kind"], &message["stream"]), (&json!("monitor"), &json!("visits")));
-    assert_eq!((&message["said"]["monitor"], &message["said"]["event"]), (&json!("crowd"), &json!("start")));
+    assert_eq!((&message["said"]["monitor"], &message["said"]["event"]), (&json!("crowd"), &json!("started")));
     let signature = head.lines().find_map(|line| line.strip_prefix(&format!("{SIGNATURE}: "))).unwrap();
     assert!(signature.starts_with("sha256=") && signature.len() == 7 + 64);
     let metrics = server.until(Role::Analyst, "/metrics", |answer| {

@@ -133,6 +133,13 @@ fn what_is_not_understood_is_refused_in_one_form() {
     }
     let long = vec![b' '; (1 << 20) + 1];
     server.post(operator, "/v1/streams", json_type, &long).refuses(413, "too_large");
+    let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
+    let chunked = format!(
+        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+         transfer-encoding: chunked\r\n\r\n{chunk}1\r\n \r\n0\r\n\r\n",
+        server.token(Role::Operator)
+    );
+    assert!(server.raw(chunked.as_bytes(), PATIENCE).starts_with("HTTP/1.1 413 "));
     // Queries.
     for query in [
         json!({}),

@@ -92,6 +92,12 @@ impl SimulatedDevice {
         Reading { wall, steady }
     }
 
+    /// The timestamp that its own clock shows.
+    pub(super) fn timestamp(&mut self, now: u64) -> Option<u64> {
+        let wall = self.reading(now).wall;
+        self.declaration.ticks().timestamp(wall)
+    }
+
     fn open(&mut self, now: u64) {
         let reading = self.reading(now);
         let opened = Agent::open(
@@ -179,7 +185,7 @@ impl SimulatedDevice {
             0 => self.disk.remove(FILE),
             1 => self.disk.put(FILE, self.backup.as_ref().unwrap_or(&contents)),
             2 => self.disk.damage(FILE, |bytes| bytes.truncate(bytes.len() / 2)).unwrap(),
-            3 => self.disk.damage(FILE, |bytes| bytes[60] ^= 4).unwrap(),
+            3 => self.disk.damage(FILE, |bytes| bytes.iter_mut().rev().take(1).for_each(|last| *last ^= 4)).unwrap(),
             _ => {
                 // To another machine, with the old state.
                 self.disks += 1;

@@ -587,7 +587,7 @@ impl<B: Base> World<B> {
         let old: Vec<&Question> =
             self.old_questions.iter().filter(|(of, _)| *of == device).map(|(_, question)| question).collect();
         let mut question = (*old.get(self.dice.index(old.len().max(1)))?).clone();
-        let now = self.devices[device].declaration.ticks().timestamp(self.now / 1_000)?;
+        let now = self.devices[device].timestamp(self.now)?;
         match self.dice.below(5) {
             0 => {}
             1 => question.timestamp = now,
@@ -687,7 +687,7 @@ impl<B: Base> World<B> {
     /// Whether more of a stream is marked than the store knows.
     fn is_older(&self, stream: &str) -> bool {
         let version = self.shared.store().status(stream).map_or(0, |(_, version)| version);
-        self.marks.mark(stream).is_some_and(|mark| mark.version > version)
+        self.marks.peek(stream).is_some_and(|mark| mark.version > version)
     }
 
     /// Curators are told something.
