@@ -45,7 +45,7 @@ fn without_a_service_the_demonstration_shows_a_chart_an_error_a_spend_an_alarm_a
         "\nstadium\n",
         "░",
         "\nguarantee  for each user, epsilon 4 in any 6 hours",
-        "\nmechanism  lp",
+        "\nmechanism  track",
         "\nerror      mean square ",
         "by its own ledger: epsilon 4 of 4\n",
         "\nmonitor    a rush at the stadium, above 30 %: day 2, ",
