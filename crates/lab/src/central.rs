@@ -284,7 +284,7 @@ pub struct PersonalTrackSubject;
 
 impl Subject for PersonalTrackSubject {
     fn name(&self) -> &'static str {
-        "personal_track"
+        PersonalTrack::NAME
     }
 
     fn summary(&self) -> &'static str {

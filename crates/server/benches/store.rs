@@ -73,7 +73,7 @@ fn million() {
         let service = Service::new(&folder, oracle);
         row(&format!("accept, {oracle}, 16 batches a transaction"), || {
             for batches in batches.chunks(16) {
-                let parse = |bytes| Intake { stream: "s", batch: Batch::parse(bytes).unwrap(), implausible: &[] };
+                let parse = |bytes| Intake::new("s", Batch::parse(bytes).unwrap(), &[]);
                 let intakes: Vec<_> = batches.iter().map(|bytes| parse(bytes)).collect();
                 service.store.accept("here", &intakes).unwrap();
             }
@@ -81,7 +81,7 @@ fn million() {
         drop(service.store);
         let store = SqliteStore::open(&folder.0.join("store")).unwrap();
         row("  first batch after opening anew", || {
-            let intake = Intake { stream: "s", batch: Batch::parse(&batches[0]).unwrap(), implausible: &[] };
+            let intake = Intake::new("s", Batch::parse(&batches[0]).unwrap(), &[]);
             assert_eq!(store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap().repeated, REPORTS as u64);
         });
     }
@@ -142,7 +142,7 @@ impl Service {
     }
 
     fn accept(&self, bytes: &[u8]) {
-        let intake = Intake { stream: "s", batch: Batch::parse(bytes).unwrap(), implausible: &[] };
+        let intake = Intake::new("s", Batch::parse(bytes).unwrap(), &[]);
         self.store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap();
     }
 }

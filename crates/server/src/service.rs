@@ -26,7 +26,7 @@ use crate::engine::{
     DriveError, Driver, News, NotTold, Now, Told, Tools, Tray, TrayError, first_state, honest_ones, progress,
 };
 use crate::store::{
-    Intake, NewStream, NotTaken, OpenPhase, Record, Records, Status, Store, StoreError, Stream, Wanted,
+    Intake, NewStream, NotTaken, OpenPhase, Record, Records, Status, Store, StoreError, Stream, Wanted, digests,
 };
 use crate::stream::{Declaration, DeclarationError};
 
@@ -318,6 +318,8 @@ struct Job {
     open: Arc<Open>,
     body: Bytes,
     implausible: Vec<usize>,
+    /// Of each report: the writer, of whom there is one, has enough to do.
+    digests: Vec<u64>,
     reply: oneshot::Sender<Result<Receipt, ReportError>>,
 }
 
@@ -563,9 +565,9 @@ impl Service {
         if open.taken.load(Ordering::Relaxed) >= open.most {
             return Err(ReportError::Crowded);
         }
-        let implausible = open.implausible(&batch);
+        let (implausible, digests) = (open.implausible(&batch), digests(&batch));
         let (reply, answer) = oneshot::channel();
-        let job = Job { stream: running, open, body, implausible, reply };
+        let job = Job { stream: running, open, body, implausible, digests, reply };
         let writer = lock(&self.writer).clone().ok_or(ReportError::Busy)?;
         match writer.try_send(job) {
             Ok(()) => {}
@@ -641,11 +643,12 @@ fn write(store: &dyn Store, source: &str, receiver: &Receiver<Job>, observer: &d
             jobs.push(job);
         }
         let intakes = jobs.iter().map(|job| {
-            let Job { stream, implausible, .. } = job;
-            Ok(Intake { stream: &stream.name, batch: Batch::parse(&job.body)?, implausible })
+            let Job { stream, implausible, digests, .. } = job;
+            let batch = Batch::parse(&job.body).map_err(|error| NotTaken::Malformed(error.to_string()))?;
+            Intake::with_digests(&stream.name, batch, implausible, digests)
         });
         let began = std::time::Instant::now();
-        let outcomes = match intakes.collect::<Result<Vec<_>, WireError>>() {
+        let outcomes = match intakes.collect::<Result<Vec<_>, NotTaken>>() {
             Ok(intakes) => store.accept(source, &intakes),
             // They were parsed before.
             Err(error) => Err(StoreError::Failed(error.to_string())),

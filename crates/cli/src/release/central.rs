@@ -4,13 +4,14 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 use tidegate::central::classes::{ClassError, Classes, Registry};
+use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::plbu::Plbu;
 use tidegate::central::{Central, Personal};
 use tidegate::kernel::primitives::seal_histogram;
 use tidegate::kernel::{Randomness, Sealed, Window};
 use tidegate::release::Release as Published;
 use tidegate::rows::Shape;
-use tidegate::spec::{CentralMachine, CentralSpec, SpecError, Values};
+use tidegate::spec::{CentralMachine, CentralSpec, Personalised, SpecError, Values};
 use tidegate_device::{Device, Policy};
 use tidegate_lab::datasets::{DataError, Format, long};
 
@@ -32,7 +33,7 @@ pub(super) struct Curated {
 
 enum Machine {
     One(Central),
-    Personal { mechanism: Personal, registry: Registry, roll: Roll<()> },
+    Personal { mechanism: Personalised, registry: Registry, roll: Roll<()> },
     Local { mechanism: Plbu, roll: Roll<Member> },
 }
 
@@ -57,6 +58,7 @@ enum Saving<'a> {
     One(&'a Central),
     Personal(&'a Personal, &'a Registry, Vec<(&'a str, &'a ())>),
     Local(&'a Plbu, Vec<(&'a str, &'a Member)>),
+    PersonalTrack(&'a PersonalTrack, &'a Registry, Vec<(&'a str, &'a ())>),
 }
 
 #[derive(Deserialize)]
@@ -64,6 +66,7 @@ enum Saved {
     One(Central),
     Personal(Personal, Registry, Vec<(String, ())>),
     Local(Plbu, Vec<(String, Member)>),
+    PersonalTrack(Box<PersonalTrack>, Registry, Vec<(String, ())>),
 }
 
 impl Curated {
@@ -83,26 +86,29 @@ impl Curated {
     pub(super) fn restore(mut self, saved: Option<&[u8]>) -> Result<Self, Failure> {
         let Some(saved) = saved else { return Ok(self) };
         let (last, saved): (Option<u64>, Saved) = decoded(saved)?;
+        let personal = |new: &Personalised, mechanism: Personalised, registry: Registry, users| {
+            let fits = new.is_like(&mechanism) && new.classes() == registry.classes();
+            fits.then(|| Machine::Personal { mechanism, registry, roll: Roll::of(users) })
+        };
+        let other = || misfit("it is of other settings");
         self.machine = match (self.machine, saved) {
             (Machine::One(new), Saved::One(mechanism))
                 if new.settings() == mechanism.settings() && new.kind() == mechanism.kind() =>
             {
                 Machine::One(mechanism)
             }
-            (Machine::Personal { mechanism: new, .. }, Saved::Personal(mechanism, registry, users))
-                if new.settings() == mechanism.settings()
-                    && new.kind() == mechanism.kind()
-                    && new.classes() == mechanism.classes()
-                    && new.classes() == registry.classes() =>
-            {
-                Machine::Personal { mechanism, registry, roll: Roll::of(users) }
+            (Machine::Personal { mechanism: new, .. }, Saved::Personal(mechanism, registry, users)) => {
+                personal(&new, Personalised::Budgets(mechanism), registry, users).ok_or_else(other)?
+            }
+            (Machine::Personal { mechanism: new, .. }, Saved::PersonalTrack(mechanism, registry, users)) => {
+                personal(&new, Personalised::Track(mechanism), registry, users).ok_or_else(other)?
             }
             (Machine::Local { mechanism: new, .. }, Saved::Local(mechanism, users))
                 if new.classes() == mechanism.classes() =>
             {
                 Machine::Local { mechanism, roll: Roll::of(users) }
             }
-            _ => return Err(misfit("it is of other settings")),
+            _ => return Err(other()),
         };
         self.last = last;
         Ok(self)
@@ -313,7 +319,10 @@ impl Family for Curated {
     fn save(&self) -> Result<Vec<u8>, Failure> {
         let saving = match &self.machine {
             Machine::One(mechanism) => Saving::One(mechanism),
-            Machine::Personal { mechanism, registry, roll } => Saving::Personal(mechanism, registry, roll.saving()),
+            Machine::Personal { mechanism, registry, roll } => match mechanism {
+                Personalised::Budgets(mechanism) => Saving::Personal(mechanism, registry, roll.saving()),
+                Personalised::Track(mechanism) => Saving::PersonalTrack(mechanism, registry, roll.saving()),
+            },
             Machine::Local { mechanism, roll } => Saving::Local(mechanism, roll.saving()),
         };
         encoded(&(self.last, saving))

@@ -353,7 +353,6 @@ fn most_memory(child: &mut std::process::Child) -> u64 {
 
 #[cfg(target_os = "linux")]
 #[test]
-#[ignore = "a million reports take a while; cargo test --release -p tidegate-cli --test cli -- --ignored --nocapture million"]
 fn a_million_devices_answer_two_rounds_within_a_tick() {
     let half = SLOTS / 2;
     let rounds = [0, 32_768].map(|first| (Cohort::Slots { first, count: half }, "1.5")).to_vec();

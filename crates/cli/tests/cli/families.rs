@@ -189,7 +189,7 @@ fn every_mechanism_of_users_releases_each_timestamp_from_either_format_into_eith
     for mechanism in ["uniform", "sample", "bd", "ba", "track"] {
         specs.push((mechanism.to_owned(), with(CENTRAL, "sample", mechanism), 3));
     }
-    for mechanism in ["pbd", "pba", "plbu"] {
+    for mechanism in ["pbd", "pba", "personal_track", "plbu"] {
         specs.push((mechanism.to_owned(), with(PERSONAL, "pba", mechanism), 3));
     }
     let alone = SEQUENCE.replace("window = 4\nbudget = 1\n", "");
@@ -550,6 +550,7 @@ fn every_mechanism_goes_on_from_its_state() {
         ("mtsp", with(LOCAL, "lsp", "mtsp")),
         ("ba", with(CENTRAL, "sample", "ba")),
         ("pbd", with(PERSONAL, "pba", "pbd")),
+        ("personal_track", with(PERSONAL, "pba", "personal_track")),
         ("plbu", with(PERSONAL, "pba", "plbu")),
         ("batched", with(&alone, "crr", "batched").replace("epsilon = 1", "epsilon = 2\nlength = 2")),
         ("rr", with(without_model, "crr", "rr")),

@@ -443,9 +443,15 @@ impl Oracle {
         })
     }
 
-    /// Checks a whole number of reports that stand one after the other.
-    fn check_batch(&self, batch: &[u8]) -> Result<(), AggregateError> {
+    /// Checks reports that stand one after the other, as [`check`](Self::check) does each of them.
+    ///
+    /// # Errors
+    /// [`AggregateError::BatchLength`] where there is no whole number of them, and [`AggregateError::Report`], which says which is malformed.
+    pub fn check_batch(&self, batch: &[u8]) -> Result<(), AggregateError> {
         let length = self.report_length();
+        if !batch.len().is_multiple_of(length) {
+            return Err(AggregateError::BatchLength { given: batch.len(), expected: length });
+        }
         let all_pass = match &self.method {
             Method::Grr(grr) => grr.codec().all_below_bound(batch),
             Method::Hadamard(hadamard) => hadamard.codec().all_below_bound(batch),

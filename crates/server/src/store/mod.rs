@@ -23,12 +23,13 @@ pub mod mark;
 pub mod postgres;
 mod row;
 mod schema;
+mod seen;
 pub mod sqlite;
 
+use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
-
 use std::hash::Hasher;
+use std::ops::Range;
 
 pub use self::mark::{Mark, MarkError, Marks};
 pub use self::postgres::PostgresStore;
@@ -132,7 +133,7 @@ pub struct PhaseKey {
 }
 
 /// Reports that came in together.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Intake<'a> {
     /// The stream.
     pub stream: &'a str,
@@ -140,6 +141,41 @@ pub struct Intake<'a> {
     pub batch: Batch<'a>,
     /// The positions of those that are not to be taken, ascending.
     pub implausible: &'a [usize],
+    digests: Cow<'a, [u64]>,
+}
+
+impl<'a> Intake<'a> {
+    /// The reports of a batch, but for those at some positions, which ascend.
+    pub fn new(stream: &'a str, batch: Batch<'a>, implausible: &'a [usize]) -> Self {
+        Self { stream, batch, implausible, digests: digests(&batch).into() }
+    }
+
+    /// The same, where the [digests](digests) of that batch are there already.
+    ///
+    /// # Errors
+    /// [`NotTaken::Malformed`] where they are not one for each report.
+    pub fn with_digests(
+        stream: &'a str,
+        batch: Batch<'a>,
+        implausible: &'a [usize],
+        digests: &'a [u64],
+    ) -> Result<Self, NotTaken> {
+        if digests.len() != batch.len() {
+            let problem = format!("{} digests for {} reports", digests.len(), batch.len());
+            return Err(NotTaken::Malformed(problem));
+        }
+        Ok(Self { stream, batch, implausible, digests: digests.into() })
+    }
+
+    /// The digest of each report.
+    pub fn digests(&self) -> &[u64] {
+        &self.digests
+    }
+}
+
+/// The [digest] of each report of a batch.
+pub fn digests(batch: &Batch<'_>) -> Vec<u64> {
+    batch.iter().map(|(_, report)| digest(report)).collect()
 }
 
 /// Why none of a batch's reports was taken.

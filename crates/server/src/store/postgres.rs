@@ -18,11 +18,11 @@ use tidegate_kernel::oracle::{Aggregate, Oracle};
 
 use super::row::{
     Head, PhaseRow, check, count_sum, decode, encode, kind, limit, phase_sum, record_sum, signed, state_sum, sum,
-    unsigned,
+    unsigned, well_formed,
 };
 use super::{
     Advance, Intake, Lease, Merged, NewStream, NotTaken, PhaseKey, Record, Records, Status, Store, StoreError, Stream,
-    Wanted, digest, schema,
+    Wanted, schema,
 };
 
 /// How many connections there are at most.
@@ -550,19 +550,14 @@ fn take(
     intakes: &[&Intake<'_>],
 ) -> Result<Vec<Result<Receipt, NotTaken>>, Fault> {
     let oracle = oracle_of(row)?;
-    let well_formed = |intake: &Intake<'_>| {
-        intake.batch.iter().enumerate().try_for_each(|(position, (_, report))| {
-            oracle.check(report).map_err(|problem| NotTaken::Malformed(format!("report {position}: {problem}")))
-        })
-    };
-    let checked: Vec<_> = intakes.iter().map(|intake| well_formed(intake)).collect();
+    let checked: Vec<_> = intakes.iter().map(|intake| well_formed(&oracle, &intake.batch)).collect();
     let plausible = |intake: &Intake<'_>, position: usize| intake.implausible.binary_search(&position).is_err();
     // What is seen first under each identity, in the order of identities: all who insert do so in this order, so that nobody waits in a circle.
     let mut first = BTreeMap::new();
     for (intake, _) in intakes.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()) {
-        for (position, (id, report)) in intake.batch.iter().enumerate() {
+        for (position, ((id, _), digest)) in intake.batch.iter().zip(intake.digests()).enumerate() {
             if plausible(intake, position) {
-                first.entry(*id.as_bytes()).or_insert_with(|| digest(report).cast_signed());
+                first.entry(*id.as_bytes()).or_insert_with(|| digest.cast_signed());
             }
         }
     }
@@ -596,7 +591,7 @@ fn take(
             continue;
         }
         let mut receipt = Receipt::default();
-        for (position, (id, report)) in intake.batch.iter().enumerate() {
+        for (position, ((id, report), digest)) in intake.batch.iter().zip(intake.digests()).enumerate() {
             if !plausible(intake, position) {
                 receipt.implausible += 1;
                 continue;
@@ -606,7 +601,7 @@ fn take(
             if std::mem::take(to_count) {
                 counts.add(report).map_err(|error| StoreError::Failed(error.to_string()))?;
                 receipt.accepted += 1;
-            } else if digest(report).cast_signed() == *kept {
+            } else if digest.cast_signed() == *kept {
                 receipt.repeated += 1;
             } else {
                 receipt.conflicting += 1;

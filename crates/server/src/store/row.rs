@@ -3,8 +3,10 @@
 use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
+use tidegate_device::wire::Batch;
+use tidegate_kernel::oracle::{AggregateError, MalformedReport, Oracle};
 
-use super::{Advance, Lease, NewStream, OpenPhase, Record, Records, Status, StoreError};
+use super::{Advance, Lease, NewStream, NotTaken, OpenPhase, Record, Records, Status, StoreError};
 
 /// The checksum of a row: of all that is in it, so that a row that was moved is found out as well as one that was changed.
 pub(super) fn sum(parts: &[&[u8]]) -> i64 {
@@ -227,4 +229,15 @@ pub(super) fn encode(what: &impl serde::Serialize) -> Result<Vec<u8>, StoreError
 /// What was kept as bytes.
 pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, StoreError> {
     postcard::from_bytes(bytes).map_err(|error| StoreError::Damaged(format!("a {what} cannot be read: {error}")))
+}
+
+/// That an oracle's aggregate can count all reports of a batch.
+pub(super) fn well_formed(oracle: &Oracle, batch: &Batch<'_>) -> Result<(), NotTaken> {
+    let (given, expected) = (batch.report_length(), oracle.report_length());
+    let checked = if given == expected {
+        oracle.check_batch(batch.reports())
+    } else {
+        Err(AggregateError::Report { index: 0, problem: MalformedReport::Length { given, expected } })
+    };
+    checked.map_err(|error| NotTaken::Malformed(error.to_string()))
 }

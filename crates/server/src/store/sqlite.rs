@@ -2,14 +2,13 @@
 //!
 //! **How identities are kept.** The identities of a phase's reports are random, so that a table with a row for each would be written to all over: nearly a
 //! page for each report of a batch. They are kept as a log instead, a row for each transaction, beside a set in memory of those of the questions that
-//! are open, which is filled from the log when it is first needed. The set takes 25 to 50 bytes a report. Another process may write to the same
+//! are open, which is filled from the log when it is first needed. The set takes 21 to 44 bytes a report. Another process may write to the same
 //! file: whatever it has committed is seen, and what is in memory is then read anew.
 //!
 //! **What is safe.** The file is in WAL mode, and synced at every commit. Each transaction begins as a writing one, so that what it reads cannot change before
 //! it writes. Every row has a checksum.
 
 use std::cmp::Ordering;
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,15 +19,17 @@ use std::time::Duration;
 
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, OptionalExtension, params};
 use tidegate_device::api::Receipt;
+use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::{Aggregate, Oracle};
 
 use super::row::{
     Head, PhaseRow, check, count_sum, decode, encode, kind, limit, phase_sum, record_sum, signed, state_sum, sum,
-    unsigned,
+    unsigned, well_formed,
 };
+use super::seen::{Entry, Found, Seen};
 use super::{
     Advance, Intake, Lease, Merged, NewStream, NotTaken, OpenPhase, PhaseKey, Record, Records, Status, Store,
-    StoreError, Stream, Wanted, digest, schema,
+    StoreError, Stream, Wanted, schema,
 };
 
 /// How many reading connections are kept.
@@ -67,26 +68,28 @@ struct Writer {
     connection: Connection,
     /// The open questions of the streams that reports have come for.
     streams: HashMap<String, HashMap<(u64, u16), Phase>>,
+    /// How many reports there were for each phase of a stream's last timestamp: about as many are going to come for the next.
+    usual: HashMap<(String, u16), usize>,
     /// What SQLite says whenever another connection has written.
     data_version: i64,
 }
 
-/// What of an identity is kept: without the prefix, which the phase says.
+/// How many bytes of an identity are kept: without the prefix, which the phase says.
 const ID: usize = 12;
-/// What is logged of a report: its identity, and its digest.
-const ENTRY: usize = ID + 8;
+/// How many bytes are logged of a report: its identity, and its digest.
+const LOGGED: usize = ID + 8;
 
 /// An open question, as in the file.
 #[derive(Debug)]
 pub(super) struct Phase {
     number: i64,
     oracle: Oracle,
-    seen: HashMap<[u8; ID], [u8; 8]>,
+    seen: Seen,
     /// How many rows the log has.
     logged: u64,
     sources: HashMap<String, Running>,
     /// What is to be logged at the end of the transaction.
-    fresh: Vec<u8>,
+    fresh: Vec<[u8; LOGGED]>,
 }
 
 /// What a source has counted.
@@ -183,7 +186,7 @@ impl SqliteStore {
     pub fn open_with(path: &Path, options: SqliteOptions) -> Result<Self, StoreError> {
         make_file(path)?;
         let connection = Self::connect(path, &options).map_err(|fault| fault.explain("open", false).0)?;
-        let writer = Writer { connection, streams: HashMap::new(), data_version: -1 };
+        let writer = Writer { connection, streams: HashMap::new(), usual: HashMap::new(), data_version: -1 };
         let path = fs::canonicalize(path).map_err(|error| io_failed(path, &error))?;
         let (writer, readers) = (Mutex::new(writer), Mutex::new(Vec::new()));
         Ok(Self { path, options, writer, readers, failed: OnceLock::new() })
@@ -453,8 +456,7 @@ impl Phase {
     pub(super) fn load(connection: &Connection, row: &PhaseRow) -> Result<Self, Fault> {
         let oracle = row.asked.question.oracle().map_err(|error| StoreError::Failed(error.to_string()))?;
         let sources = sources_of(connection, row.number)?;
-        let mut phase =
-            Self { number: row.number, oracle, seen: HashMap::new(), logged: 0, sources, fresh: Vec::new() };
+        let mut phase = Self { number: row.number, oracle, seen: Seen::new(), logged: 0, sources, fresh: Vec::new() };
         let mut statement =
             connection.prepare_cached("SELECT number, body, sum FROM seen WHERE phase = ?1 ORDER BY number")?;
         let mut rows = statement.query([phase.number])?;
@@ -466,7 +468,8 @@ impl Phase {
             if number != phase.logged {
                 return Err(StoreError::Damaged(format!("list {} of identities is gone", phase.logged)).into());
             }
-            phase.seen.extend(body.as_chunks::<ENTRY>().0.iter().map(entry_of));
+            let entries: Vec<Entry> = body.as_chunks().0.iter().map(entry_of).collect();
+            phase.seen.insert(&entries, |_| ());
         }
         let expected: u64 = phase.sources.values().map(|running| running.logged).sum();
         if phase.logged != expected {
@@ -479,36 +482,35 @@ impl Phase {
     /// Takes in a batch, in memory.
     fn take(&mut self, source: &str, intake: &Intake<'_>) -> Result<Result<Receipt, NotTaken>, Fault> {
         let batch = &intake.batch;
-        for (position, (_, report)) in batch.iter().enumerate() {
-            if let Err(problem) = self.oracle.check(report) {
-                return Ok(Err(NotTaken::Malformed(format!("report {position}: {problem}"))));
-            }
+        if let Err(not) = well_formed(&self.oracle, batch) {
+            return Ok(Err(not));
         }
-        let mut receipt = Receipt::default();
-        let mut skipped = Vec::new();
-        let mut implausible = intake.implausible.iter().peekable();
-        self.fresh.reserve(batch.len() * ENTRY);
-        for (position, (id, report)) in batch.iter().enumerate() {
-            let digest = digest(report).to_le_bytes();
-            let [_, _, _, _, id @ ..] = *id.as_bytes();
-            let refused = if implausible.next_if_eq(&&position).is_some() {
-                &mut receipt.implausible
-            } else {
-                match self.seen.entry(id) {
-                    Entry::Vacant(entry) => {
-                        entry.insert(digest);
-                        self.fresh.extend_from_slice(&id);
-                        self.fresh.extend_from_slice(&digest);
+        let logged: Vec<[u8; LOGGED]> =
+            batch.iter().zip(intake.digests()).map(|((id, _), digest)| logged_of(id, *digest)).collect();
+        let entries: Vec<Entry> = logged.iter().map(entry_of).collect();
+        let mut skipped: Vec<usize> =
+            intake.implausible.iter().copied().filter(|position| *position < entries.len()).collect();
+        let mut receipt = Receipt { implausible: skipped.len() as u64, ..Receipt::default() };
+        let mut next = 0;
+        for end in skipped.clone().into_iter().chain([entries.len()]) {
+            let mut position = next;
+            self.seen.insert(&entries[next..end], |found| {
+                match found {
+                    Found::Nothing => {
+                        self.fresh.push(logged[position]);
                         receipt.accepted += 1;
-                        continue;
                     }
-                    Entry::Occupied(entry) if *entry.get() == digest => &mut receipt.repeated,
-                    Entry::Occupied(_) => &mut receipt.conflicting,
+                    Found::Same => receipt.repeated += 1,
+                    Found::Other => receipt.conflicting += 1,
                 }
-            };
-            *refused += 1;
-            skipped.push(position);
+                if found != Found::Nothing {
+                    skipped.push(position);
+                }
+                position += 1;
+            });
+            next = end + 1;
         }
+        skipped.sort_unstable();
         if receipt.accepted > 0 {
             let running = running(&mut self.sources, &self.oracle, source);
             let mut next = 0;
@@ -528,9 +530,10 @@ impl Phase {
             return Ok(());
         }
         self.logged += 1;
-        connection.prepare_cached("INSERT INTO seen (phase, number, body, sum) VALUES (?1, ?2, ?3, ?4)")?.execute(
-            params![self.number, signed(self.logged)?, self.fresh, log_sum(self.number, self.logged, &self.fresh)],
-        )?;
+        let fresh = self.fresh.as_flattened();
+        connection
+            .prepare_cached("INSERT INTO seen (phase, number, body, sum) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![self.number, signed(self.logged)?, fresh, log_sum(self.number, self.logged, fresh)])?;
         self.fresh.clear();
         let running = running(&mut self.sources, &self.oracle, source);
         running.logged += 1;
@@ -538,9 +541,17 @@ impl Phase {
     }
 }
 
-fn entry_of(entry: &[u8; ENTRY]) -> ([u8; ID], [u8; 8]) {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, digest @ ..] = *entry;
-    ([a, b, c, d, e, f, g, h, i, j, k, l], digest)
+/// What is logged of a report.
+fn logged_of(id: ReportId, digest: u64) -> [u8; LOGGED] {
+    let mut logged = [0; LOGGED];
+    logged[..ID].copy_from_slice(&id.as_bytes()[4..]);
+    logged[ID..].copy_from_slice(&digest.to_le_bytes());
+    logged
+}
+
+fn entry_of(logged: &[u8; LOGGED]) -> Entry {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, digest @ ..] = *logged;
+    Entry::new(&[a, b, c, d, e, f, g, h, i, j, k, l], u64::from_le_bytes(digest))
 }
 
 fn running<'a>(sources: &'a mut HashMap<String, Running>, oracle: &Oracle, source: &str) -> &'a mut Running {
@@ -595,7 +606,11 @@ impl Writer {
             let mut open = HashMap::new();
             for row in phases_of(&self.connection, &head)?.iter().filter(|row| !row.closed) {
                 let question = &row.asked.question;
-                open.insert((question.timestamp, question.phase), Phase::load(&self.connection, row)?);
+                let mut phase = Phase::load(&self.connection, row)?;
+                if let Some(usual) = self.usual.get(&(stream.to_owned(), question.phase)) {
+                    phase.seen.make_room(*usual);
+                }
+                open.insert((question.timestamp, question.phase), phase);
             }
             self.streams.insert(stream.to_owned(), open);
         }
@@ -763,7 +778,9 @@ impl Store for SqliteStore {
         self.write("close", |writer| {
             let head = head_of(&writer.connection, &lease.stream)?;
             head.fence(lease, version)?;
-            writer.streams.remove(&lease.stream);
+            for ((_, phase), open) in writer.streams.remove(&lease.stream).into_iter().flatten() {
+                writer.usual.insert((lease.stream.clone(), phase), open.seen.len());
+            }
             let mut totals = Vec::new();
             for (place, mut row) in (0..).zip(phases_of(&writer.connection, &head)?) {
                 if !row.closed {

@@ -165,7 +165,9 @@ impl KeptPhase {
     fn take(&mut self, source: &str, intake: &Intake<'_>) -> Result<Receipt, NotTaken> {
         let oracle = self.asked.question.oracle().unwrap();
         for (position, (_, report)) in intake.batch.iter().enumerate() {
-            oracle.check(report).map_err(|error| NotTaken::Malformed(format!("report {position}: {error}")))?;
+            oracle
+                .check(report)
+                .map_err(|error| NotTaken::Malformed(format!("report {position} of the batch: {error}")))?;
         }
         let mut receipt = Receipt::default();
         for (position, (id, report)) in intake.batch.iter().enumerate() {

@@ -68,7 +68,7 @@ fn memory_does_not_grow_with_the_number_of_ticks() {
             batch.push(id, report.as_bytes()).unwrap();
         }
         let bytes = batch.write().unwrap();
-        let intake = Intake { stream: "soak", batch: Batch::parse(&bytes).unwrap(), implausible: &[] };
+        let intake = Intake::new("soak", Batch::parse(&bytes).unwrap(), &[]);
         assert_eq!(store.accept("only", &[intake]).unwrap()[0].as_ref().unwrap().accepted, 100);
         let turn = driver.turn(turn.wake, random).unwrap();
         now = turn.wake;

@@ -58,6 +58,9 @@ pub struct PersonalTrack {
 const VERSION: u16 = 2;
 
 impl PersonalTrack {
+    /// The name that users write.
+    pub const NAME: &str = "personal_track";
+
     /// A mechanism that has published nothing yet. Of the settings, the estimator is always [`Estimator::Stratified`].
     ///
     /// # Errors

@@ -6,13 +6,17 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Neighbours;
-use tidegate_kernel::{Epsilon, Window};
+use tidegate_kernel::{Epsilon, Randomness, Window};
 
 use super::{MonitorSpec, QuerySpec, SpecError, Trust, Values, ValuesSpec, Watch, needed, unused};
-use crate::central::classes::{Class, Classes, Requirement};
+use crate::central::classes::{Class, Classes, Registry, Requirement};
+use crate::central::personal_track::PersonalTrack;
 use crate::central::plbu::Plbu;
-use crate::central::{Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings};
+use crate::central::{
+    Central, CentralError, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings,
+};
 use crate::query::Correlation;
+use crate::release::Release;
 
 /// Which mechanism of the central family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -32,14 +36,25 @@ pub enum CentralChoice {
     Pbd,
     /// Personalised budget absorption.
     Pba,
+    /// As `track`, with a guarantee for each class.
+    PersonalTrack,
     /// The personalised local baseline, in which nobody is trusted.
     Plbu,
 }
 
 impl CentralChoice {
     /// All mechanisms.
-    pub const ALL: [Self; 8] =
-        [Self::Uniform, Self::Sample, Self::Bd, Self::Ba, Self::Track, Self::Pbd, Self::Pba, Self::Plbu];
+    pub const ALL: [Self; 9] = [
+        Self::Uniform,
+        Self::Sample,
+        Self::Bd,
+        Self::Ba,
+        Self::Track,
+        Self::Pbd,
+        Self::Pba,
+        Self::PersonalTrack,
+        Self::Plbu,
+    ];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -51,13 +66,14 @@ impl CentralChoice {
             Self::Track => CentralKind::Track.name(),
             Self::Pbd => PersonalKind::Pbd.name(),
             Self::Pba => PersonalKind::Pba.name(),
+            Self::PersonalTrack => PersonalTrack::NAME,
             Self::Plbu => "plbu",
         }
     }
 
     /// Whether each class of users has a guarantee of its own.
     pub const fn is_personal(self) -> bool {
-        matches!(self, Self::Pbd | Self::Pba | Self::Plbu)
+        matches!(self, Self::Pbd | Self::Pba | Self::PersonalTrack | Self::Plbu)
     }
 }
 
@@ -87,7 +103,7 @@ pub struct CentralSpec {
     /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution. Not for `plbu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Neighbours>,
-    /// The classes that users choose from, for `pbd`, `pba` and `plbu`.
+    /// The classes that users choose from, for `pbd`, `pba`, `personal_track` and `plbu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<ClassSpec>>,
     /// How `pbd` and `pba` make one histogram of all classes.
@@ -127,12 +143,60 @@ impl ClassSpec {
 /// A mechanism of the central family.
 #[derive(Debug)]
 pub enum CentralMachine {
-    /// One guarantee for all users: `uniform`, `sample`, `bd` or `ba`.
+    /// One guarantee for all users: `uniform`, `sample`, `bd`, `ba` or `track`.
     One(Central),
-    /// A guarantee for each class: `pbd` or `pba`.
-    Personal(Personal),
+    /// A guarantee for each class: `pbd`, `pba` or `personal_track`.
+    Personal(Personalised),
     /// A guarantee for each class, kept by the users' devices: `plbu`.
     Local(Plbu),
+}
+
+/// A mechanism in which each class has a guarantee of its own, and a curator is trusted.
+#[derive(Debug)]
+pub enum Personalised {
+    /// Budgets that are distributed or absorbed: `pbd` or `pba`.
+    Budgets(Personal),
+    /// An estimate from all histograms: `personal_track`.
+    Track(Box<PersonalTrack>),
+}
+
+impl Personalised {
+    /// The classes.
+    pub const fn classes(&self) -> &Classes {
+        match self {
+            Self::Budgets(mechanism) => mechanism.classes(),
+            Self::Track(mechanism) => mechanism.classes(),
+        }
+    }
+
+    /// Whether the other is the same mechanism, set to the same, wherever each stands.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let alike = match (self, other) {
+            (Self::Budgets(one), Self::Budgets(other)) => {
+                (one.kind(), one.settings()) == (other.kind(), other.settings())
+            }
+            (Self::Track(one), Self::Track(other)) => one.settings() == other.settings(),
+            _ => false,
+        };
+        alike && self.classes() == other.classes()
+    }
+
+    /// Publishes the timestamp that a registry has begun, from pairs of user and value.
+    ///
+    /// # Errors
+    /// As [`Personal::push_registered`].
+    pub fn push_registered(
+        &mut self,
+        registry: &Registry,
+        timestamp: u64,
+        values: impl IntoIterator<Item = (u32, u32)>,
+        random: &mut impl Randomness,
+    ) -> Result<Vec<Release>, CentralError> {
+        match self {
+            Self::Budgets(mechanism) => mechanism.push_registered(registry, timestamp, values, random),
+            Self::Track(mechanism) => mechanism.push_registered(registry, timestamp, values, random),
+        }
+    }
 }
 
 impl CentralSpec {
@@ -191,7 +255,7 @@ impl CentralSpec {
             let settings = Settings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
             Ok(CentralMachine::One(Central::new(kind, settings)?))
         };
-        let personal = |kind| {
+        let personal = || {
             unused(name, &guarantee)?;
             unused(name, &[oracle])?;
             let settings = PersonalSettings::new(domain);
@@ -200,7 +264,11 @@ impl CentralSpec {
                 estimator: self.estimator.unwrap_or(settings.estimator),
                 ..settings
             };
-            Ok(CentralMachine::Personal(Personal::new(kind, self.classes()?, settings)?))
+            Ok::<_, SpecError>((self.classes()?, settings))
+        };
+        let budgets = |kind| {
+            let (classes, settings) = personal()?;
+            Ok(CentralMachine::Personal(Personalised::Budgets(Personal::new(kind, classes, settings)?)))
         };
         match self.mechanism {
             CentralChoice::Uniform => one(CentralKind::Uniform),
@@ -208,8 +276,13 @@ impl CentralSpec {
             CentralChoice::Bd => one(CentralKind::Bd),
             CentralChoice::Ba => one(CentralKind::Ba),
             CentralChoice::Track => one(CentralKind::Track),
-            CentralChoice::Pbd => personal(PersonalKind::Pbd),
-            CentralChoice::Pba => personal(PersonalKind::Pba),
+            CentralChoice::Pbd => budgets(PersonalKind::Pbd),
+            CentralChoice::Pba => budgets(PersonalKind::Pba),
+            CentralChoice::PersonalTrack => {
+                unused(name, &[estimator])?;
+                let (classes, settings) = personal()?;
+                Ok(CentralMachine::Personal(Personalised::Track(Box::new(PersonalTrack::new(classes, settings)?))))
+            }
             CentralChoice::Plbu => {
                 unused(name, &guarantee)?;
                 unused(name, &[("neighbours", self.neighbours.is_some()), estimator])?;

@@ -7,7 +7,7 @@
 //! | family | spec | what it builds |
 //! | --- | --- | --- |
 //! | `local` | [`LocalSpec`] | [`Local`](crate::local::Local) |
-//! | `central` | [`CentralSpec`] | [`CentralMachine`]: [`Central`](crate::central::Central), [`Personal`](crate::central::Personal) or [`Plbu`](crate::central::plbu::Plbu) |
+//! | `central` | [`CentralSpec`] | [`CentralMachine`]: [`Central`](crate::central::Central), [`Personalised`] or [`Plbu`](crate::central::plbu::Plbu) |
 //! | `event` | [`EventSpec`] | [`Event`](crate::event::Event) |
 //! | `sequence` | [`SequenceSpec`] | [`SequenceMachine`], one for each user |
 //!
@@ -53,7 +53,7 @@ use crate::sequence::batched::BatchedError;
 use crate::sequence::crr::CrrError;
 use crate::sequence::model::ModelError;
 
-pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec};
+pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec, Personalised};
 pub use event::{DomainSpec, EventSpec, Intake, IntakeError, Outside, ProtectsSpec};
 pub use local::LocalSpec;
 pub use sequence::{ModelSpec, SequenceChoice, SequenceMachine, SequenceSpec};

@@ -6,7 +6,7 @@ use tidegate::kernel::{SeededRandom, Window};
 use tidegate::release::{Freshness, Histogram, Release};
 use tidegate::spec::{
     CentralMachine, CentralSpec, ClassSpec, DomainSpec, EventSpec, LocalSpec, ModelSpec, MonitorSpec, Outside,
-    ProtectsSpec, QuerySpec, Reply, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
+    Personalised, ProtectsSpec, QuerySpec, Reply, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
 };
 
 const DOMAIN: DomainSpec = DomainSpec { low: 0.0, high: 612.0, resolution: None };
@@ -143,6 +143,8 @@ fn a_central_spec_builds_what_its_mechanism_needs() {
         format!(r#"{{ "family": "central", "mechanism": "pbd", "domain": 3, {classes}, "estimator": "sampling" }}"#);
     assert!(matches!(build(&personal), Ok(CentralMachine::Personal(mechanism)) if mechanism.classes().len() == 2));
     assert_eq!(read(&personal).window(), Window::of(70).unwrap());
+    let track = personal.replace("\"pbd\"", "\"personal_track\"").replace(r#", "estimator": "sampling""#, "");
+    assert!(matches!(build(&track), Ok(CentralMachine::Personal(Personalised::Track(_)))));
     let local = format!(
         r#"{{ "family": "central", "mechanism": "plbu", "domain": 3, {classes}, "oracle": "grr", "trust": "device" }}"#
     );
@@ -151,6 +153,7 @@ fn a_central_spec_builds_what_its_mechanism_needs() {
         (one.replace("\"bd\"", "\"pbd\""), Some("epsilon")),
         (personal.replace("\"pbd\"", "\"bd\""), Some("classes")),
         (personal.replace("\"pbd\"", "\"plbu\""), Some("estimator")),
+        (personal.replace("\"pbd\"", "\"personal_track\""), Some("estimator")),
         (local.replace("plbu", "pba").replace("device", "curator"), Some("oracle")),
         (local.replace("device", "curator"), Some("trust")),
         (personal.replace("\"b\"", "\"a\""), Some("classes")),

@@ -199,7 +199,7 @@ fn promise(Requirement { epsilon, window }: Requirement, of: &str) -> String {
 impl Target for PersonalTarget {
     fn name(&self) -> &'static str {
         match (self.kind, self.settings.estimator) {
-            (None, _) => "personal_track",
+            (None, _) => PersonalTrack::NAME,
             (Some(kind), Estimator::Stratified) => kind.name(),
             (Some(PersonalKind::Pbd), Estimator::Sampling) => "pbd_sampling",
             (Some(PersonalKind::Pba), Estimator::Sampling) => "pba_sampling",

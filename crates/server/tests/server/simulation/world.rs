@@ -653,11 +653,8 @@ impl<B: Base> World<B> {
             return;
         }
         let parsed: Vec<Batch<'_>> = batches.iter().map(|(_, bytes)| Batch::parse(bytes).unwrap()).collect();
-        let intakes: Vec<Intake<'_>> = batches
-            .iter()
-            .zip(&parsed)
-            .map(|((stream, _), batch)| Intake { stream, batch: *batch, implausible: &[] })
-            .collect();
+        let intakes: Vec<Intake<'_>> =
+            batches.iter().zip(&parsed).map(|((stream, _), batch)| Intake::new(stream, *batch, &[])).collect();
         // A service does not start on a store that is older than what was published.
         let intakes: Vec<Intake<'_>> = intakes.into_iter().filter(|intake| !self.is_older(intake.stream)).collect();
         let taken = store.accept("all", &intakes);

@@ -193,9 +193,9 @@ fn the_same_identity_in_another_phase_is_another_report(store: &dyn Store) {
 fn implausible_reports_are_not_taken(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, (0..10).map(|device| (device, 2)));
-    let intake = Intake { stream: "a", batch: Batch::parse(&bytes).unwrap(), implausible: &[0, 4, 9] };
-    assert_eq!(store.accept("here", &[intake]).unwrap(), [Ok(taken(7, 0, 0, 3))]);
-    let whole = Intake { implausible: &[], ..intake };
+    let intake = Intake::new("a", Batch::parse(&bytes).unwrap(), &[0, 4, 9]);
+    assert_eq!(store.accept("here", std::slice::from_ref(&intake)).unwrap(), [Ok(taken(7, 0, 0, 3))]);
+    let whole = Intake::new("a", intake.batch, &[]);
     assert_eq!(store.accept("here", &[whole]).unwrap(), [Ok(taken(3, 7, 0, 0))], "their identities are free");
     assert_eq!(total(store, &lease, 1), Some(vec![0, 0, 10, 0, 0, 0, 0, 0]));
 }
@@ -218,7 +218,7 @@ fn batches_of_one_transaction_are_taken_in_order(store: &dyn Store) {
         batch("a", 3, 0, [(4, 9)]),
         batch("a", 3, 1, [(1, 7), (2, 7)]),
     ];
-    let intake = |bytes: &'static [u8]| Intake { stream: "a", batch: Batch::parse(bytes).unwrap(), implausible: &[] };
+    let intake = |bytes: &'static [u8]| Intake::new("a", Batch::parse(bytes).unwrap(), &[]);
     let intakes: Vec<_> = batches.iter().map(|bytes| intake(bytes.clone().leak())).collect();
     let outcomes = store.accept("here", &intakes).unwrap();
     assert_eq!(outcomes[..3], [Ok(taken(2, 0, 0, 0)), Ok(taken(1, 0, 0, 0)), Ok(taken(1, 1, 1, 0))]);
@@ -485,8 +485,8 @@ fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
                     // Every third round the gateways send the same devices' reports, so that only one of them is first.
                     let first = if round % 3 == 0 { round * 10 } else { (gateway + 1) * 1_000_000 + round * 10 };
                     let bytes = batch("a", timestamp, 0, (first..first + 10).map(|device| (device, 1)));
-                    let intake = Intake { stream: "a", batch: Batch::parse(&bytes).unwrap(), implausible: &[] };
-                    let intakes = if round % 2 == 0 { vec![intake] } else { vec![intake, intake] };
+                    let intake = Intake::new("a", Batch::parse(&bytes).unwrap(), &[]);
+                    let intakes = if round % 2 == 0 { vec![intake] } else { vec![intake.clone(), intake] };
                     for outcome in store.accept(&source, &intakes).unwrap() {
                         match outcome {
                             Ok(receipt) => {

@@ -164,7 +164,7 @@ impl Step {
             Self::Accept(source, batches) => {
                 let mut intakes = Vec::new();
                 for (stream, bytes, implausible) in batches {
-                    intakes.push(Intake { stream, batch: Batch::parse(bytes).unwrap(), implausible });
+                    intakes.push(Intake::new(stream, Batch::parse(bytes).unwrap(), implausible));
                 }
                 said(store.accept(source, &intakes))
             }

@@ -70,7 +70,7 @@ pub(crate) fn batch(stream: &str, timestamp: u64, phase: u16, reports: impl Into
 
 /// Gives one batch to a store.
 pub(crate) fn accept(store: &dyn Store, stream: &str, bytes: &[u8]) -> Result<Result<Receipt, NotTaken>, StoreError> {
-    let intake = Intake { stream, batch: Batch::parse(bytes).unwrap(), implausible: &[] };
+    let intake = Intake::new(stream, Batch::parse(bytes).unwrap(), &[]);
     Ok(store.accept("here", &[intake])?.remove(0))
 }
 
