@@ -356,7 +356,7 @@ fn most_memory(child: &mut std::process::Child) -> u64 {
 fn a_million_devices_answer_two_rounds_within_a_tick() {
     let half = SLOTS / 2;
     let rounds = [0, 32_768].map(|first| (Cohort::Slots { first, count: half }, "1.5")).to_vec();
-    let mut collector = Collector::new(60, rounds, OracleKind::Oue);
+    let mut collector = Collector::new(30, rounds, OracleKind::Oue);
     // The tick begins now.
     collector.policy.ticks.epoch = wall();
     let (server, _) = collector.start();

@@ -163,9 +163,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let tls = settings.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
-    if let Some(tls) = &tls {
-        reload_on_hangup(Arc::clone(tls));
-    }
+    reload_on_hangup(tls.clone());
     let mut run = [0; 4];
     getrandom::fill(&mut run).map_err(tidegate::kernel::NoEntropy::from)?;
     telemetry.attach(&service);
@@ -225,19 +223,27 @@ pub async fn told_to_stop() {
     }
 }
 
-fn reload_on_hangup(tls: Arc<Tls>) {
+/// Reads certificate and key again whenever the process is told to. Where there are none it is told to as well, and must not end because of it.
+fn reload_on_hangup(tls: Option<Arc<Tls>>) {
     #[cfg(unix)]
-    tokio::spawn(async move {
+    {
         use tokio::signal::unix::{SignalKind, signal};
 
-        let Ok(mut hangup) = signal(SignalKind::hangup()) else { return };
-        while hangup.recv().await.is_some() {
-            match tls.reload() {
-                Ok(()) => tracing::info!("certificate and key were read again"),
-                Err(error) => tracing::error!(%error, "certificate and key stay as they were"),
+        // From now on, not from when the task is run first: until then the process would end.
+        let mut hangup = match signal(SignalKind::hangup()) {
+            Ok(hangup) => hangup,
+            Err(error) => return tracing::warn!(%error, "SIGHUP is not heard"),
+        };
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                match tls.as_ref().map(|tls| tls.reload()) {
+                    None => tracing::info!("there is nothing to be read again"),
+                    Some(Ok(())) => tracing::info!("certificate and key were read again"),
+                    Some(Err(error)) => tracing::error!(%error, "certificate and key stay as they were"),
+                }
             }
-        }
-    });
+        });
+    }
     #[cfg(not(unix))]
     drop(tls);
 }

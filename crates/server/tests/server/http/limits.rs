@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU32;
+#[cfg(unix)]
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tidegate_server::http::auth::Role;
@@ -10,6 +12,8 @@ use tidegate_server::http::{Limits, Rate, TlsFiles, WebhookSettings};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::{Server, visits};
+#[cfg(unix)]
+use crate::store::TestFolder;
 
 fn limited(change: impl FnOnce(&mut Limits)) -> Server {
     Server::start_with(WebhookSettings::default(), |settings| change(&mut settings.limits))
@@ -109,26 +113,68 @@ fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
     drop(feed);
 }
 
-#[test]
-fn connections_are_sealed_where_there_is_a_certificate() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
-    let files =
-        TlsFiles { certificate: format!("{folder}/certificate.pem").into(), key: format!("{folder}/key.pem").into() };
-    let server = Server::start_with(WebhookSettings::default(), |settings| settings.tls = Some(files));
-    let authority = std::fs::read(format!("{folder}/authority.pem")).unwrap();
+const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
+
+/// A client that trusts an authority only.
+fn trusting(authority: &str) -> ureq::Agent {
+    let authority = std::fs::read(format!("{TLS}/{authority}.pem")).unwrap();
     let roots = RootCerts::from(vec![Certificate::from_pem(&authority).unwrap()]);
-    let http: ureq::Agent = ureq::Agent::config_builder()
+    ureq::Agent::config_builder()
         .tls_config(TlsConfig::builder().root_certs(roots).build())
         .timeout_global(Some(Duration::from_secs(10)))
+        .max_idle_connections(0)
         .proxy(None)
         .build()
-        .into();
+        .into()
+}
+
+#[test]
+fn connections_are_sealed_where_there_is_a_certificate() {
+    let files = TlsFiles { certificate: format!("{TLS}/certificate.pem").into(), key: format!("{TLS}/key.pem").into() };
+    let server = Server::start_with(WebhookSettings::default(), |settings| settings.tls = Some(files));
     let url = format!("https://localhost:{}/healthz", server.address.port());
-    let response = http.get(&url).call().unwrap();
+    let response = trusting("authority").get(&url).call().unwrap();
     assert_eq!(response.status(), 200);
     assert!(response.headers().contains_key("strict-transport-security"));
     // Plain text is not answered, and who does not trust the authority goes away.
     let plain = server.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", Duration::from_secs(5));
     assert!(!plain.contains("HTTP/1.1"), "{plain}");
     assert!(ureq::get(&url).call().is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_can_be_used() {
+    let folder = TestFolder::new();
+    let files = TlsFiles { certificate: folder.file("certificate.pem"), key: folder.file("key.pem") };
+    let put = |prefix: &str| {
+        std::fs::copy(format!("{TLS}/{prefix}certificate.pem"), &files.certificate).unwrap();
+        std::fs::copy(format!("{TLS}/{prefix}key.pem"), &files.key).unwrap();
+    };
+    let hang_up = || {
+        let told = Command::new("kill").args(["-HUP", &std::process::id().to_string()]).status().unwrap();
+        assert!(told.success());
+    };
+    put("");
+    let server = Server::start_with(WebhookSettings::default(), |settings| settings.tls = Some(files.clone()));
+    // This one is not sealed, and has nothing to read again.
+    let plain = Server::start();
+    let url = format!("https://localhost:{}/healthz", server.address.port());
+    let (first, second) = (trusting("authority"), trusting("other-authority"));
+    let reaches = |client: &ureq::Agent| client.get(&url).call().is_ok();
+    assert!(reaches(&first) && !reaches(&second));
+    // A key that does not fit changes nothing.
+    std::fs::copy(format!("{TLS}/other-key.pem"), &files.key).unwrap();
+    hang_up();
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(reaches(&first) && !reaches(&second));
+    put("other-");
+    hang_up();
+    let began = Instant::now();
+    while !reaches(&second) {
+        assert!(began.elapsed() < Duration::from_secs(10), "it is not read again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(!reaches(&first));
+    assert_eq!(plain.get(None, "/healthz").status, 200);
 }
