@@ -59,9 +59,12 @@ const ANYWHERE: f64 = 1e7;
 const SLOPE_KEPT: f64 = 0.995;
 const CURVE_KEPT: f64 = 0.99;
 
-/// How likely another model takes over from one observation to the next, at most. Where observations tell so little that
-/// estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
+/// How likely another model takes over from one observation to the next, at most: of a number in a small group, and of one among at least so many. Among many it is known which
+/// models others follow, so that a needless change costs little. Where observations tell so little that estimates follow them by less than this, it is no
+/// more than that: a change takes as long to be seen.
 const SWITCHES: f64 = 5e-5;
+const SWITCHES_AMONG_MANY: f64 = 0.003;
+const MANY: f64 = 8.0;
 const LEAST_SWITCHES: f64 = 1e-12;
 
 /// A model that follows an observation by less than this is less likely at first, in proportion. There are many that differ only in the long run, and together
@@ -242,7 +245,7 @@ pub struct Bank {
     reference: f64,
     /// How large numbers can be.
     sizes: Sizes,
-    /// How likely another model takes over until the next observation.
+    /// How likely another model takes over until the next observation, at most.
     switches: f64,
     /// Where the groups of numbers that have something in common end.
     groups: Vec<usize>,
@@ -303,7 +306,7 @@ impl Bank {
         Self {
             reference,
             sizes,
-            switches: SWITCHES,
+            switches: SWITCHES_AMONG_MANY,
             common: vec![at_first(reference, sizes); groups.len()],
             groups,
             spreads: MODELS.iter().map(|model| model.first(reference, sizes.largest_square)).collect(),
@@ -344,7 +347,7 @@ impl Bank {
             && positive(*reference)
             && positive(sizes.largest_square)
             && positive(sizes.mean_square)
-            && (LEAST_SWITCHES..=SWITCHES).contains(switches)
+            && (LEAST_SWITCHES..=SWITCHES_AMONG_MANY).contains(switches)
     }
 
     fn motions(&self) -> impl Iterator<Item = Motion> + use<> {
@@ -360,8 +363,8 @@ impl Bank {
 
     /// Takes in an observation of every number, so many timestamps after the last one, all with a variance.
     pub fn observe(&mut self, gap: u64, observations: &[f64], variance: f64) {
-        let (switches, priors) = (self.switches, self.priors());
-        let kept: Vec<f64> = self.totals().iter().map(|total| (1.0 - switches) / total).collect();
+        let priors = self.priors();
+        let parts: Vec<f64> = self.totals().iter().map(|total| total.recip()).collect();
         let (mut totals, mut errors) = (vec![0.0; observations.len()], vec![0.0; observations.len()]);
         let mut followed = Vec::with_capacity(MODELS.len());
         for (index, motion) in self.motions().enumerate() {
@@ -374,13 +377,15 @@ impl Bank {
             // How likely it made the observation, compared with an exact forecast. Any model may have taken over since the last one, as likely as it is in general.
             let total = (spread[0][0] + variance).max(f64::MIN_POSITIVE);
             let (half_precision, offset) = (0.5 / total, 0.5 * (total / variance).ln());
-            let suits = &mut self.suits[index];
-            for ((suit, kept), error) in suits.iter_mut().zip(&kept).zip(&errors) {
-                *suit = (kept * *suit + switches) * weight(-half_precision * error * error - offset);
-            }
             for (priors, members) in priors.iter().zip(ranges(&self.groups)) {
-                let sums = totals[members.clone()].iter_mut().zip(&suits[members]);
-                sums.for_each(|(total, suit)| *total += priors[index] * suit);
+                let (prior, switches) = (priors[index], self.switches.min(switches(members.len())));
+                let suits = self.suits[index][members.clone()].iter_mut().zip(&parts[members.clone()]);
+                let news = errors[members.clone()].iter().zip(&mut totals[members]);
+                for ((suit, part), (error, total)) in suits.zip(news) {
+                    let likely = weight(-half_precision * error * error - offset);
+                    *suit = ((1.0 - switches) * part * *suit + switches) * likely;
+                    *total += prior * *suit;
+                }
             }
         }
         let of_noise = observations.iter().map(|observation| 0.5 * observation * observation / variance);
@@ -406,7 +411,7 @@ impl Bank {
             }
         }
         // Never nothing, so that no model is given up for good.
-        self.switches = (followed / as_float(self.numbers().max(1))).clamp(LEAST_SWITCHES, SWITCHES);
+        self.switches = (followed / as_float(self.numbers().max(1))).clamp(LEAST_SWITCHES, SWITCHES_AMONG_MANY);
     }
 
     /// Of each group, how likely the models are beforehand.
@@ -491,6 +496,11 @@ impl Bank {
         let errors = self.motions().zip(&self.spreads).map(of_model);
         errors.enumerate().map(|(model, error)| error * share(model)).sum::<f64>() / numbers
     }
+}
+
+/// How likely another model takes over, of a number in a group of so many.
+fn switches(members: usize) -> f64 {
+    (SWITCHES_AMONG_MANY * (as_float(members) / MANY).powi(3)).clamp(SWITCHES, SWITCHES_AMONG_MANY)
 }
 
 /// How likely a model is beforehand, by what the numbers of a group have in common and what was likely at first.
