@@ -55,7 +55,7 @@ pub struct PersonalTrack {
     last_pushed: Option<u64>,
 }
 
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 impl PersonalTrack {
     /// The name that users write.

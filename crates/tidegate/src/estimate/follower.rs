@@ -99,7 +99,7 @@ pub struct Smoother {
     state: Option<(u64, Followed)>,
 }
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 impl Default for Smoother {
     fn default() -> Self {
