@@ -38,6 +38,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{ClassHistograms, HistogramError, seal_class_histograms};
 use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Sealed, Window};
 
+use super::{CentralError, check_cells, check_domain};
+
 /// What a class of users is promised: at most `epsilon` in any `window` consecutive timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -157,6 +159,31 @@ pub enum ClassError {
 }
 
 impl Classes {
+    /// That histograms of all classes over a domain can be kept.
+    pub(super) fn check_domain(&self, domain: u32) -> Result<(), CentralError> {
+        check_domain(domain)?;
+        let cells = u32::try_from(self.len()).ok().and_then(|classes| domain.checked_mul(classes));
+        check_domain(cells.unwrap_or(u32::MAX)).map_err(|_| CentralError::Domain { given: domain })
+    }
+
+    /// That data are of these classes, over a domain, and that there is a number of members for each.
+    pub(super) fn check_data(
+        &self,
+        histograms: &Sealed<ClassHistograms>,
+        members: &[u64],
+        domain: u32,
+    ) -> Result<(), CentralError> {
+        check_cells(histograms.domain(), domain)?;
+        let expected = self.len();
+        if !histograms.classes().eq(self.numbers()) {
+            return Err(CentralError::Classes { given: histograms.classes().len(), expected });
+        }
+        if members.len() != expected {
+            return Err(CentralError::Length { what: "numbers of members", given: members.len(), expected });
+        }
+        Ok(())
+    }
+
     /// These classes, numbered in this order.
     ///
     /// # Errors
@@ -454,6 +481,20 @@ impl Registry {
 
     fn longest_window(&self) -> u64 {
         self.classes.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1)
+    }
+
+    /// [Seals](Self::seal) what a mechanism of given classes is to publish.
+    pub(super) fn seal_for(
+        &self,
+        classes: &Classes,
+        timestamp: u64,
+        values: impl IntoIterator<Item = (u32, u32)>,
+        domain: u32,
+    ) -> Result<Sealed<ClassHistograms>, CentralError> {
+        if &self.classes != classes {
+            return Err(CentralError::OtherClasses);
+        }
+        Ok(self.seal(timestamp, values, domain)?)
     }
 
     /// Seals the histograms of all classes for the timestamp that has begun, from pairs of user and value. Values of users who

@@ -12,9 +12,7 @@ use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSIL
 use crate::central::budget_selection::{Selection, sampling_error, select};
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::stratified::{self, Differences, Offers};
-use crate::central::{
-    CentralError, MISFIT, check_cells, check_domain, check_time, check_version, drifted, pba, pbd, release, rounded,
-};
+use crate::central::{CentralError, MISFIT, check_time, check_version, drifted, pba, pbd, release, rounded};
 use crate::policy::{Absorption, Pool};
 use crate::release::{Counts, Freshness, Release};
 
@@ -168,9 +166,7 @@ impl Personal {
     /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`] where a class's
     /// window is so long that a timestamp's share of its budget is less than the smallest amount.
     pub fn new(kind: PersonalKind, classes: Classes, settings: PersonalSettings) -> Result<Self, CentralError> {
-        check_domain(settings.domain)?;
-        let cells = u32::try_from(classes.len()).ok().and_then(|classes| settings.domain.checked_mul(classes));
-        check_domain(cells.unwrap_or(u32::MAX)).map_err(|_| CentralError::Domain { given: settings.domain })?;
+        classes.check_domain(settings.domain)?;
         let account = |Class { requirement, .. }: &Class| {
             let Requirement { epsilon, window } = *requirement;
             let share = measuring_share(*requirement)?;
@@ -226,14 +222,7 @@ impl Personal {
     ) -> Result<Vec<Release>, CentralError> {
         let timestamp = histograms.timestamp();
         check_time(timestamp, self.last_pushed)?;
-        check_cells(histograms.domain(), self.settings.domain)?;
-        let expected = self.classes.len();
-        if !histograms.classes().eq(self.classes.numbers()) {
-            return Err(CentralError::Classes { given: histograms.classes().len(), expected });
-        }
-        if members.len() != expected {
-            return Err(CentralError::Length { what: "numbers of members", given: members.len(), expected });
-        }
+        self.classes.check_data(histograms, members, self.settings.domain)?;
         let shares = self.measuring_shares(members)?;
         let measured = self.measure(histograms, members, &shares, random)?;
         let offers = self.offers(timestamp, &shares);
@@ -258,10 +247,7 @@ impl Personal {
         values: impl IntoIterator<Item = (u32, u32)>,
         random: &mut impl Randomness,
     ) -> Result<Vec<Release>, CentralError> {
-        if registry.classes() != &self.classes {
-            return Err(CentralError::OtherClasses);
-        }
-        let sealed = registry.seal(timestamp, values, self.settings.domain)?;
+        let sealed = registry.seal_for(&self.classes, timestamp, values, self.settings.domain)?;
         self.push(&sealed, registry.members(), random)
     }
 

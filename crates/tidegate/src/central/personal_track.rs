@@ -10,9 +10,7 @@ use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed};
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::stratified::{self, Differences, Offers};
 use crate::central::track::{affordable, best_period, counts_after, decides, periods};
-use crate::central::{
-    CentralError, Estimator, MISFIT, PersonalSettings, check_cells, check_domain, check_time, check_version, release,
-};
+use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release};
 use crate::estimate::follower::Follower;
 use crate::release::{Counts, Freshness, Release};
 
@@ -68,9 +66,7 @@ impl PersonalTrack {
     /// window is so long that a timestamp's share of its budget is less than the smallest amount.
     pub fn new(classes: Classes, settings: PersonalSettings) -> Result<Self, CentralError> {
         let settings = PersonalSettings { estimator: Estimator::Stratified, ..settings };
-        check_domain(settings.domain)?;
-        let cells = u32::try_from(classes.len()).ok().and_then(|classes| settings.domain.checked_mul(classes));
-        check_domain(cells.unwrap_or(u32::MAX)).map_err(|_| CentralError::Domain { given: settings.domain })?;
+        classes.check_domain(settings.domain)?;
         for class in classes.all() {
             let Requirement { epsilon, window } = class.requirement;
             let error = CentralError::Epsilon { epsilon, window: window.get() };
@@ -110,14 +106,7 @@ impl PersonalTrack {
     ) -> Result<Vec<Release>, CentralError> {
         let timestamp = histograms.timestamp();
         check_time(timestamp, self.last_pushed)?;
-        check_cells(histograms.domain(), self.settings.domain)?;
-        let expected = self.classes.len();
-        if !histograms.classes().eq(self.classes.numbers()) {
-            return Err(CentralError::Classes { given: histograms.classes().len(), expected });
-        }
-        if members.len() != expected {
-            return Err(CentralError::Length { what: "numbers of members", given: members.len(), expected });
-        }
+        self.classes.check_data(histograms, members, self.settings.domain)?;
         let (mut gap, period) = self.published.map_or((0, 1), |(last, period)| (timestamp - last, period));
         let mut spent = None;
         if gap >= period || self.follower.is_none() {
@@ -146,10 +135,7 @@ impl PersonalTrack {
         values: impl IntoIterator<Item = (u32, u32)>,
         random: &mut impl Randomness,
     ) -> Result<Vec<Release>, CentralError> {
-        if registry.classes() != &self.classes {
-            return Err(CentralError::OtherClasses);
-        }
-        let sealed = registry.seal(timestamp, values, self.settings.domain)?;
+        let sealed = registry.seal_for(&self.classes, timestamp, values, self.settings.domain)?;
         self.push(&sealed, registry.members(), random)
     }
 
