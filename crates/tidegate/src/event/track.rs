@@ -49,12 +49,17 @@ const NARROWEST: f64 = 0.02;
 /// Readings are asked for one by one where it is so likely that they have nothing to do with each other.
 const ALONE: f64 = 0.98;
 
-/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters: a mean alone does not tell whether
-/// readings scatter over the domain or stay in the middle of it.
+/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters, and otherwise one in eight: a mean alone
+/// does not tell whether readings scatter over the domain or stay in the middle of it.
 const PERHAPS_ALONE: f64 = 0.1;
 
 /// So many questions are first asked about the middle.
 const AT_FIRST: u8 = 2;
+
+/// A round of questions, and those about the lower and the upper quarter. Where they are asked often, only every fourth turn is taken.
+const ROUND: u8 = 16;
+const BELOW: u8 = 4;
+const ABOVE: u8 = 12;
 
 /// Where one contributor is protected, noise is added to readings if its scale is below this part of the domain's width.
 const SMALL_NOISE: f64 = 1.0 / 16.0;
@@ -106,7 +111,7 @@ pub(super) struct Asks {
     waiting: VecDeque<u64>,
     /// The first timestamp of the last batch.
     last: Option<u64>,
-    /// How often it was asked how many readings lie in the outer quarters, or not, where that was in question.
+    /// Whose turn it is to be asked for: the middle, or one of the outer quarters.
     turns: u8,
 }
 
@@ -328,6 +333,13 @@ impl Track {
     }
 }
 
+/// Whose turn is next; the outer quarters' sooner where they are in question.
+const fn next_turn(turn: u8, in_question: bool) -> u8 {
+    let Some(place) = turn.checked_sub(AT_FIRST) else { return turn + 1 };
+    let next = if in_question { (place / BELOW + 1) * BELOW } else { place + 1 };
+    AT_FIRST + next % ROUND
+}
+
 /// What is asked, and what an answer means.
 #[derive(Debug)]
 struct Questions {
@@ -351,13 +363,12 @@ impl Questions {
         let is_alone = without_level > ALONE;
         let at = |part: f64| quantile(&believed, part);
         let centre = self.domain.between(at(0.5 - HALF), at(0.5 + HALF));
-        let is_in_question = !is_alone && without_level > PERHAPS_ALONE;
-        if is_in_question {
-            *turns = if *turns < AT_FIRST + 3 { *turns + 1 } else { AT_FIRST };
+        if !is_alone {
+            *turns = next_turn(*turns, without_level > PERHAPS_ALONE);
         }
         let range = match turns.checked_sub(AT_FIRST) {
-            Some(1) if is_in_question => self.around(at(0.25)),
-            Some(3) if is_in_question => self.around(at(0.75)),
+            Some(BELOW) => self.around(at(0.25)),
+            Some(ABOVE) => self.around(at(0.75)),
             _ => centre.clone(),
         };
         let count = if is_alone { 1 } else { self.readings(&centre, &range, &ahead) };
@@ -636,6 +647,6 @@ impl Asks {
             && is_recent(held.timestamps().next_back())
             && is_recent(answers.back().map(|answer| answer.last))
             && (last.is_some() || answers.is_empty())
-            && *turns < AT_FIRST + 4
+            && *turns < AT_FIRST + ROUND
     }
 }
