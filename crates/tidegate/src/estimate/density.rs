@@ -9,115 +9,116 @@ use serde::{Deserialize, Serialize};
 /// The domain is divided into so many cells, or one for each of its points where it has fewer.
 pub const MOST_CELLS: usize = 128;
 
-/// How a number moves: a level takes steps, jumps now and then to anywhere, and the number scatters around it. Lengths are parts of
-/// the domain's width; steps and scatter have two-sided exponential distributions, so that a large one now and then is no surprise.
-#[derive(Clone, Copy, Debug)]
-struct Model {
-    step: f64,
-    scatter: f64,
-}
+/// How far a level moves within a timestamp, as part of the domain's width.
+const STEPS: [f64; 5] = [0.0005, 0.002, 0.006, 0.02, 0.06];
 
-const fn moving(step: f64, scatter: f64) -> Model {
-    Model { step, scatter }
-}
+/// How far a number scatters around its level, as part of the domain's width.
+const SCATTERS: [f64; 3] = [0.01, 0.05, 0.15];
 
-/// The models. The first has no level: each number lies anywhere, and has nothing to do with the one before.
-const MODELS: [Model; 16] = [
-    moving(0.0, f64::INFINITY),
-    moving(0.0005, 0.01),
-    moving(0.0005, 0.05),
-    moving(0.0005, 0.15),
-    moving(0.002, 0.01),
-    moving(0.002, 0.05),
-    moving(0.002, 0.15),
-    moving(0.006, 0.01),
-    moving(0.006, 0.05),
-    moving(0.006, 0.15),
-    moving(0.02, 0.01),
-    moving(0.02, 0.05),
-    moving(0.02, 0.15),
-    moving(0.06, 0.01),
-    moving(0.06, 0.05),
-    moving(0.06, 0.15),
-];
+/// How many models there are. The first has no level: each number lies anywhere, and has nothing to do with the one before. In the others a
+/// level takes steps, jumps now and then to anywhere, and the number scatters around it: one for each step and scatter, in that order. Both
+/// have two-sided exponential distributions, so that a large one now and then is no surprise.
+const MODELS: usize = 1 + STEPS.len() * SCATTERS.len();
+
+/// A number for each model. All models are worked on side by side.
+type Each = [f64; MODELS];
 
 /// How likely a level jumps to anywhere within a timestamp.
-const JUMP: f64 = 0.001;
+const JUMP: f64 = 0.0005;
 
 /// What the first model, which never strays from the middle of the domain, weighs before anything is seen.
-const FIRST: f64 = 0.6;
+const FIRST: f64 = 0.15;
+
+/// Beforehand, a step weighs so much of what the next smaller one does.
+const LARGER: f64 = 0.6;
+
+/// What weight levels have beforehand that are as good as in the middle of the domain, and how near that is, as part of its width.
+const MIDDLE: f64 = 0.15;
+const NEAR: f64 = 0.02;
 
 /// How much of what was learned about the models is kept from one number to the next.
 const MEMORY: f64 = 0.9999;
 
-/// Models of a smaller weight are left out where the past is looked at again.
-const NEGLIGIBLE: f64 = 0.01;
-
 /// After so many timestamps without an answer a density blurs no further.
 const LONGEST_GAP: u64 = 4_096;
 
-/// A blur by a two-sided exponential distribution, mirrored at the ends of the domain.
-#[derive(Clone, Copy, Debug)]
-enum Blur {
-    By {
-        ratio: f64,
-        factor: f64,
-    },
-    /// All of it over the whole domain.
-    Away,
+/// The step of a model with a level.
+const fn step_of(model: usize) -> f64 {
+    STEPS[(model - 1) / SCATTERS.len()]
 }
 
-impl Blur {
-    #[allow(clippy::cast_precision_loss)] // a few cells
-    fn new(scale: f64, cells: usize) -> Self {
-        if scale.is_infinite() {
-            return Self::Away;
+/// Which of the scatters a model with a level has.
+const fn scatter_of(model: usize) -> usize {
+    (model - 1) % SCATTERS.len()
+}
+
+#[allow(clippy::cast_precision_loss)] // a few cells
+fn share(cells: usize) -> f64 {
+    1.0 / cells as f64
+}
+
+/// What a blur by a two-sided exponential distribution takes from a cell to the next.
+fn ratio(scale: f64, cells: usize) -> f64 {
+    (-share(cells) / scale).exp()
+}
+
+/// Blurs several densities by two-sided exponential distributions, mirrored at the ends of the domain. It is its own adjoint: so it also
+/// takes what is known about the blurred number back to the number itself.
+fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; N]> {
+    let add = |running: &mut [f64; N], masses: &[f64; N]| {
+        for at in 0..N {
+            running[at] = masses[at] + ratios[at] * running[at];
         }
-        let ratio = (-1.0 / (scale * cells as f64)).exp();
-        Self::By { ratio, factor: (1.0 - ratio) / (1.0 + ratio) }
-    }
-
-    /// The blurred density. It is its own adjoint: so it also takes what is known about the blurred number back to the number itself.
-    fn apply(self, density: &[f64]) -> Vec<f64> {
-        let Self::By { ratio, factor } = self else {
-            return vec![density.iter().sum::<f64>() * share(density.len()); density.len()];
-        };
-        let total = |density: &mut dyn Iterator<Item = &f64>| density.fold(0.0, |sum, mass| mass + ratio * sum);
-        // Beyond an end the mirror image goes on.
-        let mut running = total(&mut density.iter().rev());
-        let mut blurred: Vec<f64> = density
-            .iter()
-            .map(|mass| {
-                running = mass + ratio * running;
-                running - mass
-            })
-            .collect();
-        running = total(&mut density.iter());
-        for (blurred, mass) in blurred.iter_mut().zip(density).rev() {
-            running = mass + ratio * running;
-            *blurred = factor * (*blurred + running);
+    };
+    // Beyond an end the mirror image goes on.
+    let (mut upwards, mut downwards) = ([0.0; N], [0.0; N]);
+    densities.iter().rev().for_each(|masses| add(&mut upwards, masses));
+    let mut blurred = Vec::with_capacity(densities.len());
+    for masses in densities {
+        let mut below = [0.0; N];
+        for at in 0..N {
+            below[at] = ratios[at] * upwards[at];
+            upwards[at] = masses[at] + below[at];
         }
-        blurred
+        blurred.push(below);
+        add(&mut downwards, masses);
     }
+    let factors = ratios.map(|ratio| (1.0 - ratio) / (1.0 + ratio));
+    for (blurred, masses) in blurred.iter_mut().zip(densities).rev() {
+        add(&mut downwards, masses);
+        for at in 0..N {
+            blurred[at] = factors[at] * (blurred[at] + downwards[at]);
+        }
+    }
+    blurred
 }
 
-/// What is believed about a number that moves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Density {
-    /// The logarithm of each model's weight; the largest is zero.
-    weights: Vec<f64>,
-    /// Each model's density of the level, after the last answer.
-    levels: Vec<Vec<f64>>,
+/// Multiplies densities by likelihoods, scales them to densities again, and returns what each summed to.
+fn multiply(densities: &mut [Each], likelihoods: &[Each]) -> Each {
+    let mut totals = [0.0; MODELS];
+    for (masses, likely) in densities.iter().zip(likelihoods) {
+        for model in 0..MODELS {
+            totals[model] += masses[model] * likely[model];
+        }
+    }
+    // Where nothing is possible any more, to the accuracy of numbers, what was believed before stands.
+    let factors = totals.map(|total| if total > f64::MIN_POSITIVE { total.recip() } else { 0.0 });
+    let kept = factors.map(|factor| if factor > 0.0 { 0.0 } else { 1.0 });
+    for (masses, likely) in densities.iter_mut().zip(likelihoods) {
+        for model in 0..MODELS {
+            masses[model] *= likely[model] * factors[model] + kept[model];
+        }
+    }
+    totals.map(|total| total.max(f64::MIN_POSITIVE))
 }
 
-/// An answer that was given, and how many timestamps after the one before.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
-    /// How many timestamps have passed since the answer before; zero for the first.
-    pub gap: u64,
-    /// What was said.
-    pub answer: Answer,
+/// How a number over so many cells may move: what is the same at all times.
+#[derive(Clone, Debug)]
+pub struct Models {
+    /// What is believed of a level beforehand, and where it jumps to.
+    anywhere: Vec<f64>,
+    /// How each scatter blurs.
+    scatters: [f64; SCATTERS.len()],
 }
 
 /// What was said of one number, or of several in a row.
@@ -150,155 +151,218 @@ impl Answer {
     }
 }
 
-/// A level and the numbers around it, of one model.
-struct Movement<'a> {
-    model: Model,
-    scatter: Blur,
-    /// Where a level jumps to.
-    anywhere: &'a [f64],
+/// An answer that was given, and what it means to each model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    gap: u64,
+    answer: Answer,
+    /// For each cell, how likely a level there makes the answer.
+    likely: Vec<Each>,
 }
 
-impl<'a> Movement<'a> {
-    /// Those of all models.
-    fn all(anywhere: &'a [f64]) -> impl Iterator<Item = Self> {
-        let of =
-            move |model: &Model| Self { model: *model, scatter: Blur::new(model.scatter, anywhere.len()), anywhere };
-        MODELS.iter().map(of)
-    }
-
-    fn has_level(&self) -> bool {
-        self.model.scatter.is_finite()
-    }
-
-    /// The step of so many timestamps, and the probability of a jump in them.
-    #[allow(clippy::cast_precision_loss)] // a few thousand at most
-    fn over(&self, gap: u64, cells: usize) -> (Blur, f64) {
-        let gap = gap.min(LONGEST_GAP) as f64;
-        (Blur::new(self.model.step * gap.sqrt(), cells), 1.0 - (1.0 - JUMP).powf(gap))
-    }
-
-    /// The level so many timestamps later.
-    fn later(&self, level: &[f64], gap: u64) -> Vec<f64> {
-        if gap == 0 || !self.has_level() {
-            return level.to_vec();
-        }
-        let (step, jump) = self.over(gap, level.len());
-        let total: f64 = level.iter().sum();
-        let moved = step.apply(level);
-        moved.iter().zip(self.anywhere).map(|(mass, even)| mass * (1.0 - jump) + even * total * jump).collect()
-    }
-
-    /// How likely each level so many timestamps earlier makes something, given how likely each level makes it.
-    fn earlier(&self, likely: &[f64], gap: u64) -> Vec<f64> {
-        if gap == 0 || !self.has_level() {
-            return likely.to_vec();
-        }
-        let (step, jump) = self.over(gap, likely.len());
-        let anywhere: f64 = self.anywhere.iter().zip(likely).map(|(mass, likely)| mass * likely).sum();
-        step.apply(likely).iter().map(|likely| likely * (1.0 - jump) + anywhere * jump).collect()
-    }
-
-    /// How likely each level makes an answer.
-    #[allow(clippy::cast_precision_loss)] // a few cells
-    fn of_level(&self, answer: &Answer, cells: usize) -> Vec<f64> {
-        match answer {
-            Answer::One(likelihood) => self.scatter.apply(likelihood),
-            Answer::Mean { count, low, high, mean, scale } => {
-                let moved: Vec<f64> = (0..cells).map(|cell| (cell as f64 + 0.5).clamp(*low, *high)).collect();
-                let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
-                let (means, squares) = (self.scatter.apply(&moved), self.scatter.apply(&squares));
-                let count = f64::from(*count);
-                // The numbers scatter around a level that moves on meanwhile, by no more than the range shows.
-                let drift =
-                    (2.0 * (self.model.step * cells as f64).powi(2) * count / 3.0).min((high - low).powi(2) / 12.0);
-                let likely = |(expected, square): (&f64, &f64)| {
-                    let scatter = (square - (expected - low).powi(2)).max(0.0) / count;
-                    let scale = (scale * scale + (scatter + drift) / 2.0).sqrt();
-                    (-(mean - expected).abs() / scale).exp() / scale
-                };
-                means.iter().zip(&squares).map(likely).collect()
-            }
-        }
-    }
-
-    /// What is believed about a number that an answer was given for, from what is believed about its level beforehand (with what
-    /// came later, if that is known), and how likely each level makes the answer.
-    fn number(&self, level: &[f64], answer: &Answer, likely: &[f64]) -> Vec<f64> {
-        match answer {
-            Answer::One(likelihood) => product(&self.scatter.apply(level), likelihood).0,
-            Answer::Mean { .. } => self.scatter.apply(&product(level, likely).0),
-        }
-    }
-}
-
-#[allow(clippy::cast_precision_loss)] // a few cells
-fn share(cells: usize) -> f64 {
-    1.0 / cells as f64
-}
-
-/// What is believed of a level beforehand: the ends are less likely than the middle, and the upper part of the domain less than the lower, for
-/// the upper end is mostly set with room to spare.
-#[allow(clippy::cast_precision_loss)] // a few cells
-fn beforehand(cells: usize) -> Vec<f64> {
-    let width = share(cells);
-    let middle = |cell: usize| (cell as f64 + 0.5) * width;
-    let mut bump: Vec<f64> = (0..cells).map(|cell| middle(cell).sqrt() * (1.0 - middle(cell)).powf(1.5)).collect();
-    let total: f64 = bump.iter().sum();
-    bump.iter_mut().for_each(|mass| *mass /= total);
-    bump
-}
-
-/// The product of a density and a likelihood, scaled to a density, and what it summed to.
-fn product(density: &[f64], likelihood: &[f64]) -> (Vec<f64>, f64) {
-    let mut product: Vec<f64> = density.iter().zip(likelihood).map(|(mass, likely)| mass * likely).collect();
-    let total: f64 = product.iter().sum();
-    if total > 0.0 {
-        product.iter_mut().for_each(|mass| *mass /= total);
-        (product, total)
-    } else {
-        // Nothing is possible any more, to the accuracy of numbers: what was believed before stands.
-        (density.to_vec(), f64::MIN_POSITIVE)
-    }
-}
-
-/// The logarithm of each model's weight beforehand.
-#[allow(clippy::cast_precision_loss)] // a few models
-fn first_weights() -> Vec<f64> {
-    let other = ((1.0 - FIRST) / (MODELS.len() as f64 - 1.0) / FIRST).ln();
-    let mut weights = vec![other; MODELS.len()];
-    weights[0] = 0.0;
-    weights
-}
-
-impl Density {
-    /// Nothing is known yet.
+impl Models {
+    /// Those of a number over so many cells.
     pub fn new(cells: usize) -> Self {
-        Self { weights: first_weights(), levels: vec![beforehand(cells); MODELS.len()] }
+        Self { anywhere: beforehand(cells), scatters: SCATTERS.map(|scatter| ratio(scatter, cells)) }
     }
 
     /// How many cells there are.
     pub fn cells(&self) -> usize {
-        self.levels[0].len()
+        self.anywhere.len()
     }
 
-    /// Whether it can be what is believed about a number over so many cells.
-    pub fn fits(&self, cells: usize) -> bool {
-        let is_density = |level: &Vec<f64>| {
-            level.len() == cells
-                && level.iter().all(|mass| (0.0..=1.0).contains(mass))
-                && (level.iter().sum::<f64>() - 1.0).abs() < 1e-6
+    /// An answer that was given so many timestamps after the one before; zero for the first.
+    pub fn seen(&self, gap: u64, answer: Answer) -> Seen {
+        let likely = match &answer {
+            Answer::One(likelihood) => self.around_levels(likelihood),
+            Answer::Mean { count, low, high, mean, scale } => {
+                self.likely_mean(f64::from(*count), (*low, *high), *mean, *scale)
+            }
         };
-        self.weights.len() == MODELS.len()
-            && self.levels.len() == MODELS.len()
+        Seen { gap, answer, likely }
+    }
+
+    /// Given something of each number, what it is on average of the numbers that scatter around each level.
+    fn around_levels(&self, of_number: &[f64]) -> Vec<Each> {
+        let copies: Vec<[f64; SCATTERS.len()]> = of_number.iter().map(|value| [*value; SCATTERS.len()]).collect();
+        let everywhere = of_number.iter().sum::<f64>() * share(self.cells());
+        let of_each = |scattered: &[f64; SCATTERS.len()]| {
+            std::array::from_fn(|model| if model == 0 { everywhere } else { scattered[scatter_of(model)] })
+        };
+        blur(&copies, &self.scatters).iter().map(of_each).collect()
+    }
+
+    /// How likely each level makes a mean of so many numbers, moved into a range, with noise of a scale.
+    #[allow(clippy::cast_precision_loss)] // a few cells
+    fn likely_mean(&self, count: f64, (low, high): (f64, f64), mean: f64, scale: f64) -> Vec<Each> {
+        let cells = self.cells();
+        let moved = moved_into(low, high, cells);
+        let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
+        // The numbers scatter around a level that moves on meanwhile, by no more than the range shows.
+        let drifts: Each = std::array::from_fn(|model| {
+            let step = if model == 0 { 0.0 } else { step_of(model) * cells as f64 };
+            (2.0 * step * step * count / 3.0).min((high - low).powi(2) / 12.0)
+        });
+        let likely = |(means, squares): (Each, Each)| {
+            std::array::from_fn(|model| {
+                let expected = means[model];
+                let scatter = (squares[model] - (expected - low).powi(2)).max(0.0) / count;
+                let scale = (scale * scale + (scatter + drifts[model]) / 2.0).sqrt();
+                (-(mean - expected).abs() / scale).exp() / scale
+            })
+        };
+        self.around_levels(&moved).into_iter().zip(self.around_levels(&squares)).map(likely).collect()
+    }
+
+    /// How levels blur in so many timestamps, and how likely they jump.
+    #[allow(clippy::cast_precision_loss)] // a few thousand at most
+    fn over(&self, gap: u64) -> (Each, Each) {
+        let gap = gap.min(LONGEST_GAP) as f64;
+        let ratios = STEPS.map(|step| ratio(step * gap.sqrt(), self.cells()));
+        let jump = 1.0 - (1.0 - JUMP).powf(gap);
+        let of_each = |model: usize| if model == 0 { 0.0 } else { ratios[(model - 1) / SCATTERS.len()] };
+        (std::array::from_fn(of_each), std::array::from_fn(|model| if model == 0 { 0.0 } else { jump }))
+    }
+
+    /// The levels so many timestamps later.
+    fn later(&self, levels: &[Each], gap: u64) -> Vec<Each> {
+        if gap == 0 {
+            return levels.to_vec();
+        }
+        let (ratios, jumps) = self.over(gap);
+        let mut moved = blur(levels, &ratios);
+        for (masses, anywhere) in moved.iter_mut().zip(&self.anywhere) {
+            for model in 0..MODELS {
+                masses[model] += (anywhere - masses[model]) * jumps[model];
+            }
+        }
+        moved
+    }
+
+    /// How likely each level so many timestamps earlier makes something, given how likely each level makes it.
+    fn earlier(&self, likely: &[Each], gap: u64) -> Vec<Each> {
+        if gap == 0 {
+            return likely.to_vec();
+        }
+        let (ratios, jumps) = self.over(gap);
+        let mut after_a_jump = [0.0; MODELS];
+        for (likely, anywhere) in likely.iter().zip(&self.anywhere) {
+            for model in 0..MODELS {
+                after_a_jump[model] += anywhere * likely[model];
+            }
+        }
+        let mut moved = blur(likely, &ratios);
+        for likely in &mut moved {
+            for model in 0..MODELS {
+                likely[model] += (after_a_jump[model] - likely[model]) * jumps[model];
+            }
+        }
+        moved
+    }
+
+    /// What is believed about a number around levels, if the models weigh so much.
+    fn number(&self, levels: &[Each], weights: &Each) -> Vec<f64> {
+        let of_scatters = |masses: &Each| {
+            let mut sums = [0.0; SCATTERS.len()];
+            for model in 1..MODELS {
+                sums[scatter_of(model)] += weights[model] * masses[model];
+            }
+            sums
+        };
+        let levels: Vec<[f64; SCATTERS.len()]> = levels.iter().map(of_scatters).collect();
+        let everywhere = weights[0] * share(self.cells());
+        blur(&levels, &self.scatters).iter().map(|masses| everywhere + masses.iter().sum::<f64>()).collect()
+    }
+
+    /// What is believed about a number that an answer was given for, or each of them. `before` are the levels without the answer, but with
+    /// what came later, if that is known; models weigh so much with the answer.
+    fn number_with(&self, mut before: Vec<Each>, seen: &Seen, weights: &Each) -> Vec<f64> {
+        let Answer::One(likelihood) = &seen.answer else {
+            multiply(&mut before, &seen.likely);
+            return self.number(&before, weights);
+        };
+        let mut totals = [0.0; MODELS];
+        for (masses, likely) in before.iter().zip(&seen.likely) {
+            for model in 0..MODELS {
+                totals[model] += masses[model] * likely[model];
+            }
+        }
+        let weights = std::array::from_fn(|model| weights[model] / totals[model].max(f64::MIN_POSITIVE));
+        self.number(&before, &weights).iter().zip(likelihood).map(|(mass, likely)| mass * likely).collect()
+    }
+}
+
+/// The middles of cells, moved into a range.
+#[allow(clippy::cast_precision_loss)] // a few cells
+fn moved_into(low: f64, high: f64, cells: usize) -> Vec<f64> {
+    (0..cells).map(|cell| (cell as f64 + 0.5).clamp(low, high)).collect()
+}
+
+/// What is believed of a level beforehand: the lower the likelier, for upper ends are mostly set with room to spare, and some in the middle. There, whoever
+/// knew nothing would be right: so to be wrong would cost most in comparison.
+#[allow(clippy::cast_precision_loss)] // a few cells
+fn beforehand(cells: usize) -> Vec<f64> {
+    let place = |cell: usize| (cell as f64 + 0.5) * share(cells);
+    let scaled = |weigh: &dyn Fn(f64) -> f64, to: f64| {
+        let weights: Vec<f64> = (0..cells).map(|cell| weigh(place(cell))).collect();
+        let total: f64 = weights.iter().sum();
+        weights.into_iter().map(move |weight| weight * to / total)
+    };
+    let falling = scaled(&|place| (1.0 - place).powi(2), 1.0 - MIDDLE);
+    let middle = scaled(&|place| (-(place - 0.5).abs() / NEAR).exp(), MIDDLE);
+    falling.zip(middle).map(|(falling, middle)| falling + middle).collect()
+}
+
+/// The logarithm of each model's weight beforehand, less that of the largest.
+fn first_weights() -> Each {
+    let of_step = |step: usize| (0..step).fold(1.0, |weight, _| weight * LARGER);
+    let all: f64 = (1..MODELS).map(|model| of_step((model - 1) / SCATTERS.len())).sum();
+    let weight = |model: usize| match model.checked_sub(1) {
+        None => FIRST,
+        Some(model) => (1.0 - FIRST) * of_step(model / SCATTERS.len()) / all,
+    };
+    scaled_to_most(std::array::from_fn(|model| weight(model).ln()))
+}
+
+/// Logarithms of weights, less the largest of them.
+fn scaled_to_most(weights: Each) -> Each {
+    let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    weights.map(|weight| weight - most)
+}
+
+/// What is believed about a number that moves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Density {
+    /// The logarithm of each model's weight; the largest is zero.
+    weights: Each,
+    /// For each cell, how likely each model's level lies there, after the last answer.
+    levels: Vec<Each>,
+}
+
+impl Density {
+    /// Nothing is known yet.
+    pub fn new(models: &Models) -> Self {
+        Self { weights: first_weights(), levels: models.anywhere.iter().map(|mass| [*mass; MODELS]).collect() }
+    }
+
+    /// Whether it can be what is believed about a number over the cells of these models.
+    pub fn fits(&self, models: &Models) -> bool {
+        let is_density = |model: usize| {
+            let masses = || self.levels.iter().map(|masses| masses[model]);
+            masses().all(|mass| (0.0..=1.0).contains(&mass)) && (masses().sum::<f64>() - 1.0).abs() < 1e-6
+        };
+        self.levels.len() == models.cells()
             && self.weights.iter().all(|weight| weight.is_finite() && *weight <= 0.0)
             && self.weights.contains(&0.0)
-            && self.levels.iter().all(is_density)
+            && (0..MODELS).all(is_density)
     }
 
     /// What the models weigh, together one.
-    fn shares(&self) -> Vec<f64> {
-        let total: f64 = self.weights.iter().map(|weight| weight.exp()).sum();
-        self.weights.iter().map(|weight| weight.exp() / total).collect()
+    fn shares(&self) -> Each {
+        let weights = self.weights.map(f64::exp);
+        let total: f64 = weights.iter().sum();
+        weights.map(|weight| weight / total)
     }
 
     /// How likely it is that a number has nothing to do with the one before.
@@ -308,88 +372,88 @@ impl Density {
 
     /// About how far the level moves in a timestamp, if there is one, as part of the domain's width.
     pub fn pace(&self) -> f64 {
-        let with_level = || MODELS.iter().zip(self.shares()).skip(1);
-        let total: f64 = with_level().map(|(_, share)| share).sum();
-        let sum: f64 = with_level().map(|(model, share)| share * model.step.ln()).sum();
-        if total > 0.0 { (sum / total).exp() } else { MODELS[1].step }
+        let shares = self.shares();
+        let total: f64 = shares[1..].iter().sum();
+        let sum: f64 = (1..MODELS).map(|model| shares[model] * step_of(model).ln()).sum();
+        if total > 0.0 { (sum / total).exp() } else { STEPS[0] }
     }
 
-    /// What is expected of the number so many timestamps after the last answer.
-    pub fn expected(&self, gap: u64) -> Vec<f64> {
-        let anywhere = beforehand(self.cells());
-        let mut mixture = vec![0.0; self.cells()];
-        for ((movement, weight), level) in Movement::all(&anywhere).zip(self.shares()).zip(&self.levels) {
-            let number = movement.scatter.apply(&movement.later(level, gap));
-            mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
+    /// What is believed so many timestamps later, if there is no answer meanwhile.
+    pub fn later(&self, models: &Models, gap: u64) -> Self {
+        Self { weights: self.weights, levels: models.later(&self.levels, gap) }
+    }
+
+    /// What is expected of the number.
+    pub fn number(&self, models: &Models) -> Vec<f64> {
+        models.number(&self.levels, &self.shares())
+    }
+
+    /// How uncertain the mean of many numbers is that are moved into a range: its standard deviation. Lengths are in cells.
+    pub fn uncertainty(&self, models: &Models, low: f64, high: f64) -> f64 {
+        let shares = self.shares();
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for (masses, means) in self.levels.iter().zip(models.around_levels(&moved_into(low, high, models.cells()))) {
+            for model in 0..MODELS {
+                let mean = means[model] - low;
+                let mass = shares[model] * masses[model];
+                sum += mass * mean;
+                squares += mass * mean * mean;
+            }
         }
-        mixture
+        (squares - sum * sum).max(0.0).sqrt()
     }
 
     /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given for.
-    pub fn observe(&mut self, seen: &Seen) -> Vec<f64> {
+    pub fn observe(&mut self, models: &Models, seen: &Seen) -> Vec<f64> {
         let memory = MEMORY.powf(f64::from(seen.answer.count()));
-        let anywhere = beforehand(self.cells());
-        let mut numbers = Vec::with_capacity(MODELS.len());
-        for (index, (movement, first)) in Movement::all(&anywhere).zip(first_weights()).enumerate() {
-            let level = movement.later(&self.levels[index], seen.gap);
-            let likely = movement.of_level(&seen.answer, level.len());
-            numbers.push(movement.number(&level, &seen.answer, &likely));
-            let (level, total) = product(&level, &likely);
-            self.levels[index] = level;
-            self.weights[index] = memory * self.weights[index] + (1.0 - memory) * first + total.ln();
-        }
-        let most = self.weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        self.weights.iter_mut().for_each(|weight| *weight -= most);
-        let mut mixture = vec![0.0; self.cells()];
-        for (weight, number) in self.shares().iter().zip(&numbers) {
-            mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
-        }
-        mixture
+        let before = models.later(&self.levels, seen.gap);
+        self.levels.clone_from(&before);
+        let totals = multiply(&mut self.levels, &seen.likely);
+        let first = first_weights();
+        let weight = |model: usize| memory * self.weights[model] + (1.0 - memory) * first[model] + totals[model].ln();
+        self.weights = scaled_to_most(std::array::from_fn(weight));
+        models.number_with(before, seen, &self.shares())
     }
 
     /// Takes an answer in without judging the models by it.
-    pub fn pass(&mut self, seen: &Seen) {
-        let anywhere = beforehand(self.cells());
-        for (movement, level) in Movement::all(&anywhere).zip(&mut self.levels) {
-            let later = movement.later(level, seen.gap);
-            *level = product(&later, &movement.of_level(&seen.answer, later.len())).0;
-        }
+    pub fn pass(&mut self, models: &Models, seen: &Seen) {
+        self.levels = models.later(&self.levels, seen.gap);
+        multiply(&mut self.levels, &seen.likely);
     }
 
     /// What is believed about the numbers of each of the first `count` answers once all of the given ones are known. `start` is what was believed
     /// before the first of them. The models weigh what they weigh here.
-    pub fn smooth(&self, start: &Self, seen: &[Seen], count: usize) -> Vec<Vec<f64>> {
-        let cells = self.cells();
-        let anywhere = beforehand(cells);
-        let mut mixtures = vec![vec![0.0; cells]; count];
-        for (index, (movement, weight)) in Movement::all(&anywhere).zip(self.shares()).enumerate() {
-            if weight < NEGLIGIBLE {
-                continue;
-            }
-            let likely: Vec<Vec<f64>> = seen.iter().map(|seen| movement.of_level(&seen.answer, cells)).collect();
-            // Forwards: the level before each answer.
-            let mut before = Vec::with_capacity(count);
-            let mut level = start.levels[index].clone();
-            for (seen, likely) in seen.iter().zip(&likely).take(count) {
-                let expected = movement.later(&level, seen.gap);
-                level = product(&expected, likely).0;
-                before.push(expected);
-            }
-            // Backwards: how likely each level makes what comes after it, scaled so that it does not vanish.
-            let mut after = vec![share(cells); cells];
-            for (place, (seen, likely)) in seen.iter().zip(&likely).enumerate().rev() {
-                if let (Some(mixture), Some(before)) = (mixtures.get_mut(place), before.get(place)) {
-                    let number = movement.number(&product(before, &after).0, &seen.answer, likely);
-                    mixture.iter_mut().zip(number).for_each(|(sum, mass)| *sum += weight * mass);
-                }
-                after = movement.earlier(&product(&after, likely).0, seen.gap);
-            }
+    pub fn smooth<'a>(
+        &self,
+        models: &Models,
+        start: &Self,
+        seen: impl DoubleEndedIterator<Item = &'a Seen> + ExactSizeIterator + Clone,
+        count: usize,
+    ) -> Vec<Vec<f64>> {
+        let shares = self.shares();
+        // Forwards: the levels before each answer.
+        let mut before = Vec::with_capacity(count);
+        let mut levels = start.levels.clone();
+        for seen in seen.clone().take(count) {
+            levels = models.later(&levels, seen.gap);
+            before.push(levels.clone());
+            multiply(&mut levels, &seen.likely);
         }
-        for mixture in &mut mixtures {
-            let total: f64 = mixture.iter().sum();
-            mixture.iter_mut().for_each(|mass| *mass /= total);
+        // Backwards: how likely each level makes what comes after it, scaled so that it does not vanish.
+        let mut after = vec![[share(models.cells()); MODELS]; models.cells()];
+        let mut believed = Vec::with_capacity(count);
+        for (place, seen) in seen.enumerate().rev() {
+            if place < before.len()
+                && let Some(mut levels) = before.pop()
+            {
+                multiply(&mut levels, &after);
+                believed.push(models.number_with(levels, seen, &shares));
+            }
+            multiply(&mut after, &seen.likely);
+            after = models.earlier(&after, seen.gap);
         }
-        mixtures
+        believed.reverse();
+        believed
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_kernel::primitives::Held;
 use tidegate_kernel::{Ledger, Locked, NoEntropy, StreamId, VaultKey, Window};
 
@@ -11,10 +12,10 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Event, EventError, EventKind, Machine, Settings};
 
-/// The version of what is saved: of `track` the second, of all others the first.
+/// The version of what is saved: of `track` the third, of all others the first.
 const fn version_of(kind: EventKind) -> u16 {
     match kind {
-        EventKind::Track => 2,
+        EventKind::Track => 3,
         _ => 1,
     }
 }
@@ -34,6 +35,7 @@ pub struct SavedEvent<L = Ledger> {
     bound: Option<i64>,
     batches: Option<SavedBatches>,
     sample: Option<Locked>,
+    #[serde(deserialize_with = "of_any_version")]
     machine: SavedMachine,
 }
 
@@ -42,10 +44,45 @@ pub struct SavedEvent<L = Ledger> {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SavedMachine {
     Nothing,
-    Group { group: Locked, smoothing: Smoothing, waiting: VecDeque<u64> },
-    Window { window: Locked, released: VecDeque<f64> },
-    Batch { held: Locked, done: u64, due: bool },
-    Track { state: track::State, held: Locked },
+    Group {
+        group: Locked,
+        smoothing: Smoothing,
+        waiting: VecDeque<u64>,
+    },
+    Window {
+        window: Locked,
+        released: VecDeque<f64>,
+    },
+    Batch {
+        held: Locked,
+        done: u64,
+        due: bool,
+    },
+    Track {
+        state: track::State,
+        held: Locked,
+    },
+    /// What no mechanism of the present version keeps.
+    #[serde(skip)]
+    Unknown,
+}
+
+/// What a mechanism keeps, or whatever another version of it kept: so that it is the version that is refused. Only a format that describes itself
+/// can be read past what is not known.
+fn of_any_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SavedMachine, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OfAnyVersion {
+        Present(SavedMachine),
+        Other(IgnoredAny),
+    }
+    if !deserializer.is_human_readable() {
+        return SavedMachine::deserialize(deserializer);
+    }
+    Ok(match OfAnyVersion::deserialize(deserializer)? {
+        OfAnyVersion::Present(machine) => machine,
+        OfAnyVersion::Other(IgnoredAny) => SavedMachine::Unknown,
+    })
 }
 
 /// What locked parts are bound to, beside the ledger: they are unlocked for no other stream, settings or moment.

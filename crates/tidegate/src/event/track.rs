@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{
-    Bucketing, Held, PrimitiveError, Protects, Summing, bucket_probabilities, bucket_range,
+    BucketProbabilities, Bucketing, Held, PrimitiveError, Protects, Summing, bucket_probabilities, bucket_range,
 };
 use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
 
@@ -20,21 +20,25 @@ use super::output::Output;
 use super::settings::{Settings, Shares};
 use super::{EventError, Frame};
 use crate::estimate::bank::Bank;
-use crate::estimate::density::{self, Density, MOST_CELLS, Seen, quantile, scatter_around};
+use crate::estimate::density::{self, Density, MOST_CELLS, Models, Seen, quantile, scatter_around};
 use crate::release::Release;
 
 /// Nothing is held back for longer than so many timestamps: what comes later says little more.
 const LONGEST: u32 = 128;
 
-/// A batch has at most so many readings for an epsilon of one: with them, the noise of the mean is a tenth of the range.
-const READINGS: f64 = 10.0;
+/// A batch has at most so many readings for an epsilon of one: with them, the noise of the mean is a twelfth of the range.
+const READINGS: f64 = 12.0;
 
 /// A batch has never more readings.
 const MOST_READINGS: u32 = 512;
 
 /// The larger a batch, the smaller its noise, and the farther the level has moved on: the number of readings at which both are alike, for a range and
 /// an epsilon and a pace of one, before the power of two thirds.
-const BALANCE: f64 = 0.7;
+const BALANCE: f64 = 1.2;
+
+/// A batch that takes longer than releases wait has at most so many times as many readings as make the noise as large as what is unknown about the
+/// answer: the sooner there is one, the sooner releases are better than what was believed beforehand.
+const SHARP: f64 = 1.6;
 
 /// The range of a mean has so much of what is expected on either side of the median.
 const HALF: f64 = 0.15;
@@ -43,11 +47,19 @@ const HALF: f64 = 0.15;
 const NARROWEST: f64 = 0.02;
 
 /// Readings are asked for one by one where it is so likely that they have nothing to do with each other.
-const ALONE: f64 = 0.95;
+const ALONE: f64 = 0.98;
 
-/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters: a mean alone does not tell whether
-/// readings scatter over the domain or stay in the middle of it.
-const PERHAPS_ALONE: f64 = 0.3;
+/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters, and otherwise one in eight: a mean alone
+/// does not tell whether readings scatter over the domain or stay in the middle of it.
+const PERHAPS_ALONE: f64 = 0.1;
+
+/// So many questions are first asked about the middle.
+const AT_FIRST: u8 = 2;
+
+/// A round of questions, and those about the lower and the upper quarter. Where they are asked often, only every fourth turn is taken.
+const ROUND: u8 = 16;
+const BELOW: u8 = 4;
+const ABOVE: u8 = 12;
 
 /// Where one contributor is protected, noise is added to readings if its scale is below this part of the domain's width.
 const SMALL_NOISE: f64 = 1.0 / 16.0;
@@ -88,6 +100,9 @@ pub(super) struct Asks {
     start: Density,
     /// The answers about what waits to be released.
     answers: VecDeque<Answer>,
+    /// What they mean, of as many as that was found out for.
+    #[serde(skip)]
+    seen: VecDeque<Seen>,
     /// What is believed about the readings of the first of them, as of the last answer about a batch.
     ready: VecDeque<Estimate>,
     /// The batch that is being gathered.
@@ -96,7 +111,7 @@ pub(super) struct Asks {
     waiting: VecDeque<u64>,
     /// The first timestamp of the last batch.
     last: Option<u64>,
-    /// How often it was asked how many readings lie in the outer quarters, or not, where that was in question.
+    /// Whose turn it is to be asked for: the middle, or one of the outer quarters.
     turns: u8,
 }
 
@@ -212,13 +227,15 @@ impl Track {
         // Beyond what a randomised response can be set to, an answer is true almost surely.
         let epsilon = if noise.is_some() { shares.publication } else { shares.publication.min(MAX_RESPONSE_EPSILON) };
         let buckets = if noise.is_some() { 2 } else { best(epsilon, range)? };
+        let probabilities = bucket_probabilities(buckets, epsilon).map_err(PrimitiveError::from)?;
+        let models = Models::new(domain.cells);
         let state = match noise {
             Some(summing) => {
                 State::Adds(Box::new(Adds { bank: Bank::new(1, summing.scale().laplace_variance()), last: None }))
             }
-            None => State::Asks(Box::new(Asks::new(domain.cells))),
+            None => State::Asks(Box::new(Asks::new(&models))),
         };
-        let questions = Questions { domain, epsilon, protects, buckets };
+        let questions = Questions { domain, models, epsilon, protects, buckets, probabilities, delay: settings.delay };
         Ok(Self { questions, noise, held: Held::default(), state })
     }
 
@@ -244,21 +261,22 @@ impl Track {
             releases.push(self.add_noise(permit, &reading, frame.output, random)?);
             return Ok(());
         };
-        let questions = self.questions;
+        let questions = &self.questions;
         let open = *asks.open.get_or_insert_with(|| questions.next(&asks.now, asks.last, timestamp, &mut asks.turns));
         self.held.push(permit, reading)?;
         asks.waiting.push_back(timestamp);
         if self.held.len() >= open.count as usize {
-            let believed = asks.ask(&questions, &mut self.held, random)?;
+            let believed = asks.ask(questions, &mut self.held, random)?;
             if frame.settings.delay == 0 {
                 // Those before it were released as they came.
                 asks.answers.clear();
+                asks.seen.clear();
                 asks.waiting.clear();
                 releases.push(questions.release(timestamp, median(&believed), frame.output));
                 return Ok(());
             }
         }
-        asks.release_due(&questions, timestamp, frame, releases)
+        asks.release_due(questions, timestamp, frame, releases)
     }
 
     /// Publishes a reading with noise, and releases what is then believed about it.
@@ -295,11 +313,10 @@ impl Track {
         if asks.waiting.is_empty() {
             return Ok(());
         }
-        let questions = self.questions;
         if asks.open.is_some() {
-            asks.ask(&questions, &mut self.held, random)?;
+            asks.ask(&self.questions, &mut self.held, random)?;
         }
-        asks.release_all(&questions, output, releases)
+        asks.release_all(&self.questions, output, releases)
     }
 
     /// Whether a state, with the readings that are held, can be that of a mechanism with these settings, which last took a reading at
@@ -316,46 +333,60 @@ impl Track {
     }
 }
 
+/// Whose turn is next; the outer quarters' sooner where they are in question.
+const fn next_turn(turn: u8, in_question: bool) -> u8 {
+    let Some(place) = turn.checked_sub(AT_FIRST) else { return turn + 1 };
+    let next = if in_question { (place / BELOW + 1) * BELOW } else { place + 1 };
+    AT_FIRST + next % ROUND
+}
+
 /// What is asked, and what an answer means.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Questions {
     domain: Domain,
+    models: Models,
     epsilon: Epsilon,
     protects: Protects,
     buckets: u32,
+    /// How likely the true bucket and each other is published.
+    probabilities: BucketProbabilities,
+    delay: u32,
 }
 
 impl Questions {
     /// What to ask of the next readings.
     fn next(&self, now: &Density, last: Option<u64>, first: u64, turns: &mut u8) -> Open {
         let gap = last.map_or(0, |last| first - last);
-        let believed = now.expected(gap);
-        let without_level = now.without_level();
-        let (low, high) = (quantile(&believed, 0.5 - HALF), quantile(&believed, 0.5 + HALF));
-        let range = self.domain.between(low, high);
-        let count = if without_level > ALONE { 1 } else { self.readings(&range, now.pace()) };
-        let range = if count == 1 {
-            self.parts(&believed)
-        } else if without_level > PERHAPS_ALONE {
-            *turns = (*turns + 1) % 4;
-            match turns {
-                1 => self.around(quantile(&believed, 0.25)),
-                3 => self.around(quantile(&believed, 0.75)),
-                _ => range,
-            }
-        } else {
-            range
+        let ahead = now.later(&self.models, gap);
+        let believed = ahead.number(&self.models);
+        let without_level = ahead.without_level();
+        let is_alone = without_level > ALONE;
+        let at = |part: f64| quantile(&believed, part);
+        let centre = self.domain.between(at(0.5 - HALF), at(0.5 + HALF));
+        if !is_alone {
+            *turns = next_turn(*turns, without_level > PERHAPS_ALONE);
+        }
+        let range = match turns.checked_sub(AT_FIRST) {
+            Some(BELOW) => self.around(at(0.25)),
+            Some(ABOVE) => self.around(at(0.75)),
+            _ => centre.clone(),
         };
+        let count = if is_alone { 1 } else { self.readings(&centre, &range, &ahead) };
+        let range = if count == 1 { self.parts(&believed) } else { range };
         Open { first, gap, low: *range.start(), high: *range.end(), count, expected: median(&believed) }
     }
 
-    /// How many readings to gather for a mean over a range, at a pace in parts of the domain.
+    /// How many readings to gather for a mean over a range, when so much is known about them; `centre` is the range in which they are expected.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // public, and clamped
-    fn readings(&self, range: &RangeInclusive<i64>, pace: f64) -> u32 {
+    fn readings(&self, centre: &RangeInclusive<i64>, range: &RangeInclusive<i64>, ahead: &Density) -> u32 {
         let epsilon = self.epsilon.as_f64();
         let most = (READINGS / epsilon).round().clamp(1.0, f64::from(MOST_READINGS));
-        let width = self.protects.sensitivity(range).map_or(1.0, |points| points as f64) / self.domain.points;
-        (BALANCE * width / (epsilon * pace)).powf(2.0 / 3.0).round().clamp(1.0, most) as u32
+        let width = |range| self.protects.sensitivity(range).map_or(1.0, |points| points as f64);
+        let balanced = (BALANCE * width(centre) / self.domain.points / (epsilon * ahead.pace())).powf(2.0 / 3.0);
+        let [low, high] = [*range.start(), *range.end()].map(|point| self.domain.place(point as f64));
+        let unknown = ahead.uncertainty(&self.models, low, high) * self.domain.in_a_cell();
+        let sharp = SHARP * width(range) / (epsilon * unknown);
+        sharp.max(f64::from(self.delay) + 1.0).min(balanced).round().clamp(1.0, most) as u32
     }
 
     /// The two points around the edge of a cell: moved to them, readings are counted.
@@ -389,7 +420,7 @@ impl Questions {
         let answer_given = match answer.said {
             Said::Bucket(label) => {
                 let part = bucket_range(&range, self.buckets, label)?;
-                let probabilities = bucket_probabilities(self.buckets, self.epsilon).map_err(PrimitiveError::from)?;
+                let probabilities = self.probabilities;
                 // The outer parts go on to the ends of the domain.
                 let in_cells = |point: i64| (point - self.domain.low) as f64 / self.domain.in_a_cell();
                 let low = if label == 0 { f64::NEG_INFINITY } else { in_cells(*part.start()) };
@@ -412,7 +443,7 @@ impl Questions {
                 }
             }
         };
-        Ok(Seen { gap: answer.gap, answer: answer_given })
+        Ok(self.models.seen(answer.gap, answer_given))
     }
 
     /// Whether a range can have been asked for.
@@ -430,12 +461,13 @@ impl Questions {
 }
 
 impl Asks {
-    fn new(cells: usize) -> Self {
-        let density = Density::new(cells);
+    fn new(models: &Models) -> Self {
+        let density = Density::new(models);
         Self {
             now: density.clone(),
             start: density,
             answers: VecDeque::new(),
+            seen: VecDeque::new(),
             ready: VecDeque::new(),
             open: None,
             waiting: VecDeque::new(),
@@ -468,8 +500,11 @@ impl Asks {
             Said::Sum(sum.into_value())
         };
         let answer = Answer { first: open.first, last, gap: open.gap, low: open.low, high: open.high, count, said };
-        let believed = self.now.observe(&questions.seen(&answer)?);
+        self.look_at_all(questions)?;
+        let seen = questions.seen(&answer)?;
+        let believed = self.now.observe(&questions.models, &seen);
         self.answers.push_back(answer);
+        self.seen.push_back(seen);
         self.last = Some(open.first);
         if matches!(said, Said::Sum(_)) {
             self.ready.clear();
@@ -524,11 +559,20 @@ impl Asks {
             return expected.ok_or(EventError::Misfit { what: "the open question" });
         }
         if self.ready.is_empty() {
-            let seen: Vec<Seen> = self.answers.iter().map(|answer| questions.seen(answer)).collect::<Result<_, _>>()?;
-            let believed = self.now.smooth(&self.start, &seen, together.clamp(1, seen.len()));
+            self.look_at_all(questions)?;
+            let together = together.clamp(1, self.seen.len());
+            let believed = self.now.smooth(&questions.models, &self.start, self.seen.iter(), together);
             self.ready = believed.iter().map(|believed| median(believed)).collect();
         }
         self.ready.front().copied().ok_or(EventError::Misfit { what: "what is believed" })
+    }
+
+    /// Finds out what all answers mean, after they were loaded.
+    fn look_at_all(&mut self, questions: &Questions) -> Result<(), EventError> {
+        for answer in self.answers.iter().skip(self.seen.len()) {
+            self.seen.push_back(questions.seen(answer)?);
+        }
+        Ok(())
     }
 
     /// Forgets answers about nothing that waits.
@@ -536,7 +580,11 @@ impl Asks {
         while let Some(answer) = self.answers.front()
             && self.waiting.front().is_none_or(|first| answer.last < *first)
         {
-            self.start.pass(&questions.seen(answer)?);
+            let seen = match self.seen.pop_front() {
+                Some(seen) => seen,
+                None => questions.seen(answer)?,
+            };
+            self.start.pass(&questions.models, &seen);
             self.answers.pop_front();
             self.ready.pop_front();
         }
@@ -545,8 +593,7 @@ impl Asks {
 
     /// Whether it can be the state of a mechanism that asks these questions and last took a reading at a given timestamp.
     fn fits(&self, questions: &Questions, held: &Held, pushed: Option<u64>, delay: u32) -> bool {
-        let Self { now, start, answers, ready, open, waiting, last, turns } = self;
-        let cells = questions.domain.cells;
+        let Self { now, start, answers, seen: _, ready, open, waiting, last, turns } = self;
         let possible = |answer: &Answer| {
             let Answer { first, last, count, said, .. } = *answer;
             let is_answer = match said {
@@ -585,8 +632,8 @@ impl Asks {
             // Without a delay, readings of an open batch are released as they come.
             _ => answers.is_empty() && (delay == 0 || open.is_none()),
         };
-        now.fits(cells)
-            && start.fits(cells)
+        now.fits(&questions.models)
+            && start.fits(&questions.models)
             && answers.iter().all(possible)
             && in_order
             && ranges.all(|possible| possible)
@@ -600,6 +647,6 @@ impl Asks {
             && is_recent(held.timestamps().next_back())
             && is_recent(answers.back().map(|answer| answer.last))
             && (last.is_some() || answers.is_empty())
-            && *turns < 4
+            && *turns < AT_FIRST + ROUND
     }
 }

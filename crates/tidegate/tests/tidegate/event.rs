@@ -738,7 +738,7 @@ fn the_counterexample_to_continuous_grouping_is_one_for_the_published_noise_only
 fn states_of_the_present_versions_are_loaded_and_go_on_as_they_did_when_they_were_saved() {
     let key = VaultKey::from_bytes([1; 32]);
     let mut golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("../golden/event_v1.json")).unwrap();
-    golden.push(serde_json::from_str(include_str!("../golden/event_track_v2.json")).unwrap());
+    golden.push(serde_json::from_str(include_str!("../golden/event_track_v3.json")).unwrap());
     assert_eq!(golden.len(), EventKind::ALL.len());
     for (kind, golden) in EventKind::ALL.into_iter().zip(golden) {
         let saved: SavedEvent = serde_json::from_value(golden.clone()).unwrap();
@@ -759,11 +759,19 @@ fn states_of_the_present_versions_are_loaded_and_go_on_as_they_did_when_they_wer
     }
 }
 
-/// What `track` believed in its first version is nothing that its second could go on with.
+/// What `track` believed in its first versions is nothing that the present one could go on with.
 #[test]
-fn the_first_version_of_track_is_refused() {
-    let golden: serde_json::Value = serde_json::from_str(include_str!("../golden/event_track_v1.json")).unwrap();
-    assert!(serde_json::from_value::<SavedEvent>(golden).is_err());
+fn the_first_versions_of_track_are_refused_as_what_they_are() {
+    let key = VaultKey::from_bytes([1; 32]);
+    let golden = [include_str!("../golden/event_track_v1.json"), include_str!("../golden/event_track_v2.json")];
+    for (found, golden) in (1..).zip(golden) {
+        let refused = EventError::Version { found, known: 3 };
+        // In the order in which it was saved, and in another.
+        let saved: SavedEvent = serde_json::from_str(golden).unwrap();
+        assert_eq!(Event::load(saved, &key).unwrap_err(), refused);
+        let value: serde_json::Value = serde_json::from_str(golden).unwrap();
+        assert_eq!(Event::load(serde_json::from_value(value).unwrap(), &key).unwrap_err(), refused);
+    }
 }
 
 #[test]
@@ -786,10 +794,9 @@ fn a_tracked_state_is_loaded_only_where_all_of_it_fits() {
     };
     for (path, value) in [
         ("/now/weights/0", 1.0.into()),
-        ("/now/weights", serde_json::json!([0.0])),
         ("/now/levels/1/0", 0.5.into()),
         ("/start/levels/2/3", (-0.1).into()),
-        ("/start/levels/2", serde_json::json!([1.0])),
+        ("/start/levels", serde_json::json!([vec![1.0; 16]])),
         ("/open/first", 3.into()),
         ("/open/gap", 1.into()),
         ("/open/count", 1.into()),
@@ -798,13 +805,16 @@ fn a_tracked_state_is_loaded_only_where_all_of_it_fits() {
         ("/waiting/0", 0.into()),
         ("/waiting", serde_json::json!([])),
         ("/last", 99.into()),
-        ("/turns", 4.into()),
+        ("/turns", 18.into()),
     ] {
         refused(path, value);
     }
     let mut changed = saved.clone();
     changed["version"] = 1.into();
-    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 2".to_owned()));
+    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 3".to_owned()));
+    let mut changed = saved;
+    *changed.pointer_mut(&format!("{asks}/now/weights")).unwrap() = serde_json::json!([0.0]);
+    assert_eq!(load(changed), Err("the saved mechanism does not fit its settings: the mechanism".to_owned()));
 }
 
 #[test]
