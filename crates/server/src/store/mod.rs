@@ -150,7 +150,7 @@ impl<'a> Intake<'a> {
         Self { stream, batch, implausible, digests: digests(&batch).into() }
     }
 
-    /// The same, where the [digests](digests) of that batch are there already.
+    /// The same, where the [digests] of that batch are there already.
     ///
     /// # Errors
     /// [`NotTaken::Malformed`] where they are not one for each report.

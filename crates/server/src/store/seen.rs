@@ -5,14 +5,12 @@
 //! the second finds them in the cache. The set is divided, so that it grows by a part at a time, in memory that another part has left, and nobody waits for the whole to
 //! be moved. A place is found by the upper bits of a hash, so that growing goes through memory in order.
 
-use std::hash::BuildHasher;
-
-use foldhash::quality::RandomState;
+use std::hash::{BuildHasher, RandomState};
 
 /// An identity without the prefix, which the phase says, and half of a digest: in the upper 96 bits and the lower 32, of which the last is set.
 ///
 /// The digest only tells a repetition from another report under the same identity, and neither is counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry(u128);
 
 impl Entry {
@@ -23,11 +21,6 @@ impl Entry {
 
     const fn id(self) -> u128 {
         self.0 >> 32
-    }
-
-    /// That of a place that is not taken.
-    const fn is_empty(self) -> bool {
-        self.0 == 0
     }
 }
 
@@ -53,7 +46,7 @@ pub(super) enum Found {
 
 /// A set of entries, one for each identity.
 ///
-/// Honest identities are the output of a hash already, but nobody has to be honest: they are hashed again, with a key that is drawn anew for each set.
+/// Honest identities are the output of a hash already, but nobody has to be honest: they are hashed again, with a secret key of each process.
 #[derive(Debug)]
 pub(super) struct Seen {
     parts: Vec<Part>,
@@ -86,7 +79,7 @@ impl Seen {
             for (hash, entry) in hashes.iter_mut().zip(entries) {
                 *hash = self.hasher.hash_one(entry.id());
                 let part = &self.parts[part_of(*hash)];
-                touched ^= part.places[part.place(*hash)].0;
+                touched ^= part.places[part.place(*hash)];
             }
             // Nobody needs it, which the compiler must not find out.
             std::hint::black_box(touched);
@@ -107,8 +100,9 @@ const fn part_of(hash: u64) -> usize {
 
 #[derive(Debug)]
 struct Part {
-    /// A power of two of them, of which at most three in four are taken. An entry stands at its place or after it, with no empty place between.
-    places: Vec<Entry>,
+    /// A power of two of them, of which at most three in four are taken; the others are zero, as no entry is, and as memory is that nobody has written to. An entry stands at its place
+    /// or after it, with no empty place between.
+    places: Vec<u128>,
     /// How far a hash is shifted to be a place.
     shift: u32,
     taken: usize,
@@ -116,7 +110,7 @@ struct Part {
 
 impl Part {
     fn new() -> Self {
-        let places = vec![Entry::default(); 1 << FIRST_BITS];
+        let places = vec![0; 1 << FIRST_BITS];
         Self { places, shift: u64::BITS - FIRST_BITS, taken: 0 }
     }
 
@@ -130,15 +124,15 @@ impl Part {
         let (mut place, last) = (self.place(hash), self.places.len() - 1);
         loop {
             let there = &mut self.places[place & last];
-            if *there == entry {
+            if *there == entry.0 {
                 return Found::Same;
             }
-            if there.is_empty() {
-                *there = entry;
+            if *there == 0 {
+                *there = entry.0;
                 self.taken += 1;
                 return Found::Nothing;
             }
-            if there.id() == entry.id() {
+            if Entry(*there).id() == entry.id() {
                 return Found::Other;
             }
             place += 1;
@@ -151,10 +145,10 @@ impl Part {
             return;
         }
         let places = (entries * 4).div_ceil(3).next_power_of_two();
-        let before = std::mem::replace(&mut self.places, vec![Entry::default(); places]);
+        let before = std::mem::replace(&mut self.places, vec![0; places]);
         self.shift = u64::BITS - places.trailing_zeros();
         self.taken = 0;
-        for entry in before.into_iter().filter(|entry| !entry.is_empty()) {
+        for entry in before.into_iter().filter(|entry| *entry != 0).map(Entry) {
             self.insert(hasher.hash_one(entry.id()), entry);
         }
     }

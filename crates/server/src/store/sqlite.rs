@@ -494,7 +494,7 @@ impl Phase {
         let mut next = 0;
         for end in skipped.clone().into_iter().chain([entries.len()]) {
             let mut position = next;
-            self.seen.insert(&entries[next..end], |found| {
+            self.seen.insert(entries.get(next..end).unwrap_or_default(), |found| {
                 match found {
                     Found::Nothing => {
                         self.fresh.push(logged[position]);

@@ -222,6 +222,11 @@ fn observed(spread: &Spread, variance: f64) -> (Spread, [f64; 3]) {
     for (row, gain) in after.iter_mut().zip(gains) {
         row.iter_mut().zip(spread[0]).for_each(|(cell, both)| *cell -= gain * both);
     }
+    // The same, of the number itself, without the difference of two that may be huge and nearly alike.
+    for place in 0..3 {
+        let both = spread[0][place] * (variance / total);
+        (after[0][place], after[place][0]) = (both, both);
+    }
     (0..3).for_each(|diagonal| after[diagonal][diagonal] = after[diagonal][diagonal].max(0.0));
     (after, gains)
 }
@@ -347,6 +352,7 @@ impl Bank {
             && positive(*reference)
             && positive(sizes.largest_square)
             && positive(sizes.mean_square)
+            && self.totals().iter().all(|total| positive(*total))
             && (LEAST_SWITCHES..=SWITCHES_AMONG_MANY).contains(switches)
     }
 
@@ -363,6 +369,8 @@ impl Bank {
 
     /// Takes in an observation of every number, so many timestamps after the last one, all with a variance.
     pub fn observe(&mut self, gap: u64, observations: &[f64], variance: f64) {
+        // What is known exactly, such as how far a single number is from its own mean, is as good as that.
+        let variance = variance.max(f64::MIN_POSITIVE);
         let priors = self.priors();
         let parts: Vec<f64> = self.totals().iter().map(|total| total.recip()).collect();
         let (mut totals, mut errors) = (vec![0.0; observations.len()], vec![0.0; observations.len()]);
@@ -440,6 +448,8 @@ impl Bank {
         let numbers = self.numbers();
         let (priors, mut totals) = (self.priors(), vec![0.0; numbers]);
         let (mut means, mut squares, mut levels) = (vec![0.0; numbers], vec![0.0; numbers], vec![0.0; numbers]);
+        // All are taken from what the first model says: squares of large numbers would differ by less than they are rounded.
+        let mut origins = Vec::new();
         for (index, motion) in self.motions().enumerate() {
             let motion = motion.times(gap);
             let spread = MODELS[index].stated() * motion.applied(&self.spreads[index])[0][0];
@@ -447,6 +457,10 @@ impl Bank {
             for (states, add) in self.states[index].chunks(numbers.max(1)).zip(motion.adds[0]) {
                 levels.iter_mut().zip(states).for_each(|(level, state)| *level += add * state);
             }
+            if index == 0 {
+                origins.clone_from(&levels);
+            }
+            levels.iter_mut().zip(&origins).for_each(|(level, origin)| *level -= origin);
             for (priors, members) in priors.iter().zip(ranges(&self.groups)) {
                 let prior = priors[index];
                 let sums = means[members.clone()].iter_mut().zip(&mut squares[members.clone()]);
@@ -459,9 +473,10 @@ impl Bank {
                 }
             }
         }
-        for ((mean, square), total) in means.iter_mut().zip(&mut squares).zip(totals) {
+        for (((mean, square), total), origin) in means.iter_mut().zip(&mut squares).zip(totals).zip(origins) {
             *mean /= total;
             *square = (*square / total - *mean * *mean).max(0.0);
+            *mean += origin;
         }
         Estimates { means, variances: squares }
     }
@@ -486,12 +501,15 @@ impl Bank {
             for _ in 0..PERIODS {
                 spread = observed(&of_period.applied(&spread), variance).0;
             }
+            // Of a long period, some of its timestamps.
+            let stride = period.div_ceil(SAMPLES).max(1);
+            let (of_stride, samples) = (motion.times(stride), period.div_ceil(stride).max(1));
             let mut error = spread[0][0].min(squares);
-            for _ in 1..period {
-                spread = motion.applied(&spread);
+            for _ in 1..samples {
+                spread = of_stride.applied(&spread);
                 error += spread[0][0].min(squares);
             }
-            error / as_float(usize::try_from(period).unwrap_or(usize::MAX))
+            error / as_float(usize::try_from(samples).unwrap_or(usize::MAX))
         };
         let errors = self.motions().zip(&self.spreads).map(of_model);
         errors.enumerate().map(|(model, error)| error * share(model)).sum::<f64>() / numbers
@@ -556,6 +574,9 @@ fn sum_of_products(left: &[f64], right: &[f64]) -> f64 {
 
 /// How many periods are looked ahead.
 const PERIODS: u32 = 12;
+
+/// How many timestamps of a period are looked at, at most.
+const SAMPLES: u64 = 1_024;
 
 #[allow(clippy::cast_precision_loss)] // a count of numbers or of timestamps
 const fn as_float(count: usize) -> f64 {

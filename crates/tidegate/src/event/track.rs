@@ -600,7 +600,8 @@ impl Asks {
                 Said::Bucket(label) => label < questions.buckets && count == 1,
                 Said::Sum(_) => true,
             };
-            is_answer && count > 0 && last.checked_sub(first).is_some_and(|gap| gap >= u64::from(count) - 1)
+            let is_batch = (1..=MOST_READINGS).contains(&count);
+            is_answer && is_batch && last.checked_sub(first).is_some_and(|gap| gap >= u64::from(count) - 1)
         };
         let in_order = answers
             .iter()
@@ -617,7 +618,8 @@ impl Asks {
             (None, None) => true,
             (Some(open), Some(first)) => {
                 let gap = last.map_or(Some(0), |last| first.checked_sub(last));
-                first == open.first && Some(open.gap) == gap && held.len() < open.count as usize
+                let is_batch = open.count <= MOST_READINGS && held.len() < open.count as usize;
+                first == open.first && Some(open.gap) == gap && is_batch
             }
             _ => false,
         };
