@@ -70,9 +70,16 @@ fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; 
             running[at] = masses[at] + ratios[at] * running[at];
         }
     };
-    // Beyond an end the mirror image goes on.
+    // Beyond an end the mirror image goes on, and beyond its other end that one's, for ever.
     let (mut upwards, mut downwards) = ([0.0; N], [0.0; N]);
     densities.iter().rev().for_each(|masses| add(&mut upwards, masses));
+    densities.iter().for_each(|masses| add(&mut downwards, masses));
+    for at in 0..N {
+        let across = densities.iter().fold(1.0, |across, _| across * ratios[at]);
+        let (first, last) = (upwards[at], downwards[at]);
+        let images = 1.0 - across * across;
+        (upwards[at], downwards[at]) = ((first + across * last) / images, (last + across * first) / images);
+    }
     let mut blurred = Vec::with_capacity(densities.len());
     for masses in densities {
         let mut below = [0.0; N];
@@ -81,7 +88,6 @@ fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; 
             upwards[at] = masses[at] + below[at];
         }
         blurred.push(below);
-        add(&mut downwards, masses);
     }
     let factors = ratios.map(|ratio| (1.0 - ratio) / (1.0 + ratio));
     for (blurred, masses) in blurred.iter_mut().zip(densities).rev() {
@@ -476,4 +482,27 @@ pub fn scatter_around(density: &[f64], place: f64) -> f64 {
     // A twelfth is the variance within a cell.
     let square = |cell: usize| (cell as f64 + 0.5 - place).powi(2) + 1.0 / 12.0;
     density.iter().enumerate().map(|(cell, mass)| mass * square(cell)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blur_keeps_all_of_a_density_and_makes_it_even_in_the_end() {
+        for cells in [1_usize, 2, 7, 128] {
+            for scale in [0.001, 0.15, 4.0, 100.0] {
+                for peak in [0, cells / 3, cells - 1] {
+                    let density: Vec<[f64; 1]> = (0..cells).map(|cell| [f64::from(u8::from(cell == peak))]).collect();
+                    let blurred = blur(&density, &[ratio(scale, cells)]);
+                    let total: f64 = blurred.iter().map(|[mass]| mass).sum();
+                    assert!((total - 1.0).abs() < 1e-9, "{cells} {scale} {peak}: {total}");
+                    let [most, least] = [f64::max, f64::min].map(|choose| {
+                        blurred.iter().map(|[mass]| *mass).reduce(choose).map_or(0.0, |mass| mass / share(cells))
+                    });
+                    assert!(scale < 100.0 || most - least < 1e-3, "{cells} {scale} {peak}: {least} to {most}");
+                }
+            }
+        }
+    }
 }
