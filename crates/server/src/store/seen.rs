@@ -5,12 +5,12 @@
 //! the second finds them in the cache. The set is divided, so that it grows by a part at a time, in memory that another part has left, and nobody waits for the whole to
 //! be moved. A place is found by the upper bits of a hash, so that growing goes through memory in order.
 
-use std::hash::{BuildHasher, RandomState};
+use super::StoreError;
 
 /// An identity without the prefix, which the phase says, and half of a digest: in the upper 96 bits and the lower 32, of which the last is set.
 ///
 /// The digest only tells a repetition from another report under the same identity, and neither is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Entry(u128);
 
 impl Entry {
@@ -21,6 +21,11 @@ impl Entry {
 
     const fn id(self) -> u128 {
         self.0 >> 32
+    }
+
+    /// That of a place that is not taken.
+    const fn is_empty(self) -> bool {
+        self.0 == 0
     }
 }
 
@@ -44,18 +49,48 @@ pub(super) enum Found {
     Other,
 }
 
+/// Keys of a multilinear hash: whoever does not know them cannot choose two identities that have the same upper 32 bits with a probability above 2^-32.
+#[derive(Debug)]
+struct Keys([u64; 4]);
+
+impl Keys {
+    fn draw() -> Result<Self, StoreError> {
+        let mut bytes = [0; 32];
+        getrandom::fill(&mut bytes).map_err(|error| StoreError::Failed(format!("no randomness: {error}")))?;
+        let mut keys = [0; 4];
+        for (key, bytes) in keys.iter_mut().zip(bytes.as_chunks().0) {
+            *key = u64::from_le_bytes(*bytes);
+        }
+        Ok(Self(keys))
+    }
+
+    /// The upper half is what counts: a part and a place in it, of fewer bits together.
+    #[allow(clippy::cast_possible_truncation)] // the identity, word by word
+    const fn hash(&self, entry: Entry) -> u64 {
+        let Self([first, second, third, more]) = self;
+        let [low, middle, high] =
+            [(entry.0 >> 32) as u32 as u64, (entry.0 >> 64) as u32 as u64, (entry.0 >> 96) as u64];
+        let sum = first.wrapping_mul(low).wrapping_add(second.wrapping_mul(middle));
+        sum.wrapping_add(third.wrapping_mul(high)).wrapping_add(*more)
+    }
+}
+
 /// A set of entries, one for each identity.
 ///
-/// Honest identities are the output of a hash already, but nobody has to be honest: they are hashed again, with a secret key of each process.
+/// Honest identities are the output of a hash already, but nobody has to be honest: they are hashed again, with keys that are drawn anew for each set.
 #[derive(Debug)]
 pub(super) struct Seen {
     parts: Vec<Part>,
-    hasher: RandomState,
+    keys: Keys,
 }
 
 impl Seen {
-    pub(super) fn new() -> Self {
-        Self { parts: (0..1 << PART_BITS).map(|_| Part::new()).collect(), hasher: RandomState::default() }
+    /// An empty set.
+    ///
+    /// # Errors
+    /// If the operating system has no randomness.
+    pub(super) fn new() -> Result<Self, StoreError> {
+        Ok(Self { parts: (0..1 << PART_BITS).map(|_| Part::new()).collect(), keys: Keys::draw()? })
     }
 
     /// How many there are.
@@ -68,7 +103,7 @@ impl Seen {
         // With what chance puts into one part more than into another.
         let each = entries.div_ceil(self.parts.len());
         let most = each + 4 * each.isqrt();
-        self.parts.iter_mut().filter(|part| part.taken < most).for_each(|part| part.make_room(most, &self.hasher));
+        self.parts.iter_mut().filter(|part| part.taken < most).for_each(|part| part.make_room(most, &self.keys));
     }
 
     /// Takes in entries, in their order, and says what was there under each one's identity. What was there stays.
@@ -77,15 +112,15 @@ impl Seen {
         for entries in entries.chunks(AHEAD) {
             let mut touched = 0;
             for (hash, entry) in hashes.iter_mut().zip(entries) {
-                *hash = self.hasher.hash_one(entry.id());
+                *hash = self.keys.hash(*entry);
                 let part = &self.parts[part_of(*hash)];
-                touched ^= part.places[part.place(*hash)];
+                touched ^= part.places[part.place(*hash)].0;
             }
             // Nobody needs it, which the compiler must not find out.
             std::hint::black_box(touched);
             for (hash, entry) in hashes.iter().zip(entries) {
                 let part = &mut self.parts[part_of(*hash)];
-                part.make_room(part.taken + 1, &self.hasher);
+                part.make_room(part.taken + 1, &self.keys);
                 found(part.insert(*hash, *entry));
             }
         }
@@ -100,9 +135,8 @@ const fn part_of(hash: u64) -> usize {
 
 #[derive(Debug)]
 struct Part {
-    /// A power of two of them, of which at most three in four are taken; the others are zero, as no entry is, and as memory is that nobody has written to. An entry stands at its place
-    /// or after it, with no empty place between.
-    places: Vec<u128>,
+    /// A power of two of them, of which at most three in four are taken. An entry stands at its place or after it, with no empty place between.
+    places: Vec<Entry>,
     /// How far a hash is shifted to be a place.
     shift: u32,
     taken: usize,
@@ -110,7 +144,7 @@ struct Part {
 
 impl Part {
     fn new() -> Self {
-        let places = vec![0; 1 << FIRST_BITS];
+        let places = vec![Entry::default(); 1 << FIRST_BITS];
         Self { places, shift: u64::BITS - FIRST_BITS, taken: 0 }
     }
 
@@ -124,15 +158,15 @@ impl Part {
         let (mut place, last) = (self.place(hash), self.places.len() - 1);
         loop {
             let there = &mut self.places[place & last];
-            if *there == entry.0 {
+            if *there == entry {
                 return Found::Same;
             }
-            if *there == 0 {
-                *there = entry.0;
+            if there.is_empty() {
+                *there = entry;
                 self.taken += 1;
                 return Found::Nothing;
             }
-            if Entry(*there).id() == entry.id() {
+            if there.id() == entry.id() {
                 return Found::Other;
             }
             place += 1;
@@ -140,21 +174,22 @@ impl Part {
     }
 
     /// Makes room for so many in all.
-    fn make_room(&mut self, entries: usize, hasher: &RandomState) {
+    fn make_room(&mut self, entries: usize, keys: &Keys) {
         if entries <= self.places.len() / 4 * 3 {
             return;
         }
         let places = (entries * 4).div_ceil(3).next_power_of_two();
-        let before = std::mem::replace(&mut self.places, vec![0; places]);
+        let before = std::mem::replace(&mut self.places, vec![Entry::default(); places]);
         self.shift = u64::BITS - places.trailing_zeros();
         self.taken = 0;
-        for entry in before.into_iter().filter(|entry| *entry != 0).map(Entry) {
-            self.insert(hasher.hash_one(entry.id()), entry);
+        for entry in before.into_iter().filter(|entry| !entry.is_empty()) {
+            self.insert(keys.hash(entry), entry);
         }
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::HashMap;
 
@@ -171,7 +206,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_finds_what_a_map_finds(batches in prop::collection::vec(prop::collection::vec((0_u16..600, 0_u8..6), 0..200), 0..20)) {
-            let (mut seen, mut map) = (Seen::new(), HashMap::new());
+            let (mut seen, mut map) = (Seen::new().unwrap(), HashMap::new());
             for batch in batches {
                 let entries: Vec<Entry> = batch.iter().map(|(id, digest)| entry(*id, *digest)).collect();
                 let mut found = Vec::new();
@@ -192,7 +227,7 @@ mod tests {
 
     #[test]
     fn it_takes_the_room_that_is_stated() {
-        let mut seen = Seen::new();
+        let mut seen = Seen::new().unwrap();
         for thousand in 0..60_u16 {
             let entries: Vec<Entry> = (0..1_000).map(|number| entry(1_000 * thousand + number, 1)).collect();
             seen.insert(&entries, |found| assert_eq!(found, Found::Nothing));

@@ -456,7 +456,7 @@ impl Phase {
     pub(super) fn load(connection: &Connection, row: &PhaseRow) -> Result<Self, Fault> {
         let oracle = row.asked.question.oracle().map_err(|error| StoreError::Failed(error.to_string()))?;
         let sources = sources_of(connection, row.number)?;
-        let mut phase = Self { number: row.number, oracle, seen: Seen::new(), logged: 0, sources, fresh: Vec::new() };
+        let mut phase = Self { number: row.number, oracle, seen: Seen::new()?, logged: 0, sources, fresh: Vec::new() };
         let mut statement =
             connection.prepare_cached("SELECT number, body, sum FROM seen WHERE phase = ?1 ORDER BY number")?;
         let mut rows = statement.query([phase.number])?;
