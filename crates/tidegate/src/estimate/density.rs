@@ -23,6 +23,9 @@ const MODELS: usize = 1 + STEPS.len() * SCATTERS.len();
 /// A number for each model. All models are worked on side by side.
 type Each = [f64; MODELS];
 
+/// How far a number lies from the middle of the domain on average if it lies anywhere, as part of the domain's width.
+pub const ANYWHERE: f64 = 0.25;
+
 /// How likely a level jumps to anywhere within a timestamp.
 const JUMP: f64 = 0.0005;
 
@@ -45,6 +48,11 @@ const LONGEST_GAP: u64 = 4_096;
 /// The step of a model with a level.
 const fn step_of(model: usize) -> f64 {
     STEPS[(model - 1) / SCATTERS.len()]
+}
+
+/// How far a model's numbers lie from where they are expected, once that is known, as part of the domain's width.
+const fn spread_of(model: usize) -> f64 {
+    if model == 0 { ANYWHERE } else { SCATTERS[scatter_of(model)] }
 }
 
 /// Which of the scatters a model with a level has.
@@ -145,6 +153,15 @@ pub enum Answer {
         /// The scale of the noise: a Laplace distribution's of the same variance.
         scale: f64,
     },
+}
+
+/// What an answer that is yet to come would tell: how much of what is unknown it explains, as a variance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Promise {
+    /// Of the level, in cells.
+    pub level: f64,
+    /// Of how far numbers scatter, as part of the domain's width.
+    pub scatter: f64,
 }
 
 impl Answer {
@@ -409,6 +426,44 @@ impl Density {
         (squares - sum * sum).max(0.0).sqrt()
     }
 
+    /// How uncertain it is how far numbers scatter: the variance of that, as part of the domain's width.
+    pub fn scatter_unknown(&self) -> f64 {
+        let shares = self.shares();
+        let moment = |power: i32| (0..MODELS).map(|model| shares[model] * spread_of(model).powi(power)).sum::<f64>();
+        (moment(2) - moment(1).powi(2)).max(0.0)
+    }
+
+    /// What the mean of so many numbers, moved into a range, with Laplace noise of a scale, would tell: what is explained by the straight line that
+    /// suits best. Lengths are in cells.
+    #[allow(clippy::cast_precision_loss)] // a few cells
+    pub fn promise(&self, models: &Models, count: u32, (low, high): (f64, f64), scale: f64) -> Promise {
+        let shares = self.shares();
+        let moved = moved_into(low, high, models.cells());
+        let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
+        let (means, squares) = (models.around_levels(&moved), models.around_levels(&squares));
+        let middle = models.cells() as f64 / 2.0;
+        // Sums over all that is possible: of the mean, its square and its variance, of level and scatter, and of their products with the mean.
+        let (mut mean_sum, mut square_sum, mut variance_sum) = (0.0, 0.0, 0.0);
+        let (mut sums, mut products) = ([0.0; 2], [0.0; 2]);
+        for (cell, masses) in self.levels.iter().enumerate() {
+            let level = cell as f64 + 0.5 - middle;
+            for model in 0..MODELS {
+                let mass = shares[model] * masses[model];
+                let mean = means[cell][model] - low;
+                mean_sum += mass * mean;
+                square_sum += mass * mean * mean;
+                variance_sum += mass * (squares[cell][model] - mean * mean).max(0.0);
+                for (at, value) in [if model == 0 { 0.0 } else { level }, spread_of(model)].into_iter().enumerate() {
+                    sums[at] += mass * value;
+                    products[at] += mass * value * mean;
+                }
+            }
+        }
+        let variance = square_sum - mean_sum * mean_sum + variance_sum / f64::from(count) + 2.0 * scale * scale;
+        let explained = |at: usize| (products[at] - sums[at] * mean_sum).powi(2) / variance.max(f64::MIN_POSITIVE);
+        Promise { level: explained(0), scatter: explained(1) }
+    }
+
     /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given for.
     pub fn observe(&mut self, models: &Models, seen: &Seen) -> Vec<f64> {
         let memory = MEMORY.powf(f64::from(seen.answer.count()));
@@ -504,5 +559,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_count_far_out_tells_of_scatter_what_means_over_a_narrow_range_do_not() {
+        let models = Models::new(MOST_CELLS);
+        let mut density = Density::new(&models);
+        // Half of what lies anywhere is above the middle of this range, as of what stays within it.
+        let (low, high) = (66.0, 70.0);
+        for gap in [0, 12, 12, 12, 12, 12] {
+            let answer = Answer::Mean { count: 12, low, high, mean: 68.0, scale: (high - low) / 12.0 };
+            density.observe(&models, &models.seen(gap, answer));
+        }
+        let within = density.promise(&models, 12, (low, high), (high - low) / 12.0);
+        let far_out = density.promise(&models, 12, (59.5, 60.5), 1.0 / 12.0);
+        assert!(far_out.scatter > 5.0 * within.scatter, "{far_out:?} {within:?}");
+        assert!(far_out.scatter < density.scatter_unknown(), "{far_out:?}");
+        // Not even an answer without noise about endless numbers tells more than all that is unknown.
+        let all = density.promise(&models, u32::MAX, (0.0, 128.0), 0.0);
+        assert!(all.level > 0.0 && all.scatter >= 0.0 && all.scatter <= density.scatter_unknown(), "{all:?}");
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn buckets_of(asked: u32, range: &RangeInclusive<i64>) -> u32 {
 
 /// What part of the spread of an even distribution over a range a randomised label explains: `(p - q)²·(1 - 1/n²)`, where the
 /// true one of `n` buckets is published with probability `p` and each other with `q`.
-fn explained(buckets: u32, epsilon: Epsilon) -> Result<f64, EventError> {
+pub(super) fn explained(buckets: u32, epsilon: Epsilon) -> Result<f64, EventError> {
     let probabilities =
         bucket_probabilities(buckets, epsilon).map_err(tidegate_kernel::primitives::PrimitiveError::from)?;
     let shrink = probabilities.truth - probabilities.other;

@@ -15,12 +15,12 @@ use tidegate_kernel::primitives::{
 };
 use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
 
-use super::bucorder::best;
+use super::bucorder::{best, explained};
 use super::output::Output;
 use super::settings::{Settings, Shares};
 use super::{EventError, Frame};
 use crate::estimate::bank::Bank;
-use crate::estimate::density::{self, Density, MOST_CELLS, Models, Seen, quantile, scatter_around};
+use crate::estimate::density::{self, ANYWHERE, Density, MOST_CELLS, Models, Seen, quantile, scatter_around};
 use crate::release::Release;
 
 /// Nothing is held back for longer than so many timestamps: what comes later says little more.
@@ -46,12 +46,20 @@ const HALF: f64 = 0.15;
 /// No range is narrower than this part of the domain.
 const NARROWEST: f64 = 0.02;
 
-/// Readings are asked for one by one where it is so likely that they have nothing to do with each other.
+/// Readings are asked for one by one where it is at least so likely that they have nothing to do with each other; or less, down to where what a level might
+/// save if there is one is no more than what an answer about each reading saves if there is none.
 const ALONE: f64 = 0.98;
 
 /// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters, and otherwise one in eight: a mean alone
 /// does not tell whether readings scatter over the domain or stay in the middle of it.
 const PERHAPS_ALONE: f64 = 0.1;
+
+/// To know how far readings scatter is worth so many times what is saved at one reading, when it is compared with what is saved by knowing the level better: a level moves on, and
+/// the scatter stays.
+const STAYS: f64 = 20.0;
+
+/// In so many places a batch may be cut to find out how far readings scatter: between parts that are equally likely.
+const CUTS: u8 = 9;
 
 /// So many questions are first asked about the middle.
 const AT_FIRST: u8 = 2;
@@ -228,6 +236,7 @@ impl Track {
         let epsilon = if noise.is_some() { shares.publication } else { shares.publication.min(MAX_RESPONSE_EPSILON) };
         let buckets = if noise.is_some() { 2 } else { best(epsilon, range)? };
         let probabilities = bucket_probabilities(buckets, epsilon).map_err(PrimitiveError::from)?;
+        let saved_alone = explained(buckets, epsilon)?;
         let models = Models::new(domain.cells);
         let state = match noise {
             Some(summing) => {
@@ -235,7 +244,8 @@ impl Track {
             }
             None => State::Asks(Box::new(Asks::new(&models))),
         };
-        let questions = Questions { domain, models, epsilon, protects, buckets, probabilities, delay: settings.delay };
+        let delay = settings.delay;
+        let questions = Questions { domain, models, epsilon, protects, buckets, probabilities, saved_alone, delay };
         Ok(Self { questions, noise, held: Held::default(), state })
     }
 
@@ -350,6 +360,8 @@ struct Questions {
     buckets: u32,
     /// How likely the true bucket and each other is published.
     probabilities: BucketProbabilities,
+    /// What part of the variance of a reading that may lie anywhere is explained by an answer about it alone.
+    saved_alone: f64,
     delay: u32,
 }
 
@@ -360,20 +372,55 @@ impl Questions {
         let ahead = now.later(&self.models, gap);
         let believed = ahead.number(&self.models);
         let without_level = ahead.without_level();
-        let is_alone = without_level > ALONE;
+        let is_alone = without_level > ALONE.min(1.0 - self.saved_alone);
         let at = |part: f64| quantile(&believed, part);
         let centre = self.domain.between(at(0.5 - HALF), at(0.5 + HALF));
         if !is_alone {
             *turns = next_turn(*turns, without_level > PERHAPS_ALONE);
         }
-        let range = match turns.checked_sub(AT_FIRST) {
+        let turn = turns.checked_sub(AT_FIRST);
+        let cut = turn.filter(|_| !is_alone).and_then(|_| self.of_scatter(&believed, &centre, &ahead));
+        let range = cut.unwrap_or_else(|| match turn {
             Some(BELOW) => self.around(at(0.25)),
             Some(ABOVE) => self.around(at(0.75)),
             _ => centre.clone(),
-        };
+        });
         let count = if is_alone { 1 } else { self.readings(&centre, &range, &ahead) };
         let range = if count == 1 { self.parts(&believed) } else { range };
         Open { first, gap, low: *range.start(), high: *range.end(), count, expected: median(&believed) }
+    }
+
+    /// Where to cut the next batch to find out how far readings scatter, if that is worth more than to ask for their level again. A mean over a
+    /// narrow range tells too little of it: half of what scatters anywhere is above, as of what stays within the range.
+    fn of_scatter(
+        &self,
+        believed: &[f64],
+        centre: &RangeInclusive<i64>,
+        ahead: &Density,
+    ) -> Option<RangeInclusive<i64>> {
+        let count = self.readings(centre, centre, ahead);
+        let promise = |range: &RangeInclusive<i64>| {
+            #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
+            let [low, high] = [*range.start(), *range.end()].map(|point| self.domain.place(point as f64));
+            let scale = self.width(range) / (self.epsilon.as_f64() * f64::from(count) * self.domain.in_a_cell());
+            ahead.promise(&self.models, count, (low, high), scale)
+        };
+        // Both as parts of the error. What is saved by knowing of scatter is an answer about each reading, if they are found to lie anywhere.
+        let of_level = promise(centre).level / (2.0 * scatter_around(believed, quantile(believed, 0.5)));
+        let worth = |scatter: f64| STAYS * self.saved_alone * scatter / ANYWHERE.powi(2);
+        if worth(ahead.scatter_unknown()) <= of_level {
+            return None; // no answer could tell more than all
+        }
+        let cut = |part: u8| self.around(quantile(believed, f64::from(part) / f64::from(CUTS + 1)));
+        let cuts = (1..=CUTS).map(|part| (promise(&cut(part)).scatter, part));
+        let (scatter, best) = cuts.max_by(|first, second| first.0.total_cmp(&second.0))?;
+        (worth(scatter) > of_level).then(|| cut(best))
+    }
+
+    /// By how much a sum over a range may change with what is protected, in points.
+    #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
+    fn width(&self, range: &RangeInclusive<i64>) -> f64 {
+        self.protects.sensitivity(range).map_or(1.0, |points| points as f64)
     }
 
     /// How many readings to gather for a mean over a range, when so much is known about them; `centre` is the range in which they are expected.
@@ -381,11 +428,10 @@ impl Questions {
     fn readings(&self, centre: &RangeInclusive<i64>, range: &RangeInclusive<i64>, ahead: &Density) -> u32 {
         let epsilon = self.epsilon.as_f64();
         let most = (READINGS / epsilon).round().clamp(1.0, f64::from(MOST_READINGS));
-        let width = |range| self.protects.sensitivity(range).map_or(1.0, |points| points as f64);
-        let balanced = (BALANCE * width(centre) / self.domain.points / (epsilon * ahead.pace())).powf(2.0 / 3.0);
+        let balanced = (BALANCE * self.width(centre) / self.domain.points / (epsilon * ahead.pace())).powf(2.0 / 3.0);
         let [low, high] = [*range.start(), *range.end()].map(|point| self.domain.place(point as f64));
         let unknown = ahead.uncertainty(&self.models, low, high) * self.domain.in_a_cell();
-        let sharp = SHARP * width(range) / (epsilon * unknown);
+        let sharp = SHARP * self.width(range) / (epsilon * unknown);
         sharp.max(f64::from(self.delay) + 1.0).min(balanced).round().clamp(1.0, most) as u32
     }
 
