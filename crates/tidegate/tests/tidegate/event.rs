@@ -421,6 +421,29 @@ fn the_bound_is_lowered_where_readings_are_low_and_only_after_the_batch_that_cho
     }
 }
 
+/// Over a thousand readings the mean error of ten runs was 0.68 of the constant's in the measurement, with a standard error of 0.004: by chance,
+/// 0.73 is exceeded less than once in a million times. To believe in a level for long, where there is none, costs more.
+#[test]
+fn track_finds_out_soon_that_readings_have_nothing_to_do_with_each_other() {
+    let readings: Vec<f64> = {
+        let mut random = SeededRandom::new(7);
+        (0..1_000).map(|_| (unit(&mut random) * 1_000.0).round()).collect()
+    };
+    let (mut error, mut of_constant) = (0.0_f64, 0.0_f64);
+    for seed in 0..10 {
+        let settings = Settings::new(epsilon("2"), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
+        let mut mechanism = Event::new(EventKind::Track, settings).unwrap();
+        let mut random = SeededRandom::new(seed);
+        for (timestamp, reading) in (0..).zip(&readings) {
+            for release in mechanism.push(mechanism.seal(timestamp, *reading).unwrap(), &mut random).unwrap() {
+                error += (number(&release).value - *reading).abs();
+                of_constant += (500.0 - *reading).abs();
+            }
+        }
+    }
+    assert!(error < 0.73 * of_constant, "{}", error / of_constant);
+}
+
 #[test]
 fn truncation_lowers_the_error_where_readings_are_low() {
     let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
