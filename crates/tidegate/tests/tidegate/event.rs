@@ -421,8 +421,8 @@ fn the_bound_is_lowered_where_readings_are_low_and_only_after_the_batch_that_cho
     }
 }
 
-/// Over a thousand readings the mean error of ten runs was 0.68 of the constant's in the measurement, with a standard error of 0.004: by chance,
-/// 0.73 is exceeded less than once in a million times. To believe in a level for long, where there is none, costs more.
+/// To believe in a level for long, where there is none, costs more. Over another such stream the mean error of ten runs was 0.681 of the constant's with a standard
+/// error of 0.004; the bound is seven of them above. Seeds are fixed, so there is no false alarm.
 #[test]
 fn track_finds_out_soon_that_readings_have_nothing_to_do_with_each_other() {
     let readings: Vec<f64> = {
@@ -441,7 +441,7 @@ fn track_finds_out_soon_that_readings_have_nothing_to_do_with_each_other() {
             }
         }
     }
-    assert!(error < 0.73 * of_constant, "{}", error / of_constant);
+    assert!(error < 0.71 * of_constant, "{}", error / of_constant);
 }
 
 #[test]
