@@ -1,8 +1,9 @@
 //! [`Bank`]: many numbers that move alike, seen with noise of known variance.
 //!
-//! Each number is followed by several linear models: a walk, a slope, a curve, and a return to the mean. All numbers are seen with the same
-//! variance, so how far a model trusts an observation is the same for all of them, and a number costs a few multiplications for each model. Which
-//! models suit a number is learned from how well they foretold it, and, where that says little, from which suit the others.
+//! Each number is followed by several linear models: walks, slopes, curves, returns to the mean or to a level, and levels that stand still, each since another
+//! observation. All numbers are seen with the same variance, so how far a model trusts an observation is the same for all of them, and a number costs a few
+//! multiplications for each model. Which models suit a number, and how often that changes, is learned from how well they foretold it, and, where that says little, from
+//! which suit the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,9 +18,13 @@ enum Model {
     Curve { step: f64 },
     /// Around the mean with a variance, of which a timestamp forgets a part.
     Return { spread: f64, forgets: f64 },
+    /// The same around a level of its own.
+    Around { spread: f64, forgets: f64 },
+    /// Not at all, since it began.
+    Still,
 }
 
-const MODELS: [Model; 30] = [
+const MODELS: [Model; MOVING + 1] = [
     Model::Walk { step: 1e-6 },
     Model::Walk { step: 1e-4 },
     Model::Walk { step: 1e-3 },
@@ -28,7 +33,7 @@ const MODELS: [Model; 30] = [
     Model::Walk { step: 0.1 },
     Model::Walk { step: 0.3 },
     Model::Walk { step: 1.0 },
-    Model::Walk { step: 30.0 },
+    Model::Walk { step: 5.0 },
     Model::Walk { step: 1e5 },
     Model::Slope { step: 1e-7 },
     Model::Slope { step: 1e-6 },
@@ -50,7 +55,20 @@ const MODELS: [Model; 30] = [
     Model::Return { spread: 0.3, forgets: 3e-3 },
     Model::Return { spread: 0.3, forgets: 0.1 },
     Model::Return { spread: 3.0, forgets: 0.1 },
+    Model::Around { spread: 0.3, forgets: 1.0 },
+    Model::Around { spread: 3.0, forgets: 1.0 },
+    Model::Around { spread: 30.0, forgets: 1.0 },
+    Model::Around { spread: 300.0, forgets: 1.0 },
+    Model::Around { spread: 0.3, forgets: 0.1 },
+    Model::Around { spread: 3.0, forgets: 0.1 },
+    Model::Still,
 ];
+
+/// How many models move; of levels that stand still there are several.
+const MOVING: usize = 36;
+
+/// How many levels that stand still there are, each since another observation: some have seen nothing of what was before a change, whenever that was.
+const LEVELS: usize = 10;
 
 /// The variance of a walk before anything is seen, where numbers can be of any size.
 const ANYWHERE: f64 = 1e7;
@@ -59,17 +77,25 @@ const ANYWHERE: f64 = 1e7;
 const SLOPE_KEPT: f64 = 0.995;
 const CURVE_KEPT: f64 = 0.99;
 
-/// How likely another model takes over from one observation to the next, at most: of a number in a small group, and of one among at least so many. Among many it is known which
-/// models others follow, so that a needless change costs little. Where observations tell so little that estimates follow them by less than this, it is no
-/// more than that: a change takes as long to be seen.
-const SWITCHES: f64 = 5e-5;
-const SWITCHES_AMONG_MANY: f64 = 0.003;
-const MANY: f64 = 8.0;
-const LEAST_SWITCHES: f64 = 1e-12;
+/// How likely another model takes over from one observation to the next. Which of these is right is learned for each group, from how likely each was beforehand, of which a little is
+/// kept. Where observations tell so little that estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
+const RATES: [f64; 3] = [5e-5, 3e-3, 3e-2];
+const RATES_AT_FIRST: [f64; RATES.len()] = [0.75, 0.2, 0.05];
+const RATES_KEPT: f64 = 0.001;
+const LEAST_SWITCHES: f64 = 1e-6;
 
 /// A model that follows an observation by less than this is less likely at first, in proportion. There are many that differ only in the long run, and together
 /// they would outweigh the others before anything speaks for them.
-const QUIET: f64 = 0.2;
+const QUIET: f64 = 0.1;
+
+/// How likely at first are levels that stand still, all together, and each of the models around a level, beside a walk that is not quiet. The latter are for groups of fewer numbers
+/// than this: the noise of many is not quite the same for all, and what one has more of it than the others would be taken for its own.
+const STILL: f64 = 0.5;
+const AROUND: f64 = 0.2;
+const MANY: usize = 8;
+
+/// An observation that is off by more than so many standard deviations is followed as if it were off by so many: it is rather from elsewhere.
+const SURPRISE: f64 = 5.0;
 
 /// How much of the evidence for all models together is forgotten with each observation.
 const FORGOTTEN: f64 = 0.02;
@@ -93,14 +119,17 @@ type Spread = [[f64; 3]; 3];
 struct Motion {
     adds: [[f64; 3]; 3],
     step: Spread,
+    /// Whether there is a number only, and no slope.
+    alone: bool,
 }
 
 impl Motion {
-    const STILL: Self = Self { adds: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], step: [[0.0; 3]; 3] };
+    const STILL: Self =
+        Self { adds: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], step: [[0.0; 3]; 3], alone: false };
 
     /// Of one timestamp.
     fn of(model: Model, reference: f64, largest: f64) -> Self {
-        let mut motion = Self { adds: [[0.0; 3]; 3], step: [[0.0; 3]; 3] };
+        let mut motion = Self { adds: [[0.0; 3]; 3], step: [[0.0; 3]; 3], alone: model.order() == 1 };
         motion.adds[0][0] = 1.0;
         match model {
             Model::Walk { step } => motion.step[0][0] = step * reference,
@@ -118,6 +147,12 @@ impl Motion {
                 motion.adds[0][0] = kept;
                 motion.step[0][0] = (spread * reference).min(largest) * (1.0 - kept * kept);
             }
+            Model::Around { spread, forgets } => {
+                let kept = 1.0 - forgets;
+                (motion.adds[0][0], motion.adds[0][1], motion.adds[1][1]) = (kept, forgets, 1.0);
+                motion.step[0][0] = (spread * reference).min(largest) * (1.0 - kept * kept);
+            }
+            Model::Still => {}
         }
         motion
     }
@@ -125,13 +160,19 @@ impl Motion {
     /// The spread afterwards.
     fn applied(&self, spread: &Spread) -> Spread {
         let mut after = self.step;
-        for (row, adds) in after.iter_mut().zip(&self.adds) {
-            for (cell, others) in row.iter_mut().zip(&self.adds) {
-                for (add, spread) in adds.iter().zip(spread) {
-                    for (other, spread) in others.iter().zip(spread) {
-                        *cell += add * other * spread;
-                    }
-                }
+        if self.alone {
+            after[0][0] += self.adds[0][0] * self.adds[0][0] * spread[0][0];
+            return after;
+        }
+        let mut moved = [[0.0; 3]; 3];
+        for (row, adds) in moved.iter_mut().zip(&self.adds) {
+            for (add, spread) in adds.iter().zip(spread) {
+                row.iter_mut().zip(spread).for_each(|(cell, spread)| *cell += add * spread);
+            }
+        }
+        for (row, moved) in after.iter_mut().zip(&moved) {
+            for (cell, adds) in row.iter_mut().zip(&self.adds) {
+                *cell += moved.iter().zip(adds).map(|(moved, add)| moved * add).sum::<f64>();
             }
         }
         after
@@ -145,11 +186,14 @@ impl Motion {
                 row.iter_mut().zip(of_self).for_each(|(cell, add)| *cell += middle * add);
             }
         }
-        Self { adds, step: next.applied(&self.step) }
+        Self { adds, step: next.applied(&self.step), alone: self.alone && next.alone }
     }
 
     /// Of so many times the time.
     fn times(&self, mut times: u64) -> Self {
+        if times == 1 {
+            return *self;
+        }
         let (mut power, mut result) = (*self, Self::STILL);
         while times > 0 {
             if times % 2 == 1 {
@@ -168,14 +212,18 @@ impl Model {
     /// How many of number, slope and slope's slope it has.
     const fn order(&self) -> usize {
         match self {
-            Self::Walk { .. } | Self::Return { .. } => 1,
-            Self::Slope { .. } => 2,
+            Self::Walk { .. } | Self::Return { .. } | Self::Still => 1,
+            Self::Slope { .. } | Self::Around { .. } => 2,
             Self::Curve { .. } => 3,
         }
     }
 
     /// What is known before anything is seen: of the slopes, what they come to in the long run.
     fn first(&self, reference: f64, largest: f64) -> Spread {
+        if let Self::Around { spread, .. } = self {
+            let (level, around) = (largest, (spread * reference).min(largest));
+            return [[level + around, level, 0.0], [level, level, 0.0], [0.0; 3]];
+        }
         let mut slopes = Motion::of(*self, reference, largest);
         (slopes.adds[0], slopes.step[0]) = ([0.0; 3], [0.0; 3]);
         let mut first = slopes.times(LONG_RUN).step;
@@ -191,17 +239,19 @@ impl Model {
             Self::Slope { step } => (4.0 * step).sqrt().sqrt(),
             Self::Curve { step } => 2.0 * step.sqrt().cbrt(),
             Self::Return { .. } => return 1.0,
+            Self::Around { .. } => return AROUND,
+            Self::Still => return STILL,
         };
         (follows / QUIET).min(1.0)
     }
 
-    /// By what its variance is multiplied where it is stated. Which of the walks a number takes is never known for sure, and an estimate that goes by one that is too
-    /// quiet errs by more; the steps of a slope stand for a bend, and numbers that bend do so less than all the time.
+    /// By what its variance is multiplied where it is stated. Which of the walks a number takes is never known for sure, and an estimate that goes by one that is too quiet errs by
+    /// more. The steps of a slope stand for a bend, and numbers that bend do so less than all the time.
     const fn stated(&self) -> f64 {
         match self {
-            Self::Walk { .. } => 1.15,
+            Self::Walk { .. } => 1.1,
             Self::Slope { .. } => 0.77,
-            Self::Curve { .. } | Self::Return { .. } => 1.0,
+            _ => 1.0,
         }
     }
 
@@ -248,35 +298,53 @@ fn observed(spread: &Spread, variance: f64) -> (Spread, [f64; 3]) {
 pub struct Bank {
     /// The variance to which the models' amounts are relative.
     reference: f64,
-    /// How large numbers can be.
-    sizes: Sizes,
+    /// The most that the square of a number can be.
+    largest_square: f64,
+    /// The groups of numbers that have something in common, one after the other.
+    groups: Vec<Group>,
     /// How likely another model takes over until the next observation, at most.
     switches: f64,
-    /// Where the groups of numbers that have something in common end.
-    groups: Vec<usize>,
-    /// Of each group, how much each model suits its numbers in general.
-    common: Vec<Vec<f64>>,
-    /// Of each model, the spread that all numbers have after the last observation.
-    spreads: Vec<Spread>,
-    /// Of each model, the estimates of all numbers, then those of their slopes and of the slopes' slopes, as far as it has them.
-    states: Vec<Vec<f64>>,
-    /// Of each model, how much better it suits each number than the models do together.
-    suits: Vec<Vec<f64>>,
+    /// How many observations ago each of the levels that stand still began, the latest last.
+    ages: Vec<u64>,
+    /// What each model believes: first the moving ones, then the levels that stand still.
+    followed: Vec<Followed>,
+    /// Of each number, what the models weigh together.
+    totals: Vec<f32>,
     /// The logarithm of how likely all models together made all numbers, compared with there being noise only.
     evidence: f64,
+    /// What is believed of the numbers after the last observation.
+    believed: Estimates,
 }
 
-/// How large numbers that lie around zero can be, before anything is seen of them.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sizes {
-    /// The most that the square of one can be.
-    pub largest_square: f64,
-    /// The most that the mean of all squares can be. So large ones are rare, and a model by which a number is large is not likely at first.
-    pub mean_square: f64,
+/// Numbers that have something in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    /// Where it ends, and the next one begins.
+    end: usize,
+    /// How likely each model is before anything is seen; the levels that stand still are one.
+    at_first: Vec<f64>,
+    /// How much each model suits its numbers in general.
+    common: Vec<f64>,
+    /// How likely each rate of change is.
+    rates: [f64; RATES.len()],
+}
+
+/// What a model believes of all numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Followed {
+    /// The spread that all numbers have after the last observation.
+    spread: Spread,
+    /// The estimates of all numbers, then those of their slopes and of the slopes' slopes, as far as it has them.
+    states: Vec<f64>,
+    /// How much better it suits each number than the models do together.
+    suits: Vec<f32>,
 }
 
 /// Estimates with the variances of their errors.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Estimates {
     /// The estimates.
     pub means: Vec<f64>,
@@ -284,10 +352,10 @@ pub struct Estimates {
     pub variances: Vec<f64>,
 }
 
-/// The exponential function of numbers that are not positive, to within half a per cent down to minus eight: for weights, of which millions are needed.
-/// It has no branch, so that several are computed at once.
-fn weight(logarithm: f64) -> f64 {
-    let part = (logarithm / 128.0).max(-1.0);
+/// The exponential function of numbers that are not positive, to within half a per cent down to minus eight, and never less than 1e-31: for weights, of which millions are
+/// needed. It has no branch, so that several are computed at once.
+fn weight(logarithm: f32) -> f32 {
+    let part = (logarithm / 128.0).max(-0.6);
     let mut power = 1.0 + part + 0.5 * part * part;
     for _ in 0..7 {
         power *= power;
@@ -295,70 +363,94 @@ fn weight(logarithm: f64) -> f64 {
     power
 }
 
+/// Weights need not be exact, and more of them are computed at once if they are short.
+#[allow(clippy::cast_possible_truncation)] // what is too large or too small for it weighs all or nothing
+const fn short(number: f64) -> f32 {
+    number as f32
+}
+
 impl Bank {
     /// So many numbers of which nothing is known but that they lie around zero, or anywhere. `reference` is about the variance with which they are
     /// going to be seen.
     pub fn new(numbers: usize, reference: f64) -> Self {
         let anywhere = ANYWHERE * reference;
-        Self::grouped(vec![numbers], reference, Sizes { largest_square: anywhere, mean_square: anywhere })
+        Self::grouped(&[(numbers, anywhere)], anywhere, reference)
     }
 
-    /// Numbers of which it is known how large they can be, in groups, of which each has something in common: numbers up to `groups[0]`, then up to
-    /// `groups[1]`, and so on.
-    pub fn grouped(groups: Vec<usize>, reference: f64, sizes: Sizes) -> Self {
-        let numbers = groups.last().copied().unwrap_or(0);
-        let sizes = Sizes { largest_square: sizes.largest_square.min(ANYWHERE * reference), ..sizes };
+    /// Numbers in groups, of which each has something in common: numbers up to the first number given, then up to the second, and so on. Of each group it is known what the mean of
+    /// its squares is at most, so that large numbers are rare, and of all what the largest square can be.
+    pub fn grouped(groups: &[(usize, f64)], largest_square: f64, reference: f64) -> Self {
+        let largest_square = largest_square.min(ANYWHERE * reference);
+        let mut start = 0;
+        let of_group = |(end, mean_square): &(usize, f64)| {
+            let members = end - std::mem::replace(&mut start, *end);
+            let at_first = at_first(members, reference, largest_square, *mean_square);
+            Group { end: *end, common: at_first.clone(), at_first, rates: RATES_AT_FIRST }
+        };
+        let groups: Vec<Group> = groups.iter().map(of_group).collect();
+        let numbers = groups.last().map_or(0, |group| group.end);
+        let followed = |model: &Model| Followed {
+            spread: model.first(reference, largest_square),
+            states: vec![0.0; numbers * model.order()],
+            suits: vec![1.0; numbers],
+        };
         Self {
             reference,
-            sizes,
-            switches: SWITCHES_AMONG_MANY,
-            common: vec![at_first(reference, sizes); groups.len()],
+            largest_square,
             groups,
-            spreads: MODELS.iter().map(|model| model.first(reference, sizes.largest_square)).collect(),
-            states: MODELS.iter().map(|model| vec![0.0; numbers * model.order()]).collect(),
-            suits: vec![vec![1.0; numbers]; MODELS.len()],
+            switches: 1.0,
+            ages: vec![0],
+            followed: MODELS.iter().map(followed).collect(),
+            totals: vec![1.0; numbers],
             evidence: 0.0,
+            believed: Estimates { means: vec![0.0; numbers], variances: vec![largest_square; numbers] },
         }
     }
 
     /// How many numbers there are.
     pub fn numbers(&self) -> usize {
-        self.groups.last().copied().unwrap_or(0)
+        self.groups.last().map_or(0, |group| group.end)
     }
 
-    /// Whether it can be that of numbers in such groups.
+    /// Whether it can be that of numbers in groups with such ends.
     pub fn fits(&self, expected: &[usize]) -> bool {
-        let Self { reference, sizes, switches, groups, common, spreads, states, suits, evidence } = self;
+        let Self { reference, largest_square, groups, switches, ages, followed, totals, evidence, believed } = self;
         let numbers = expected.last().copied().unwrap_or(0);
-        let weights_fit = |weights: &Vec<f64>, count: usize| {
-            weights.len() == count && weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0)
+        let positive = |number: &f64| number.is_finite() && *number > 0.0;
+        let weight = |weight: &f64| weight.is_finite() && *weight >= 0.0;
+        let short_weights = |weights: &[f32], least: f32| {
+            weights.len() == numbers && weights.iter().all(|weight| weight.is_finite() && *weight >= least)
         };
-        let states_fit = MODELS.iter().zip(states).all(|(model, states)| states.len() == numbers * model.order());
+        let all = |numbers: &[f64], count: usize, holds: &dyn Fn(&f64) -> bool| {
+            numbers.len() == count && numbers.iter().all(holds)
+        };
+        let group_fits = |group: &Group| {
+            all(&group.at_first, MODELS.len(), &weight)
+                && all(&group.common, MODELS.len(), &weight)
+                && group.rates.iter().all(positive)
+        };
         let spread_fits = |spread: &Spread| {
-            spread.iter().flatten().all(|cell| cell.is_finite())
-                && (0..3).all(|diagonal| spread[diagonal][diagonal] >= 0.0)
+            spread.iter().flatten().all(|cell| cell.is_finite()) && (0..3).all(|place| spread[place][place] >= 0.0)
         };
-        let positive = |number: f64| number.is_finite() && number > 0.0;
-        groups == expected
-            && groups.is_sorted()
-            && common.len() == groups.len()
-            && common.iter().all(|common| weights_fit(common, MODELS.len()))
-            && [spreads.len(), states.len(), suits.len()] == [MODELS.len(); 3]
-            && states_fit
-            && states.iter().flatten().all(|number| number.is_finite())
-            && suits.iter().all(|suits| weights_fit(suits, numbers))
-            && spreads.iter().all(spread_fits)
+        let followed_fits = |(index, followed): (usize, &Followed)| {
+            spread_fits(&followed.spread)
+                && all(&followed.states, numbers * model(index).order(), &|number| number.is_finite())
+                && short_weights(&followed.suits, 0.0)
+        };
+        groups.iter().map(|group| group.end).eq(expected.iter().copied())
+            && expected.is_sorted()
+            && groups.iter().all(group_fits)
+            && (1..=LEVELS).contains(&ages.len())
+            && ages.windows(2).all(|pair| pair[0] > pair[1])
+            && followed.len() == MOVING + ages.len()
+            && followed.iter().enumerate().all(followed_fits)
+            && short_weights(totals, f32::MIN_POSITIVE)
+            && all(&believed.means, numbers, &|number| number.is_finite())
+            && all(&believed.variances, numbers, &weight)
             && evidence.is_finite()
-            && positive(*reference)
-            && positive(sizes.largest_square)
-            && positive(sizes.mean_square)
-            && self.totals().iter().all(|total| positive(*total))
-            && (LEAST_SWITCHES..=SWITCHES_AMONG_MANY).contains(switches)
-    }
-
-    fn motions(&self) -> impl Iterator<Item = Motion> + use<> {
-        let (reference, largest) = (self.reference, self.sizes.largest_square);
-        MODELS.iter().map(move |model| Motion::of(*model, reference, largest))
+            && positive(reference)
+            && positive(largest_square)
+            && (LEAST_SWITCHES..=1.0).contains(switches)
     }
 
     /// The logarithm of how much likelier what was observed is to come from numbers such as these than from noise alone, as far as it is not
@@ -371,205 +463,390 @@ impl Bank {
     pub fn observe(&mut self, gap: u64, observations: &[f64], variance: f64) {
         // What is known exactly, such as how far a single number is from its own mean, is as good as that.
         let variance = variance.max(f64::MIN_POSITIVE);
-        let priors = self.priors();
-        let parts: Vec<f64> = self.totals().iter().map(|total| total.recip()).collect();
-        let (mut totals, mut errors) = (vec![0.0; observations.len()], vec![0.0; observations.len()]);
-        let mut followed = Vec::with_capacity(MODELS.len());
-        for (index, motion) in self.motions().enumerate() {
-            let motion = motion.times(gap);
-            let spread = motion.applied(&self.spreads[index]);
-            let (after, gains) = observed(&spread, variance);
-            self.spreads[index] = after;
-            followed.push(gains[0]);
-            follow(&motion, gains, &mut self.states[index], observations, &mut errors);
-            // How likely it made the observation, compared with an exact forecast. Any model may have taken over since the last one, as likely as it is in general.
-            let total = (spread[0][0] + variance).max(f64::MIN_POSITIVE);
-            let (half_precision, offset) = (0.5 / total, 0.5 * (total / variance).ln());
-            for (priors, members) in priors.iter().zip(ranges(&self.groups)) {
-                let (prior, switches) = (priors[index], self.switches.min(switches(members.len())));
-                let suits = self.suits[index][members.clone()].iter_mut().zip(&parts[members.clone()]);
-                let news = errors[members.clone()].iter().zip(&mut totals[members]);
-                for ((suit, part), (error, total)) in suits.zip(news) {
-                    let likely = weight(-half_precision * error * error - offset);
-                    *suit = ((1.0 - switches) * part * *suit + switches) * likely;
-                    *total += prior * *suit;
+        self.begin_level();
+        let (numbers, mut news, mut follows) = (self.numbers(), 0.0, 0.0);
+        let rates = RATES.map(|rate| rate.min(self.switches));
+        let motions = (0..self.followed.len()).map(|index| self.motion(index).times(gap)).collect::<Vec<_>>();
+        let forecast = |((index, followed), motion): ((usize, &mut Followed), Motion)| {
+            Forecast::new(model(index), motion, &mut followed.spread, variance)
+        };
+        let forecasts: Vec<Forecast> = self.followed.iter_mut().enumerate().zip(motions).map(forecast).collect();
+        let mut start = 0;
+        for group in &mut self.groups {
+            let members = start..group.end;
+            start = group.end;
+            let priors = group.priors(self.ages.len());
+            let switches = short(rates.iter().zip(group.rates).map(|(rate, likely)| rate * likely).sum());
+            let (mut shares, mut likely) = (vec![0.0; self.followed.len()], [0.0; RATES.len()]);
+            for from in members.clone().step_by(CHUNK) {
+                let members = from..(from + CHUNK).min(members.end);
+                let mut chunk = Chunk::new(&observations[members.clone()], from, &self.totals[members.clone()]);
+                for ((forecast, prior), followed) in forecasts.iter().zip(&priors).zip(&mut self.followed) {
+                    chunk.follow(forecast, short(*prior), followed, &self.believed.means, switches);
                 }
+                let Estimates { means, variances } = &mut self.believed;
+                chunk.believe(
+                    switches,
+                    &mut self.totals[members.clone()],
+                    &mut means[members.clone()],
+                    &mut variances[members],
+                );
+                for ((followed, prior), share) in self.followed.iter().zip(&priors).zip(&mut shares) {
+                    *share += prior * chunk.share(followed);
+                }
+                likely.iter_mut().zip(rates).for_each(|(likely, rate)| *likely += chunk.likely(rate));
             }
+            let of_noise: f64 = observations[members.clone()].iter().map(|seen| 0.5 * seen * seen / variance).sum();
+            news += group.weigh_rates(likely) + of_noise;
+            follows += shares.iter().zip(&forecasts).map(|(share, forecast)| share * forecast.gains[0]).sum::<f64>();
+            group.learn(&shares, members.len());
         }
-        let of_noise = observations.iter().map(|observation| 0.5 * observation * observation / variance);
-        let news: f64 = totals.iter().zip(of_noise).map(|(total, noise)| total.ln() + noise).sum();
         self.evidence = (1.0 - FORGOTTEN) * self.evidence + news;
-        self.learn_common(&followed, &totals);
-    }
-
-    /// Learns what the numbers of a group have in common, and how likely models are to change.
-    fn learn_common(&mut self, gains: &[f64], totals: &[f64]) {
-        let mut followed = 0.0;
-        let parts: Vec<f64> = totals.iter().map(|total| total.recip()).collect();
-        let at_first = at_first(self.reference, self.sizes);
-        for (common, members) in self.common.iter_mut().zip(ranges(&self.groups)) {
-            let count = as_float(members.len()) + NUMBERS_AT_FIRST;
-            let rate = COMMON_RATE.min(COMMON_RATE_OF_ONE * as_float(members.len()));
-            for (model, common) in common.iter_mut().enumerate() {
-                let shares = sum_of_products(&self.suits[model][members.clone()], &parts[members.clone()]);
-                let share = prior(*common, at_first[model]) * shares;
-                followed += share * gains[model];
-                let mean = (share + NUMBERS_AT_FIRST * at_first[model]) / count;
-                *common += rate * (mean - *common);
-            }
-        }
         // Never nothing, so that no model is given up for good.
-        self.switches = (followed / as_float(self.numbers().max(1))).clamp(LEAST_SWITCHES, SWITCHES_AMONG_MANY);
+        self.switches = (follows / as_float(numbers.max(1))).clamp(LEAST_SWITCHES, 1.0);
     }
 
-    /// Of each group, how likely the models are beforehand.
-    fn priors(&self) -> Vec<Vec<f64>> {
-        let at_first = at_first(self.reference, self.sizes);
-        let of_group =
-            |common: &Vec<f64>| common.iter().zip(&at_first).map(|(common, first)| prior(*common, *first)).collect();
-        self.common.iter().map(of_group).collect()
+    /// How numbers move by a model in a timestamp.
+    fn motion(&self, index: usize) -> Motion {
+        Motion::of(model(index), self.reference, self.largest_square)
     }
 
-    /// What the models of each number weigh together.
-    fn totals(&self) -> Vec<f64> {
-        let (mut totals, priors) = (vec![0.0; self.numbers()], self.priors());
-        for (model, suits) in self.suits.iter().enumerate() {
-            for (group, members) in ranges(&self.groups).enumerate() {
-                let prior = priors[group][model];
-                let sums = totals[members.clone()].iter_mut().zip(&suits[members]);
-                sums.for_each(|(total, suit)| *total += prior * suit);
-            }
+    /// Begins another level that stands still, so that one began not long after any change: with every observation, in place of the one that is missed least.
+    fn begin_level(&mut self) {
+        self.ages.iter_mut().for_each(|age| *age += 1);
+        if self.ages == [1] {
+            return;
         }
-        totals
+        if self.ages.len() < LEVELS {
+            let Some(first) = self.followed.last() else { return };
+            self.followed.push(first.clone());
+            self.ages.push(0);
+        } else {
+            // The one whose neighbours have nearly the same age.
+            let ratio = |place: &usize| as_float_of(self.ages[place - 1]) / as_float_of(self.ages[place + 1]);
+            let least = (1..LEVELS - 1).min_by(|left, right| ratio(left).total_cmp(&ratio(right))).unwrap_or(1);
+            self.ages.remove(least);
+            let dropped = self.followed.remove(MOVING + least);
+            // What it stood for is nearest to what the next one stands for.
+            let heir = &mut self.followed[MOVING + least];
+            heir.suits.iter_mut().zip(&dropped.suits).for_each(|(suit, more)| *suit += more);
+            self.followed.push(dropped);
+            self.ages.push(0);
+        }
+        if let Some(begun) = self.followed.last_mut() {
+            begun.spread = Model::Still.first(self.reference, self.largest_square);
+            begun.states.fill(0.0);
+            begun.suits.fill(0.0);
+        }
     }
 
     /// What is believed so many timestamps after the last observation.
     pub fn estimate(&self, gap: u64) -> Estimates {
+        if gap == 0 {
+            return self.believed.clone();
+        }
         let numbers = self.numbers();
-        let (priors, mut totals) = (self.priors(), vec![0.0; numbers]);
-        let (mut means, mut squares, mut levels) = (vec![0.0; numbers], vec![0.0; numbers], vec![0.0; numbers]);
-        // All are taken from what the first model says: squares of large numbers would differ by less than they are rounded.
-        let mut origins = Vec::new();
-        for (index, motion) in self.motions().enumerate() {
-            let motion = motion.times(gap);
-            let spread = MODELS[index].stated() * motion.applied(&self.spreads[index])[0][0];
-            levels.fill(0.0);
-            for (states, add) in self.states[index].chunks(numbers.max(1)).zip(motion.adds[0]) {
-                levels.iter_mut().zip(states).for_each(|(level, state)| *level += add * state);
-            }
-            if index == 0 {
-                origins.clone_from(&levels);
-            }
-            levels.iter_mut().zip(&origins).for_each(|(level, origin)| *level -= origin);
-            for (priors, members) in priors.iter().zip(ranges(&self.groups)) {
-                let prior = priors[index];
+        let (mut means, mut squares, mut weights) = (vec![0.0; numbers], vec![0.0; numbers], vec![0.0; numbers]);
+        let (mut levels, mut start) = (vec![0.0; numbers], 0);
+        for group in &self.groups {
+            let members = start..group.end;
+            start = group.end;
+            let priors = group.priors(self.ages.len());
+            for (index, followed) in self.followed.iter().enumerate() {
+                let motion = self.motion(index).times(gap);
+                let spread = model(index).stated() * motion.applied(&followed.spread)[0][0];
+                let levels = &mut levels[members.clone()];
+                // All are taken from what is believed now: squares of large numbers would differ by less than they are rounded.
+                levels.iter_mut().zip(&self.believed.means[members.clone()]).for_each(|(level, now)| *level = -now);
+                for (states, add) in followed.states.chunks(numbers).zip(motion.adds[0]) {
+                    levels.iter_mut().zip(&states[members.clone()]).for_each(|(level, state)| *level += add * state);
+                }
                 let sums = means[members.clone()].iter_mut().zip(&mut squares[members.clone()]);
-                let of_model = levels[members.clone()].iter().zip(&self.suits[index][members.clone()]);
-                for (((mean, square), total), (level, suit)) in sums.zip(&mut totals[members]).zip(of_model) {
-                    let weight = prior * suit;
-                    *total += weight;
+                let suits = &followed.suits[members.clone()];
+                let of_members = sums.zip(&mut weights[members.clone()]).zip(levels.iter().zip(suits));
+                for (((mean, square), weights), (level, suit)) in of_members {
+                    let weight = priors[index] * f64::from(*suit);
+                    *weights += weight;
                     *mean += weight * level;
                     *square += weight * (level * level + spread);
                 }
             }
         }
-        for (((mean, square), total), origin) in means.iter_mut().zip(&mut squares).zip(totals).zip(origins) {
-            *mean /= total;
-            *square = (*square / total - *mean * *mean).max(0.0);
-            *mean += origin;
+        for (((mean, square), weight), now) in means.iter_mut().zip(&mut squares).zip(weights).zip(&self.believed.means)
+        {
+            *mean /= weight;
+            *square = (*square / weight - *mean * *mean).max(0.0);
+            *mean += now;
         }
         Estimates { means, variances: squares }
     }
 
     /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance and forecasts in between.
     pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
-        let numbers = as_float(self.numbers().max(1));
-        let (priors, totals) = (self.priors(), self.totals());
-        let share = |model: usize| -> f64 {
-            let of_group = |(priors, members): (&Vec<f64>, std::ops::Range<usize>)| {
-                let shares = self.suits[model][members.clone()].iter().zip(&totals[members]);
-                priors[model] * shares.map(|(suit, total)| suit / total).sum::<f64>()
-            };
-            priors.iter().zip(ranges(&self.groups)).map(of_group).sum()
-        };
         // Nobody needs to err by more than the numbers are large.
-        let Estimates { means, variances } = self.estimate(0);
-        let squares = means.iter().zip(variances).map(|(mean, variance)| mean * mean + variance).sum::<f64>() / numbers;
-        let of_model = |(motion, spread): (Motion, &Spread)| {
-            let (mut spread, of_period) = (*spread, motion.times(period));
-            // Observations until the error hardly changes, of which the last period counts.
-            for _ in 0..PERIODS {
-                spread = observed(&of_period.applied(&spread), variance).0;
+        let Estimates { means, variances } = &self.believed;
+        let squares = means.iter().zip(variances).map(|(mean, variance)| mean * mean + variance).sum::<f64>();
+        let squares = squares / as_float(self.numbers().max(1));
+        let (mut start, mut sum) = (0, 0.0);
+        for group in &self.groups {
+            let members = start..group.end;
+            start = group.end;
+            let priors = group.priors(self.ages.len());
+            let shares = self.shares(&members, &priors);
+            for (index, (followed, share)) in self.followed.iter().zip(shares).enumerate() {
+                let motion = self.motion(index);
+                let (mut spread, of_period) = (followed.spread, motion.times(period));
+                // Observations until the error hardly changes, of which the last period counts.
+                for _ in 0..PERIODS {
+                    spread = observed(&of_period.applied(&spread), variance).0;
+                }
+                // Of a long period, some of its timestamps.
+                let stride = period.div_ceil(SAMPLES).max(1);
+                let (of_stride, samples) = (motion.times(stride), period.div_ceil(stride).max(1));
+                let mut error = spread[0][0].min(squares);
+                for _ in 1..samples {
+                    spread = of_stride.applied(&spread);
+                    error += spread[0][0].min(squares);
+                }
+                sum += share * error / as_float_of(samples);
             }
-            // Of a long period, some of its timestamps.
-            let stride = period.div_ceil(SAMPLES).max(1);
-            let (of_stride, samples) = (motion.times(stride), period.div_ceil(stride).max(1));
-            let mut error = spread[0][0].min(squares);
-            for _ in 1..samples {
-                spread = of_stride.applied(&spread);
-                error += spread[0][0].min(squares);
-            }
-            error / as_float(usize::try_from(samples).unwrap_or(usize::MAX))
+        }
+        sum / as_float(self.numbers().max(1))
+    }
+
+    /// Of each model, what it weighs, summed over the numbers of a group.
+    fn shares(&self, members: &std::ops::Range<usize>, priors: &[f64]) -> Vec<f64> {
+        let share = |(followed, prior): (&Followed, &f64)| {
+            let suits = followed.suits[members.clone()].iter().zip(&self.totals[members.clone()]);
+            prior * suits.map(|(suit, total)| f64::from(suit / total)).sum::<f64>()
         };
-        let errors = self.motions().zip(&self.spreads).map(of_model);
-        errors.enumerate().map(|(model, error)| error * share(model)).sum::<f64>() / numbers
+        self.followed.iter().zip(priors).map(share).collect()
     }
 }
 
-/// How likely another model takes over, of a number in a group of so many.
-fn switches(members: usize) -> f64 {
-    (SWITCHES_AMONG_MANY * (as_float(members) / MANY).powi(3)).clamp(SWITCHES, SWITCHES_AMONG_MANY)
-}
+impl Group {
+    /// How likely each model is beforehand, with so many levels that stand still.
+    fn priors(&self, levels: usize) -> Vec<f64> {
+        let prior = |index: usize| (1.0 - KEPT_AT_FIRST) * self.common[index] + KEPT_AT_FIRST * self.at_first[index];
+        let still = prior(MOVING) / as_float(levels);
+        (0..MOVING).map(prior).chain(std::iter::repeat_n(still, levels)).collect()
+    }
 
-/// How likely a model is beforehand, by what the numbers of a group have in common and what was likely at first.
-fn prior(common: f64, at_first: f64) -> f64 {
-    (1.0 - KEPT_AT_FIRST) * common + KEPT_AT_FIRST * at_first
-}
-
-/// Moves the states of a model on to what is expected, and from there as far towards the observations as it follows them. `errors` become those by which it
-/// expected less.
-fn follow(motion: &Motion, gains: [f64; 3], states: &mut [f64], observations: &[f64], errors: &mut [f64]) {
-    let [[kept, slope_in, curve_in], [_, slope_kept, curve_to_slope], [_, _, curve_kept]] = motion.adds;
-    let [gain, slope_gain, curve_gain] = gains;
-    let (levels, slopes) = states.split_at_mut(observations.len());
-    let seen = observations.iter().zip(errors);
-    if slopes.is_empty() {
-        for (level, (observation, error)) in levels.iter_mut().zip(seen) {
-            let expected = kept * *level;
-            *error = observation - expected;
-            *level = expected + gain * *error;
+    /// Learns how likely each rate of change is from the logarithms of how likely it made what was observed, and returns that of all of them together.
+    fn weigh_rates(&mut self, likely: [f64; RATES.len()]) -> f64 {
+        let most = likely.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut total = 0.0;
+        for (rate, likely) in self.rates.iter_mut().zip(likely) {
+            *rate *= (likely - most).exp();
+            total += *rate;
         }
-        return;
-    }
-    let (slopes, curves) = slopes.split_at_mut(observations.len());
-    if curves.is_empty() {
-        for ((level, slope), (observation, error)) in levels.iter_mut().zip(slopes).zip(seen) {
-            let expected = kept * *level + slope_in * *slope;
-            *error = observation - expected;
-            *level = expected + gain * *error;
-            *slope = slope_kept * *slope + slope_gain * *error;
+        for (rate, at_first) in self.rates.iter_mut().zip(RATES_AT_FIRST) {
+            *rate = (1.0 - RATES_KEPT) * *rate / total + RATES_KEPT * at_first;
         }
-        return;
+        total.ln() + most
     }
-    for (((level, slope), curve), (observation, error)) in levels.iter_mut().zip(slopes).zip(curves).zip(seen) {
-        let expected = kept * *level + slope_in * *slope + curve_in * *curve;
-        *error = observation - expected;
-        *level = expected + gain * *error;
-        *slope = slope_kept * *slope + curve_to_slope * *curve + slope_gain * *error;
-        *curve = curve_kept * *curve + curve_gain * *error;
+
+    /// Learns what its numbers have in common from what each model weighs with all of them together.
+    fn learn(&mut self, shares: &[f64], members: usize) {
+        let count = as_float(members) + NUMBERS_AT_FIRST;
+        let rate = COMMON_RATE.min(COMMON_RATE_OF_ONE * as_float(members));
+        for (index, (common, at_first)) in self.common.iter_mut().zip(&self.at_first).enumerate() {
+            let share: f64 = if index < MOVING { shares[index] } else { shares[MOVING..].iter().sum() };
+            let mean = (share + NUMBERS_AT_FIRST * at_first) / count;
+            *common += rate * (mean - *common);
+        }
     }
 }
 
-/// The sum of products, four at a time.
-fn sum_of_products(left: &[f64], right: &[f64]) -> f64 {
-    let (fours, rest) = left.as_chunks::<4>();
-    let (others, other_rest) = right.as_chunks::<4>();
-    let mut sums = [0.0; 4];
-    for (four, other) in fours.iter().zip(others) {
-        sums.iter_mut().zip(four.iter().zip(other)).for_each(|(sum, (left, right))| *sum += left * right);
+/// What a model says of the numbers before an observation, and how far it follows it.
+struct Forecast {
+    motion: Motion,
+    gains: [f64; 3],
+    /// The largest error that is followed.
+    followed_error: f64,
+    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a logarithm; and what it is below that of an exact forecast without an error.
+    root_half_precision: f64,
+    offset: f64,
+    /// The variance that is stated afterwards.
+    stated: f64,
+}
+
+impl Forecast {
+    /// Of a model, whose spread becomes that after the observation of a variance.
+    fn new(model: Model, motion: Motion, spread: &mut Spread, variance: f64) -> Self {
+        let before = motion.applied(spread);
+        let gains;
+        (*spread, gains) = observed(&before, variance);
+        let total = (before[0][0] + variance).max(f64::MIN_POSITIVE);
+        Self {
+            motion,
+            gains,
+            followed_error: SURPRISE * total.sqrt(),
+            root_half_precision: (0.5 / total).sqrt(),
+            offset: 0.5 * (total / variance).ln(),
+            stated: model.stated() * spread[0][0],
+        }
     }
-    let rest: f64 = rest.iter().zip(other_rest).map(|(left, right)| left * right).sum();
-    sums.iter().sum::<f64>() + rest
+
+    /// Moves the states of some numbers on to what is expected, and from there as far towards the observations as they are followed. Next to each observation is what was believed
+    /// of the number, and what becomes the weighed error and how far it is from there: squares of large numbers would differ by less than they are rounded.
+    fn follow<'a>(
+        &self,
+        states: &mut [f64],
+        members: std::ops::Range<usize>,
+        numbers: usize,
+        seen: impl Iterator<Item = ((&'a f64, &'a f64), (&'a mut f32, &'a mut f32))>,
+    ) {
+        let [[kept, slope_in, curve_in], [_, slope_kept, curve_to_slope], [_, _, curve_kept]] = self.motion.adds;
+        let ([gain, slope_gain, curve_gain], most, root) = (self.gains, self.followed_error, self.root_half_precision);
+        let (levels, slopes) = states.split_at_mut(numbers);
+        let levels = &mut levels[members.clone()];
+        if slopes.is_empty() {
+            for (level, ((observation, then), (weighed, apart))) in levels.iter_mut().zip(seen) {
+                let expected = kept * *level;
+                let error = observation - expected;
+                *level = expected + gain * error.clamp(-most, most);
+                (*weighed, *apart) = (short(root * error), short(*level - then));
+            }
+            return;
+        }
+        let (slopes, curves) = slopes.split_at_mut(numbers);
+        let slopes = &mut slopes[members.clone()];
+        if curves.is_empty() {
+            for ((level, slope), ((observation, then), (weighed, apart))) in levels.iter_mut().zip(slopes).zip(seen) {
+                let expected = kept * *level + slope_in * *slope;
+                let error = observation - expected;
+                let followed = error.clamp(-most, most);
+                *level = expected + gain * followed;
+                *slope = slope_kept * *slope + slope_gain * followed;
+                (*weighed, *apart) = (short(root * error), short(*level - then));
+            }
+            return;
+        }
+        let moved = levels.iter_mut().zip(slopes).zip(&mut curves[members]);
+        for (((level, slope), curve), ((observation, then), (weighed, apart))) in moved.zip(seen) {
+            let expected = kept * *level + slope_in * *slope + curve_in * *curve;
+            let error = observation - expected;
+            let followed = error.clamp(-most, most);
+            *level = expected + gain * followed;
+            *slope = slope_kept * *slope + curve_to_slope * *curve + slope_gain * followed;
+            *curve = curve_kept * *curve + curve_gain * followed;
+            (*weighed, *apart) = (short(root * error), short(*level - then));
+        }
+    }
+}
+
+/// So many numbers are taken together, so that all that is known of them is at hand.
+const CHUNK: usize = 32;
+
+/// Some numbers while they are observed.
+struct Chunk<'a> {
+    observations: &'a [f64],
+    /// Where they begin.
+    start: usize,
+    /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from what was believed.
+    errors: [f32; CHUNK],
+    apart: [f32; CHUNK],
+    /// One divided by what the models weigh together: before the observation, then after it.
+    parts: [f32; CHUNK],
+    /// How likely the models made the observations together, if none took over from another and if any did.
+    as_before: [f32; CHUNK],
+    anew: [f32; CHUNK],
+    /// Sums over the models, by weight, of how far they are from what was believed, and of the square of that with their variances.
+    means: [f32; CHUNK],
+    squares: [f32; CHUNK],
+}
+
+impl<'a> Chunk<'a> {
+    fn new(observations: &'a [f64], start: usize, totals: &[f32]) -> Self {
+        let (mut parts, zero) = ([0.0; CHUNK], [0.0; CHUNK]);
+        parts.iter_mut().zip(totals).for_each(|(part, total)| *part = total.recip());
+        Self {
+            observations,
+            start,
+            errors: zero,
+            apart: zero,
+            parts,
+            as_before: zero,
+            anew: zero,
+            means: zero,
+            squares: zero,
+        }
+    }
+
+    /// Where its numbers are.
+    const fn members(&self) -> std::ops::Range<usize> {
+        self.start..self.start + self.observations.len()
+    }
+
+    /// Moves what a model believes of the numbers on to what it expects, and from there as far towards the observations as it follows them; and weighs it by how
+    /// likely it made them, after any model may have taken over, as likely as it is in general.
+    fn follow(&mut self, forecast: &Forecast, prior: f32, followed: &mut Followed, believed: &[f64], switches: f32) {
+        let members = self.members();
+        let (errors, apart) = (&mut self.errors[..members.len()], &mut self.apart[..members.len()]);
+        let seen = self.observations.iter().zip(&believed[members.clone()]).zip(errors.iter_mut().zip(&mut *apart));
+        forecast.follow(&mut followed.states, members.clone(), believed.len(), seen);
+        let suits = followed.suits[members].iter_mut().zip(&self.parts);
+        let likely = self.as_before.iter_mut().zip(&mut self.anew).zip(errors);
+        let sums = self.means.iter_mut().zip(&mut self.squares).zip(apart);
+        let (kept, offset, stated) = (1.0 - switches, short(forecast.offset), short(forecast.stated));
+        for (((suit, part), ((as_before, anew), error)), ((mean, square), apart)) in suits.zip(likely).zip(sums) {
+            let likely = weight(-*error * *error - offset);
+            let as_it_was = part * *suit * likely;
+            *as_before += prior * as_it_was;
+            *anew += prior * likely;
+            *suit = kept * as_it_was + switches * likely;
+            let weight = prior * *suit;
+            *mean += weight * *apart;
+            *square += weight * (*apart * *apart + stated);
+        }
+    }
+
+    /// What all models together weigh, and what they believe of the numbers.
+    fn believe(&mut self, switches: f32, totals: &mut [f32], means: &mut [f64], variances: &mut [f64]) {
+        let likely = self.as_before.iter().zip(&self.anew).zip(&mut self.parts);
+        for (total, ((as_before, anew), part)) in totals.iter_mut().zip(likely) {
+            *total = ((1.0 - switches) * as_before + switches * anew).max(f32::MIN_POSITIVE);
+            *part = total.recip();
+        }
+        let of_models = self.means.iter().zip(&self.squares).zip(&self.parts);
+        for (((mean, square), part), (believed, variance)) in of_models.zip(means.iter_mut().zip(variances)) {
+            let (part, square) = (f64::from(*part), f64::from(*square));
+            let mean = part * f64::from(*mean);
+            *believed += mean;
+            *variance = (part * square - mean * mean).max(0.0);
+        }
+    }
+
+    /// How much a model suits the numbers, in sum.
+    fn share(&self, followed: &Followed) -> f64 {
+        let (suits, parts) = (&followed.suits[self.members()], &self.parts[..self.observations.len()]);
+        let ((fours, rest), (parts, parts_of_rest)) = (suits.as_chunks::<4>(), parts.as_chunks::<4>());
+        let mut sums = [0.0; 4];
+        for (four, parts) in fours.iter().zip(parts) {
+            sums.iter_mut().zip(four.iter().zip(parts)).for_each(|(sum, (suit, part))| *sum += suit * part);
+        }
+        let of_rest = rest.iter().zip(parts_of_rest).map(|(suit, part)| suit * part).sum::<f32>();
+        f64::from(sums.iter().sum::<f32>() + of_rest)
+    }
+
+    /// The logarithm of how likely all models together made the observations, where any takes over at a rate.
+    fn likely(&self, rate: f64) -> f64 {
+        let (as_before, anew) = (&self.as_before[..self.observations.len()], &self.anew[..self.observations.len()]);
+        let of_one = |(as_before, anew): (&f32, &f32)| (1.0 - rate) * f64::from(*as_before) + rate * f64::from(*anew);
+        // Logarithms take long: of a few at once, none so small that their product would be nothing.
+        let of_some = |(as_before, anew): (&[f32], &[f32])| as_before.iter().zip(anew).map(of_one).product::<f64>();
+        let products = as_before.chunks(AT_ONCE).zip(anew.chunks(AT_ONCE)).map(of_some);
+        products.map(|product| product.max(f64::MIN_POSITIVE).ln()).sum()
+    }
+}
+
+/// Of so many numbers a logarithm is taken at once.
+const AT_ONCE: usize = 4;
+
+/// The model at a place: the moving ones, then levels that stand still.
+const fn model(index: usize) -> Model {
+    if index < MOVING { MODELS[index] } else { Model::Still }
 }
 
 /// How many periods are looked ahead.
@@ -578,23 +855,22 @@ const PERIODS: u32 = 12;
 /// How many timestamps of a period are looked at, at most.
 const SAMPLES: u64 = 1_024;
 
-#[allow(clippy::cast_precision_loss)] // a count of numbers or of timestamps
+#[allow(clippy::cast_precision_loss)] // a count of numbers
 const fn as_float(count: usize) -> f64 {
     count as f64
 }
 
-/// The numbers of each group.
-fn ranges(ends: &[usize]) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    starts.zip(ends.iter().copied()).map(|(start, end)| start..end)
+#[allow(clippy::cast_precision_loss)] // a count of observations or timestamps
+const fn as_float_of(count: u64) -> f64 {
+    count as f64
 }
 
 /// How likely each model is before anything is seen: all the same, but for those by which a number is larger than the mean of all can be. So many of them there
 /// cannot be.
-fn at_first(reference: f64, sizes: Sizes) -> Vec<f64> {
-    let likely = |model: &Model| {
-        let start = model.first_level(reference, sizes.largest_square);
-        model.likely() * (sizes.mean_square / start).min(1.0)
+fn at_first(members: usize, reference: f64, largest_square: f64, mean_square: f64) -> Vec<f64> {
+    let likely = |model: &Model| match model {
+        Model::Around { .. } if members >= MANY => 0.0,
+        _ => model.likely() * (mean_square / model.first_level(reference, largest_square)).min(1.0),
     };
     let weights: Vec<f64> = MODELS.iter().map(likely).collect();
     let total: f64 = weights.iter().sum();

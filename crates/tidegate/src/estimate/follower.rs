@@ -99,7 +99,7 @@ pub struct Smoother {
     state: Option<(u64, Followed)>,
 }
 
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 
 impl Default for Smoother {
     fn default() -> Self {

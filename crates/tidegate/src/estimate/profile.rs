@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::{Bank, Estimates, Sizes};
+use super::bank::{Bank, Estimates};
 
 /// Follows how far many numbers are from their mean.
 ///
@@ -21,10 +21,12 @@ impl Profile {
     /// So many numbers whose squared distances from their mean sum to `squares` at most. `reference` is about the variance with which the distances are
     /// going to be seen.
     pub fn new(numbers: usize, reference: f64, squares: f64) -> Self {
-        let sizes = Sizes { largest_square: squares, mean_square: squares / numbers.max(1) as f64 };
+        let mean_square = |blocks: usize| squares * unevenness(blocks) / numbers.max(1) as f64;
+        let of_level = |(level, end): (usize, usize)| (end, mean_square(numbers.div_ceil(1 << level)));
+        let ranges: Vec<(usize, f64)> = levels(numbers).into_iter().enumerate().map(of_level).collect();
         Self {
-            values: Bank::grouped(vec![numbers], reference, sizes),
-            ranges: Bank::grouped(levels(numbers), reference * excess(numbers), sizes),
+            values: Bank::grouped(&[(numbers, mean_square(numbers))], squares, reference),
+            ranges: Bank::grouped(&ranges, squares, reference * excess(numbers)),
         }
     }
 
@@ -99,6 +101,14 @@ impl Profile {
             (1.0 - part) * of_values() + part * of_ranges()
         }
     }
+}
+
+/// What to expect of the sum of squares of so many parts of a whole, where it is as likely to be of one order of magnitude as of another, between that of even parts and
+/// that of a single one.
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+fn unevenness(parts: usize) -> f64 {
+    let parts = parts.max(2) as f64;
+    (1.0 - parts.recip()) / parts.ln()
 }
 
 /// What counts less than this does not count, and is not computed.

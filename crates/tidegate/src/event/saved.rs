@@ -15,7 +15,7 @@ use super::{Event, EventError, EventKind, Machine, Settings};
 /// The version of what is saved: of `track` the third, of all others the first.
 const fn version_of(kind: EventKind) -> u16 {
     match kind {
-        EventKind::Track => 3,
+        EventKind::Track => 4,
         _ => 1,
     }
 }

@@ -85,6 +85,38 @@ fn a_number_that_stood_still_is_followed_when_it_jumps() {
     assert!(squares.iter().zip([3.0, 2.4, 2.1, 2.1]).all(|(square, bound)| *square < bound), "{squares:?}");
 }
 
+/// The mean squared error over 24 runs of what is believed of a number that does as it is told, with noise of a standard deviation of one, at the timestamps that are asked for.
+fn mean_square(truth: impl Fn(u64) -> f64, counts: impl Fn(u64) -> bool, length: u64) -> f64 {
+    let (mut squares, mut count) = (0.0, 0.0);
+    for seed in 0..24 {
+        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0));
+        for timestamp in 0..length {
+            bank.observe(timestamp.min(1), &[truth(timestamp) + standard_normal(&mut random)], 1.0);
+            if counts(timestamp) {
+                squares += (bank.estimate(0).means[0] - truth(timestamp)).powi(2);
+                count += 1.0;
+            }
+        }
+    }
+    squares / count
+}
+
+/// Who knew when the number jumped would have an error of 1/40. A third more is exceeded threefold by the mean of 24 squares with a probability below 2e-6.
+#[test]
+fn forty_observations_after_a_jump_a_level_is_known_almost_as_if_it_began_there() {
+    let error = mean_square(|timestamp| if timestamp < 300 { 0.0 } else { 8.0 }, |timestamp| timestamp == 340, 341);
+    assert!(error < 0.1, "{error}");
+}
+
+/// One in fifty is off by thirty: where all are followed in proportion to how far they are off, means are off by 0.6 for that alone. What is expected, 0.06, is exceeded threefold with a
+/// probability below 2e-6, even if the errors of a run were all one.
+#[test]
+fn what_is_far_off_for_once_does_not_move_a_level() {
+    let spike = |timestamp: u64| timestamp % 50 == 49;
+    let error = mean_square(|at| if spike(at) { 30.0 } else { 0.0 }, |at| at > 200 && !spike(at), 600);
+    assert!(error < 0.18, "{error}");
+}
+
 #[test]
 fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not() {
     let learn = |step: f64| {
@@ -523,10 +555,8 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
     assert!(!loads(&|state| state["version"] = 9.into()));
     assert!(!loads(&|state| state["more"] = 1.into()));
     assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["reference"] = 0.into()));
-    assert!(
-        !loads(&|state| state["state"][1]["Numbers"]["deviations"]["values"]["suits"] = serde_json::json!([[0.0]]))
-    );
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["ranges"]["groups"] = serde_json::json!([2])));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["values"]["followed"] = serde_json::json!([])));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["ranges"]["groups"] = serde_json::json!([])));
 }
 
 /// A golden file is never edited; a new version gets a new one.
@@ -534,16 +564,16 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
 fn saved_smoothers_and_tracked_classes_still_load() {
     let now: Vec<String> =
         used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
-    for (golden, now) in include_str!("../golden/smoother_v2.txt").lines().zip(&now) {
+    for (golden, now) in include_str!("../golden/smoother_v3.txt").lines().zip(&now) {
         let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     }
-    for old in include_str!("../golden/smoother_v1.txt").lines() {
-        assert!(postcard::from_bytes::<Smoother>(&bytes(old)).is_err());
+    for old in [include_str!("../golden/smoother_v1.txt"), include_str!("../golden/smoother_v2.txt")] {
+        assert!(old.lines().all(|old| postcard::from_bytes::<Smoother>(&bytes(old)).is_err()));
     }
-    assert!(
-        postcard::from_bytes::<PersonalTrack>(&bytes(include_str!("../golden/personal_track_v2.txt").trim())).is_err()
-    );
+    for old in [include_str!("../golden/personal_track_v2.txt"), include_str!("../golden/personal_track_v3.txt")] {
+        assert!(postcard::from_bytes::<PersonalTrack>(&bytes(old.trim())).is_err());
+    }
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
     let mut random = SeededRandom::new(25);
     for timestamp in 0..5_u64 {
@@ -551,7 +581,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         let _released = mechanism.push(&sealed, &[60, 60], &mut random).unwrap();
     }
     let now = hex(&postcard::to_allocvec(&mechanism).unwrap());
-    let golden = include_str!("../golden/personal_track_v3.txt").trim();
+    let golden = include_str!("../golden/personal_track_v4.txt").trim();
     let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
     assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     let sealed = ClassHistograms::seal(5, &[0, 1], vec![1; 6]).unwrap();
