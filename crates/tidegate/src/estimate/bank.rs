@@ -94,7 +94,8 @@ const STILL: f64 = 0.5;
 const AROUND: f64 = 0.2;
 const MANY: usize = 8;
 
-/// An observation that is off by more than so many standard deviations is followed as if it were off by so many: it is rather from elsewhere.
+/// An observation that is off by more than so many standard deviations is followed as if it were off by so many: it is rather from elsewhere. Of a model that knows little, and so
+/// follows an observation nearly all the way, it is by as many times more as it is less sure of what it expected.
 const SURPRISE: f64 = 5.0;
 
 /// How much of the evidence for all models together is forgotten with each observation.
@@ -681,7 +682,7 @@ impl Forecast {
         Self {
             motion,
             gains,
-            followed_error: SURPRISE * total.sqrt(),
+            followed_error: SURPRISE * total.sqrt() * (total / variance),
             root_half_precision: (0.5 / total).sqrt(),
             offset: 0.5 * (total / variance).ln(),
             stated: model.stated() * spread[0][0],
