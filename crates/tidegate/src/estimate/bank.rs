@@ -80,7 +80,7 @@ const CURVE_KEPT: f64 = 0.99;
 /// How likely another model takes over from one observation to the next. Which of these is right is learned for each group, from how likely each was beforehand, of which a little is
 /// kept. Where observations tell so little that estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
 const RATES: [f64; 3] = [5e-5, 3e-3, 3e-2];
-const RATES_AT_FIRST: [f64; RATES.len()] = [0.75, 0.2, 0.05];
+const RATES_AT_FIRST: [f64; RATES.len()] = [0.97, 0.025, 0.005];
 const RATES_KEPT: f64 = 0.001;
 const LEAST_SWITCHES: f64 = 1e-6;
 
@@ -371,7 +371,7 @@ const fn short(number: f64) -> f32 {
 }
 
 impl Bank {
-    /// So many numbers of which nothing is known but that they lie around zero, or anywhere. `reference` is about the variance with which they are
+    /// So many numbers of which nothing is known but that they lie around zero, or anywhere up to some 30,000 standard deviations from it. `reference` is about the variance with which they are
     /// going to be seen.
     pub fn new(numbers: usize, reference: f64) -> Self {
         let anywhere = ANYWHERE * reference;
