@@ -467,6 +467,7 @@ impl Bank {
         self.begin_level();
         let (numbers, mut news, mut follows) = (self.numbers(), 0.0, 0.0);
         let rates = RATES.map(|rate| rate.min(self.switches));
+        let deviation = variance.sqrt();
         let motions = (0..self.followed.len()).map(|index| self.motion(index).times(gap)).collect::<Vec<_>>();
         let forecast = |((index, followed), motion): ((usize, &mut Followed), Motion)| {
             Forecast::new(model(index), motion, &mut followed.spread, variance)
@@ -481,9 +482,10 @@ impl Bank {
             let (mut shares, mut likely) = (vec![0.0; self.followed.len()], [0.0; RATES.len()]);
             for from in members.clone().step_by(CHUNK) {
                 let members = from..(from + CHUNK).min(members.end);
-                let mut chunk = Chunk::new(&observations[members.clone()], from, &self.totals[members.clone()]);
+                let mut chunk =
+                    Chunk::new(&observations[members.clone()], from, &self.totals, &self.believed, deviation);
                 for ((forecast, prior), followed) in forecasts.iter().zip(&priors).zip(&mut self.followed) {
-                    chunk.follow(forecast, short(*prior), followed, &self.believed.means, switches);
+                    chunk.follow(forecast, short(*prior), followed, numbers, switches);
                 }
                 let Estimates { means, variances } = &mut self.believed;
                 chunk.believe(
@@ -514,7 +516,7 @@ impl Bank {
 
     /// Begins another level that stands still, so that one began not long after any change: with every observation, in place of the one that is missed least.
     fn begin_level(&mut self) {
-        self.ages.iter_mut().for_each(|age| *age += 1);
+        self.ages.iter_mut().for_each(|age| *age = age.saturating_add(1));
         if self.ages == [1] {
             return;
         }
@@ -668,8 +670,10 @@ struct Forecast {
     /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a logarithm; and what it is below that of an exact forecast without an error.
     root_half_precision: f64,
     offset: f64,
-    /// The variance that is stated afterwards.
+    /// The variance that is stated afterwards, as a multiple of that of the observations.
     stated: f64,
+    /// One divided by the standard deviation of the observations.
+    precision: f64,
 }
 
 impl Forecast {
@@ -685,12 +689,13 @@ impl Forecast {
             followed_error: SURPRISE * total.sqrt() * (total / variance),
             root_half_precision: (0.5 / total).sqrt(),
             offset: 0.5 * (total / variance).ln(),
-            stated: model.stated() * spread[0][0],
+            stated: model.stated() * (spread[0][0] / variance),
+            precision: variance.sqrt().recip(),
         }
     }
 
-    /// Moves the states of some numbers on to what is expected, and from there as far towards the observations as they are followed. Next to each observation is what was believed
-    /// of the number, and what becomes the weighed error and how far it is from there: squares of large numbers would differ by less than they are rounded.
+    /// Moves the states of some numbers on to what is expected, and from there as far towards the observations as they are followed. Next to each observation is an origin, and what
+    /// becomes the weighed error and how far from there the number is, in standard deviations.
     fn follow<'a>(
         &self,
         states: &mut [f64],
@@ -700,39 +705,40 @@ impl Forecast {
     ) {
         let [[kept, slope_in, curve_in], [_, slope_kept, curve_to_slope], [_, _, curve_kept]] = self.motion.adds;
         let ([gain, slope_gain, curve_gain], most, root) = (self.gains, self.followed_error, self.root_half_precision);
+        let from = |level: f64, origin: &f64| short((self.precision * (level - origin)).clamp(-MOST_APART, MOST_APART));
         let (levels, slopes) = states.split_at_mut(numbers);
         let levels = &mut levels[members.clone()];
         if slopes.is_empty() {
-            for (level, ((observation, then), (weighed, apart))) in levels.iter_mut().zip(seen) {
+            for (level, ((observation, origin), (weighed, apart))) in levels.iter_mut().zip(seen) {
                 let expected = kept * *level;
                 let error = observation - expected;
                 *level = expected + gain * error.clamp(-most, most);
-                (*weighed, *apart) = (short(root * error), short(*level - then));
+                (*weighed, *apart) = (short(root * error), from(*level, origin));
             }
             return;
         }
         let (slopes, curves) = slopes.split_at_mut(numbers);
         let slopes = &mut slopes[members.clone()];
         if curves.is_empty() {
-            for ((level, slope), ((observation, then), (weighed, apart))) in levels.iter_mut().zip(slopes).zip(seen) {
+            for ((level, slope), ((observation, origin), (weighed, apart))) in levels.iter_mut().zip(slopes).zip(seen) {
                 let expected = kept * *level + slope_in * *slope;
                 let error = observation - expected;
                 let followed = error.clamp(-most, most);
                 *level = expected + gain * followed;
                 *slope = slope_kept * *slope + slope_gain * followed;
-                (*weighed, *apart) = (short(root * error), short(*level - then));
+                (*weighed, *apart) = (short(root * error), from(*level, origin));
             }
             return;
         }
         let moved = levels.iter_mut().zip(slopes).zip(&mut curves[members]);
-        for (((level, slope), curve), ((observation, then), (weighed, apart))) in moved.zip(seen) {
+        for (((level, slope), curve), ((observation, origin), (weighed, apart))) in moved.zip(seen) {
             let expected = kept * *level + slope_in * *slope + curve_in * *curve;
             let error = observation - expected;
             let followed = error.clamp(-most, most);
             *level = expected + gain * followed;
             *slope = slope_kept * *slope + curve_to_slope * *curve + slope_gain * followed;
             *curve = curve_kept * *curve + curve_gain * followed;
-            (*weighed, *apart) = (short(root * error), short(*level - then));
+            (*weighed, *apart) = (short(root * error), from(*level, origin));
         }
     }
 }
@@ -740,11 +746,19 @@ impl Forecast {
 /// So many numbers are taken together, so that all that is known of them is at hand.
 const CHUNK: usize = 32;
 
+/// An observation is far off from what was believed if it is so by more than so many standard deviations, and no model is farther from another than this.
+const FAR_OFF: f64 = 100.0;
+const MOST_APART: f64 = 1e15;
+
 /// Some numbers while they are observed.
 struct Chunk<'a> {
     observations: &'a [f64],
     /// Where they begin.
     start: usize,
+    /// The standard deviation of the observations, in which lengths are measured, and from where: what was believed, or the observation where that is far off. Short numbers of
+    /// any other size would be rounded by more than estimates differ.
+    deviation: f64,
+    origins: [f64; CHUNK],
     /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from what was believed.
     errors: [f32; CHUNK],
     apart: [f32; CHUNK],
@@ -759,12 +773,17 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn new(observations: &'a [f64], start: usize, totals: &[f32]) -> Self {
-        let (mut parts, zero) = ([0.0; CHUNK], [0.0; CHUNK]);
-        parts.iter_mut().zip(totals).for_each(|(part, total)| *part = total.recip());
+    fn new(observations: &'a [f64], start: usize, totals: &[f32], believed: &Estimates, deviation: f64) -> Self {
+        let (mut parts, mut origins, zero) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
+        parts.iter_mut().zip(&totals[start..]).for_each(|(part, total)| *part = total.recip());
+        for ((origin, seen), then) in origins.iter_mut().zip(observations).zip(&believed.means[start..]) {
+            *origin = if (seen - then).abs() < FAR_OFF * deviation { *then } else { *seen };
+        }
         Self {
             observations,
             start,
+            deviation,
+            origins,
             errors: zero,
             apart: zero,
             parts,
@@ -782,11 +801,11 @@ impl<'a> Chunk<'a> {
 
     /// Moves what a model believes of the numbers on to what it expects, and from there as far towards the observations as it follows them; and weighs it by how
     /// likely it made them, after any model may have taken over, as likely as it is in general.
-    fn follow(&mut self, forecast: &Forecast, prior: f32, followed: &mut Followed, believed: &[f64], switches: f32) {
+    fn follow(&mut self, forecast: &Forecast, prior: f32, followed: &mut Followed, numbers: usize, switches: f32) {
         let members = self.members();
         let (errors, apart) = (&mut self.errors[..members.len()], &mut self.apart[..members.len()]);
-        let seen = self.observations.iter().zip(&believed[members.clone()]).zip(errors.iter_mut().zip(&mut *apart));
-        forecast.follow(&mut followed.states, members.clone(), believed.len(), seen);
+        let seen = self.observations.iter().zip(&self.origins).zip(errors.iter_mut().zip(&mut *apart));
+        forecast.follow(&mut followed.states, members.clone(), numbers, seen);
         let suits = followed.suits[members].iter_mut().zip(&self.parts);
         let likely = self.as_before.iter_mut().zip(&mut self.anew).zip(errors);
         let sums = self.means.iter_mut().zip(&mut self.squares).zip(apart);
@@ -810,12 +829,12 @@ impl<'a> Chunk<'a> {
             *total = ((1.0 - switches) * as_before + switches * anew).max(f32::MIN_POSITIVE);
             *part = total.recip();
         }
-        let of_models = self.means.iter().zip(&self.squares).zip(&self.parts);
-        for (((mean, square), part), (believed, variance)) in of_models.zip(means.iter_mut().zip(variances)) {
+        let of_models = self.means.iter().zip(&self.squares).zip(&self.parts).zip(&self.origins);
+        for ((((mean, square), part), origin), (believed, variance)) in of_models.zip(means.iter_mut().zip(variances)) {
             let (part, square) = (f64::from(*part), f64::from(*square));
             let mean = part * f64::from(*mean);
-            *believed += mean;
-            *variance = (part * square - mean * mean).max(0.0);
+            *believed = origin + self.deviation * mean;
+            *variance = self.deviation * self.deviation * (part * square - mean * mean).max(0.0);
         }
     }
 

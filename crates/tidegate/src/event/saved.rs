@@ -12,7 +12,7 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Event, EventError, EventKind, Machine, Settings};
 
-/// The version of what is saved: of `track` the third, of all others the first.
+/// The version of what is saved: of `track` the fourth, of all others the first.
 const fn version_of(kind: EventKind) -> u16 {
     match kind {
         EventKind::Track => 4,

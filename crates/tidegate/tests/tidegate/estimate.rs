@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
-use tidegate::estimate::bank::Bank;
+use tidegate::estimate::bank::{Bank, Estimates};
 use tidegate::estimate::density::{Answer, Density, Models, Seen, quantile, scatter_around};
 use tidegate::estimate::follower::Smoother;
 use tidegate::estimate::profile::Profile;
@@ -121,12 +121,15 @@ fn what_is_far_off_for_once_does_not_move_a_level() {
 #[test]
 fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observation() {
     for seed in 0..24_u32 {
-        let size = 10_f64.powf(0.19 * f64::from(seed));
+        let size = 10_f64.powf(1.0 + 0.145 * f64::from(seed));
         let (mut random, mut bank) = (SeededRandom::new(seed.into()), Bank::new(1, 1.0));
         for timestamp in 0..4_u64 {
             bank.observe(timestamp.min(1), &[size + standard_normal(&mut random)], 1.0);
-            let error = (bank.estimate(0).means[0] - size).abs();
+            let Estimates { means, variances } = bank.estimate(0);
+            let error = (means[0] - size).abs();
             assert!(error < 6.0, "{size} at {timestamp}: {error}");
+            // What is stated does not depend on how large the number is: about that of one observation, then less.
+            assert!(variances[0] > 0.1 && variances[0] < 1.2, "{size} at {timestamp}: {variances:?}");
         }
     }
 }
