@@ -190,12 +190,18 @@ impl Motion {
         Self { adds, step: next.applied(&self.step), alone: self.alone && next.alone }
     }
 
+    /// By how much of its origin a number is less afterwards, if it is measured from there.
+    fn of_origin(&self) -> f64 {
+        // What has a slope or a level of its own has it from there as well.
+        if self.alone { 1.0 - self.adds[0][0] } else { 0.0 }
+    }
+
     /// Of so many times the time.
     fn times(&self, mut times: u64) -> Self {
         if times == 1 {
             return *self;
         }
-        let (mut power, mut result) = (*self, Self::STILL);
+        let (mut power, mut result) = (*self, Self { alone: self.alone, ..Self::STILL });
         while times > 0 {
             if times % 2 == 1 {
                 result = result.then(&power);
@@ -217,6 +223,11 @@ impl Model {
             Self::Slope { .. } | Self::Around { .. } => 2,
             Self::Curve { .. } => 3,
         }
+    }
+
+    /// How many of these are levels, which are measured from an origin.
+    const fn levels(&self) -> usize {
+        if let Self::Around { .. } = self { 2 } else { 1 }
     }
 
     /// What is known before anything is seen: of the slopes, what they come to in the long run.
@@ -309,6 +320,10 @@ pub struct Bank {
     ages: Vec<u64>,
     /// What each model believes: first the moving ones, then the levels that stand still.
     followed: Vec<Followed>,
+    /// Of each number, from where the models measure it.
+    origins: Vec<f64>,
+    /// The length in which they do.
+    unit: f64,
     /// Of each number, what the models weigh together.
     totals: Vec<f32>,
     /// The logarithm of how likely all models together made all numbers, compared with there being noise only.
@@ -337,8 +352,8 @@ struct Group {
 struct Followed {
     /// The spread that all numbers have after the last observation.
     spread: Spread,
-    /// The estimates of all numbers, then those of their slopes and of the slopes' slopes, as far as it has them.
-    states: Vec<f64>,
+    /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the levels around which they are, as far as it has them; in units.
+    states: Vec<f32>,
     /// How much better it suits each number than the models do together.
     suits: Vec<f32>,
 }
@@ -353,16 +368,19 @@ pub struct Estimates {
     pub variances: Vec<f64>,
 }
 
-/// The exponential function of numbers that are not positive, to within half a per cent down to minus eight, and never less than 1e-31: for weights, of which millions are
-/// needed. It has no branch, so that several are computed at once.
-fn weight(logarithm: f32) -> f32 {
-    let part = (logarithm / 128.0).max(-0.6);
-    let mut power = 1.0 + part + 0.5 * part * part;
+/// The exponential function of [`WEIGHT_PARTS`] times a number that is not positive, to within half a per cent down to minus eight, and never less than 1e-31: for weights, of which
+/// millions are needed. It has no branch, so that several are computed at once.
+fn weight(part: f32) -> f32 {
+    let part = part.max(-0.6);
+    let mut power = 1.0 + part * (1.0 + 0.5 * part);
     for _ in 0..7 {
         power *= power;
     }
     power
 }
+
+/// The power to which [`weight`] raises.
+const WEIGHT_PARTS: f64 = 128.0;
 
 /// Weights need not be exact, and more of them are computed at once if they are short.
 #[allow(clippy::cast_possible_truncation)] // what is too large or too small for it weighs all or nothing
@@ -402,6 +420,8 @@ impl Bank {
             switches: 1.0,
             ages: vec![0],
             followed: MODELS.iter().map(followed).collect(),
+            origins: vec![0.0; numbers],
+            unit: reference.sqrt().max(SHORTEST_UNIT),
             totals: vec![1.0; numbers],
             evidence: 0.0,
             believed: Estimates { means: vec![0.0; numbers], variances: vec![largest_square; numbers] },
@@ -415,7 +435,19 @@ impl Bank {
 
     /// Whether it can be that of numbers in groups with such ends.
     pub fn fits(&self, expected: &[usize]) -> bool {
-        let Self { reference, largest_square, groups, switches, ages, followed, totals, evidence, believed } = self;
+        let Self {
+            reference,
+            largest_square,
+            groups,
+            switches,
+            ages,
+            followed,
+            origins,
+            unit,
+            totals,
+            evidence,
+            believed,
+        } = self;
         let numbers = expected.last().copied().unwrap_or(0);
         let positive = |number: &f64| number.is_finite() && *number > 0.0;
         let weight = |weight: &f64| weight.is_finite() && *weight >= 0.0;
@@ -435,7 +467,8 @@ impl Bank {
         };
         let followed_fits = |(index, followed): (usize, &Followed)| {
             spread_fits(&followed.spread)
-                && all(&followed.states, numbers * model(index).order(), &|number| number.is_finite())
+                && followed.states.len() == numbers * model(index).order()
+                && followed.states.iter().all(|state| state.abs() <= MOST_APART)
                 && short_weights(&followed.suits, 0.0)
         };
         groups.iter().map(|group| group.end).eq(expected.iter().copied())
@@ -445,6 +478,8 @@ impl Bank {
             && ages.windows(2).all(|pair| pair[0] > pair[1])
             && followed.len() == MOVING + ages.len()
             && followed.iter().enumerate().all(followed_fits)
+            && all(origins, numbers, &|number| number.is_finite())
+            && positive(unit)
             && short_weights(totals, f32::MIN_POSITIVE)
             && all(&believed.means, numbers, &|number| number.is_finite())
             && all(&believed.variances, numbers, &weight)
@@ -464,17 +499,22 @@ impl Bank {
     pub fn observe(&mut self, gap: u64, observations: &[f64], variance: f64) {
         // What is known exactly, such as how far a single number is from its own mean, is as good as that.
         let variance = variance.max(f64::MIN_POSITIVE);
+        let deviation = variance.sqrt();
+        if !(self.unit / FAR_OFF..=self.unit * FAR_OFF).contains(&deviation) {
+            self.measure_in(deviation);
+        }
         self.begin_level();
         let (numbers, mut news, mut follows) = (self.numbers(), 0.0, 0.0);
         let rates = RATES.map(|rate| rate.min(self.switches));
-        let deviation = variance.sqrt();
+        let unit = self.unit;
         let motions = (0..self.followed.len()).map(|index| self.motion(index).times(gap)).collect::<Vec<_>>();
         let forecast = |((index, followed), motion): ((usize, &mut Followed), Motion)| {
-            Forecast::new(model(index), motion, &mut followed.spread, variance)
+            Forecast::new(model(index), motion, &mut followed.spread, variance, unit)
         };
         let forecasts: Vec<Forecast> = self.followed.iter_mut().enumerate().zip(motions).map(forecast).collect();
         let mut start = 0;
-        for group in &mut self.groups {
+        for place in 0..self.groups.len() {
+            let group = &self.groups[place];
             let members = start..group.end;
             start = group.end;
             let priors = group.priors(self.ages.len());
@@ -482,31 +522,62 @@ impl Bank {
             let (mut shares, mut likely) = (vec![0.0; self.followed.len()], [0.0; RATES.len()]);
             for from in members.clone().step_by(CHUNK) {
                 let members = from..(from + CHUNK).min(members.end);
-                let mut chunk =
-                    Chunk::new(&observations[members.clone()], from, &self.totals, &self.believed, deviation);
-                for ((forecast, prior), followed) in forecasts.iter().zip(&priors).zip(&mut self.followed) {
-                    chunk.follow(forecast, short(*prior), followed, numbers, switches);
+                let mut chunk = self.chunk(&observations[members], from, switches);
+                // What cannot be need not be looked at.
+                let possible = || priors.iter().enumerate().filter(|(_, prior)| **prior > 0.0);
+                for (index, prior) in possible() {
+                    chunk.follow(&forecasts[index], short(*prior), &mut self.followed[index], numbers, switches);
                 }
-                let Estimates { means, variances } = &mut self.believed;
-                chunk.believe(
-                    switches,
-                    &mut self.totals[members.clone()],
-                    &mut means[members.clone()],
-                    &mut variances[members],
-                );
-                for ((followed, prior), share) in self.followed.iter().zip(&priors).zip(&mut shares) {
-                    *share += prior * chunk.share(followed);
+                chunk.believe(&self.origins, &mut self.totals, &mut self.believed);
+                let parts = chunk.parts();
+                for (index, prior) in possible() {
+                    shares[index] += prior * chunk.share(&self.followed[index], &parts);
                 }
-                likely.iter_mut().zip(rates).for_each(|(likely, rate)| *likely += chunk.likely(rate));
+                likely.iter_mut().zip(rates).for_each(|(likely, rate)| *likely += chunk.likely(rate, switches));
             }
             let of_noise: f64 = observations[members.clone()].iter().map(|seen| 0.5 * seen * seen / variance).sum();
+            let group = &mut self.groups[place];
             news += group.weigh_rates(likely) + of_noise;
-            follows += shares.iter().zip(&forecasts).map(|(share, forecast)| share * forecast.gains[0]).sum::<f64>();
+            follows += shares.iter().zip(&forecasts).map(|(share, forecast)| share * forecast.gain).sum::<f64>();
             group.learn(&shares, members.len());
         }
         self.evidence = (1.0 - FORGOTTEN) * self.evidence + news;
         // Never nothing, so that no model is given up for good.
         self.switches = (follows / as_float(numbers.max(1))).clamp(LEAST_SWITCHES, 1.0);
+    }
+
+    /// Some numbers, from one on, with what is observed of them: each from an origin that is near to what is believed of it, or to the observation where that is far off.
+    fn chunk<'a>(&mut self, observations: &'a [f64], start: usize, switches: f32) -> Chunk<'a> {
+        let mut chunk = Chunk::new(observations, start, self.unit);
+        for (place, (observation, total)) in observations.iter().zip(&self.totals[start..]).enumerate() {
+            let (number, believed) = (start + place, self.believed.means[start + place]);
+            let near = (observation - believed).abs() < FAR_OFF * self.unit;
+            let base = if near { believed } else { *observation };
+            if (base - self.origins[number]).abs() > NEAR * self.unit {
+                let moved = (base - self.origins[number]) / self.unit;
+                for (index, followed) in self.followed.iter_mut().enumerate() {
+                    for states in followed.states.chunks_mut(self.origins.len()).take(model(index).levels()) {
+                        states[number] = apart(f64::from(states[number]) - moved);
+                    }
+                }
+                self.origins[number] = base;
+            }
+            let origin = self.origins[number];
+            chunk.seen[place] = apart((observation - origin) / self.unit);
+            chunk.origins[place] = apart(origin / self.unit);
+            chunk.bases[place] = apart((base - origin) / self.unit);
+            chunk.kept[place] = (1.0 - switches) / total;
+        }
+        chunk
+    }
+
+    /// Measures all that is believed in another unit.
+    fn measure_in(&mut self, unit: f64) {
+        let unit = unit.max(SHORTEST_UNIT);
+        let factor = self.unit / unit;
+        let states = self.followed.iter_mut().flat_map(|followed| &mut followed.states);
+        states.for_each(|state| *state = apart(f64::from(*state) * factor));
+        self.unit = unit;
     }
 
     /// How numbers move by a model in a timestamp.
@@ -538,7 +609,8 @@ impl Bank {
         }
         if let Some(begun) = self.followed.last_mut() {
             begun.spread = Model::Still.first(self.reference, self.largest_square);
-            begun.states.fill(0.0);
+            let zero = |origin: &f64| apart(-origin / self.unit);
+            begun.states.iter_mut().zip(&self.origins).for_each(|(state, origin)| *state = zero(origin));
             begun.suits.fill(0.0);
         }
     }
@@ -560,9 +632,15 @@ impl Bank {
                 let spread = model(index).stated() * motion.applied(&followed.spread)[0][0];
                 let levels = &mut levels[members.clone()];
                 // All are taken from what is believed now: squares of large numbers would differ by less than they are rounded.
-                levels.iter_mut().zip(&self.believed.means[members.clone()]).for_each(|(level, now)| *level = -now);
+                let (now, origins) = (&self.believed.means[members.clone()], &self.origins[members.clone()]);
+                let of_origin = motion.of_origin();
+                for (level, (now, origin)) in levels.iter_mut().zip(now.iter().zip(origins)) {
+                    *level = origin - now - of_origin * origin;
+                }
                 for (states, add) in followed.states.chunks(numbers).zip(motion.adds[0]) {
-                    levels.iter_mut().zip(&states[members.clone()]).for_each(|(level, state)| *level += add * state);
+                    let add = self.unit * add;
+                    let states = states[members.clone()].iter();
+                    levels.iter_mut().zip(states).for_each(|(level, state)| *level += add * f64::from(*state));
                 }
                 let sums = means[members.clone()].iter_mut().zip(&mut squares[members.clone()]);
                 let suits = &followed.suits[members.clone()];
@@ -661,133 +739,100 @@ impl Group {
     }
 }
 
-/// What a model says of the numbers before an observation, and how far it follows it.
+/// What a model says of the numbers before an observation, and how far it follows it; in units.
 struct Forecast {
-    motion: Motion,
-    gains: [f64; 3],
+    adds: [[f32; 3]; 3],
+    /// By how much of its origin a number is expected to be less.
+    of_origin: f32,
+    gains: [f32; 3],
+    /// How far the numbers follow on average.
+    gain: f64,
     /// The largest error that is followed.
-    followed_error: f64,
-    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a logarithm; and what it is below that of an exact forecast without an error.
-    root_half_precision: f64,
-    offset: f64,
-    /// The variance that is stated afterwards, as a multiple of that of the observations.
-    stated: f64,
-    /// One divided by the standard deviation of the observations.
-    precision: f64,
+    followed_error: f32,
+    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a part of a logarithm; and what is added to that of a forecast without an
+    /// error because it is not exact.
+    root_half_precision: f32,
+    offset: f32,
+    /// The variance that is stated afterwards.
+    stated: f32,
 }
 
 impl Forecast {
     /// Of a model, whose spread becomes that after the observation of a variance.
-    fn new(model: Model, motion: Motion, spread: &mut Spread, variance: f64) -> Self {
+    fn new(model: Model, motion: Motion, spread: &mut Spread, variance: f64, unit: f64) -> Self {
         let before = motion.applied(spread);
         let gains;
         (*spread, gains) = observed(&before, variance);
         let total = (before[0][0] + variance).max(f64::MIN_POSITIVE);
         Self {
-            motion,
-            gains,
-            followed_error: SURPRISE * total.sqrt() * (total / variance),
-            root_half_precision: (0.5 / total).sqrt(),
-            offset: 0.5 * (total / variance).ln(),
-            stated: model.stated() * (spread[0][0] / variance),
-            precision: variance.sqrt().recip(),
-        }
-    }
-
-    /// Moves the states of some numbers on to what is expected, and from there as far towards the observations as they are followed. Next to each observation is an origin, and what
-    /// becomes the weighed error and how far from there the number is, in standard deviations.
-    fn follow<'a>(
-        &self,
-        states: &mut [f64],
-        members: std::ops::Range<usize>,
-        numbers: usize,
-        seen: impl Iterator<Item = ((&'a f64, &'a f64), (&'a mut f32, &'a mut f32))>,
-    ) {
-        let [[kept, slope_in, curve_in], [_, slope_kept, curve_to_slope], [_, _, curve_kept]] = self.motion.adds;
-        let ([gain, slope_gain, curve_gain], most, root) = (self.gains, self.followed_error, self.root_half_precision);
-        let from = |level: f64, origin: &f64| short((self.precision * (level - origin)).clamp(-MOST_APART, MOST_APART));
-        let (levels, slopes) = states.split_at_mut(numbers);
-        let levels = &mut levels[members.clone()];
-        if slopes.is_empty() {
-            for (level, ((observation, origin), (weighed, apart))) in levels.iter_mut().zip(seen) {
-                let expected = kept * *level;
-                let error = observation - expected;
-                *level = expected + gain * error.clamp(-most, most);
-                (*weighed, *apart) = (short(root * error), from(*level, origin));
-            }
-            return;
-        }
-        let (slopes, curves) = slopes.split_at_mut(numbers);
-        let slopes = &mut slopes[members.clone()];
-        if curves.is_empty() {
-            for ((level, slope), ((observation, origin), (weighed, apart))) in levels.iter_mut().zip(slopes).zip(seen) {
-                let expected = kept * *level + slope_in * *slope;
-                let error = observation - expected;
-                let followed = error.clamp(-most, most);
-                *level = expected + gain * followed;
-                *slope = slope_kept * *slope + slope_gain * followed;
-                (*weighed, *apart) = (short(root * error), from(*level, origin));
-            }
-            return;
-        }
-        let moved = levels.iter_mut().zip(slopes).zip(&mut curves[members]);
-        for (((level, slope), curve), ((observation, origin), (weighed, apart))) in moved.zip(seen) {
-            let expected = kept * *level + slope_in * *slope + curve_in * *curve;
-            let error = observation - expected;
-            let followed = error.clamp(-most, most);
-            *level = expected + gain * followed;
-            *slope = slope_kept * *slope + curve_to_slope * *curve + slope_gain * followed;
-            *curve = curve_kept * *curve + curve_gain * followed;
-            (*weighed, *apart) = (short(root * error), from(*level, origin));
+            adds: motion.adds.map(|row| row.map(short)),
+            of_origin: short(motion.of_origin()),
+            gains: gains.map(short),
+            gain: gains[0],
+            followed_error: apart(SURPRISE * total.sqrt() * (total / variance) / unit),
+            root_half_precision: apart(unit * (0.5 / total / WEIGHT_PARTS).sqrt()),
+            offset: short(-0.5 * (total / variance).ln() / WEIGHT_PARTS),
+            stated: apart(model.stated() * spread[0][0] / (unit * unit)),
         }
     }
 }
 
 /// So many numbers are taken together, so that all that is known of them is at hand.
-const CHUNK: usize = 32;
+const CHUNK: usize = 64;
 
-/// An observation is far off from what was believed if it is so by more than so many standard deviations, and no model is farther from another than this.
+/// An observation is far off from what was believed if it is so by more than so many units, and an origin is near to it if it is within so many. No model is farther from
+/// an origin than this.
 const FAR_OFF: f64 = 100.0;
-const MOST_APART: f64 = 1e15;
+const NEAR: f64 = 16.0;
+const MOST_APART: f32 = 1e15;
 
-/// Some numbers while they are observed.
+/// No unit is shorter.
+const SHORTEST_UNIT: f64 = 1e-150;
+
+/// How far two numbers are apart, in units, of which there are not too many.
+fn apart(units: f64) -> f32 {
+    short(units).clamp(-MOST_APART, MOST_APART)
+}
+
+/// Some numbers while they are observed. All lengths are in units, and from the numbers' origins: short numbers of any other size would be rounded by more than estimates
+/// differ.
 struct Chunk<'a> {
     observations: &'a [f64],
     /// Where they begin.
     start: usize,
-    /// The standard deviation of the observations, in which lengths are measured, and from where: what was believed, or the observation where that is far off. Short numbers of
-    /// any other size would be rounded by more than estimates differ.
-    deviation: f64,
-    origins: [f64; CHUNK],
-    /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from what was believed.
+    unit: f64,
+    /// The observations, and the origins themselves.
+    seen: [f32; CHUNK],
+    origins: [f32; CHUNK],
+    /// What was believed, or what is observed where that is far off: how far models are from there is summed.
+    bases: [f32; CHUNK],
+    /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from the base.
     errors: [f32; CHUNK],
     apart: [f32; CHUNK],
-    /// One divided by what the models weigh together: before the observation, then after it.
-    parts: [f32; CHUNK],
-    /// How likely the models made the observations together, if none took over from another and if any did.
-    as_before: [f32; CHUNK],
+    /// By what the models' weights of before are multiplied: how likely none takes over from another, divided by what they weigh together.
+    kept: [f32; CHUNK],
+    /// What they weigh together after the observation, which is how likely they made it; and what that would be if another had taken over for sure.
+    totals: [f32; CHUNK],
     anew: [f32; CHUNK],
-    /// Sums over the models, by weight, of how far they are from what was believed, and of the square of that with their variances.
+    /// Sums over the models, by weight, of how far they are from the base, and of the square of that with their variances.
     means: [f32; CHUNK],
     squares: [f32; CHUNK],
 }
 
 impl<'a> Chunk<'a> {
-    fn new(observations: &'a [f64], start: usize, totals: &[f32], believed: &Estimates, deviation: f64) -> Self {
-        let (mut parts, mut origins, zero) = ([0.0; CHUNK], [0.0; CHUNK], [0.0; CHUNK]);
-        parts.iter_mut().zip(&totals[start..]).for_each(|(part, total)| *part = total.recip());
-        for ((origin, seen), then) in origins.iter_mut().zip(observations).zip(&believed.means[start..]) {
-            *origin = if (seen - then).abs() < FAR_OFF * deviation { *then } else { *seen };
-        }
+    const fn new(observations: &'a [f64], start: usize, unit: f64) -> Self {
+        let zero = [0.0; CHUNK];
         Self {
             observations,
             start,
-            deviation,
-            origins,
+            unit,
+            seen: zero,
+            origins: zero,
+            bases: zero,
             errors: zero,
             apart: zero,
-            parts,
-            as_before: zero,
+            kept: zero,
+            totals: zero,
             anew: zero,
             means: zero,
             squares: zero,
@@ -799,48 +844,93 @@ impl<'a> Chunk<'a> {
         self.start..self.start + self.observations.len()
     }
 
-    /// Moves what a model believes of the numbers on to what it expects, and from there as far towards the observations as it follows them; and weighs it by how
-    /// likely it made them, after any model may have taken over, as likely as it is in general.
-    fn follow(&mut self, forecast: &Forecast, prior: f32, followed: &mut Followed, numbers: usize, switches: f32) {
+    /// Moves the states of a model on to what is expected, and from there as far towards the observations as they are followed; notes the weighed errors and how far from the base
+    /// the numbers are then.
+    fn advance(&mut self, forecast: &Forecast, states: &mut [f32], numbers: usize) {
+        let [[kept, slope_in, curve_in], [_, slope_kept, curve_to_slope], [_, _, curve_kept]] = forecast.adds;
+        let [gain, slope_gain, curve_gain] = forecast.gains;
+        let (most, root, of_origin) = (forecast.followed_error, forecast.root_half_precision, forecast.of_origin);
         let members = self.members();
-        let (errors, apart) = (&mut self.errors[..members.len()], &mut self.apart[..members.len()]);
-        let seen = self.observations.iter().zip(&self.origins).zip(errors.iter_mut().zip(&mut *apart));
-        forecast.follow(&mut followed.states, members.clone(), numbers, seen);
-        let suits = followed.suits[members].iter_mut().zip(&self.parts);
-        let likely = self.as_before.iter_mut().zip(&mut self.anew).zip(errors);
-        let sums = self.means.iter_mut().zip(&mut self.squares).zip(apart);
-        let (kept, offset, stated) = (1.0 - switches, short(forecast.offset), short(forecast.stated));
-        for (((suit, part), ((as_before, anew), error)), ((mean, square), apart)) in suits.zip(likely).zip(sums) {
-            let likely = weight(-*error * *error - offset);
-            let as_it_was = part * *suit * likely;
-            *as_before += prior * as_it_was;
+        let seen =
+            self.seen.iter().zip(&self.origins).zip(&self.bases).zip(self.errors.iter_mut().zip(&mut self.apart));
+        let (levels, slopes) = states.split_at_mut(numbers);
+        let levels = &mut levels[members.clone()];
+        if slopes.is_empty() {
+            for (level, (((seen, origin), base), (weighed, apart))) in levels.iter_mut().zip(seen) {
+                let expected = kept * *level - of_origin * origin;
+                let error = seen - expected;
+                *level = expected + gain * error.clamp(-most, most);
+                (*weighed, *apart) = (root * error, *level - base);
+            }
+            return;
+        }
+        let (slopes, curves) = slopes.split_at_mut(numbers);
+        let slopes = &mut slopes[members.clone()];
+        if curves.is_empty() {
+            for ((level, slope), (((seen, _), base), (weighed, apart))) in levels.iter_mut().zip(slopes).zip(seen) {
+                let expected = kept * *level + slope_in * *slope;
+                let error = seen - expected;
+                let followed = error.clamp(-most, most);
+                *level = expected + gain * followed;
+                *slope = slope_kept * *slope + slope_gain * followed;
+                (*weighed, *apart) = (root * error, *level - base);
+            }
+            return;
+        }
+        let moved = levels.iter_mut().zip(slopes).zip(&mut curves[members]);
+        for (((level, slope), curve), (((seen, _), base), (weighed, apart))) in moved.zip(seen) {
+            let expected = kept * *level + slope_in * *slope + curve_in * *curve;
+            let error = seen - expected;
+            let followed = error.clamp(-most, most);
+            *level = expected + gain * followed;
+            *slope = slope_kept * *slope + curve_to_slope * *curve + slope_gain * followed;
+            *curve = curve_kept * *curve + curve_gain * followed;
+            (*weighed, *apart) = (root * error, *level - base);
+        }
+    }
+
+    /// Takes the observations in by a model; and weighs it by how likely it made them, after any model may have taken over, as likely as it is in general.
+    fn follow(&mut self, forecast: &Forecast, prior: f32, followed: &mut Followed, numbers: usize, switches: f32) {
+        self.advance(forecast, &mut followed.states, numbers);
+        let suits = followed.suits[self.members()].iter_mut().zip(&self.kept);
+        let likely = self.totals.iter_mut().zip(&mut self.anew).zip(&self.errors);
+        let sums = self.means.iter_mut().zip(&mut self.squares).zip(&self.apart);
+        let (offset, stated) = (forecast.offset, forecast.stated);
+        for (((suit, kept), ((total, anew), error)), ((mean, square), apart)) in suits.zip(likely).zip(sums) {
+            let likely = weight(offset - error * error);
+            *suit = likely * (kept * *suit + switches);
             *anew += prior * likely;
-            *suit = kept * as_it_was + switches * likely;
             let weight = prior * *suit;
-            *mean += weight * *apart;
-            *square += weight * (*apart * *apart + stated);
+            *total += weight;
+            *mean += weight * apart;
+            *square += weight * (apart * apart + stated);
         }
     }
 
     /// What all models together weigh, and what they believe of the numbers.
-    fn believe(&mut self, switches: f32, totals: &mut [f32], means: &mut [f64], variances: &mut [f64]) {
-        let likely = self.as_before.iter().zip(&self.anew).zip(&mut self.parts);
-        for (total, ((as_before, anew), part)) in totals.iter_mut().zip(likely) {
-            *total = ((1.0 - switches) * as_before + switches * anew).max(f32::MIN_POSITIVE);
-            *part = total.recip();
-        }
-        let of_models = self.means.iter().zip(&self.squares).zip(&self.parts).zip(&self.origins);
-        for ((((mean, square), part), origin), (believed, variance)) in of_models.zip(means.iter_mut().zip(variances)) {
-            let (part, square) = (f64::from(*part), f64::from(*square));
-            let mean = part * f64::from(*mean);
-            *believed = origin + self.deviation * mean;
-            *variance = self.deviation * self.deviation * (part * square - mean * mean).max(0.0);
+    fn believe(&mut self, origins: &[f64], totals: &mut [f32], believed: &mut Estimates) {
+        let (origins, totals) = (&origins[self.members()], &mut totals[self.members()]);
+        let (means, variances) = (&mut believed.means[self.members()], &mut believed.variances[self.members()]);
+        self.totals.iter_mut().for_each(|total| *total = total.max(f32::MIN_POSITIVE));
+        totals.iter_mut().zip(&self.totals).for_each(|(kept, total)| *kept = *total);
+        let of_models = self.means.iter().zip(&self.squares).zip(&self.totals).zip(&self.bases);
+        let believed = means.iter_mut().zip(variances).zip(origins);
+        for ((((mean, square), total), base), ((believed, variance), origin)) in of_models.zip(believed) {
+            let part = f64::from(*total).recip();
+            let (mean, square) = (part * f64::from(*mean), part * f64::from(*square));
+            *believed = origin + self.unit * (f64::from(*base) + mean);
+            *variance = self.unit * self.unit * (square - mean * mean).max(0.0);
         }
     }
 
-    /// How much a model suits the numbers, in sum.
-    fn share(&self, followed: &Followed) -> f64 {
-        let (suits, parts) = (&followed.suits[self.members()], &self.parts[..self.observations.len()]);
+    /// One divided by what the models weigh together.
+    fn parts(&self) -> [f32; CHUNK] {
+        self.totals.map(f32::recip)
+    }
+
+    /// How much a model suits the numbers, in sum, with one divided by what the models weigh together.
+    fn share(&self, followed: &Followed, parts: &[f32; CHUNK]) -> f64 {
+        let (suits, parts) = (&followed.suits[self.members()], &parts[..self.observations.len()]);
         let ((fours, rest), (parts, parts_of_rest)) = (suits.as_chunks::<4>(), parts.as_chunks::<4>());
         let mut sums = [0.0; 4];
         for (four, parts) in fours.iter().zip(parts) {
@@ -850,19 +940,24 @@ impl<'a> Chunk<'a> {
         f64::from(sums.iter().sum::<f32>() + of_rest)
     }
 
-    /// The logarithm of how likely all models together made the observations, where any takes over at a rate.
-    fn likely(&self, rate: f64) -> f64 {
-        let (as_before, anew) = (&self.as_before[..self.observations.len()], &self.anew[..self.observations.len()]);
-        let of_one = |(as_before, anew): (&f32, &f32)| (1.0 - rate) * f64::from(*as_before) + rate * f64::from(*anew);
+    /// The logarithm of how likely all models together made the observations, where any takes over at a rate instead of that by which they were weighed.
+    fn likely(&self, rate: f64, switches: f32) -> f64 {
+        let (totals, anew) = (&self.totals[..self.observations.len()], &self.anew[..self.observations.len()]);
+        let switches = f64::from(switches);
+        // What they weigh is linear in the rate.
+        let (of_total, of_anew) = ((1.0 - rate) / (1.0 - switches), (rate - switches) / (1.0 - switches));
+        let of_one = |(total, anew): (&f32, &f32)| {
+            (of_total * f64::from(*total) + of_anew * f64::from(*anew)).max(rate * f64::from(*anew))
+        };
         // Logarithms take long: of a few at once, none so small that their product would be nothing.
-        let of_some = |(as_before, anew): (&[f32], &[f32])| as_before.iter().zip(anew).map(of_one).product::<f64>();
-        let products = as_before.chunks(AT_ONCE).zip(anew.chunks(AT_ONCE)).map(of_some);
+        let of_some = |(totals, anew): (&[f32], &[f32])| totals.iter().zip(anew).map(of_one).product::<f64>();
+        let products = totals.chunks(AT_ONCE).zip(anew.chunks(AT_ONCE)).map(of_some);
         products.map(|product| product.max(f64::MIN_POSITIVE).ln()).sum()
     }
 }
 
 /// Of so many numbers a logarithm is taken at once.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 /// The model at a place: the moving ones, then levels that stand still.
 const fn model(index: usize) -> Model {
