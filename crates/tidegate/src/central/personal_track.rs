@@ -53,7 +53,7 @@ pub struct PersonalTrack {
     last_pushed: Option<u64>,
 }
 
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 impl PersonalTrack {
     /// The name that users write.

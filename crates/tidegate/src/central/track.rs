@@ -26,7 +26,7 @@ pub(super) struct Track {
     last: Option<Counts>,
 }
 
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 /// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then they are published at every timestamp.
 pub(super) const fn decides(follower: &Follower) -> bool {

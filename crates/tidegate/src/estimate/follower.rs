@@ -99,7 +99,7 @@ pub struct Smoother {
     state: Option<(u64, Followed)>,
 }
 
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 
 impl Default for Smoother {
     fn default() -> Self {

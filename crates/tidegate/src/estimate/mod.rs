@@ -11,7 +11,9 @@
 //! None of them sees anything secret: they take plain numbers, which the kernel hands out only once they are published.
 
 pub mod bank;
+mod chunk;
 pub mod density;
 pub mod follower;
+mod model;
 pub mod profile;
 pub mod simplex;

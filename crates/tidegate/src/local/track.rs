@@ -36,7 +36,7 @@ struct Asked {
     spent: Epsilon,
 }
 
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {

@@ -582,14 +582,22 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
 fn saved_smoothers_and_tracked_classes_still_load() {
     let now: Vec<String> =
         used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
-    for (golden, now) in include_str!("../golden/smoother_v3.txt").lines().zip(&now) {
+    for (golden, now) in include_str!("../golden/smoother_v4.txt").lines().zip(&now) {
         let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     }
-    for old in [include_str!("../golden/smoother_v1.txt"), include_str!("../golden/smoother_v2.txt")] {
+    for old in [
+        include_str!("../golden/smoother_v1.txt"),
+        include_str!("../golden/smoother_v2.txt"),
+        include_str!("../golden/smoother_v3.txt"),
+    ] {
         assert!(old.lines().all(|old| postcard::from_bytes::<Smoother>(&bytes(old)).is_err()));
     }
-    for old in [include_str!("../golden/personal_track_v2.txt"), include_str!("../golden/personal_track_v3.txt")] {
+    for old in [
+        include_str!("../golden/personal_track_v2.txt"),
+        include_str!("../golden/personal_track_v3.txt"),
+        include_str!("../golden/personal_track_v4.txt"),
+    ] {
         assert!(postcard::from_bytes::<PersonalTrack>(&bytes(old.trim())).is_err());
     }
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
@@ -599,7 +607,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         let _released = mechanism.push(&sealed, &[60, 60], &mut random).unwrap();
     }
     let now = hex(&postcard::to_allocvec(&mechanism).unwrap());
-    let golden = include_str!("../golden/personal_track_v4.txt").trim();
+    let golden = include_str!("../golden/personal_track_v5.txt").trim();
     let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
     assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     let sealed = ClassHistograms::seal(5, &[0, 1], vec![1; 6]).unwrap();
