@@ -177,11 +177,20 @@ struct Running {
 struct Shared {
     declaration: Arc<Declaration>,
     status: Status,
+    /// How often operators have set the status: one that was read before the last of these is not shown any more.
+    set: u64,
     version: u64,
     published: u64,
     driven: bool,
     questions: Arc<[Arc<Open>]>,
     problem: Option<String>,
+}
+
+impl Shared {
+    /// A status that was read when operators had set it so many times, or what they have set since.
+    const fn newer(&self, read: Status, set: u64) -> Status {
+        if self.set == set { read } else { self.status }
+    }
 }
 
 /// An open question, with what is known of honest reports.
@@ -258,9 +267,12 @@ impl Running {
         }
     }
 
-    fn show_driver(&self, driver: &Driver, status: Status) {
+    fn show_driver(&self, driver: &Driver, tools: &Tools) -> Result<(), StoreError> {
+        let set = lock(&self.shared).set;
+        let status = tools.store.status(&self.name)?.0;
         let questions = driver.questions();
         self.show(|shared| {
+            let status = shared.newer(status, set);
             let same_questions = shared.questions.len() == questions.len()
                 && shared.questions.iter().zip(questions).all(|(old, new)| old.question == new.question);
             let now = (driver.version(), driver.published(), status, true);
@@ -272,6 +284,7 @@ impl Running {
             }
             changed
         });
+        Ok(())
     }
 
     fn show_problem(&self, problem: String) {
@@ -284,14 +297,17 @@ impl Running {
 
     /// What another process does with the stream. This one notes how far that has come, too: it may be the next to drive.
     fn show_other(&self, tools: &Tools) -> Result<(), DriveError> {
+        let (known, set) = {
+            let shared = lock(&self.shared);
+            (shared.version, shared.set)
+        };
         let stream = tools.store.stream(&self.name)?;
-        let known = lock(&self.shared).version;
         if stream.version != known {
             tools.marks.raise(&self.name, progress(&stream)?).map_err(DriveError::Mark)?;
         }
         let declaration = declared(&stream)?;
         self.show(|shared| {
-            let now = (stream.version, stream.published, stream.status, false);
+            let now = (stream.version, stream.published, shared.newer(stream.status, set), false);
             let changed = now != (shared.version, shared.published, shared.status, shared.driven)
                 || *shared.declaration != declaration;
             (shared.version, shared.published, shared.status, shared.driven) = now;
@@ -409,6 +425,7 @@ impl Service {
             shared: Mutex::new(Shared {
                 declaration: Arc::new(declaration),
                 status: found.status,
+                set: 0,
                 version: found.version,
                 published: found.published,
                 driven: false,
@@ -479,7 +496,10 @@ impl Service {
     pub fn set_status(&self, stream: &str, status: Status) -> Result<(), ServiceError> {
         let running = self.running(stream).ok_or_else(|| ServiceError::NoStream(stream.to_owned()))?;
         self.tools.store.set_status(stream, status)?;
-        running.show(|shared| std::mem::replace(&mut shared.status, status) != status);
+        running.show(|shared| {
+            shared.set += 1;
+            std::mem::replace(&mut shared.status, status) != status
+        });
         running.poke();
         Ok(())
     }
@@ -745,7 +765,6 @@ fn step(
     };
     let turn = driver.turn(moment(), random)?;
     turn.news.iter().for_each(|news| observer.news(stream, news));
-    let status = tools.store.status(stream)?.0;
-    running.show_driver(driver, status);
+    running.show_driver(driver, tools)?;
     Ok(turn.wake)
 }
