@@ -331,3 +331,35 @@ pub(super) fn observed(spread: &Spread, variance: f64) -> (Spread, [f64; 3]) {
     (0..3).for_each(|diagonal| after[diagonal][diagonal] = after[diagonal][diagonal].max(0.0));
     (after, gains)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_returns_does_so_from_wherever_it_is_measured_and_over_any_time() {
+        for (index, gap) in (0..MOVING).flat_map(|index| [1, 2, 3, 7].map(|gap| (index, gap))) {
+            let motion = Motion::of(model(index), 1.0, 1e7).times(gap);
+            // A level that is ten from its origin, with a slope or a wave of nothing, and the same from zero.
+            let (origin, states) = (90.0, [0, 1, 2].map(|place| f64::from(u8::from(model(index).is_level(place)))));
+            let of_states =
+                |level: f64| motion.adds[0].iter().zip(states).map(|(add, is)| add * is * level).sum::<f64>();
+            let from_origin = of_states(10.0) - motion.of_origin() * origin + origin;
+            assert!((from_origin - of_states(100.0)).abs() < 1e-9, "{:?} over {gap}", model(index));
+        }
+    }
+
+    #[test]
+    fn a_wave_comes_back_after_a_period_and_its_level_stays() {
+        let motion = Motion::of(Model::Wave { period: 24.0, step: 0.0 }, 1.0, 1.0);
+        let after = |gap: u64, states: [f64; 3]| {
+            motion.times(gap).adds.map(|row| row.iter().zip(states).map(|(add, state)| add * state).sum::<f64>())
+        };
+        let near =
+            |left: [f64; 3], right: [f64; 3]| left.iter().zip(right).all(|(left, right)| (left - right).abs() < 1e-9);
+        // At its height, three above a level of five: then at the level, and as far below it.
+        assert!(near(after(24, [8.0, 0.0, 5.0]), [8.0, 0.0, 5.0]));
+        assert!(near(after(6, [8.0, 0.0, 5.0]), [5.0, -3.0, 5.0]));
+        assert!(near(after(12, [8.0, 0.0, 5.0]), [2.0, 0.0, 5.0]));
+    }
+}
