@@ -1,6 +1,6 @@
 //! [`Bank`]: many numbers that move alike, seen with noise of known variance.
 //!
-//! Each number is followed by several linear models: walks, slopes, curves, returns to the mean or to a level, and levels that stand still, each since another
+//! Each number is followed by several linear models: walks, slopes, curves, waves, returns to the mean or to a level, and levels that stand still, each since another
 //! observation. All numbers are seen with the same variance, so how far a model trusts an observation is the same for all of them, and a number costs a few
 //! multiplications for each model. Which models suit a number, and how often that changes, is learned from how well they foretold it, and, where that says little, from
 //! which suit the others.
