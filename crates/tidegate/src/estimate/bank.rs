@@ -23,8 +23,9 @@ const RATES_AT_FIRST: [f64; RATES.len()] = [0.97, 0.025, 0.005];
 const RATES_KEPT: f64 = 0.001;
 const LEAST_SWITCHES: f64 = 1e-6;
 
-/// No unit is shorter.
+/// No unit is shorter, and none is longer: its square is a number, too.
 const SHORTEST_UNIT: f64 = 1e-150;
+const LONGEST_UNIT: f64 = 1e150;
 
 /// How much of the evidence for all models together is forgotten with each observation.
 const FORGOTTEN: f64 = 0.02;
@@ -152,7 +153,7 @@ impl Bank {
             ages: vec![0],
             followed,
             origins: vec![0.0; numbers],
-            unit: reference.sqrt().max(SHORTEST_UNIT),
+            unit: reference.sqrt().clamp(SHORTEST_UNIT, LONGEST_UNIT),
             totals: vec![1.0; numbers],
             evidence: 0.0,
             believed: Estimates { means: vec![0.0; numbers], variances: vec![largest_square; numbers] },
@@ -214,7 +215,7 @@ impl Bank {
             && followed.len() == MOVING + ages.len()
             && followed.iter().enumerate().all(followed_fits)
             && all(origins, numbers, &|number| number.is_finite())
-            && positive(unit)
+            && (SHORTEST_UNIT..=LONGEST_UNIT).contains(unit)
             && totals.len() == numbers
             && totals.iter().all(|total| total.is_finite() && *total >= f32::MIN_POSITIVE)
             && all(&believed.means, numbers, &|number| number.is_finite())
@@ -316,7 +317,7 @@ impl Bank {
 
     /// Measures all that is believed in another unit.
     fn measure_in(&mut self, unit: f64) {
-        let unit = unit.max(SHORTEST_UNIT);
+        let unit = unit.clamp(SHORTEST_UNIT, LONGEST_UNIT);
         let factor = self.unit / unit;
         let states = self.followed.iter_mut().flat_map(|followed| &mut followed.states);
         states.for_each(|state| *state = apart(f64::from(*state) * factor));

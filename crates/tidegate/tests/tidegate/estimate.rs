@@ -591,6 +591,9 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
     assert!(!loads(&|state| state["version"] = 9.into()));
     assert!(!loads(&|state| state["more"] = 1.into()));
     assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["reference"] = 0.into()));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["unit"] = 0.into()));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["origins"] = serde_json::json!([])));
+    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["followed"][0]["states"][0] = 1e30.into()));
     assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["values"]["followed"] = serde_json::json!([])));
     assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["ranges"]["groups"] = serde_json::json!([])));
 }
