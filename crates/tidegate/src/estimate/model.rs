@@ -73,12 +73,12 @@ const FEW: usize = 7;
 
 /// The periods of waves that numbers are likely to have: months of a year, hours of a day, halves and quarters of them, and weeks of a year; and by what steps they change. They are for
 /// so many numbers at most, which it does not take long to follow.
-const PERIODS: [f64; 5] = [12.0, 24.0, 48.0, 52.0, 96.0];
+const WAVE_PERIODS: [f64; 5] = [12.0, 24.0, 48.0, 52.0, 96.0];
 const WAVE_STEPS: [f64; 6] = [1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 const WAVES_OF: usize = 50;
 
 /// How many models move; of levels that stand still there are several.
-pub(super) const MOVING: usize = OF_ALL.len() + OF_FEW.len() + PERIODS.len() * WAVE_STEPS.len();
+pub(super) const MOVING: usize = OF_ALL.len() + OF_FEW.len() + WAVE_PERIODS.len() * WAVE_STEPS.len();
 
 /// The model at a place: the moving ones, then levels that stand still.
 pub(super) const fn model(index: usize) -> Model {
@@ -89,7 +89,7 @@ pub(super) const fn model(index: usize) -> Model {
         OF_FEW[index - OF_ALL.len()]
     } else if index < MOVING {
         let wave = index - WAVES;
-        Model::Wave { period: PERIODS[wave / WAVE_STEPS.len()], step: WAVE_STEPS[wave % WAVE_STEPS.len()] }
+        Model::Wave { period: WAVE_PERIODS[wave / WAVE_STEPS.len()], step: WAVE_STEPS[wave % WAVE_STEPS.len()] }
     } else {
         Model::Still
     }
@@ -242,7 +242,7 @@ impl Motion {
 }
 
 impl Model {
-    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope. Of a wave, itself, what it was a quarter of a period ago, and the level.
+    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope. Of a wave, itself, how far from its level it is going to be in a quarter of a period, and the level.
     pub(super) const fn order(&self) -> usize {
         match self {
             Self::Walk { .. } | Self::Return { .. } | Self::Still => 1,
