@@ -42,10 +42,15 @@ impl Serve {
         let config = Config::read(&self.config)?;
         log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
         let prepared = Prepared::new(&config)?;
+        // Whoever reads that it listens may tell it to stop.
+        let stop = {
+            let _context = prepared.runtime.enter();
+            told_to_stop()
+        };
         complain("listening", prepared.url());
         prepared
             .runtime
-            .block_on(serve(prepared.service, prepared.telemetry, prepared.listener, prepared.settings, told_to_stop()))
+            .block_on(serve(prepared.service, prepared.telemetry, prepared.listener, prepared.settings, stop))
             .map_err(Failure::run)
     }
 }

@@ -200,26 +200,37 @@ pub async fn serve(
     Ok(())
 }
 
-/// Waits until the process is told to end: `SIGTERM` or `SIGINT`.
-pub async fn told_to_stop() {
+/// Comes when the process is told to end: by `SIGTERM` or `SIGINT`, which from the call on, not only from the first wait, do not end it by themselves. To be called in the context of a
+/// runtime, before anybody is told that the service is there.
+pub fn told_to_stop() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
-        use tokio::signal::unix::{SignalKind, signal};
+        use tokio::signal::unix::{Signal, SignalKind, signal};
 
-        match signal(SignalKind::terminate()) {
-            Ok(mut terminate) => {
-                tokio::select! {
-                    _ = terminate.recv() => {}
-                    _ = tokio::signal::ctrl_c() => {}
-                }
-                return;
+        async fn comes(signal: Option<Signal>) {
+            match signal {
+                Some(mut signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
             }
-            Err(error) => tracing::warn!(%error, "SIGTERM is not heard"),
+        }
+        let hear = |kind: SignalKind, name: &str| {
+            signal(kind).inspect_err(|error| tracing::warn!(%error, "{name} is not heard")).ok()
+        };
+        let (terminate, interrupt) =
+            (hear(SignalKind::terminate(), "SIGTERM"), hear(SignalKind::interrupt(), "SIGINT"));
+        async {
+            tokio::select! {
+                () = comes(terminate) => {}
+                () = comes(interrupt) => {}
+            }
         }
     }
-    if let Err(error) = tokio::signal::ctrl_c().await {
-        tracing::warn!(%error, "SIGINT is not heard");
-        std::future::pending::<()>().await;
+    #[cfg(not(unix))]
+    async {
+        if let Err(error) = tokio::signal::ctrl_c().await {
+            tracing::warn!(%error, "SIGINT is not heard");
+            std::future::pending::<()>().await;
+        }
     }
 }
 
