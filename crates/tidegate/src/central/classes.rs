@@ -243,6 +243,11 @@ impl Classes {
         (0..end).map(u32::from)
     }
 
+    /// The longest window of a class.
+    pub(super) fn longest_window(&self) -> u64 {
+        self.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1)
+    }
+
     /// A ledger for each.
     pub(super) fn ledgers(&self) -> ClassLedgers {
         let mut ledgers = ClassLedgers::default();
@@ -435,7 +440,7 @@ impl Registry {
         }
         self.clock = Some(timestamp);
         let window_of = |class: u16| self.classes.0[usize::from(class)].requirement.window.get();
-        let longest = self.longest_window();
+        let longest = self.classes.longest_window();
         let (counting, members) = (&mut self.counting, &mut self.members);
         self.moving.retain(|user, Moving { wanted, counted }| {
             let counts_in = &mut counting[*user as usize];
@@ -467,7 +472,7 @@ impl Registry {
     /// Users who joined since the save are unknown; they register anew. Those who changed or left say so again.
     #[must_use]
     pub fn restored(mut self, last: u64) -> Self {
-        let clock = last.saturating_add(self.longest_window()).max(self.clock.unwrap_or(0));
+        let clock = last.saturating_add(self.classes.longest_window()).max(self.clock.unwrap_or(0));
         // Users who count are taken to have counted until now, which errs on the safe side.
         for (user, moving) in &mut self.moving {
             let counts_in = self.counting[*user as usize];
@@ -477,10 +482,6 @@ impl Registry {
         }
         self.clock = Some(clock);
         self
-    }
-
-    fn longest_window(&self) -> u64 {
-        self.classes.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1)
     }
 
     /// [Seals](Self::seal) what a mechanism of given classes is to publish.

@@ -30,6 +30,7 @@ pub mod ba;
 pub mod bd;
 pub mod budget_selection;
 pub mod classes;
+mod pace;
 pub mod pba;
 pub mod pbd;
 mod personal;

@@ -4,15 +4,14 @@
 //! class spends what its own window allows when it is asked that often, and the [stratified] estimator makes one histogram of all classes.
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::{ClassHistograms, grouped_histograms};
+use tidegate_kernel::primitives::{ClassHistograms, Neighbours, grouped_histograms};
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed};
 
 use crate::central::classes::{Class, Classes, Registry, Requirement};
+use crate::central::pace::{Pace, Published, Publisher, Purpose, Turn};
 use crate::central::stratified::{self, Differences, Offers};
-use crate::central::track::{affordable, best_period, counts_after, decides, periods};
 use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release};
-use crate::estimate::follower::Follower;
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Release};
 
 /// `track`, in which each class of users has a budget and a window of its own.
 ///
@@ -45,15 +44,11 @@ pub struct PersonalTrack {
     classes: Classes,
     ledgers: ClassLedgers,
     differences: Differences,
-    follower: Option<Follower>,
-    /// When the first histogram was published.
-    first: Option<u64>,
-    /// When the last histogram was published, and how many timestamps later the next one is due.
-    published: Option<(u64, u64)>,
+    pace: Option<Pace>,
     last_pushed: Option<u64>,
 }
 
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 
 impl PersonalTrack {
     /// The name that users write.
@@ -74,8 +69,7 @@ impl PersonalTrack {
         }
         let ledgers = classes.ledgers();
         let differences = Differences::unknown(classes.len(), settings.domain);
-        let (follower, first, published, last_pushed) = (None, None, None, None);
-        Ok(Self { version: VERSION, settings, classes, ledgers, differences, follower, first, published, last_pushed })
+        Ok(Self { version: VERSION, settings, classes, ledgers, differences, pace: None, last_pushed: None })
     }
 
     /// What it is set to.
@@ -107,17 +101,13 @@ impl PersonalTrack {
         let timestamp = histograms.timestamp();
         check_time(timestamp, self.last_pushed)?;
         self.classes.check_data(histograms, members, self.settings.domain)?;
-        let (mut gap, period) = self.published.map_or((0, 1), |(last, period)| (timestamp - last, period));
-        let mut spent = None;
-        if gap >= period || self.follower.is_none() {
-            spent = self.observe(histograms, members, gap, period, random)?;
-            if spent.is_some() {
-                gap = 0;
-            }
-        }
-        let freshness = if spent.is_some() { Freshness::Fresh } else { Freshness::Approximated };
-        let counts = match &self.follower {
-            Some(follower) => counts_after(follower, gap),
+        let PersonalSettings { domain, neighbours, .. } = self.settings;
+        let (classes, ledgers, differences) = (&self.classes, &mut self.ledgers, &mut self.differences);
+        let mut publisher =
+            OfTimestamp { classes, ledgers, differences, domain, neighbours, histograms, members, random };
+        let (spent, freshness) = Pace::advance(&mut self.pace, &mut publisher)?;
+        let counts = match &self.pace {
+            Some(pace) => pace.believed(timestamp),
             None => self.nothing(members),
         };
         self.last_pushed = Some(timestamp);
@@ -144,27 +134,47 @@ impl PersonalTrack {
         Vec::new()
     }
 
-    /// Publishes a histogram of every class that can spend something, and takes it in. The most that any class has spent, or nothing.
-    fn observe(
-        &mut self,
-        histograms: &Sealed<ClassHistograms>,
-        members: &[u64],
-        gap: u64,
-        period: u64,
-        random: &mut impl Randomness,
-    ) -> Result<Option<Epsilon>, CentralError> {
-        let timestamp = histograms.timestamp();
-        let PersonalSettings { domain, neighbours, .. } = self.settings;
+    /// Before the first publication, where nobody is registered: no counts, and an error as large as there are members.
+    #[allow(clippy::cast_precision_loss)] // a number of users
+    fn nothing(&self, members: &[u64]) -> Counts {
+        let users: f64 = members.iter().map(|members| *members as f64).sum();
+        let domain = self.settings.domain as usize;
+        Counts { counts: vec![0.0; domain], variances: vec![users * users; domain] }
+    }
+}
+
+/// Publishes the histograms of a timestamp.
+struct OfTimestamp<'a, R> {
+    classes: &'a Classes,
+    ledgers: &'a mut ClassLedgers,
+    differences: &'a mut Differences,
+    domain: u32,
+    neighbours: Neighbours,
+    histograms: &'a Sealed<ClassHistograms>,
+    members: &'a [u64],
+    random: &'a mut R,
+}
+
+impl<R> OfTimestamp<'_, R> {
+    /// What classes can spend.
+    fn offers<'a>(&'a self, budgets: &'a [Option<Epsilon>]) -> Offers<'a> {
+        Offers { budgets, members: self.members, domain: self.domain, neighbours: self.neighbours }
+    }
+}
+
+impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
+    /// Publishes a histogram of every class that can spend something. Spent is the most that any class spends.
+    fn publish(&mut self, purpose: Purpose, turn: Turn) -> Result<Option<Published>, CentralError> {
+        let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
-        let since_first = self.first.map(|first| timestamp - first);
         let share = |(number, class): (&u32, &Class)| {
             let Requirement { epsilon, window } = class.requirement;
-            affordable(epsilon, window.get(), period, since_first, self.ledgers.remaining(*number, timestamp)?)
+            turn.affordable(purpose, epsilon, window.get(), self.ledgers.remaining(*number, timestamp)?)
         };
         let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.classes.all()).map(share).collect();
-        let offers = Offers { budgets: &budgets, members, domain, neighbours };
-        let mut groups = stratified::group(&offers, &self.differences);
-        if !stratified::expected_error(&groups).is_finite() {
+        let mut groups = stratified::group(&self.offers(&budgets), self.differences);
+        let variance = stratified::expected_error(&groups);
+        if !variance.is_finite() {
             return Ok(None);
         }
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
@@ -172,54 +182,36 @@ impl PersonalTrack {
         };
         let amounts: Vec<Vec<(u32, Epsilon)>> = groups.iter().map(of_group).filter(|group| !group.is_empty()).collect();
         let all = amounts.concat();
+        let Some(spent) = all.iter().map(|(_, amount)| *amount).max() else { return Ok(None) };
         let mut permits = self.ledgers.spend_all(timestamp, &all)?.into_iter();
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
-        let noisy = grouped_histograms(permits, histograms, neighbours, random)?;
-        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, &mut self.differences);
+        let noisy = grouped_histograms(permits, self.histograms, self.neighbours, self.random)?;
+        let Self { domain, neighbours, members, .. } = *self;
+        let offers = Offers { budgets: &budgets, members, domain, neighbours };
+        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, self.differences);
         let variance = stratified::expected_error(&groups);
-        let mut sum = vec![0.0; domain as usize];
+        let mut counts = vec![0.0; self.domain as usize];
         for estimate in &estimates {
-            sum.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
+            counts.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
         }
-        let mut follower = match self.follower.take() {
-            Some(follower) => follower,
-            None => Follower::new(&sum, variance, self.error_at(1, members)),
-        };
-        follower.observe(gap, &sum, variance);
-        let period = if decides(&follower) {
-            let longest = self.classes.all().iter().map(|class| class.requirement.window.get()).max().unwrap_or(1);
-            best_period(&follower, periods(longest), |period| self.error_at(period, members))
-        } else {
-            period
-        };
-        self.follower = Some(follower);
-        self.first.get_or_insert(timestamp);
-        self.published = Some((timestamp, period));
-        Ok(all.iter().map(|(_, amount)| *amount).max())
+        Ok(Some(Published { spent, counts, variance }))
     }
 
-    /// What each class can spend at a publication if there is one every so many timestamps.
-    fn shares(&self, period: u64) -> impl Iterator<Item = Option<Epsilon>> {
-        self.classes.all().iter().map(move |class| {
+    fn variance_at(&self, period: u64) -> f64 {
+        let share = |class: &Class| {
             let Requirement { epsilon, window } = class.requirement;
             epsilon.divided_by(window.get().div_ceil(period))
-        })
+        };
+        let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(share).collect();
+        stratified::expected_error(&stratified::group(&self.offers(&budgets), self.differences))
     }
 
-    /// The variance of a count if a histogram is published every so many timestamps.
-    fn error_at(&self, period: u64, members: &[u64]) -> f64 {
-        let budgets: Vec<Option<Epsilon>> = self.shares(period).collect();
-        let PersonalSettings { domain, neighbours, .. } = self.settings;
-        let offers = Offers { budgets: &budgets, members, domain, neighbours };
-        stratified::expected_error(&stratified::group(&offers, &self.differences))
+    fn timestamp(&self) -> u64 {
+        self.histograms.timestamp()
     }
 
-    /// Before the first publication, where nobody is registered: no counts, and an error as large as there are members.
-    #[allow(clippy::cast_precision_loss)] // a number of users
-    fn nothing(&self, members: &[u64]) -> Counts {
-        let users: f64 = members.iter().map(|members| *members as f64).sum();
-        let domain = self.settings.domain as usize;
-        Counts { counts: vec![0.0; domain], variances: vec![users * users; domain] }
+    fn window(&self) -> u64 {
+        self.classes.longest_window()
     }
 }
 
@@ -232,9 +224,7 @@ struct Saved {
     classes: Classes,
     ledgers: ClassLedgers,
     differences: Differences,
-    follower: Option<Follower>,
-    first: Option<u64>,
-    published: Option<(u64, u64)>,
+    pace: Option<Pace>,
     last_pushed: Option<u64>,
 }
 
@@ -242,19 +232,15 @@ impl TryFrom<Saved> for PersonalTrack {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, classes, ledgers, differences, follower, first, published, last_pushed } = saved;
+        let Saved { version, settings, classes, ledgers, differences, pace, last_pushed } = saved;
         check_version(version, VERSION)?;
-        let in_time = published.is_none_or(|(at, period)| last_pushed.is_some_and(|last| at <= last) && period > 0);
+        let (domain, longest) = (settings.domain as usize, classes.longest_window());
         let fits = classes.are_of(&ledgers)
             && differences.fits(classes.len())
-            && follower.as_ref().is_none_or(|follower| follower.fits(settings.domain as usize))
-            && follower.is_some() == published.is_some()
-            && first.is_some() == published.is_some()
-            && first <= published.map(|(timestamp, _)| timestamp)
-            && in_time;
+            && pace.as_ref().is_none_or(|pace| pace.fits(domain, longest, last_pushed));
         if Self::new(classes.clone(), settings).is_err() || !fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, settings, classes, ledgers, differences, follower, first, published, last_pushed })
+        Ok(Self { version, settings, classes, ledgers, differences, pace, last_pushed })
     }
 }

@@ -476,15 +476,20 @@ fn tracked_readings_have_a_fraction_of_the_error_of_noisy_ones_and_a_delay_lower
 
 #[test]
 fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
-    for window in [1_u64, 3, 7, 20] {
+    // With a thousand times as many users, it is watched between publications.
+    for (window, users) in [1_u64, 3, 7, 20].into_iter().flat_map(|window| [(window, 1), (window, 1_000)]) {
         let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(window).unwrap(), 3);
         let mut mechanism = Central::new(CentralKind::Track, settings).unwrap();
         let mut random = SeededRandom::new(17);
         let mut spends = Vec::new();
-        for timestamp in 0..400_u64 {
-            // It stands still, moves and stands still again.
-            let level = if (100..200).contains(&timestamp) { timestamp * 7919 % 5_000 } else { 1_000 };
-            let counts = vec![level, 500, 0];
+        for timestamp in 0..600_u64 {
+            // It stands still, moves, stands still again, and jumps now and then.
+            let level = match timestamp {
+                100..200 => timestamp * 7919 % 5_000,
+                400.. => 1_000 + 3_000 * (timestamp / 37 % 2),
+                _ => 1_000,
+            };
+            let counts = vec![level * users, 500 * users, 0];
             let releases = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap();
             assert!(counts_of(&releases[0]).counts.iter().all(|count| count.is_finite() && *count >= 0.0));
             assert!(counts_of(&releases[0]).variances.iter().all(|variance| variance.is_finite() && *variance >= 0.0));
@@ -492,6 +497,46 @@ fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
         }
         let fullest = fullest_window(&spends, window);
         assert!(fullest <= 1_000_000_000 && fullest > 900_000_000, "w={window}: {fullest}");
+    }
+}
+
+/// How often counts were told afresh before a timestamp, and the mean squared error from then on, of counts that are functions of time.
+fn tracked_from(kind: CentralKind, window: u64, from: u64, truth: impl Fn(u64) -> [u64; 2]) -> (u64, f64) {
+    let settings = CentralSettings::new("2".parse().unwrap(), NonZeroU64::new(window).unwrap(), 2);
+    let mut mechanism = Central::new(kind, settings).unwrap();
+    let mut random = SeededRandom::new(26);
+    let (mut told, mut error, until) = (0, 0.0, from + 60);
+    for timestamp in 0..until {
+        let release = mechanism.push(&Sealed::at(timestamp, truth(timestamp).to_vec()), &mut random).unwrap().remove(0);
+        if timestamp < from {
+            told += u64::from(release.freshness == Freshness::Fresh);
+        } else {
+            let counts = counts_of(&release).counts.iter().zip(truth(timestamp));
+            error += counts.map(|(count, truth)| (count - truth as f64).powi(2)).sum::<f64>();
+        }
+    }
+    (told, error / 2.0 / (until - from) as f64)
+}
+
+#[test]
+fn a_jump_between_publications_is_seen_at_once() {
+    let jumps = |timestamp: u64| if timestamp < 200 { [140_000, 60_000] } else { [120_000, 80_000] };
+    let (told, error) = tracked_from(CentralKind::Track, 20, 200, jumps);
+    let (_, uniform) = tracked_from(CentralKind::Uniform, 20, 200, jumps);
+    // To miss it for a single timestamp costs 20,000² / 60, thousands of times as much as all the noise.
+    assert!(told < 100 && error < 20.0 * uniform, "{told} times; {error}, {uniform}");
+}
+
+#[test]
+fn what_repeats_itself_with_the_window_is_not_taken_for_what_stands_still() {
+    // After some time, one day of a week, whichever it is, differs from the others: published once a week on that day, it would stand still.
+    for day in 0..7 {
+        let week = |timestamp: u64| {
+            if timestamp < 100 || timestamp % 7 == day { [140_000, 60_000] } else { [130_000, 70_000] }
+        };
+        let (told, error) = tracked_from(CentralKind::Track, 7, 100, week);
+        let (_, uniform) = tracked_from(CentralKind::Uniform, 7, 100, week);
+        assert!(told < 60 && error < 20.0 * uniform, "{day}: {told} times; {error}, {uniform}");
     }
 }
 
@@ -506,7 +551,7 @@ fn a_still_histogram_is_published_rarely_and_exactly_and_a_restless_one_often() 
             let moved = if restless { timestamp * 7919 % 2_000 } else { 0 };
             let counts = (0..10).map(|value| 1_000 + 100 * value + moved).collect();
             let release = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap().remove(0);
-            published += u64::from(release.spent.is_some());
+            published += u64::from(release.freshness == Freshness::Fresh);
         }
         published
     };
@@ -618,6 +663,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         include_str!("../golden/personal_track_v2.txt"),
         include_str!("../golden/personal_track_v3.txt"),
         include_str!("../golden/personal_track_v4.txt"),
+        include_str!("../golden/personal_track_v5.txt"),
     ] {
         assert!(postcard::from_bytes::<PersonalTrack>(&bytes(old.trim())).is_err());
     }
@@ -628,7 +674,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         let _released = mechanism.push(&sealed, &[60, 60], &mut random).unwrap();
     }
     let now = hex(&postcard::to_allocvec(&mechanism).unwrap());
-    let golden = include_str!("../golden/personal_track_v5.txt").trim();
+    let golden = include_str!("../golden/personal_track_v6.txt").trim();
     let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
     assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     let sealed = ClassHistograms::seal(5, &[0, 1], vec![1; 6]).unwrap();
@@ -645,14 +691,19 @@ fn classes() -> Classes {
 
 #[test]
 fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit() {
-    let drive = |interrupted: bool| {
+    let drive = |interrupted: bool, users: u64| {
         let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
         let mut random = SeededRandom::new(20);
         let (mut spends, mut releases) = (vec![Vec::new(); 2], Vec::new());
-        for timestamp in 0..120_u64 {
-            let level = if (40..80).contains(&timestamp) { timestamp * 7919 % 500 } else { 100 };
-            let sealed = ClassHistograms::seal(timestamp, &[0, 1], vec![level, 50, 0, 60, level, 9]).unwrap();
-            releases.extend(mechanism.push(&sealed, &[600, 600], &mut random).unwrap());
+        for timestamp in 0..200_u64 {
+            let level = match timestamp {
+                40..80 => timestamp * 7919 % 500,
+                140.. => 100 + 200 * (timestamp / 13 % 2),
+                _ => 100,
+            };
+            let counts = [level, 50, 0, 60, level, 9].map(|count| count * users).to_vec();
+            let sealed = ClassHistograms::seal(timestamp, &[0, 1], counts).unwrap();
+            releases.extend(mechanism.push(&sealed, &[600 * users; 2], &mut random).unwrap());
             for (class, ledger) in mechanism.ledgers().iter() {
                 spends[class as usize].push(spent_at(ledger, timestamp));
             }
@@ -666,7 +717,9 @@ fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit
         assert!(mechanism.finish().is_empty());
         releases
     };
-    assert_eq!(drive(false), drive(true));
+    for users in [1, 10_000] {
+        assert_eq!(drive(false, users), drive(true, users));
+    }
 }
 
 #[test]
@@ -683,10 +736,13 @@ fn a_state_with_classes_that_does_not_fit_together_is_not_loaded() {
     assert!(loads(&|_| ()));
     assert!(!loads(&|state| state["version"] = 9.into()));
     assert!(!loads(&|state| state["settings"]["domain"] = 4.into()));
-    assert!(!loads(&|state| state["published"] = serde_json::Value::Null));
-    assert!(!loads(&|state| state["published"] = serde_json::json!([7, 1])));
-    assert!(!loads(&|state| state["first"] = serde_json::Value::Null));
-    assert!(!loads(&|state| state["first"] = 5.into()));
+    assert!(!loads(&|state| state["pace"]["first"] = 5.into()));
+    assert!(!loads(&|state| state["pace"]["taken_in"] = 7.into()));
+    assert!(!loads(&|state| state["pace"]["publications"] = 0.into()));
+    assert!(!loads(&|state| state["pace"]["period"] = 0.into()));
+    assert!(!loads(&|state| state["pace"]["period"] = 13.into()));
+    assert!(!loads(&|state| state["pace"]["jumps"] = (-1).into()));
+    assert!(!loads(&|state| state["pace"]["more"] = 1.into()));
     assert!(!loads(&|state| state["more"] = 1.into()));
     // Data of another timestamp order, domain and number of classes.
     assert!(mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(22)).is_err());
