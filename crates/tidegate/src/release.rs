@@ -26,7 +26,7 @@ pub struct Release {
 pub enum Freshness {
     /// Published from reports of this timestamp.
     Fresh,
-    /// The numbers of an earlier timestamp, because little seems to have changed.
+    /// The numbers of an earlier timestamp, or what they lead one to expect, because little seems to have changed or only that is known of what has.
     Approximated,
     /// The numbers of an earlier timestamp, because the budget of this one was spent in advance.
     Nullified,

@@ -2,7 +2,9 @@
 //!
 //! Noise falls with the square of what is spent at once, so rare and exact histograms tell more of a stream that stands still than frequent and noisy ones;
 //! of a stream that moves they tell little about the time in between. How fast it moves, and how often it jumps, is learned from what was published. So that no jump is missed
-//! for long, a small part of the budget goes into histograms in between that tell of nothing else.
+//! for long, a small part of the budget goes into histograms in between, which are taken in only where there has been one or little is known.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
@@ -26,14 +28,15 @@ pub(super) struct Pace {
     /// Whether there are histograms in between, and whether one of them has told of a jump since the last publication.
     watches: bool,
     alarmed: bool,
-    /// By how much the squared errors of forecasts were more than models allow, as a mean over the counts, in sum; and over how many timestamps. Both are forgotten slowly.
+    /// By how much the squared errors of forecasts were more than models allow, as a mean over the counts, and what was left of that after alarms, in sum; and over how many timestamps. Both
+    /// are forgotten slowly.
     jumps: f64,
     watched: f64,
 }
 
 /// Publishes histograms of a timestamp.
 pub(super) trait Publisher {
-    /// Publishes one, if it can be paid for.
+    /// Publishes one, if it can be paid for and is [worth it](Turn::is_worth).
     fn publish(&mut self, purpose: Purpose, turn: Turn) -> Result<Option<Published>, CentralError>;
 
     /// The variance of a count if a histogram is published every so many timestamps, with all of the budget.
@@ -48,8 +51,8 @@ pub(super) trait Publisher {
 
 /// A histogram that was published.
 pub(super) struct Published {
-    /// What was spent on it.
-    pub(super) spent: Epsilon,
+    /// What was spent on it, by class.
+    pub(super) spent: Vec<(u32, Epsilon)>,
     pub(super) counts: Vec<f64>,
     /// The variance of its counts.
     pub(super) variance: f64,
@@ -80,14 +83,14 @@ const PARTS_AT_FIRST: u64 = 4;
 /// Into how many parts the budget is divided of which one is for watching.
 const PARTS_TO_WATCH: u64 = 8;
 
-/// A count that is told to be off by more than so many standard deviations of what was expected has jumped.
-const JUMP: f64 = 5.0;
-
-/// How likely a histogram that watches gives a false alarm. One that does is believed until there is a better one, so it must be rare.
+/// How likely a histogram tells of a jump where there is none. One that watches is then believed until there is a better one, so it must be rare.
 const FALSE_ALARM: f64 = 1e-6;
 
-/// After how many windows jumps are forgotten.
+/// After how many windows about a third of the jumps is still remembered.
 const REMEMBERED: f64 = 32.0;
+
+/// A histogram whose variance is by this factor more than it is with an even part of the budget tells too little: it is better to wait.
+const WORTHLESS: f64 = 16.0;
 
 #[allow(clippy::cast_precision_loss)] // a number of timestamps or of counts
 impl Pace {
@@ -102,22 +105,23 @@ impl Pace {
             && let Some(told) = publisher.publish(Purpose::Tell, turn)?
         {
             Self::observe(pace, &told, publisher);
-            return Ok((Some(told.spent), Freshness::Fresh));
+            return Ok((most(told.spent), Freshness::Fresh));
         }
         let Some(watching) = pace.as_mut().filter(|pace| pace.watches) else {
             return Ok((None, Freshness::Approximated));
         };
-        let Some(seen) = publisher.publish(Purpose::Watch, turn)? else {
+        let Some(mut seen) = publisher.publish(Purpose::Watch, turn)? else {
             return Ok((None, Freshness::Approximated));
         };
         if watching.watch(timestamp, &seen)
             && let Some(told) = publisher.publish(Purpose::Tell, turn)?
         {
             Self::observe(pace, &told, publisher);
-            return Ok((seen.spent.checked_add(told.spent), Freshness::Fresh));
+            seen.spent.extend(told.spent);
+            return Ok((most(seen.spent), Freshness::Fresh));
         }
         watching.make_do(timestamp, &seen);
-        Ok((Some(seen.spent), Freshness::Approximated))
+        Ok((most(seen.spent), Freshness::Approximated))
     }
 
     /// Takes in a histogram that tells what the counts are, and decides when the next is due.
@@ -128,11 +132,14 @@ impl Pace {
         let pace = pace.get_or_insert_with(begin);
         pace.forget(timestamp - pace.last, window);
         if pace.publications > 0 && !pace.alarmed {
-            pace.jumps += pace.jumped(timestamp, told, JUMP);
+            // A larger one would have been seen at any other timestamp, too.
+            let largest =
+                if pace.watches { watched_jump(counts.len(), publisher.variance_at(1)) } else { f64::INFINITY };
+            pace.jumps += pace.jumped(timestamp, told, largest);
         }
         pace.take_in(timestamp, told);
         pace.last = timestamp;
-        pace.publications += 1;
+        pace.publications = pace.publications.saturating_add(1);
         pace.alarmed = false;
         if pace.decides() {
             pace.decide(window, |period| publisher.variance_at(period));
@@ -162,7 +169,7 @@ impl Pace {
 
     /// Whether a histogram that watches tells of a jump, or one before it since the counts were told did.
     fn watch(&mut self, timestamp: u64, seen: &Published) -> bool {
-        self.alarmed |= self.jumped(timestamp, seen, far_off(seen.counts.len())) > 0.0;
+        self.alarmed |= self.jumped(timestamp, seen, f64::INFINITY) > 0.0;
         self.alarmed
     }
 
@@ -185,23 +192,25 @@ impl Pace {
         self.taken_in = timestamp;
     }
 
-    /// The mean over the counts of the squares of how far they are from what was expected, of those that are farther off than so many standard deviations.
-    fn jumped(&self, timestamp: u64, published: &Published, far: f64) -> f64 {
+    /// The mean over the counts of the squares of how far they have jumped from what was expected, of which none is more than the largest.
+    fn jumped(&self, timestamp: u64, published: &Published, largest: f64) -> f64 {
         let Published { counts, variance, .. } = published;
+        let far = far_off(counts.len());
         let Estimates { means, variances } = self.follower.estimate(timestamp - self.taken_in);
         let expected = means.iter().zip(&variances).map(|(mean, uncertain)| (mean, uncertain + variance));
         let jump = |(count, (mean, allowed)): (&f64, (&f64, f64))| {
             let square = (count - mean).powi(2);
-            if square > far * far * allowed { square - allowed } else { 0.0 }
+            if square > far * far * allowed { (square - allowed).min(largest) } else { 0.0 }
         };
         counts.iter().zip(expected).map(jump).sum::<f64>() / counts.len() as f64
     }
 
     /// Forgets jumps, over some timestamps.
     fn forget(&mut self, timestamps: u64, window: u64) {
-        let kept = (-(timestamps as f64) / (REMEMBERED * window as f64)).exp();
+        let remembered = REMEMBERED * window as f64;
+        let kept = (-(timestamps as f64) / remembered).exp();
         self.jumps *= kept;
-        self.watched = kept * self.watched + timestamps as f64;
+        self.watched = kept * self.watched + (1.0 - kept) * remembered;
     }
 
     /// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then they are published at every timestamp.
@@ -217,8 +226,7 @@ impl Pace {
         let parts = PARTS_TO_WATCH as f64;
         let counts = self.follower.estimate(0).means;
         let squares = counts.iter().map(|count| count * count).sum::<f64>() / counts.len() as f64;
-        let far = far_off(counts.len());
-        let can_watch = squares > far * far * parts * parts * variance(1);
+        let can_watch = squares > watched_jump(counts.len(), variance(1));
         let excess = if can_watch { (parts / (parts - 1.0)).powi(2) } else { 1.0 };
         let error = |period: u64| {
             let excess = if period > 1 { excess } else { 1.0 };
@@ -243,14 +251,14 @@ impl Pace {
 
     /// Whether a state that was loaded can be one of so many counts, with periods up to a window, after a push at this timestamp or before any.
     pub(super) fn fits(&self, domain: usize, window: u64, last_pushed: Option<u64>) -> bool {
-        let Self { follower, first, last, taken_in, publications, period, watches: _, alarmed: _, jumps, watched } =
-            self;
+        let Self { follower, first, last, taken_in, publications, period, watches, alarmed, jumps, watched } = self;
         let amount = |amount: &f64| amount.is_finite() && *amount >= 0.0;
         follower.fits(domain)
             && first <= last
             && last <= taken_in
             && Some(*taken_in) <= last_pushed
             && *publications > 0
+            && (*watches || !*alarmed && taken_in == last)
             && (1..=window).contains(period)
             && amount(jumps)
             && amount(watched)
@@ -268,35 +276,54 @@ impl Turn {
         }
     }
 
+    /// Whether to publish a histogram of a variance, where it would be another with an even part of the budget.
+    pub(super) fn is_worth(&self, purpose: Purpose, variance: f64, even: f64) -> bool {
+        variance.is_finite() && (purpose == Purpose::Watch || self.since_first.is_none() || variance < WORTHLESS * even)
+    }
+
     /// What a histogram can have, of a window's budget of which so much is left.
     ///
     /// The first one has a large part. As long as that one is in the window, the others share what is left; later, each has its regular part, or what is left
-    /// where that is not much less. What watches has its part at every timestamp.
+    /// where that is not much less. What watches has its part at every timestamp that has no other.
     pub(super) fn affordable(&self, purpose: Purpose, budget: Epsilon, window: u64, left: Epsilon) -> Option<Epsilon> {
         let Self { since_first, period, watches } = *self;
         let to_watch = budget.divided_by(PARTS_TO_WATCH.saturating_mul(window));
         if purpose == Purpose::Watch {
             return to_watch.filter(|amount| *amount <= left);
         }
-        let to_watch = to_watch.filter(|_| watches);
-        let without = |whole: Epsilon, timestamps: u64| match to_watch {
-            Some(amount) => amount.checked_mul(timestamps).and_then(|all| whole.checked_sub(all)),
-            None => Some(whole),
+        // An even part of an amount, for so many timestamps.
+        let even = |whole: Epsilon, timestamps: u64| {
+            let parts = timestamps.div_ceil(period);
+            let others = to_watch.filter(|_| watches).and_then(|amount| amount.checked_mul(timestamps - parts));
+            others.map_or(Some(whole), |others| whole.checked_sub(others))?.divided_by(parts)
         };
-        let part = without(budget, window)?.divided_by(window.div_ceil(period.min(window)))?;
+        let part = even(budget, window)?;
         match since_first {
-            None => budget.divided_by(PARTS_AT_FIRST).map(|large| large.max(part).min(left)),
-            Some(since) if since < window => {
-                let others = window - since;
-                without(left, others)?.divided_by(others.div_ceil(period)).map(|even| even.min(part))
-            }
+            None => Some(budget.divided_by(PARTS_AT_FIRST).map_or(part, |large| large.max(part)).min(left)),
+            Some(since) if since < window => even(left, window - since).map(|even| even.min(part)),
             // A share that is much smaller than meant is not worth a timestamp; the next ones have more.
             Some(_) => (left.units() >= part.units() / 2).then(|| part.min(left)),
         }
     }
 }
 
-/// By how many standard deviations one of so many counts must be off for an alarm: noise that has a Laplace distribution hardly ever is.
+/// The most that any class has spent.
+fn most(spends: Vec<(u32, Epsilon)>) -> Option<Epsilon> {
+    let mut by_class = BTreeMap::new();
+    for (class, amount) in spends {
+        let spent = by_class.entry(class).or_insert(0_u64);
+        *spent = spent.saturating_add(amount.units());
+    }
+    by_class.into_values().max().and_then(|units| Epsilon::from_units(units).ok())
+}
+
+/// The square of a jump that is seen by watching, of one of so many counts, which have a variance with an even part of the budget.
+#[allow(clippy::cast_precision_loss)] // a number of parts
+fn watched_jump(counts: usize, even: f64) -> f64 {
+    (far_off(counts) * PARTS_TO_WATCH as f64).powi(2) * even
+}
+
+/// By how many standard deviations one of so many counts must be off to have jumped: noise that has a Laplace distribution hardly ever is.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn far_off(counts: usize) -> f64 {
     (counts as f64 / FALSE_ALARM).ln() / std::f64::consts::SQRT_2

@@ -163,7 +163,7 @@ impl<R> OfTimestamp<'_, R> {
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
-    /// Publishes a histogram of every class that can spend something. Spent is the most that any class spends.
+    /// Publishes a histogram of every class that can spend something.
     fn publish(&mut self, purpose: Purpose, turn: Turn) -> Result<Option<Published>, CentralError> {
         let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
@@ -173,22 +173,32 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         };
         let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.classes.all()).map(share).collect();
         let mut groups = stratified::group(&self.offers(&budgets), self.differences);
-        let variance = stratified::expected_error(&groups);
-        if !variance.is_finite() {
+        if !turn.is_worth(purpose, stratified::expected_error(&groups), self.variance_at(1)) {
             return Ok(None);
         }
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
             group.classes.iter().zip(&group.amounts).map(|(class, amount)| (numbers[*class], *amount)).collect()
         };
         let amounts: Vec<Vec<(u32, Epsilon)>> = groups.iter().map(of_group).filter(|group| !group.is_empty()).collect();
-        let all = amounts.concat();
-        let Some(spent) = all.iter().map(|(_, amount)| *amount).max() else { return Ok(None) };
-        let mut permits = self.ledgers.spend_all(timestamp, &all)?.into_iter();
+        let spent = amounts.concat();
+        if spent.is_empty() {
+            return Ok(None);
+        }
+        let mut permits = self.ledgers.spend_all(timestamp, &spent)?.into_iter();
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
         let noisy = grouped_histograms(permits, self.histograms, self.neighbours, self.random)?;
         let Self { domain, neighbours, members, .. } = *self;
         let offers = Offers { budgets: &budgets, members, domain, neighbours };
-        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, self.differences);
+        // What only watches is too noisy to teach how classes differ, and there is so much of it that the rest would be forgotten.
+        let mut unlearned;
+        let differences = match purpose {
+            Purpose::Tell => &mut *self.differences,
+            Purpose::Watch => {
+                unlearned = self.differences.clone();
+                &mut unlearned
+            }
+        };
+        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, differences);
         let variance = stratified::expected_error(&groups);
         let mut counts = vec![0.0; self.domain as usize];
         for estimate in &estimates {

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::histogram_noise;
-use tidegate_kernel::{Ledger, Randomness, Sealed};
+use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
 use crate::central::pace::{Pace, Published, Publisher, Purpose, Turn};
 use crate::central::uniform::publish;
@@ -44,6 +44,7 @@ impl Track {
         let Self { version, ledger: _, pace, last } = self;
         let (domain, window) = (settings.domain as usize, settings.window.get());
         *version == VERSION
+            && settings.share(1).is_ok()
             && pace.as_ref().is_none_or(|pace| pace.fits(domain, window, last_pushed))
             && pace.is_some() == last_pushed.is_some()
             && last.is_some() == last_pushed.is_some()
@@ -76,21 +77,28 @@ struct OfTimestamp<'a, R> {
     random: &'a mut R,
 }
 
+impl<R> OfTimestamp<'_, R> {
+    /// The variance of a count that is published with a share.
+    fn variance_of(&self, share: Epsilon) -> f64 {
+        let noise = histogram_noise(self.settings.neighbours, NonZeroU64::MIN, share);
+        noise.map_or(f64::INFINITY, |noise| noise.laplace_variance())
+    }
+}
+
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     fn publish(&mut self, purpose: Purpose, turn: Turn) -> Result<Option<Published>, CentralError> {
         let Settings { epsilon, window, .. } = self.settings;
         let left = self.ledger.remaining(self.histogram.timestamp());
         let share = left.and_then(|left| turn.affordable(purpose, *epsilon, window.get(), left));
-        let Some(spent) = share else { return Ok(None) };
-        let Counts { counts, variances } = publish(self.ledger, spent, self.histogram, self.settings, self.random)?;
-        Ok(Some(Published { spent, counts, variance: variances[0] }))
+        let worth = |share: &Epsilon| turn.is_worth(purpose, self.variance_of(*share), self.variance_at(1));
+        let Some(share) = share.filter(worth) else { return Ok(None) };
+        let Counts { counts, variances } = publish(self.ledger, share, self.histogram, self.settings, self.random)?;
+        Ok(Some(Published { spent: vec![(0, share)], counts, variance: variances[0] }))
     }
 
     fn variance_at(&self, period: u64) -> f64 {
-        let Settings { epsilon, neighbours, .. } = self.settings;
-        let share = epsilon.divided_by(self.window().div_ceil(period));
-        let noise = share.and_then(|share| histogram_noise(*neighbours, NonZeroU64::MIN, share).ok());
-        noise.map_or(f64::INFINITY, |noise| noise.laplace_variance())
+        let share = self.settings.epsilon.divided_by(self.window().div_ceil(period));
+        share.map_or(f64::INFINITY, |share| self.variance_of(share))
     }
 
     fn timestamp(&self) -> u64 {

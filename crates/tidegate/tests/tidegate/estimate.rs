@@ -14,7 +14,7 @@ use tidegate::estimate::simplex::project;
 use tidegate::event::{Event, EventKind, Settings as EventSettings};
 use tidegate::kernel::primitives::{ClassHistograms, Protects};
 use tidegate::kernel::simulation::standard_normal;
-use tidegate::kernel::{Grid, Sealed, SeededRandom};
+use tidegate::kernel::{Epsilon, Grid, Sealed, SeededRandom};
 use tidegate::post_processing::norm_sub;
 use tidegate::release::{Counts, Freshness, Number, Release};
 
@@ -494,6 +494,7 @@ fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
             assert!(counts_of(&releases[0]).counts.iter().all(|count| count.is_finite() && *count >= 0.0));
             assert!(counts_of(&releases[0]).variances.iter().all(|variance| variance.is_finite() && *variance >= 0.0));
             spends.push(spent_at(mechanism.ledger(), timestamp));
+            assert_eq!(releases[0].spent.map_or(0, Epsilon::units), *spends.last().unwrap());
         }
         let fullest = fullest_window(&spends, window);
         assert!(fullest <= 1_000_000_000 && fullest > 900_000_000, "w={window}: {fullest}");
@@ -537,6 +538,42 @@ fn what_repeats_itself_with_the_window_is_not_taken_for_what_stands_still() {
         let (told, error) = tracked_from(CentralKind::Track, 7, 100, week);
         let (_, uniform) = tracked_from(CentralKind::Uniform, 7, 100, week);
         assert!(told < 60 && error < 20.0 * uniform, "{day}: {told} times; {error}, {uniform}");
+    }
+}
+
+#[test]
+fn noise_is_not_taken_for_jumps() {
+    // Of 300 counts, some are always off by several standard deviations.
+    let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(20).unwrap(), 300);
+    let mut mechanism = Central::new(CentralKind::Track, settings).unwrap();
+    let mut random = SeededRandom::new(27);
+    let counts: Vec<u64> = (1..=300).map(|rank| 100_000 / rank).collect();
+    let mut told = 0;
+    for timestamp in 0..400_u64 {
+        let release = mechanism.push(&Sealed::at(timestamp, counts.clone()), &mut random).unwrap().remove(0);
+        told += u64::from(timestamp >= 100 && release.freshness == Freshness::Fresh);
+    }
+    assert!((10..=60).contains(&told), "{told} times in 15 windows");
+}
+
+#[test]
+fn a_class_that_can_always_pay_does_not_stand_for_one_that_cannot() {
+    let requirement = |epsilon: &str, window| Requirement {
+        epsilon: epsilon.parse().unwrap(),
+        window: NonZeroU64::new(window).unwrap(),
+    };
+    // Ten users whose budget is whole again at every timestamp, and a hundred thousand others.
+    let classes = Classes::numbered(&[requirement("1", 1), requirement("1", 40)]).unwrap();
+    let mut mechanism = PersonalTrack::new(classes, PersonalSettings::new(2)).unwrap();
+    let mut random = SeededRandom::new(28);
+    for timestamp in 0..700_u64 {
+        let jumped = if timestamp < 600 { 0 } else { 20_000 };
+        let counts = vec![7, 3, 70_000 - jumped, 30_000 + jumped];
+        let sealed = ClassHistograms::seal(timestamp, &[0, 1], counts).unwrap();
+        let release = mechanism.push(&sealed, &[10, 100_000], &mut random).unwrap().remove(0);
+        // Ten users tell where the others are to within some ten thousand.
+        let off = (counts_of(&release).counts[0] - 70_007.0 + jumped as f64).abs();
+        assert!(timestamp < 40 || off < 5_000.0, "{off} at {timestamp}");
     }
 }
 
@@ -707,6 +744,8 @@ fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit
             for (class, ledger) in mechanism.ledgers().iter() {
                 spends[class as usize].push(spent_at(ledger, timestamp));
             }
+            let most = spends.iter().map(|spends| *spends.last().unwrap()).max().unwrap();
+            assert_eq!(releases.last().unwrap().spent.map_or(0, Epsilon::units), most);
             if interrupted {
                 mechanism = postcard::from_bytes(&postcard::to_allocvec(&mechanism).unwrap()).unwrap();
                 mechanism = serde_json::from_str(&serde_json::to_string(&mechanism).unwrap()).unwrap();
