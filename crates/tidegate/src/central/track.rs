@@ -1,6 +1,6 @@
 //! `track`: histograms as often as is worth it, and an estimate from all of them.
 //!
-//! How often that is, and what is believed in between, [`Pace`] says.
+//! How often that is, and what is believed in between, `Pace` says.
 
 use std::num::NonZeroU64;
 
