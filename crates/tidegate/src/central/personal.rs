@@ -485,7 +485,7 @@ const fn in_counts(distance: i64) -> f64 {
 }
 
 /// Each class with what it spends.
-fn all_of(amounts: &[Option<Epsilon>]) -> Vec<(u32, Epsilon)> {
+pub(super) fn all_of(amounts: &[Option<Epsilon>]) -> Vec<(u32, Epsilon)> {
     (0..).zip(amounts).filter_map(|(class, amount)| amount.map(|amount| (class, amount))).collect()
 }
 
@@ -505,7 +505,7 @@ fn share_kept(selection: &Selection, members: &[u64]) -> f64 {
 
 /// The mean over all members of what they spend, in billionths.
 #[allow(clippy::cast_precision_loss)]
-fn mean_weight(amounts: &[Option<Epsilon>], members: &[u64]) -> f64 {
+pub(super) fn mean_weight(amounts: &[Option<Epsilon>], members: &[u64]) -> f64 {
     let all: f64 = members.iter().map(|members| *members as f64).sum();
     let spent =
         |(amount, members): (&Option<Epsilon>, &u64)| amount.map_or(0.0, |amount| amount.as_f64() * *members as f64);

@@ -3,14 +3,17 @@
 //! As [`track`](super::track), a histogram is published as often as is worth it, and what is released is an estimate from all of them. At a publication each
 //! class spends what its own window allows when it is asked that often, and the [stratified] estimator makes one histogram of all classes.
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::{ClassHistograms, Neighbours, grouped_histograms};
-use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed};
+use tidegate_kernel::primitives::{ClassHistograms, Neighbours, grouped_histograms, weighted_distance};
+use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSILON};
 
 use crate::central::classes::{Class, Classes, Registry, Requirement};
-use crate::central::pace::{Pace, Published, Publisher, Purpose, Turn};
+use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch};
+use crate::central::personal::{all_of, mean_weight};
 use crate::central::stratified::{self, Differences, Offers};
-use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release};
+use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release, rounded};
 use crate::release::{Counts, Release};
 
 /// `track`, in which each class of users has a budget and a window of its own.
@@ -143,6 +146,11 @@ impl PersonalTrack {
     }
 }
 
+#[allow(clippy::cast_precision_loss)] // a number of users
+const fn as_float(users: u64) -> f64 {
+    users as f64
+}
+
 /// Publishes the histograms of a timestamp.
 struct OfTimestamp<'a, R> {
     classes: &'a Classes,
@@ -160,20 +168,27 @@ impl<R> OfTimestamp<'_, R> {
     fn offers<'a>(&'a self, budgets: &'a [Option<Epsilon>]) -> Offers<'a> {
         Offers { budgets, members: self.members, domain: self.domain, neighbours: self.neighbours }
     }
+
+    /// What a distance costs each class that has members.
+    fn to_watch(&self) -> Vec<Option<Epsilon>> {
+        let amount = |class: &Class| to_watch(class.requirement.epsilon, class.requirement.window.get());
+        let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(amount).collect();
+        self.offers(&budgets).for_distance(self.differences)
+    }
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     /// Publishes a histogram of every class that can spend something.
-    fn publish(&mut self, purpose: Purpose, turn: Turn) -> Result<Option<Published>, CentralError> {
+    fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
         let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
         let share = |(number, class): (&u32, &Class)| {
             let Requirement { epsilon, window } = class.requirement;
-            turn.affordable(purpose, epsilon, window.get(), self.ledgers.remaining(*number, timestamp)?)
+            turn.affordable(epsilon, window.get(), self.ledgers.remaining(*number, timestamp)?)
         };
         let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.classes.all()).map(share).collect();
         let mut groups = stratified::group(&self.offers(&budgets), self.differences);
-        if !turn.is_worth(purpose, stratified::expected_error(&groups), self.variance_at(1)) {
+        if !turn.is_worth(stratified::expected_error(&groups), self.variance_at(1)) {
             return Ok(None);
         }
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
@@ -189,22 +204,43 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let noisy = grouped_histograms(permits, self.histograms, self.neighbours, self.random)?;
         let Self { domain, neighbours, members, .. } = *self;
         let offers = Offers { budgets: &budgets, members, domain, neighbours };
-        // What only watches is too noisy to teach how classes differ, and there is so much of it that the rest would be forgotten.
-        let mut unlearned;
-        let differences = match purpose {
-            Purpose::Tell => &mut *self.differences,
-            Purpose::Watch => {
-                unlearned = self.differences.clone();
-                &mut unlearned
-            }
-        };
-        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, differences);
+        let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, self.differences);
         let variance = stratified::expected_error(&groups);
         let mut counts = vec![0.0; self.domain as usize];
         for estimate in &estimates {
             counts.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
         }
         Ok(Some(Published { spent, counts, variance }))
+    }
+
+    /// Measures how far all classes together are from what is expected of them, if each has its part of that.
+    fn measure(&mut self, expected: &[f64]) -> Result<Option<Measured>, CentralError> {
+        let timestamp = self.timestamp();
+        let affordable = |(number, amount): (u32, Option<Epsilon>)| {
+            amount.filter(|amount| self.ledgers.remaining(number, timestamp).is_some_and(|left| *amount <= left))
+        };
+        let amounts: Vec<Option<Epsilon>> = self.classes.numbers().zip(self.to_watch()).map(affordable).collect();
+        let spent = all_of(&amounts);
+        if spent.is_empty() {
+            return Ok(None);
+        }
+        let users: f64 = self.members.iter().map(|members| as_float(*members)).sum();
+        let of_class = |members: &u64| -> Vec<i64> {
+            rounded(&expected.iter().map(|count| count * as_float(*members) / users).collect::<Vec<f64>>())
+        };
+        let references: Vec<Vec<i64>> = self.members.iter().map(of_class).collect();
+        let references: Vec<(u32, &[i64])> = self.classes.numbers().zip(references.iter().map(Vec::as_slice)).collect();
+        let permits = self.ledgers.spend_all(timestamp, &spent)?;
+        let noisy = weighted_distance(permits, self.histograms, &references, self.neighbours, self.random)?;
+        #[allow(clippy::cast_precision_loss)] // a number of users
+        let distance = noisy.into_value() as f64 / mean_weight(&amounts, self.members);
+        Ok(Some(Measured { spent, distance }))
+    }
+
+    fn distance_scale(&self) -> f64 {
+        let amounts = self.to_watch();
+        let scale = self.neighbours.histogram_sensitivity(NonZeroU64::MIN);
+        as_float(scale.saturating_mul(UNITS_PER_EPSILON)) / mean_weight(&amounts, self.members)
     }
 
     fn variance_at(&self, period: u64) -> f64 {

@@ -5,12 +5,12 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::histogram_noise;
+use tidegate_kernel::primitives::{histogram_noise, noisy_distance};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
-use crate::central::pace::{Pace, Published, Publisher, Purpose, Turn};
+use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch};
 use crate::central::uniform::publish;
-use crate::central::{CentralError, Settings, release};
+use crate::central::{CentralError, Settings, release, rounded};
 use crate::release::{Counts, Release};
 
 /// The mechanism.
@@ -86,14 +86,34 @@ impl<R> OfTimestamp<'_, R> {
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
-    fn publish(&mut self, purpose: Purpose, turn: Turn) -> Result<Option<Published>, CentralError> {
+    fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
         let Settings { epsilon, window, .. } = self.settings;
         let left = self.ledger.remaining(self.histogram.timestamp());
-        let share = left.and_then(|left| turn.affordable(purpose, *epsilon, window.get(), left));
-        let worth = |share: &Epsilon| turn.is_worth(purpose, self.variance_of(*share), self.variance_at(1));
+        let share = left.and_then(|left| turn.affordable(*epsilon, window.get(), left));
+        let worth = |share: &Epsilon| turn.is_worth(self.variance_of(*share), self.variance_at(1));
         let Some(share) = share.filter(worth) else { return Ok(None) };
         let Counts { counts, variances } = publish(self.ledger, share, self.histogram, self.settings, self.random)?;
         Ok(Some(Published { spent: vec![(0, share)], counts, variance: variances[0] }))
+    }
+
+    fn measure(&mut self, expected: &[f64]) -> Result<Option<Measured>, CentralError> {
+        let Settings { epsilon, window, neighbours, .. } = *self.settings;
+        let timestamp = self.histogram.timestamp();
+        let left = self.ledger.remaining(timestamp);
+        let Some(share) = left.and_then(|left| to_watch(epsilon, window.get()).filter(|share| *share <= left)) else {
+            return Ok(None);
+        };
+        let permit = self.ledger.spend(timestamp, share)?;
+        let expected = rounded(expected);
+        let noisy = noisy_distance(permit, self.histogram, &expected, neighbours, NonZeroU64::MIN, self.random)?;
+        #[allow(clippy::cast_precision_loss)] // a number of users
+        let distance = noisy.into_value() as f64;
+        Ok(Some(Measured { spent: vec![(0, share)], distance }))
+    }
+
+    fn distance_scale(&self) -> f64 {
+        let share = to_watch(self.settings.epsilon, self.window());
+        share.map_or(f64::INFINITY, |share| (self.variance_of(share) / 2.0).sqrt())
     }
 
     fn variance_at(&self, period: u64) -> f64 {
