@@ -51,7 +51,7 @@ pub(super) trait Publisher {
     /// The variance of a count if a histogram is published every so many timestamps, with all of the budget.
     fn variance_at(&self, period: u64) -> f64;
 
-    /// The scale of the noise of a distance.
+    /// The scale of the noise of a distance, if it can be paid for.
     fn distance_scale(&self) -> f64;
 
     /// The timestamp.
@@ -74,8 +74,9 @@ pub(super) struct Published {
 pub(super) struct Measured {
     /// What was spent on it, by class.
     pub(super) spent: Vec<(u32, Epsilon)>,
-    /// The sum over the counts of how far each is from what was expected, with noise.
+    /// The sum over the counts of how far each is from what was expected, with noise of a scale.
     pub(super) distance: f64,
+    pub(super) scale: f64,
 }
 
 /// How it stands at a timestamp with what is paid for.
@@ -133,10 +134,10 @@ impl Pace {
             return Ok((None, Freshness::Approximated));
         };
         let expected = watching.follower.estimate(timestamp - watching.last);
-        let Some(Measured { mut spent, distance }) = publisher.measure(&expected.means)? else {
+        let Some(Measured { mut spent, distance, scale }) = publisher.measure(&expected.means)? else {
             return Ok((None, Freshness::Approximated));
         };
-        watching.watch(distance, &expected, publisher.variance_at(watching.period), publisher.distance_scale());
+        watching.watch(distance, scale, &expected, publisher.variance_at(watching.period));
         if watching.alarm.is_some()
             && let Some(told) = publisher.tell(Turn { alarm: watching.alarm, ..turn })?
         {
@@ -200,8 +201,8 @@ impl Pace {
         self.alarm.is_some() || timestamp - self.last >= self.period
     }
 
-    /// Whether a distance from what was expected, the noise of which has a scale, tells of a jump, alone or with those before it.
-    fn watch(&mut self, distance: f64, expected: &Estimates, told: f64, scale: f64) {
+    /// Looks whether a distance from what was expected, the noise of which has a scale, tells of a jump, alone or with those before it, where counts that are told have a variance.
+    fn watch(&mut self, distance: f64, scale: f64, expected: &Estimates, told: f64) {
         // What normal errors come to, and those of rounding. Where little is known, what is told would be better than that.
         let error = |variance: &f64| (std::f64::consts::FRAC_2_PI * (variance.min(4.0 * told) + 1.0 / 12.0)).sqrt();
         let more = distance - expected.variances.iter().map(error).sum::<f64>();
@@ -246,9 +247,9 @@ impl Pace {
     /// noise of a scale.
     fn decide(&mut self, window: u64, scale: f64, variance: impl Fn(u64) -> f64) {
         let jumps = self.jumps / self.watched.max(1.0);
-        // Where many users change their value at once, that must be seen, or it is not worth watching.
+        // Where a quarter of the users change their value, which adds half their number to the distance, that must be seen at once, or it is not worth watching.
         let users: f64 = self.follower.estimate(0).means.iter().sum();
-        let can_watch = users > MOVED_PART * SEEN_AT_ONCE * scale;
+        let can_watch = users / 2.0 > SEEN_AT_ONCE * scale;
         let error = |period: u64| {
             let less = if can_watch && period > 1 { regular_part(window.div_ceil(period)) } else { 1.0 };
             self.follower.expected_error(period, variance(period) / (less * less)) + jumps * (period - 1) as f64 / 2.0
@@ -372,9 +373,6 @@ const SPENT: (u64, u64) = (1, 2);
 
 /// A jump of the distance by so many scales of its noise is seen at once.
 const SEEN_AT_ONCE: f64 = ALLOWED + ALARMING;
-
-/// Distances are measured where it is seen at once that a part of all users, one over half of this, have another value.
-const MOVED_PART: f64 = 2.0;
 
 /// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if there are so many in a window.
 #[allow(clippy::cast_precision_loss)] // a number of histograms

@@ -175,6 +175,12 @@ impl<R> OfTimestamp<'_, R> {
         let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(amount).collect();
         self.offers(&budgets).for_distance(self.differences)
     }
+
+    /// The scale of the noise of a distance, in counts, for which classes spend such amounts.
+    fn scale_of(&self, amounts: &[Option<Epsilon>]) -> f64 {
+        let scale = self.neighbours.histogram_sensitivity(NonZeroU64::MIN);
+        as_float(scale.saturating_mul(UNITS_PER_EPSILON)) / mean_weight(amounts, self.members)
+    }
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
@@ -234,13 +240,11 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let noisy = weighted_distance(permits, self.histograms, &references, self.neighbours, self.random)?;
         #[allow(clippy::cast_precision_loss)] // a number of users
         let distance = noisy.into_value() as f64 / mean_weight(&amounts, self.members);
-        Ok(Some(Measured { spent, distance }))
+        Ok(Some(Measured { spent, distance, scale: self.scale_of(&amounts) }))
     }
 
     fn distance_scale(&self) -> f64 {
-        let amounts = self.to_watch();
-        let scale = self.neighbours.histogram_sensitivity(NonZeroU64::MIN);
-        as_float(scale.saturating_mul(UNITS_PER_EPSILON)) / mean_weight(&amounts, self.members)
+        self.scale_of(&self.to_watch())
     }
 
     fn variance_at(&self, period: u64) -> f64 {

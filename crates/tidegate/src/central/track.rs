@@ -108,7 +108,7 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let noisy = noisy_distance(permit, self.histogram, &expected, neighbours, NonZeroU64::MIN, self.random)?;
         #[allow(clippy::cast_precision_loss)] // a number of users
         let distance = noisy.into_value() as f64;
-        Ok(Some(Measured { spent: vec![(0, share)], distance }))
+        Ok(Some(Measured { spent: vec![(0, share)], distance, scale: self.distance_scale() }))
     }
 
     fn distance_scale(&self) -> f64 {
