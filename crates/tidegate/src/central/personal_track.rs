@@ -51,7 +51,7 @@ pub struct PersonalTrack {
     last_pushed: Option<u64>,
 }
 
-const VERSION: u16 = 6;
+const VERSION: u16 = 7;
 
 impl PersonalTrack {
     /// The name that users write.
@@ -169,9 +169,9 @@ impl<R> OfTimestamp<'_, R> {
         Offers { budgets, members: self.members, domain: self.domain, neighbours: self.neighbours }
     }
 
-    /// What a distance costs each class that has members.
-    fn to_watch(&self) -> Vec<Option<Epsilon>> {
-        let amount = |class: &Class| to_watch(class.requirement.epsilon, class.requirement.window.get());
+    /// What a distance costs each class that has members, with one of so many parts of its budget.
+    fn to_watch(&self, parts: u64) -> Vec<Option<Epsilon>> {
+        let amount = |class: &Class| to_watch(class.requirement.epsilon, class.requirement.window.get(), parts);
         let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(amount).collect();
         self.offers(&budgets).for_distance(self.differences)
     }
@@ -190,7 +190,8 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let numbers: Vec<u32> = self.classes.numbers().collect();
         let share = |(number, class): (&u32, &Class)| {
             let Requirement { epsilon, window } = class.requirement;
-            turn.affordable(epsilon, window.get(), self.ledgers.remaining(*number, timestamp)?)
+            let left_after = |timestamps: u64| self.ledgers.remaining(*number, timestamp.saturating_add(timestamps));
+            turn.affordable(epsilon, window.get(), left_after)
         };
         let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.classes.all()).map(share).collect();
         let mut groups = stratified::group(&self.offers(&budgets), self.differences);
@@ -220,12 +221,12 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     }
 
     /// Measures how far all classes together are from what is expected of them, if each has its part of that.
-    fn measure(&mut self, expected: &[f64]) -> Result<Option<Measured>, CentralError> {
+    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
         let timestamp = self.timestamp();
         let affordable = |(number, amount): (u32, Option<Epsilon>)| {
             amount.filter(|amount| self.ledgers.remaining(number, timestamp).is_some_and(|left| *amount <= left))
         };
-        let amounts: Vec<Option<Epsilon>> = self.classes.numbers().zip(self.to_watch()).map(affordable).collect();
+        let amounts: Vec<Option<Epsilon>> = self.classes.numbers().zip(self.to_watch(parts)).map(affordable).collect();
         let spent = all_of(&amounts);
         if spent.is_empty() {
             return Ok(None);
@@ -243,8 +244,8 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         Ok(Some(Measured { spent, distance, scale: self.scale_of(&amounts) }))
     }
 
-    fn distance_scale(&self) -> f64 {
-        self.scale_of(&self.to_watch())
+    fn distance_scale(&self, parts: u64) -> f64 {
+        self.scale_of(&self.to_watch(parts))
     }
 
     fn variance_at(&self, period: u64) -> f64 {

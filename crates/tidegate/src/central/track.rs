@@ -23,7 +23,7 @@ pub(super) struct Track {
     last: Option<Counts>,
 }
 
-const VERSION: u16 = 6;
+const VERSION: u16 = 7;
 
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {
@@ -88,19 +88,21 @@ impl<R> OfTimestamp<'_, R> {
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
         let Settings { epsilon, window, .. } = self.settings;
-        let left = self.ledger.remaining(self.histogram.timestamp());
-        let share = left.and_then(|left| turn.affordable(*epsilon, window.get(), left));
+        let timestamp = self.histogram.timestamp();
+        let left_after = |timestamps: u64| self.ledger.remaining(timestamp.saturating_add(timestamps));
+        let share = turn.affordable(*epsilon, window.get(), left_after);
         let worth = |share: &Epsilon| turn.is_worth(self.variance_of(*share), self.variance_at(1));
         let Some(share) = share.filter(worth) else { return Ok(None) };
         let Counts { counts, variances } = publish(self.ledger, share, self.histogram, self.settings, self.random)?;
         Ok(Some(Published { spent: vec![(0, share)], counts, variance: variances[0] }))
     }
 
-    fn measure(&mut self, expected: &[f64]) -> Result<Option<Measured>, CentralError> {
+    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
         let Settings { epsilon, window, neighbours, .. } = *self.settings;
         let timestamp = self.histogram.timestamp();
         let left = self.ledger.remaining(timestamp);
-        let Some(share) = left.and_then(|left| to_watch(epsilon, window.get()).filter(|share| *share <= left)) else {
+        let Some(share) = left.and_then(|left| to_watch(epsilon, window.get(), parts).filter(|share| *share <= left))
+        else {
             return Ok(None);
         };
         let permit = self.ledger.spend(timestamp, share)?;
@@ -108,11 +110,11 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let noisy = noisy_distance(permit, self.histogram, &expected, neighbours, NonZeroU64::MIN, self.random)?;
         #[allow(clippy::cast_precision_loss)] // a number of users
         let distance = noisy.into_value() as f64;
-        Ok(Some(Measured { spent: vec![(0, share)], distance, scale: self.distance_scale() }))
+        Ok(Some(Measured { spent: vec![(0, share)], distance, scale: self.distance_scale(parts) }))
     }
 
-    fn distance_scale(&self) -> f64 {
-        let share = to_watch(self.settings.epsilon, self.window());
+    fn distance_scale(&self, parts: u64) -> f64 {
+        let share = to_watch(self.settings.epsilon, self.window(), parts);
         share.map_or(f64::INFINITY, |share| (self.variance_of(share) / 2.0).sqrt())
     }
 

@@ -23,6 +23,10 @@ const RATES_AT_FIRST: [f64; RATES.len()] = [0.97, 0.025, 0.005];
 const RATES_KEPT: f64 = 0.001;
 const LEAST_SWITCHES: f64 = 1e-6;
 
+/// How likely a number stands at another level after many have jumped. A model that follows observations by more than this may also go on from there.
+const JUMPED: f32 = 0.5;
+const RESTLESS: f64 = 0.2;
+
 /// No unit is shorter, and none is longer: its square is a number, too.
 const SHORTEST_UNIT: f64 = 1e-150;
 const LONGEST_UNIT: f64 = 1e150;
@@ -234,6 +238,16 @@ impl Bank {
 
     /// Takes in an observation of every number, so many timestamps after the last one, all with a variance.
     pub fn observe(&mut self, gap: u64, observations: &[f64], variance: f64) {
+        self.take_in(gap, observations, variance, false);
+    }
+
+    /// The same where it is known that many of the numbers have jumped since the last one: they may stand at another level, whether a new one or one of before. That they do so says nothing about how
+    /// they move otherwise.
+    pub fn observe_jump(&mut self, gap: u64, observations: &[f64], variance: f64) {
+        self.take_in(gap, observations, variance, true);
+    }
+
+    fn take_in(&mut self, gap: u64, observations: &[f64], variance: f64, jumped: bool) {
         // What is known exactly, such as how far a single number is from its own mean, is as good as that.
         let variance = variance.max(f64::MIN_POSITIVE);
         let deviation = variance.sqrt();
@@ -258,7 +272,12 @@ impl Bank {
             let members = start..group.end;
             start = group.end;
             let priors = group.priors(self.ages.len());
-            let switches = short(rates.iter().zip(group.rates).map(|(rate, likely)| rate * likely).sum());
+            let mut switches = short(rates.iter().zip(group.rates).map(|(rate, likely)| rate * likely).sum());
+            let (mut to_moving, mut to_level) = (switches, switches);
+            if jumped {
+                switches = JUMPED;
+                (to_moving, to_level) = (0.0, JUMPED / short(priors[MOVING..].iter().sum::<f64>()));
+            }
             let (mut shares, mut likely) = (vec![0.0; self.followed.len()], [0.0; RATES.len()]);
             for from in members.clone().step_by(CHUNK) {
                 let members = from..(from + CHUNK).min(members.end);
@@ -267,6 +286,12 @@ impl Bank {
                 for (index, prior) in possible() {
                     let Followed { states, suits, .. } = &mut self.followed[index];
                     if let Some(forecast) = &forecasts[index] {
+                        if jumped && model(index).moves_on() && forecast.gain > RESTLESS {
+                            let anywhere = largest_square + variance;
+                            let likely = short((forecast.total / anywhere).sqrt().min(1.0));
+                            chunk.move_on(forecast, likely, states, suits, numbers);
+                        }
+                        let switches = if index < MOVING { to_moving } else { to_level };
                         chunk.follow(forecast, short(*prior), states, suits, numbers, switches);
                     }
                 }
@@ -277,14 +302,19 @@ impl Bank {
                 }
                 likely.iter_mut().zip(rates).for_each(|(likely, rate)| *likely += chunk.likely(rate, switches));
             }
+            let gain = |forecast: &Option<Forecast>| forecast.as_ref().map_or(0.0, |forecast| forecast.gain);
+            follows += shares.iter().zip(&forecasts).map(|(share, forecast)| share * gain(forecast)).sum::<f64>();
+            if jumped {
+                continue;
+            }
             let of_noise: f64 = observations[members.clone()].iter().map(|seen| 0.5 * seen * seen / variance).sum();
             let group = &mut self.groups[place];
             news += group.weigh_rates(likely) + of_noise;
-            let gain = |forecast: &Option<Forecast>| forecast.as_ref().map_or(0.0, |forecast| forecast.gain);
-            follows += shares.iter().zip(&forecasts).map(|(share, forecast)| share * gain(forecast)).sum::<f64>();
             group.learn(&shares, members.len());
         }
-        self.evidence = (1.0 - FORGOTTEN) * self.evidence + news;
+        if !jumped {
+            self.evidence = (1.0 - FORGOTTEN) * self.evidence + news;
+        }
         // Never nothing, so that no model is given up for good.
         self.switches = (follows / as_float(numbers.max(1))).clamp(LEAST_SWITCHES, 1.0);
     }

@@ -34,8 +34,9 @@ pub(super) struct Forecast {
     /// By how much of its origin a number is expected to be less.
     of_origin: f32,
     gains: [f32; 3],
-    /// How far the numbers follow on average.
+    /// How far the numbers follow on average, and the variance of what they are observed to be.
     pub(super) gain: f64,
+    pub(super) total: f64,
     /// The largest error that is followed; and whether larger ones are not followed at all, instead of as far as that.
     followed_error: f32,
     rejects: bool,
@@ -59,6 +60,7 @@ impl Forecast {
             of_origin: short(motion.of_origin()),
             gains: gains.map(short),
             gain: gains[0],
+            total,
             followed_error: apart(SURPRISE * total.sqrt() * (total / variance) / unit),
             rejects: matches!(model, Model::Still),
             root_half_precision: apart(unit * (0.5 / total / WEIGHT_PARTS).sqrt()),
@@ -184,6 +186,25 @@ impl<'a> Chunk<'a> {
             *slope = slope_expected + slope_gain * followed;
             *third = third_kept * *third + third_gain * followed;
             (*weighed, *apart) = (root * error, *level - base);
+        }
+    }
+
+    /// Moves a model's numbers that are far off to where they are observed, as if they had jumped there and moved on as before; that makes the model so many times as likely.
+    pub(super) fn move_on(
+        &self,
+        forecast: &Forecast,
+        likely: f32,
+        states: &mut [f32],
+        suits: &mut [f32],
+        numbers: usize,
+    ) {
+        for (number, seen) in self.members().zip(&self.seen) {
+            let places = states.iter().skip(number).step_by(numbers).zip(&forecast.adds[0]);
+            let error = seen - places.map(|(state, add)| add * state).sum::<f32>();
+            if error.abs() > forecast.followed_error {
+                states[number] = (states[number] + error).clamp(-MOST_APART, MOST_APART);
+                suits[number] *= likely;
+            }
         }
     }
 

@@ -45,11 +45,17 @@ impl Follower {
 
     /// Takes in numbers that were published so many timestamps after the last ones, with the variance that they have on average.
     pub fn observe(&mut self, gap: u64, numbers: &[f64], variance: f64) {
-        let values = numbers.len() as f64;
-        let mean = numbers.iter().sum::<f64>() / values;
-        let deviations: Vec<f64> = numbers.iter().map(|number| number - mean).collect();
+        let (mean, deviations, values) = deviations(numbers);
         self.mean.observe(gap, &[mean], variance / values);
         self.deviations.observe(gap, &deviations, variance * (1.0 - 1.0 / values));
+        self.seen += 1;
+    }
+
+    /// The same where it is known that many of them have jumped.
+    pub fn observe_jump(&mut self, gap: u64, numbers: &[f64], variance: f64) {
+        let (mean, deviations, values) = deviations(numbers);
+        self.mean.observe(gap, &[mean], variance / values);
+        self.deviations.observe_jump(gap, &deviations, variance * (1.0 - 1.0 / values));
         self.seen += 1;
     }
 
@@ -71,6 +77,14 @@ impl Follower {
         self.mean.expected_error(period, variance / values)
             + self.deviations.expected_error(period, variance * (1.0 - 1.0 / values))
     }
+}
+
+/// The mean of numbers, how far each is from it, and how many there are.
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+fn deviations(numbers: &[f64]) -> (f64, Vec<f64>, f64) {
+    let values = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / values;
+    (mean, numbers.iter().map(|number| number - mean).collect(), values)
 }
 
 /// Makes the releases of any mechanism better by those before them: free of budget, for it sees releases only.

@@ -260,6 +260,11 @@ impl Model {
         }
     }
 
+    /// Whether it can go on from anywhere, as it did from where it was.
+    pub(super) const fn moves_on(&self) -> bool {
+        matches!(self, Self::Walk { .. } | Self::Slope { .. } | Self::Curve { .. })
+    }
+
     /// What is known before anything is seen: of the slopes, what they come to in the long run.
     pub(super) fn first(&self, reference: f64, largest: f64) -> Spread {
         if let Self::Around { spread, .. } = self {

@@ -46,6 +46,12 @@ impl Profile {
         self.ranges.observe(gap, &coefficients(distances), variance * excess(distances.len()));
     }
 
+    /// The same where it is known that many of them have jumped.
+    pub fn observe_jump(&mut self, gap: u64, distances: &[f64], variance: f64) {
+        self.values.observe_jump(gap, distances, variance);
+        self.ranges.observe_jump(gap, &coefficients(distances), variance * excess(distances.len()));
+    }
+
     /// How much the bank of ranges counts, between zero and one.
     fn part_of_ranges(&self) -> f64 {
         let numbers = self.numbers();

@@ -1,0 +1,357 @@
+//! [`Pace`]: what is believed of what was published, and when to publish again.
+//!
+//! Noise falls with the square of what is spent at once, so rare and exact histograms tell more of a stream that stands still than frequent and noisy ones;
+//! of a stream that moves they tell little about the time in between. How fast it moves, and how often it jumps, is learned from what was published. So that no jump is missed,
+//! a small part of the budget goes into measuring, in between, how far the counts are from what is believed ([`Watch`]): a single number, whose noise is small beside all counts. Some of the rest is kept back
+//! ([`Turn`]), to tell the counts again when there has been a jump.
+
+mod turn;
+mod watch;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::Epsilon;
+
+use crate::central::CentralError;
+use crate::estimate::bank::Estimates;
+use crate::estimate::follower::Follower;
+use crate::release::{Counts, Freshness};
+pub(super) use turn::{Turn, to_watch};
+use turn::{periods, regular_part};
+use watch::{Watch, seen_at_once, seen_late};
+
+/// What is believed of the histograms that were published, and after how many timestamps another is due.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Pace {
+    follower: Follower,
+    /// When the last histogram was published.
+    last: u64,
+    publications: u64,
+    period: u64,
+    /// Whether distances can be measured in between, and into how many parts the budget is divided of which one is for that.
+    watches: bool,
+    parts: u64,
+    watch: Watch,
+    jumps: Jumps,
+}
+
+/// What is known of jumps, over some timestamps; forgotten slowly.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Jumps {
+    timestamps: f64,
+    /// How many there were that were seen at once or later, and one divided by how many counts jumped then, in sum.
+    seen: f64,
+    narrow: f64,
+    /// The mean squares over the counts of those that were not, in sum; and of those that were seen late, as much as makes them cost what they did.
+    unseen: f64,
+}
+
+/// Publishes something of a timestamp.
+pub(super) trait Publisher {
+    /// Publishes the histogram, if it can be paid for and is [worth it](Turn::is_worth).
+    fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError>;
+
+    /// Measures how far the counts are from what is expected of them, with one of so many parts of the budget, if that can be paid for.
+    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError>;
+
+    /// The variance of a count if a histogram is published every so many timestamps, with all of the budget.
+    fn variance_at(&self, period: u64) -> f64;
+
+    /// The scale of the noise of a distance with one of so many parts of the budget, if it can be paid for.
+    fn distance_scale(&self, parts: u64) -> f64;
+
+    /// The timestamp.
+    fn timestamp(&self) -> u64;
+
+    /// The window, or the longest if there are several.
+    fn window(&self) -> u64;
+}
+
+/// A histogram that was published.
+pub(super) struct Published {
+    /// What was spent on it, by class.
+    pub(super) spent: Vec<(u32, Epsilon)>,
+    pub(super) counts: Vec<f64>,
+    /// The variance of its counts.
+    pub(super) variance: f64,
+}
+
+/// A distance that was measured.
+pub(super) struct Measured {
+    /// What was spent on it, by class.
+    pub(super) spent: Vec<(u32, Epsilon)>,
+    /// The sum over the counts of how far each is from what was expected, with noise of a scale.
+    pub(super) distance: f64,
+    pub(super) scale: f64,
+}
+
+/// How far counts have jumped.
+#[derive(Default)]
+struct Jump {
+    /// The mean of the squares.
+    square: f64,
+    /// The sum of the distances.
+    distance: f64,
+}
+
+/// Into how many parts the budget is divided of which one is for measuring distances: if no jump has been seen, and where it is worth it because there are some.
+const PARTS_TO_WATCH: u64 = 8;
+const FEWER_PARTS_TO_WATCH: u64 = 4;
+
+/// How likely one of the counts that are told is taken for a jump where there is none.
+const FALSE_ALARM: f64 = 1e-6;
+
+/// By how many times the root of their number the squares of all counts together may be more than expected: of Laplace noise, nine standard deviations.
+const TOGETHER: f64 = 20.0;
+
+/// After how many windows about a third of the jumps is still remembered.
+const REMEMBERED: f64 = 32.0;
+
+/// What jumps at more than this part of the timestamps, and some, is restless.
+const RESTLESS: f64 = 0.25;
+const TIMESTAMPS_AT_FIRST: f64 = 4.0;
+
+#[allow(clippy::cast_precision_loss)] // a number of timestamps or of counts
+impl Pace {
+    /// Publishes what is due at a timestamp, and takes it in. What was spent, and whether the counts are told afresh.
+    pub(super) fn advance(
+        pace: &mut Option<Self>,
+        publisher: &mut impl Publisher,
+    ) -> Result<(Option<Epsilon>, Freshness), CentralError> {
+        let (timestamp, window) = (publisher.timestamp(), publisher.window());
+        let turn = Self::turn(pace.as_ref(), window);
+        if pace.as_ref().is_none_or(|pace| pace.is_due(timestamp))
+            && let Some(told) = publisher.tell(turn)?
+        {
+            Self::observe(pace, &told, publisher);
+            return Ok((most(told.spent), Freshness::Fresh));
+        }
+        let Some(watching) = pace.as_mut().filter(|pace| pace.watches) else {
+            return Ok((None, Freshness::Approximated));
+        };
+        if watching.watch.alarm().is_some() {
+            watching.watch.wait();
+            return Ok((None, Freshness::Approximated));
+        }
+        let expected = watching.follower.estimate(timestamp - watching.last);
+        let Some(Measured { mut spent, distance, scale }) = publisher.measure(&expected.means, watching.parts)? else {
+            return Ok((None, Freshness::Approximated));
+        };
+        let told = publisher.variance_at(watching.period);
+        watching.watch.measure(distance, scale, &expected, told, window);
+        let alarm = watching.watch.alarm();
+        if alarm.is_some()
+            && let Some(told) = publisher.tell(Turn { alarm, ..turn })?
+        {
+            Self::observe(pace, &told, publisher);
+            spent.extend(told.spent);
+            return Ok((most(spent), Freshness::Fresh));
+        }
+        Ok((most(spent), Freshness::Approximated))
+    }
+
+    /// How it stands with what is paid for.
+    fn turn(pace: Option<&Self>, window: u64) -> Turn {
+        let Some(pace) = pace else {
+            return Turn { first: true, period: 1, watching: None, alarms: 0.0, alarm: None };
+        };
+        Turn {
+            first: false,
+            period: pace.period,
+            watching: (pace.watches && pace.period > 1).then_some(pace.parts),
+            alarms: pace.jumps.rate(pace.jumps.seen, window),
+            alarm: pace.watch.alarm(),
+        }
+    }
+
+    /// Takes in a histogram, and decides when the next is due.
+    fn observe(pace: &mut Option<Self>, told: &Published, publisher: &impl Publisher) {
+        let (timestamp, window) = (publisher.timestamp(), publisher.window());
+        let Published { counts, variance, .. } = told;
+        let begin = || Self::begin(timestamp, Follower::new(counts, *variance, publisher.variance_at(1)));
+        let pace = pace.get_or_insert_with(begin);
+        let gap = timestamp - pace.last;
+        pace.jumps.forget(gap, window);
+        let waited = pace.watch.told();
+        let jump = if pace.publications > 0 { pace.jump(gap, told) } else { Jump::default() };
+        let jumped = jump.square > 0.0;
+        // Such a one would have been seen at any other timestamp, too.
+        let large = || pace.watches && jump.distance > seen_at_once(window) * publisher.distance_scale(pace.parts);
+        if jumped && (waited.is_some() || large()) {
+            pace.jumps.see(&jump, counts.len(), waited.unwrap_or(0), pace.period);
+            if pace.jumps.is_restless() {
+                pace.follower.observe(gap, counts, *variance);
+            } else {
+                pace.follower.observe_jump(gap, counts, *variance);
+            }
+        } else {
+            pace.jumps.unseen += jump.square;
+            pace.follower.observe(gap, counts, *variance);
+        }
+        pace.last = timestamp;
+        pace.publications = pace.publications.saturating_add(1);
+        if pace.decides() || jumped || waited.is_some() {
+            pace.decide(publisher);
+        }
+    }
+
+    /// Before anything is taken in.
+    fn begin(timestamp: u64, follower: Follower) -> Self {
+        Self {
+            follower,
+            last: timestamp,
+            publications: 0,
+            period: 1,
+            watches: false,
+            parts: PARTS_TO_WATCH,
+            watch: Watch::new(),
+            jumps: Jumps::default(),
+        }
+    }
+
+    /// Whether the counts are to be told again.
+    const fn is_due(&self, timestamp: u64) -> bool {
+        self.watch.alarm().is_some() || timestamp - self.last >= self.period
+    }
+
+    /// How far the counts that are told have jumped from what was expected.
+    fn jump(&self, gap: u64, told: &Published) -> Jump {
+        let Published { counts, variance, .. } = told;
+        let Estimates { means, variances } = self.follower.estimate(gap);
+        // The square of how far each is off, and what that may be.
+        let off = || {
+            let allowed = variances.iter().map(|uncertain| uncertain + variance);
+            counts.iter().zip(&means).map(|(count, mean)| (count - mean).powi(2)).zip(allowed)
+        };
+        let domain = counts.len() as f64;
+        let far = far_off(counts.len()).powi(2);
+        // Many may have jumped together, by less each.
+        let together = off().map(|(square, allowed)| square / allowed).sum::<f64>();
+        let far = if together > domain + far + TOGETHER * domain.sqrt() { 1.0 } else { far };
+        let jumps = off().filter(|(square, allowed)| *square > far * allowed).map(|(square, allowed)| square - allowed);
+        let (square, distance) =
+            jumps.fold((0.0, 0.0), |(squares, sum), square| (squares + square, sum + square.sqrt()));
+        Jump { square: square / domain, distance }
+    }
+
+    /// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then they are published at every timestamp.
+    const fn decides(&self) -> bool {
+        let seen = self.publications;
+        seen == 2 || seen.is_multiple_of(if seen < 16 { 4 } else { 8 })
+    }
+
+    /// Decides after how many timestamps to publish again, up to a window, and how much to spend on distances: so that the smallest squared error is to be expected.
+    fn decide(&mut self, publisher: &impl Publisher) {
+        let window = publisher.window();
+        let scale = [PARTS_TO_WATCH, FEWER_PARTS_TO_WATCH].map(|parts| (parts, publisher.distance_scale(parts)));
+        // Where a quarter of the users change their value, which adds half their number to the distance, that must be seen at once, or it is not worth watching.
+        let users: f64 = self.follower.estimate(0).means.iter().sum();
+        self.watches = users / 2.0 > seen_at_once(window) * scale[0].1;
+        let error = |period: u64, (parts, scale): (u64, f64)| {
+            let alarms = self.jumps.rate(self.jumps.seen, window);
+            let part = if self.watches && period > 1 {
+                regular_part(window.div_ceil(period), alarms * window as f64, parts)
+            } else {
+                1.0
+            };
+            let variance = publisher.variance_at(period) / (part * part);
+            // Between jumps, errors that are left after the first histogram fall with the number of histograms.
+            let publications = 1.0 + 1.0 / (alarms * period as f64);
+            let anew = if alarms > 0.0 { variance * (1.0 + publications.ln()) / publications } else { 0.0 };
+            let error = self.follower.expected_error(period, variance).max(anew);
+            let waits = (period - 1) as f64 / 2.0;
+            error + waits * self.jumps.unseen / self.jumps.timestamps.max(1.0) + self.seen_late(window, waits, scale)
+        };
+        let better = |best: (f64, u64), next: (f64, u64)| if next.0 < best.0 { next } else { best };
+        let of_period = |period: u64| (error(period, scale[0]), period);
+        let longer = periods(window).filter(|period| *period > 1 && !self.jumps.is_restless()).map(of_period);
+        let (least, period) = longer.fold(of_period(1), better);
+        let fewer = period > 1 && self.watches && self.jumps.narrow > 0.0 && error(period, scale[1]) < least;
+        self.period = period;
+        self.parts = if fewer { FEWER_PARTS_TO_WATCH } else { PARTS_TO_WATCH };
+    }
+
+    /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps at the latest and distances have noise of a scale.
+    fn seen_late(&self, window: u64, waits: f64, scale: f64) -> f64 {
+        if self.jumps.narrow <= 0.0 || waits <= 0.0 {
+            return 0.0;
+        }
+        let narrow = self.jumps.rate(self.jumps.narrow, window) / self.follower.numbers() as f64;
+        narrow * scale * scale * seen_late(window, waits)
+    }
+
+    /// What is believed at a timestamp.
+    pub(super) fn believed(&self, timestamp: u64) -> Counts {
+        let Estimates { means, mut variances } = self.follower.estimate(timestamp - self.last);
+        if let Some(jump) = self.watch.alarm() {
+            variances.iter_mut().for_each(|variance| *variance += jump);
+        }
+        Counts { counts: means, variances }
+    }
+
+    /// Whether a state that was loaded can be one of so many counts, with periods up to a window, after a push at this timestamp or before any.
+    pub(super) fn fits(&self, domain: usize, window: u64, last_pushed: Option<u64>) -> bool {
+        let Self { follower, last, publications, period, watches, parts, watch, jumps } = self;
+        follower.fits(domain)
+            && Some(*last) <= last_pushed
+            && *publications > 0
+            && (*watches || watch.alarm().is_none())
+            && (1..=window).contains(period)
+            && [PARTS_TO_WATCH, FEWER_PARTS_TO_WATCH].contains(parts)
+            && watch.fits()
+            && jumps.fits()
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // a number of timestamps or of counts
+impl Jumps {
+    /// Takes in one that was seen, after some timestamps, where so many counts are told with a period.
+    fn see(&mut self, jump: &Jump, counts: usize, waited: u64, period: u64) {
+        self.seen += 1.0;
+        self.narrow += jump.square * counts as f64 / (jump.distance * jump.distance);
+        self.unseen += 2.0 * jump.square * waited as f64 / (period.max(2) - 1) as f64;
+    }
+
+    /// How much of something there is at a timestamp. Of little that is known, it is less.
+    fn rate(&self, sum: f64, window: u64) -> f64 {
+        sum / (self.timestamps + window as f64)
+    }
+
+    /// Whether there are so many that it is not worth waiting for them.
+    fn is_restless(&self) -> bool {
+        self.seen > RESTLESS * (self.timestamps + TIMESTAMPS_AT_FIRST)
+    }
+
+    /// Forgets, over some timestamps.
+    fn forget(&mut self, timestamps: u64, window: u64) {
+        let remembered = REMEMBERED * window as f64;
+        let kept = (-(timestamps as f64) / remembered).exp();
+        [&mut self.seen, &mut self.narrow, &mut self.unseen].into_iter().for_each(|sum| *sum *= kept);
+        self.timestamps = kept * self.timestamps + (1.0 - kept) * remembered;
+    }
+
+    /// Whether a state that was loaded can be one.
+    fn fits(&self) -> bool {
+        let Self { timestamps, seen, narrow, unseen } = self;
+        [timestamps, seen, narrow, unseen].into_iter().all(|amount| amount.is_finite() && *amount >= 0.0)
+    }
+}
+
+/// The most that any class has spent.
+fn most(spends: Vec<(u32, Epsilon)>) -> Option<Epsilon> {
+    let mut by_class = BTreeMap::new();
+    for (class, amount) in spends {
+        let spent = by_class.entry(class).or_insert(0_u64);
+        *spent = spent.saturating_add(amount.units());
+    }
+    by_class.into_values().max().and_then(|units| Epsilon::from_units(units).ok())
+}
+
+/// By how many standard deviations one of so many counts must be off to have jumped: noise that has a Laplace distribution hardly ever is.
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+fn far_off(counts: usize) -> f64 {
+    (counts as f64 / FALSE_ALARM).ln() / std::f64::consts::SQRT_2
+}

@@ -1,0 +1,150 @@
+//! [`Turn`]: what can be spent on a timestamp, so that there is something left for those after it.
+
+use tidegate_kernel::Epsilon;
+
+/// How it stands at a timestamp with what is paid for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::central) struct Turn {
+    /// Whether nothing has been published yet.
+    pub(super) first: bool,
+    pub(super) period: u64,
+    /// If distances are measured in between, into how many parts the budget is divided of which one is for that.
+    pub(super) watching: Option<u64>,
+    /// How many alarms to expect at a timestamp.
+    pub(super) alarms: f64,
+    /// The mean square of a jump that has been seen.
+    pub(super) alarm: Option<f64>,
+}
+
+/// Into how many parts the window's budget is divided of which the first histogram has one, so that there is something to start from.
+const PARTS_AT_FIRST: u64 = 4;
+
+/// A histogram whose variance is by this factor more than it is with an even part of the budget tells too little: it is better to wait.
+const WORTHLESS: f64 = 16.0;
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of timestamps
+impl Turn {
+    /// Whether to publish a histogram of a variance, where it would be another with an even part of the budget.
+    pub(in crate::central) fn is_worth(&self, variance: f64, even: f64) -> bool {
+        let most = (WORTHLESS * even).max(self.alarm.unwrap_or(0.0));
+        variance.is_finite() && (self.first || variance < most)
+    }
+
+    /// What a histogram can have, of a window's budget of which so much will be left after some timestamps if nothing is spent until then.
+    ///
+    /// The first one has a large part. The others have what leaves as much for each that is due until any later timestamp, for the distances in between, for the alarms to expect, and where there can be
+    /// an alarm, for one more. An alarm has half of what is left, or its regular part where that is less.
+    pub(in crate::central) fn affordable(
+        &self,
+        budget: Epsilon,
+        window: u64,
+        left_after: impl Fn(u64) -> Option<Epsilon>,
+    ) -> Option<Epsilon> {
+        // The regular part of an amount, for so many timestamps.
+        let regular = |whole: Epsilon, timestamps: u64| {
+            let due = timestamps.div_ceil(self.period);
+            let Some(parts) = self.watching else { return whole.divided_by(due) };
+            let distances = to_watch(budget, window, parts).and_then(|amount| amount.checked_mul(timestamps - due));
+            let histograms = distances.map_or(Some(whole), |distances| whole.checked_sub(distances))?;
+            histograms.divided_by(due + (self.alarms * timestamps as f64).round() as u64 + KEPT_BACK)
+        };
+        let (part, left) = (regular(budget, window)?, left_after(0)?);
+        if self.first {
+            return Some(budget.divided_by(PARTS_AT_FIRST).map_or(part, |large| large.max(part)).min(left));
+        }
+        if self.alarm.is_some() {
+            return left.divided_by(1 + KEPT_BACK).map(|some| some.min(part));
+        }
+        let soon_and_late = periods(window).flat_map(|timestamps| [timestamps, (window - timestamps).max(1)]);
+        let shares = soon_and_late.map(|timestamps| regular(left_after(timestamps - 1)?, timestamps));
+        shares.into_iter().try_fold(part.min(left), |least, share| share.map(|share| share.min(least)))
+    }
+}
+
+/// What a distance costs, of a window's budget of which one of so many parts is for that.
+pub(in crate::central) fn to_watch(budget: Epsilon, window: u64, parts: u64) -> Option<Epsilon> {
+    budget.divided_by(parts.saturating_mul(window))
+}
+
+/// For so many histograms more than are due something is kept back where there can be an alarm.
+const KEPT_BACK: u64 = 1;
+
+/// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in a window, so many alarms are to be expected, and one of so many parts of the
+/// budget is for distances.
+#[allow(clippy::cast_precision_loss)] // a number of histograms
+pub(super) fn regular_part(due: u64, alarms: f64, to_watch: u64) -> f64 {
+    (1.0 - 1.0 / to_watch as f64) * due as f64 / (due as f64 + alarms + KEPT_BACK as f64)
+}
+
+/// The periods worth trying: the shortest ones with which a window has room for some number of publications, each number about a fifth less than the one before.
+pub(super) fn periods(window: u64) -> impl Iterator<Item = u64> {
+    let fewer = |publications: &u64| (*publications > 1).then(|| (*publications * 4 / 5).max(1));
+    std::iter::successors(Some(window), fewer).map(move |publications| window.div_ceil(publications))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+mod tests {
+
+    use tidegate_kernel::{Ledger, Window};
+
+    use super::*;
+
+    const WINDOW: u64 = 50;
+
+    fn turn(period: u64, watching: Option<u64>) -> Turn {
+        Turn { first: false, period, watching, alarms: 0.0, alarm: None }
+    }
+
+    fn ledger() -> (Epsilon, Ledger) {
+        let budget = Epsilon::budget(1.0).unwrap();
+        (budget, Ledger::new(budget, Window::of(WINDOW).unwrap()))
+    }
+
+    /// What regular histograms have from one timestamp on, of what a ledger has left.
+    fn shares(ledger: &mut Ledger, budget: Epsilon, turn: &Turn, timestamps: std::ops::Range<u64>) -> Vec<f64> {
+        let share = |timestamp: u64| {
+            if !timestamp.is_multiple_of(turn.period) {
+                let distance = turn.watching.and_then(|parts| to_watch(budget, WINDOW, parts));
+                let _permit = distance.map(|distance| ledger.spend(timestamp, distance).unwrap());
+                return None;
+            }
+            let share = turn.affordable(budget, WINDOW, |after| ledger.remaining(timestamp + after)).unwrap();
+            let _permit = ledger.spend(timestamp, share).unwrap();
+            Some(share.as_f64())
+        };
+        timestamps.filter_map(share).collect()
+    }
+
+    #[test]
+    fn what_is_left_is_shared_evenly_until_there_is_more() {
+        for (period, watching) in [(1, None), (5, None), (5, Some(8)), (25, Some(4))] {
+            let ((budget, mut ledger), turn) = (ledger(), turn(period, watching));
+            // Half of it is spent at once.
+            let _permit = ledger.spend(0, budget.divided_by(2).unwrap()).unwrap();
+            let due = WINDOW / period;
+            let regular = if let Some(parts) = watching { regular_part(due, 0.0, parts) } else { 1.0 } / due as f64;
+            let until = shares(&mut ledger, budget, &turn, 1..WINDOW);
+            let least = until.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(least > 0.25 * regular && until.iter().all(|share| *share <= 1.05 * regular), "{until:?}");
+            assert!(until.iter().sum::<f64>() > if watching.is_some() { 0.1 } else { 0.48 }, "{until:?}");
+            // Then all have their regular part.
+            let later = shares(&mut ledger, budget, &turn, 3 * WINDOW..5 * WINDOW);
+            assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.1), "{period}: {later:?}, {regular}");
+        }
+    }
+
+    #[test]
+    fn an_alarm_has_half_of_what_is_left_and_never_more_than_a_regular_part() {
+        let (budget, mut ledger) = ledger();
+        let turn = Turn { alarm: Some(1e6), ..turn(WINDOW, Some(8)) };
+        let mut last = 1.0;
+        for timestamp in 0..8 {
+            let share = turn.affordable(budget, WINDOW, |after| ledger.remaining(timestamp + after)).unwrap();
+            let left = ledger.remaining(timestamp).unwrap().as_f64();
+            assert!(share.as_f64() <= left / 2.0 && share.as_f64() < last && share.as_f64() < 0.45, "{share:?}");
+            last = share.as_f64();
+            let _permit = ledger.spend(timestamp, share).unwrap();
+        }
+    }
+}
