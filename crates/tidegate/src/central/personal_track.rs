@@ -188,12 +188,8 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
         let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
-        let share = |(number, class): (&u32, &Class)| {
-            let Requirement { epsilon, window } = class.requirement;
-            let left_after = |timestamps: u64| self.ledgers.remaining(*number, timestamp.saturating_add(timestamps));
-            turn.affordable(epsilon, window.get(), left_after)
-        };
-        let budgets: Vec<Option<Epsilon>> = numbers.iter().zip(self.classes.all()).map(share).collect();
+        let share = |number: &u32| turn.affordable(self.ledgers.get(*number)?, timestamp);
+        let budgets: Vec<Option<Epsilon>> = numbers.iter().map(share).collect();
         let mut groups = stratified::group(&self.offers(&budgets), self.differences);
         if !turn.is_worth(stratified::expected_error(&groups), self.variance_at(1)) {
             return Ok(None);
@@ -220,7 +216,7 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         Ok(Some(Published { spent, counts, variance }))
     }
 
-    /// Measures how far all classes together are from what is expected of them, if each has its part of that.
+    /// Measures how far all classes together are from what is expected of them, of the classes that have their part of that.
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
         let timestamp = self.timestamp();
         let affordable = |(number, amount): (u32, Option<Epsilon>)| {

@@ -87,10 +87,7 @@ impl<R> OfTimestamp<'_, R> {
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
-        let Settings { epsilon, window, .. } = self.settings;
-        let timestamp = self.histogram.timestamp();
-        let left_after = |timestamps: u64| self.ledger.remaining(timestamp.saturating_add(timestamps));
-        let share = turn.affordable(*epsilon, window.get(), left_after);
+        let share = turn.affordable(self.ledger, self.histogram.timestamp());
         let worth = |share: &Epsilon| turn.is_worth(self.variance_of(*share), self.variance_at(1));
         let Some(share) = share.filter(worth) else { return Ok(None) };
         let Counts { counts, variances } = publish(self.ledger, share, self.histogram, self.settings, self.random)?;

@@ -27,6 +27,9 @@ const LEAST_SWITCHES: f64 = 1e-6;
 const JUMPED: f32 = 0.5;
 const RESTLESS: f64 = 0.2;
 
+/// No level is likelier than this to take over, whatever is known of levels in general.
+const MOST_LIKELY: f32 = 1e6;
+
 /// No unit is shorter, and none is longer: its square is a number, too.
 const SHORTEST_UNIT: f64 = 1e-150;
 const LONGEST_UNIT: f64 = 1e150;
@@ -276,7 +279,8 @@ impl Bank {
             let (mut to_moving, mut to_level) = (switches, switches);
             if jumped {
                 switches = JUMPED;
-                (to_moving, to_level) = (0.0, JUMPED / short(priors[MOVING..].iter().sum::<f64>()));
+                let levels = short(priors[MOVING..].iter().sum::<f64>()).max(f32::MIN_POSITIVE);
+                (to_moving, to_level) = (0.0, (JUMPED / levels).min(MOST_LIKELY));
             }
             let (mut shares, mut likely) = (vec![0.0; self.followed.len()], [0.0; RATES.len()]);
             for from in members.clone().step_by(CHUNK) {
@@ -286,13 +290,16 @@ impl Bank {
                 for (index, prior) in possible() {
                     let Followed { states, suits, .. } = &mut self.followed[index];
                     if let Some(forecast) = &forecasts[index] {
-                        if jumped && model(index).moves_on() && forecast.gain > RESTLESS {
-                            let anywhere = largest_square + variance;
-                            let likely = short((forecast.total / anywhere).sqrt().min(1.0));
-                            chunk.move_on(forecast, likely, states, suits, numbers);
-                        }
                         let switches = if index < MOVING { to_moving } else { to_level };
-                        chunk.follow(forecast, short(*prior), states, suits, numbers, switches);
+                        if jumped && model(index).moves_on() && forecast.gain > RESTLESS {
+                            let likely = short((forecast.total / (largest_square + variance)).sqrt().min(1.0));
+                            let moved = chunk.move_on(forecast, likely, states, suits, numbers);
+                            chunk.follow(forecast, short(*prior), states, suits, numbers, switches);
+                            let observed = apart(variance / (unit * unit));
+                            chunk.state_as_observed(forecast, short(*prior), suits, &moved, observed);
+                        } else {
+                            chunk.follow(forecast, short(*prior), states, suits, numbers, switches);
+                        }
                     }
                 }
                 chunk.believe(&self.origins, &mut self.totals, &mut self.believed);

@@ -189,7 +189,8 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Moves a model's numbers that are far off to where they are observed, as if they had jumped there and moved on as before; that makes the model so many times as likely.
+    /// Moves a model's numbers that are far off to where they are observed, as if they had jumped there and moved on as before; that makes the model so many times as likely. Which
+    /// they are.
     pub(super) fn move_on(
         &self,
         forecast: &Forecast,
@@ -197,14 +198,35 @@ impl<'a> Chunk<'a> {
         states: &mut [f32],
         suits: &mut [f32],
         numbers: usize,
-    ) {
-        for (number, seen) in self.members().zip(&self.seen) {
+    ) -> [bool; CHUNK] {
+        let mut moved = [false; CHUNK];
+        for ((number, seen), moved) in self.members().zip(&self.seen).zip(&mut moved) {
             let places = states.iter().skip(number).step_by(numbers).zip(&forecast.adds[0]);
             let error = seen - places.map(|(state, add)| add * state).sum::<f32>();
             if error.abs() > forecast.followed_error {
                 states[number] = (states[number] + error).clamp(-MOST_APART, MOST_APART);
                 suits[number] *= likely;
+                *moved = true;
             }
+        }
+        moved
+    }
+
+    /// States the variance of the observation for numbers that were moved to it, by a model that has followed them.
+    pub(super) fn state_as_observed(
+        &mut self,
+        forecast: &Forecast,
+        prior: f32,
+        suits: &[f32],
+        moved: &[bool; CHUNK],
+        observed: f32,
+    ) {
+        let more = (observed - forecast.stated).max(0.0);
+        let suits = &suits[self.members()];
+        for (square, (suit, _)) in
+            self.squares.iter_mut().zip(suits.iter().zip(moved)).filter(|(_, (_, moved))| **moved)
+        {
+            *square += prior * suit * more;
         }
     }
 

@@ -48,15 +48,15 @@ impl Follower {
         let (mean, deviations, values) = deviations(numbers);
         self.mean.observe(gap, &[mean], variance / values);
         self.deviations.observe(gap, &deviations, variance * (1.0 - 1.0 / values));
-        self.seen += 1;
+        self.seen = self.seen.saturating_add(1);
     }
 
     /// The same where it is known that many of them have jumped.
     pub fn observe_jump(&mut self, gap: u64, numbers: &[f64], variance: f64) {
         let (mean, deviations, values) = deviations(numbers);
-        self.mean.observe(gap, &[mean], variance / values);
+        self.mean.observe_jump(gap, &[mean], variance / values);
         self.deviations.observe_jump(gap, &deviations, variance * (1.0 - 1.0 / values));
-        self.seen += 1;
+        self.seen = self.seen.saturating_add(1);
     }
 
     /// What is believed so many timestamps after the last ones: nowhere negative.

@@ -150,6 +150,9 @@ impl Pace {
             spent.extend(told.spent);
             return Ok((most(spent), Freshness::Fresh));
         }
+        if let Some(pace) = pace.as_mut().filter(|_| alarm.is_some()) {
+            pace.watch.wait();
+        }
         Ok((most(spent), Freshness::Approximated))
     }
 
@@ -276,7 +279,7 @@ impl Pace {
 
     /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps at the latest and distances have noise of a scale.
     fn seen_late(&self, window: u64, waits: f64, scale: f64) -> f64 {
-        if self.jumps.narrow <= 0.0 || waits <= 0.0 {
+        if !self.watches || self.jumps.narrow <= 0.0 || waits <= 0.0 {
             return 0.0;
         }
         let narrow = self.jumps.rate(self.jumps.narrow, window) / self.follower.numbers() as f64;
@@ -337,6 +340,8 @@ impl Jumps {
     fn fits(&self) -> bool {
         let Self { timestamps, seen, narrow, unseen } = self;
         [timestamps, seen, narrow, unseen].into_iter().all(|amount| amount.is_finite() && *amount >= 0.0)
+            && *seen <= 1.1 * timestamps + 2.0
+            && *narrow <= 1.1 * seen
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`Turn`]: what can be spent on a timestamp, so that there is something left for those after it.
 
-use tidegate_kernel::Epsilon;
+use tidegate_kernel::{Epsilon, Ledger, Window};
 
 /// How it stands at a timestamp with what is paid for.
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ pub(in crate::central) struct Turn {
     pub(super) watching: Option<u64>,
     /// How many alarms to expect at a timestamp.
     pub(super) alarms: f64,
-    /// The mean square of a jump that has been seen.
+    /// The square of how far counts have jumped on average, if that has been seen.
     pub(super) alarm: Option<f64>,
 }
 
@@ -30,34 +30,43 @@ impl Turn {
         variance.is_finite() && (self.first || variance < most)
     }
 
-    /// What a histogram can have, of a window's budget of which so much will be left after some timestamps if nothing is spent until then.
+    /// What a histogram can have at a timestamp, of a ledger's budget.
     ///
-    /// The first one has a large part. The others have what leaves as much for each that is due until any later timestamp, for the distances in between, for the alarms to expect, and where there can be
-    /// an alarm, for one more. An alarm has half of what is left, or its regular part where that is less.
-    pub(in crate::central) fn affordable(
-        &self,
-        budget: Epsilon,
-        window: u64,
-        left_after: impl Fn(u64) -> Option<Epsilon>,
-    ) -> Option<Epsilon> {
+    /// The first one has a large part. The others have what leaves as much for each that is due until later timestamps, as many as are looked at, for the distances in between, for the alarms to expect, and where there
+    /// can be an alarm, for one more. An alarm has half of what is left, or its regular part where that is less.
+    pub(in crate::central) fn affordable(&self, ledger: &Ledger, timestamp: u64) -> Option<Epsilon> {
+        let Window::Timestamps(window) = ledger.window() else { return None };
+        let (budget, window) = (ledger.budget(), window.get());
         // The regular part of an amount, for so many timestamps.
         let regular = |whole: Epsilon, timestamps: u64| {
             let due = timestamps.div_ceil(self.period);
             let Some(parts) = self.watching else { return whole.divided_by(due) };
             let distances = to_watch(budget, window, parts).and_then(|amount| amount.checked_mul(timestamps - due));
             let histograms = distances.map_or(Some(whole), |distances| whole.checked_sub(distances))?;
-            histograms.divided_by(due + (self.alarms * timestamps as f64).round() as u64 + KEPT_BACK)
+            let alarms = (self.alarms * timestamps as f64).round() as u64;
+            histograms.divided_by(due.saturating_add(alarms).saturating_add(KEPT_BACK))
         };
-        let (part, left) = (regular(budget, window)?, left_after(0)?);
+        let (part, left) = (regular(budget, window)?, ledger.remaining(timestamp)?);
         if self.first {
             return Some(budget.divided_by(PARTS_AT_FIRST).map_or(part, |large| large.max(part)).min(left));
         }
         if self.alarm.is_some() {
             return left.divided_by(1 + KEPT_BACK).map(|some| some.min(part));
         }
-        let soon_and_late = periods(window).flat_map(|timestamps| [timestamps, (window - timestamps).max(1)]);
-        let shares = soon_and_late.map(|timestamps| regular(left_after(timestamps - 1)?, timestamps));
-        shares.into_iter().try_fold(part.min(left), |least, share| share.map(|share| share.min(least)))
+        let mut soon_and_late: Vec<u64> =
+            periods(window).flat_map(|timestamps| [timestamps, (window - timestamps).max(1)]).collect();
+        soon_and_late.sort_unstable();
+        soon_and_late.dedup();
+        // What is in the window now leaves it in time.
+        let mut spends = ledger.spends().skip_while(|(at, _)| timestamp - at >= window).peekable();
+        let (mut share, mut whole) = (part.min(left), left.units());
+        for timestamps in soon_and_late {
+            while let Some((_, amount)) = spends.next_if(|(at, _)| timestamp - at + (timestamps - 1) >= window) {
+                whole += amount.units();
+            }
+            share = share.min(regular(Epsilon::from_units(whole).ok()?, timestamps)?);
+        }
+        Some(share)
     }
 }
 
@@ -86,8 +95,6 @@ pub(super) fn periods(window: u64) -> impl Iterator<Item = u64> {
 #[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 mod tests {
 
-    use tidegate_kernel::{Ledger, Window};
-
     use super::*;
 
     const WINDOW: u64 = 50;
@@ -109,7 +116,7 @@ mod tests {
                 let _permit = distance.map(|distance| ledger.spend(timestamp, distance).unwrap());
                 return None;
             }
-            let share = turn.affordable(budget, WINDOW, |after| ledger.remaining(timestamp + after)).unwrap();
+            let share = turn.affordable(ledger, timestamp).unwrap();
             let _permit = ledger.spend(timestamp, share).unwrap();
             Some(share.as_f64())
         };
@@ -136,11 +143,11 @@ mod tests {
 
     #[test]
     fn an_alarm_has_half_of_what_is_left_and_never_more_than_a_regular_part() {
-        let (budget, mut ledger) = ledger();
+        let (_, mut ledger) = ledger();
         let turn = Turn { alarm: Some(1e6), ..turn(WINDOW, Some(8)) };
         let mut last = 1.0;
         for timestamp in 0..8 {
-            let share = turn.affordable(budget, WINDOW, |after| ledger.remaining(timestamp + after)).unwrap();
+            let share = turn.affordable(&ledger, timestamp).unwrap();
             let left = ledger.remaining(timestamp).unwrap().as_f64();
             assert!(share.as_f64() <= left / 2.0 && share.as_f64() < last && share.as_f64() < 0.45, "{share:?}");
             last = share.as_f64();
