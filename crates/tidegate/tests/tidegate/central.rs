@@ -384,6 +384,33 @@ fn states_that_do_not_fit_together_are_not_loaded() {
 }
 
 #[test]
+fn a_tracked_state_that_knows_what_cannot_be_is_not_loaded() {
+    let json = serde_json::to_value(used(CentralKind::Track)).unwrap();
+    let forged = [
+        ("period", 0.into()),
+        ("period", 4.into()),
+        ("publications", 0.into()),
+        ("parts", 0.into()),
+        ("parts", 3.into()),
+        ("last", 5.into()),
+        ("watch/measured", 0.into()),
+        ("watch/excess", (-1.0).into()),
+        ("watch/offset", (-1.0).into()),
+        ("jumps/seen", 1e300.into()),
+        ("jumps/narrow", 1e3.into()),
+        ("jumps/unseen", (-1.0).into()),
+        ("jumps/timestamps", (-1.0).into()),
+    ];
+    for (field, value) in forged {
+        let mut changed = json.clone();
+        let place = changed.pointer_mut(&format!("/machine/track/pace/{field}")).unwrap();
+        assert_ne!(*place, value, "{field}");
+        *place = value;
+        assert!(serde_json::from_value::<Central>(changed).is_err(), "{field}");
+    }
+}
+
+#[test]
 fn memory_does_not_grow_with_time() {
     for kind in CentralKind::ALL {
         let mut mechanism = Central::new(kind, settings("1", 3, 5)).unwrap();
