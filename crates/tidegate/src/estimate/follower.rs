@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, Estimates};
 use super::profile::Profile;
-use super::simplex::project;
+use super::simplex::settle;
 use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 
 /// Follows numbers that are nowhere negative: their mean, which moves little, and how far each is from it.
@@ -66,7 +66,7 @@ impl Follower {
         let Estimates { mut means, mut variances } = self.deviations.estimate(gap);
         means.iter_mut().for_each(|number| *number += mean);
         let total = mean * means.len() as f64;
-        project(&mut means, &variances, total);
+        settle(&mut means, &variances, total);
         variances.iter_mut().for_each(|variance| *variance += uncertain);
         Estimates { means, variances }
     }

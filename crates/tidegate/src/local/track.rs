@@ -9,7 +9,7 @@ use tidegate_kernel::{Cohort, Epsilon};
 
 use crate::estimate::bank::Estimates;
 use crate::estimate::profile::Profile;
-use crate::estimate::simplex::project;
+use crate::estimate::simplex::settle;
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, Settings, Step};
@@ -103,7 +103,7 @@ impl Track {
         };
         let Estimates { mut means, variances } = profile.estimate(gap);
         means.iter_mut().for_each(|mean| *mean += even);
-        project(&mut means, &variances, 1.0);
+        settle(&mut means, &variances, 1.0);
         Histogram { frequencies: means, variances }
     }
 }

@@ -246,7 +246,8 @@ impl Pace {
         seen == 2 || seen.is_multiple_of(if seen < 16 { 4 } else { 8 })
     }
 
-    /// Decides after how many timestamps to publish again, up to a window, and how much to spend on distances: so that the smallest squared error is to be expected.
+    /// Decides after how many timestamps to publish again, up to a window and to as many as there have been, and how much to spend on distances: so that the smallest squared error is to be
+    /// expected.
     fn decide(&mut self, publisher: &impl Publisher) {
         let window = publisher.window();
         let scale = [PARTS_TO_WATCH, FEWER_PARTS_TO_WATCH].map(|parts| (parts, publisher.distance_scale(parts)));
@@ -270,7 +271,10 @@ impl Pace {
         };
         let better = |best: (f64, u64), next: (f64, u64)| if next.0 < best.0 { next } else { best };
         let of_period = |period: u64| (error(period, scale[0]), period);
-        let longer = periods(window).filter(|period| *period > 1 && !self.jumps.is_restless()).map(of_period);
+        // Nothing is foretold for longer than it has been seen.
+        let foretold = |period: &u64| *period as f64 <= self.jumps.timestamps.round();
+        let restless = self.jumps.is_restless();
+        let longer = periods(window).filter(|period| *period > 1 && foretold(period) && !restless).map(of_period);
         let (least, period) = longer.fold(of_period(1), better);
         let fewer = period > 1 && self.watches && self.jumps.narrow > 0.0 && error(period, scale[1]) < least;
         self.period = period;
