@@ -60,9 +60,9 @@ pub fn settle(numbers: &mut [f64], variances: &[f64], total: f64) {
     let excess = (numbers.iter().sum::<f64>() - total.max(0.0)) / numbers.len() as f64;
     numbers.iter_mut().for_each(|number| *number -= excess);
     let weight = |(number, variance): (&f64, &f64)| {
-        let square = LARGE * LARGE * variance;
-        // Which is `variance / (1 + number² / square)`, and nothing where there is no variance.
-        if square > 0.0 { variance * (square / (square + number * number)) } else { 0.0 }
+        let large = number / (LARGE * variance.sqrt());
+        // What is known exactly does not give way.
+        if *variance > 0.0 { variance / (1.0 + large * large) } else { 0.0 }
     };
     let weights: Vec<f64> = numbers.iter().zip(variances).map(weight).collect();
     project(numbers, &weights, total);
