@@ -1,7 +1,7 @@
 //! Estimates that are known to be nowhere negative and to have a given sum.
 
 /// Of all numbers that sum to `total` and of which none is negative, those nearest to the given ones, each squared distance divided by its variance or another weight: what is
-/// uncertain gives way first. Takes a few passes over the numbers.
+/// uncertain gives way first, and what has none does not. Where that leaves nothing to give way, they do not sum to it. Takes a few passes over the numbers.
 ///
 /// ```
 /// use tidegate::estimate::simplex::project;
@@ -24,11 +24,12 @@ pub fn project(numbers: &mut [f64], variances: &[f64], total: f64) {
                 count += 1;
             }
         }
-        if count == 0 || weight <= 0.0 || count >= positive {
+        let next = (sum - total) / weight;
+        if count == 0 || !next.is_finite() || count >= positive {
             break;
         }
         positive = count;
-        shift = (sum - total) / weight;
+        shift = next;
     }
     for (number, variance) in numbers.iter_mut().zip(variances) {
         *number = (*number - shift * variance).max(0.0);
@@ -42,8 +43,8 @@ const LARGE: f64 = 3.0;
 ///
 /// Two errors show in that they do not fit, and each is mended where it is made:
 ///
-/// - *Their sum.* What is too small to be seen is believed to be as large as the others of its kind. So many of them are off together, each by as much: all are moved evenly.
-/// - *Negative ones.* Of numbers that are next to nothing, half are believed to be negative. Where those become zero, the sum is too large because of the other half, which is as far off: what is uncertain
+/// - *Their sum.* What is too small to be seen is believed to be as large as the others of its kind. So mostly many of them are off together, each by as much: all are moved evenly.
+/// - *Negative ones.* Of numbers that are next to nothing, up to half are believed to be negative. Where those become zero, the sum is too large because of the other half, which is as far off: what is uncertain
 ///   gives way, as [`project`] has it, but of what is large a part only. Its weight is its variance `v`, divided by `1 + x²/(9v)`.
 ///
 /// ```
@@ -52,17 +53,18 @@ const LARGE: f64 = 3.0;
 /// let mut frequencies = vec![0.68, 0.1, 0.1, -0.08]; // 0.2 is missing: 0.05 of each
 /// settle(&mut frequencies, &[0.01; 4], 1.0);
 /// assert!((frequencies.iter().sum::<f64>() - 1.0).abs() < 1e-12 && frequencies[3] == 0.0);
-/// // Of the 0.03 that the last one gets, the first gives one tenth.
-/// assert!((frequencies[0] - 0.727).abs() < 0.001 && (frequencies[1] - 0.1365).abs() < 0.001);
+/// // Of the 0.03 that the last one gets, the first gives one twelfth.
+/// assert!((frequencies[0] - 0.7275).abs() < 1e-4 && (frequencies[1] - 0.1362).abs() < 1e-4);
 /// ```
 #[allow(clippy::cast_precision_loss)] // how many there are
 pub fn settle(numbers: &mut [f64], variances: &[f64], total: f64) {
     let excess = (numbers.iter().sum::<f64>() - total.max(0.0)) / numbers.len() as f64;
     numbers.iter_mut().for_each(|number| *number -= excess);
+    // As parts of the largest, so that they are not too small to be told from nothing.
+    let most = variances.iter().copied().fold(0.0, f64::max);
     let weight = |(number, variance): (&f64, &f64)| {
         let large = number / (LARGE * variance.sqrt());
-        // What is known exactly does not give way.
-        if *variance > 0.0 { variance / (1.0 + large * large) } else { 0.0 }
+        if *variance > 0.0 { variance / most / (1.0 + large * large) } else { 0.0 }
     };
     let weights: Vec<f64> = numbers.iter().zip(variances).map(weight).collect();
     project(numbers, &weights, total);

@@ -271,7 +271,7 @@ impl Pace {
         };
         let better = |best: (f64, u64), next: (f64, u64)| if next.0 < best.0 { next } else { best };
         let of_period = |period: u64| (error(period, scale[0]), period);
-        // Nothing is foretold for longer than it has been seen.
+        // Nothing is foretold for longer than it is since the first histogram.
         let foretold = |period: &u64| *period as f64 <= self.jumps.timestamps.round();
         let restless = self.jumps.is_restless();
         let longer = periods(window).filter(|period| *period > 1 && foretold(period) && !restless).map(of_period);
