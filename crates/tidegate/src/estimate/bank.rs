@@ -449,44 +449,42 @@ impl Bank {
         let Estimates { means, variances } = &self.believed;
         let squares = means.iter().zip(variances).map(|(mean, variance)| mean * mean + variance).sum::<f64>();
         let squares = squares / as_float(self.numbers().max(1));
-        let (mut start, mut sum) = (0, 0.0);
-        for group in &self.groups {
-            let members = start..group.end;
-            start = group.end;
-            let priors = group.priors(self.ages.len());
-            let shares = self.shares(&members, &priors);
-            let possible = self.followed.iter().zip(shares).enumerate().filter(|(_, (_, share))| *share > 0.0);
-            for (index, (followed, share)) in possible {
-                let motion = self.motion(index);
-                let (mut spread, of_period) = (followed.spread, motion.times(period));
-                // Observations until the error hardly changes, of which the last period counts.
-                for _ in 0..PERIODS {
-                    spread = observed(&of_period.applied(&spread), variance).0;
-                }
-                // Of a long period, some of its timestamps.
-                let stride = period.div_ceil(SAMPLES).max(1);
-                let (of_stride, samples) = (motion.times(stride), period.div_ceil(stride).max(1));
-                let mut error = spread[0][0].min(squares);
-                for _ in 1..samples {
-                    spread = of_stride.applied(&spread);
-                    error += spread[0][0].min(squares);
-                }
-                sum += share * error / as_float_of(samples);
+        let shares = self.shares();
+        let counts = shares.iter().sum::<f64>() * COUNTS;
+        let mut sum = 0.0;
+        for (index, share) in shares.iter().enumerate().filter(|(_, share)| **share > counts) {
+            let motion = self.motion(index);
+            let (mut spread, of_period) = (self.followed[index].spread, motion.times(period));
+            // Observations until the error hardly changes, of which the last period counts.
+            for _ in 0..PERIODS {
+                spread = observed(&of_period.applied(&spread), variance).0;
             }
+            // Of a long period, some of its timestamps.
+            let stride = period.div_ceil(SAMPLES).max(1);
+            let (of_stride, samples) = (motion.times(stride), period.div_ceil(stride).max(1));
+            let mut error = spread[0][0].min(squares);
+            for _ in 1..samples {
+                spread = of_stride.applied(&spread);
+                error += spread[0][0].min(squares);
+            }
+            sum += share * error / as_float_of(samples);
         }
         sum / as_float(self.numbers().max(1))
     }
 
-    /// Of each model, what it weighs, summed over the numbers of a group.
-    fn shares(&self, members: &std::ops::Range<usize>, priors: &[f64]) -> Vec<f64> {
-        let share = |(followed, prior): (&Followed, &f64)| {
-            if *prior <= 0.0 {
-                return 0.0;
+    /// Of each model, what it weighs, summed over all numbers.
+    fn shares(&self) -> Vec<f64> {
+        let (mut start, mut shares) = (0, vec![0.0; self.followed.len()]);
+        for group in &self.groups {
+            let members = start..group.end;
+            start = group.end;
+            let of_models = shares.iter_mut().zip(&self.followed).zip(group.priors(self.ages.len()));
+            for ((share, followed), prior) in of_models.filter(|(_, prior)| *prior > 0.0) {
+                let suits = followed.suits[members.clone()].iter().zip(&self.totals[members.clone()]);
+                *share += prior * suits.map(|(suit, total)| f64::from(suit / total)).sum::<f64>();
             }
-            let suits = followed.suits[members.clone()].iter().zip(&self.totals[members.clone()]);
-            prior * suits.map(|(suit, total)| f64::from(suit / total)).sum::<f64>()
-        };
-        self.followed.iter().zip(priors).map(share).collect()
+        }
+        shares
     }
 }
 
@@ -523,6 +521,9 @@ impl Group {
         }
     }
 }
+
+/// A model that weighs less than this part of all does not count in the error to expect.
+const COUNTS: f64 = 1e-6;
 
 /// How many periods are looked ahead.
 const PERIODS: u32 = 12;
