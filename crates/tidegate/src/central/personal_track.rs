@@ -51,7 +51,7 @@ pub struct PersonalTrack {
     last_pushed: Option<u64>,
 }
 
-const VERSION: u16 = 7;
+const VERSION: u16 = 8;
 
 impl PersonalTrack {
     /// The name that users write.

@@ -23,7 +23,7 @@ pub(super) struct Track {
     last: Option<Counts>,
 }
 
-const VERSION: u16 = 7;
+const VERSION: u16 = 8;
 
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {

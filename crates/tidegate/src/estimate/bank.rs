@@ -8,7 +8,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::chunk::{CHUNK, Chunk, FAR_OFF, Forecast, MOST_APART, NEAR, apart, short};
-use super::model::{MOVING, Model, Motion, Spread, at_first, model, observed};
+pub use super::model::Stillness;
+use super::model::{MOVING, Model, Motion, Spread, at_first, model, observed, place_at};
 
 /// How many levels that stand still there are, each since another observation: some have seen nothing of what was before a change, whenever that was.
 const LEVELS: usize = 10;
@@ -51,9 +52,9 @@ const NUMBERS_AT_FIRST: f64 = 2.0;
 /// Estimates of many numbers that move, from observations of all of them at once.
 ///
 /// ```
-/// use tidegate::estimate::bank::Bank;
+/// use tidegate::estimate::bank::{Bank, Stillness};
 ///
-/// let mut bank = Bank::new(1, 1.0);
+/// let mut bank = Bank::new(1, 1.0, Stillness::Possible);
 /// for noise in [0.9, -1.2, 0.4, -0.1, 0.7, -0.8, 0.2, 0.3] {
 ///     bank.observe(1, &[5.0 + noise], 1.0);
 /// }
@@ -71,6 +72,8 @@ pub struct Bank {
     groups: Vec<Group>,
     /// How likely another model takes over until the next observation, at most.
     switches: f64,
+    /// How many timestamps after the first observation the last one was.
+    clock: u64,
     /// How many observations ago each of the levels that stand still began, the latest last.
     ages: Vec<u64>,
     /// What each model believes: first the moving ones, then the levels that stand still; nothing where no group can be like that.
@@ -107,10 +110,27 @@ struct Group {
 struct Followed {
     /// The spread that all numbers have after the last observation.
     spread: Spread,
+    /// Of a season, each place in a period.
+    places: Vec<Place>,
     /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the levels around which they are, as far as it has them; in units.
     states: Vec<f32>,
     /// How much better it suits each number than the models do together.
     suits: Vec<f32>,
+}
+
+/// A place in the period of a season: the variance that all numbers have there, and when it was observed last.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    variance: f64,
+    seen: u64,
+}
+
+impl Place {
+    /// The variance at a time, where each period of so many timestamps adds a step.
+    fn at(&self, time: u64, period: u64, step: f64) -> f64 {
+        self.variance + as_float_of(time.saturating_sub(self.seen).div_ceil(period)) * step
+    }
 }
 
 /// Estimates with the variances of their errors.
@@ -126,27 +146,30 @@ pub struct Estimates {
 impl Bank {
     /// So many numbers of which nothing is known but that they lie around zero, or anywhere up to some 30,000 standard deviations from it. `reference` is about the variance with which they are
     /// going to be seen.
-    pub fn new(numbers: usize, reference: f64) -> Self {
+    pub fn new(numbers: usize, reference: f64, stillness: Stillness) -> Self {
         let anywhere = ANYWHERE * reference;
-        Self::grouped(&[(numbers, anywhere)], anywhere, reference)
+        Self::grouped(&[(numbers, anywhere)], anywhere, reference, stillness)
     }
 
     /// Numbers in groups, of which each has something in common: numbers up to the first number given, then up to the second, and so on. Of each group it is known what the mean of
     /// its squares is at most, so that large numbers are rare, and of all what the largest square can be.
-    pub fn grouped(groups: &[(usize, f64)], largest_square: f64, reference: f64) -> Self {
+    pub fn grouped(groups: &[(usize, f64)], largest_square: f64, reference: f64, stillness: Stillness) -> Self {
         let largest_square = largest_square.min(ANYWHERE * reference);
         let (mut start, numbers) = (0, groups.last().map_or(0, |(end, _)| *end));
         let of_group = |(end, mean_square): &(usize, f64)| {
             let members = end - std::mem::replace(&mut start, *end);
-            let at_first = at_first(members, numbers, reference, largest_square, *mean_square);
+            let at_first = at_first(members, numbers, reference, largest_square, *mean_square, stillness);
             Group { end: *end, common: at_first.clone(), at_first, rates: RATES_AT_FIRST }
         };
         let groups: Vec<Group> = groups.iter().map(of_group).collect();
         let followed = |index: usize| {
             let model = model(index);
             let numbers = if groups.iter().any(|group| group.at_first[index] > 0.0) { numbers } else { 0 };
+            let period = if let Model::Season { period, .. } = model { period } else { 0 };
+            let places = if numbers > 0 { period } else { 0 };
             Followed {
                 spread: model.first(reference, largest_square),
+                places: vec![Place { variance: largest_square, seen: 0 }; places],
                 states: vec![0.0; numbers * model.order()],
                 suits: vec![1.0; numbers],
             }
@@ -157,6 +180,7 @@ impl Bank {
             largest_square,
             groups,
             switches: 1.0,
+            clock: 0,
             ages: vec![0],
             followed,
             origins: vec![0.0; numbers],
@@ -179,6 +203,7 @@ impl Bank {
             largest_square,
             groups,
             switches,
+            clock,
             ages,
             followed,
             origins,
@@ -208,7 +233,11 @@ impl Bank {
                     || group.common.get(place).is_some_and(|likely| *likely > 0.0)
             });
             let numbers = if possible { numbers } else { 0 };
+            let places = if let Model::Season { period, .. } = model(index) { period.min(numbers * period) } else { 0 };
+            let place_fits = |place: &Place| weight(&place.variance) && place.seen <= *clock;
             spread_fits(&followed.spread)
+                && followed.places.len() == places
+                && followed.places.iter().all(place_fits)
                 && followed.suits.len() == numbers
                 && followed.states.len() == numbers * model(index).order()
                 && followed.states.iter().all(|state| state.abs() <= MOST_APART)
@@ -258,15 +287,16 @@ impl Bank {
             self.measure_in(deviation);
         }
         self.begin_level();
+        self.clock = self.clock.saturating_add(gap);
         let (numbers, mut news, mut follows) = (self.numbers(), 0.0, 0.0);
         let rates = RATES.map(|rate| rate.min(self.switches));
         let unit = self.unit;
-        let (reference, largest_square) = (self.reference, self.largest_square);
+        let (reference, largest_square, clock) = (self.reference, self.largest_square, self.clock);
         let forecast = |(index, followed): (usize, &mut Followed)| {
-            let motion = Motion::of(model(index), reference, largest_square).times(gap);
+            let motion = Motion::of(model(index), reference, largest_square);
             // What cannot be need not be looked at.
             let possible = !followed.suits.is_empty();
-            possible.then(|| Forecast::new(model(index), motion, &mut followed.spread, variance, unit))
+            possible.then(|| followed.forecast(model(index), motion, gap, clock, variance, unit))
         };
         let forecasts: Vec<Option<Forecast>> = self.followed.iter_mut().enumerate().map(forecast).collect();
         let mut start = 0;
@@ -289,6 +319,7 @@ impl Bank {
                 let possible = || priors.iter().enumerate().filter(|(_, prior)| **prior > 0.0);
                 for (index, prior) in possible() {
                     let Followed { states, suits, .. } = &mut self.followed[index];
+                    let states = &mut states[model(index).states_at(clock, numbers)];
                     if let Some(forecast) = &forecasts[index] {
                         let switches = if index < MOVING { to_moving } else { to_level };
                         if jumped && model(index).moves_on() && forecast.gain > RESTLESS {
@@ -373,6 +404,10 @@ impl Bank {
             return;
         }
         if self.ages.len() < LEVELS {
+            // They share what is likely of all of them: what is believed of the others stays as it is.
+            let more = short(as_float(self.ages.len() + 1) / as_float(self.ages.len()));
+            let levels = self.followed[MOVING..].iter_mut().flat_map(|level| &mut level.suits);
+            levels.for_each(|suit| *suit *= more);
             let Some(first) = self.followed.last() else { return };
             self.followed.push(first.clone());
             self.ages.push(0);
@@ -409,8 +444,8 @@ impl Bank {
             start = group.end;
             let priors = group.priors(self.ages.len());
             for (index, followed) in self.followed.iter().enumerate().filter(|(index, _)| priors[*index] > 0.0) {
-                let motion = self.motion(index).times(gap);
-                let spread = model(index).stated() * motion.applied(&followed.spread)[0][0];
+                let (motion, spread, states) = self.ahead(index, gap);
+                let spread = model(index).stated() * spread;
                 let levels = &mut levels[members.clone()];
                 // All are taken from what is believed now: squares of large numbers would differ by less than they are rounded.
                 let (now, origins) = (&self.believed.means[members.clone()], &self.origins[members.clone()]);
@@ -418,7 +453,7 @@ impl Bank {
                 for (level, (now, origin)) in levels.iter_mut().zip(now.iter().zip(origins)) {
                     *level = origin - now - of_origin * origin;
                 }
-                for (states, add) in followed.states.chunks(numbers).zip(motion.adds[0]) {
+                for (states, add) in states.chunks(numbers).zip(motion.adds[0]) {
                     let add = self.unit * add;
                     let states = states[members.clone()].iter();
                     levels.iter_mut().zip(states).for_each(|(level, state)| *level += add * f64::from(*state));
@@ -443,6 +478,19 @@ impl Bank {
         Estimates { means, variances: squares }
     }
 
+    /// How a model moves until so many timestamps after the last observation, with the variance that numbers have then, and their states.
+    fn ahead(&self, index: usize, gap: u64) -> (Motion, f64, &[f32]) {
+        let (followed, motion) = (&self.followed[index], self.motion(index));
+        let time = self.clock.saturating_add(gap);
+        let states = &followed.states[model(index).states_at(time, self.numbers())];
+        if let Model::Season { period, .. } = model(index) {
+            let place = &followed.places[place_at(time, period)];
+            return (Motion::NONE, place.at(time, period as u64, motion.step()), states);
+        }
+        let motion = motion.times(gap);
+        (motion, motion.applied(&followed.spread)[0][0], states)
+    }
+
     /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance and forecasts in between.
     pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
         // Nobody needs to err by more than the numbers are large.
@@ -454,6 +502,10 @@ impl Bank {
         let mut sum = 0.0;
         for (index, share) in shares.iter().enumerate().filter(|(_, share)| **share > counts) {
             let motion = self.motion(index);
+            if let Model::Season { period: places, .. } = model(index) {
+                sum += share * season_error(places as u64, period, motion.step(), variance, squares);
+                continue;
+            }
             let (mut spread, of_period) = (self.followed[index].spread, motion.times(period));
             // Observations until the error hardly changes, of which the last period counts.
             for _ in 0..PERIODS {
@@ -486,6 +538,35 @@ impl Bank {
         }
         shares
     }
+}
+
+impl Followed {
+    /// What a model says before an observation so many timestamps after the last one, at a time; and what is known of the numbers since.
+    fn forecast(&mut self, model: Model, motion: Motion, gap: u64, time: u64, variance: f64, unit: f64) -> Forecast {
+        let Model::Season { period, .. } = model else {
+            return Forecast::new(model, motion.times(gap), &mut self.spread, variance, unit);
+        };
+        let place = &mut self.places[place_at(time, period)];
+        let mut spread = [[0.0; 3]; 3];
+        spread[0][0] = place.at(time, period as u64, motion.step());
+        let forecast = Forecast::new(model, Motion::NONE, &mut spread, variance, unit);
+        *place = Place { variance: spread[0][0], seen: time };
+        forecast
+    }
+}
+
+/// The mean squared error to expect of a season of so many places, each of which takes steps of a variance, if numbers of a mean square are observed every `period` timestamps with a variance. Of places that are never
+/// observed nothing is known.
+fn season_error(places: u64, period: u64, step: f64, variance: f64, squares: f64) -> f64 {
+    let common =
+        (1..=places.min(period)).rev().find(|part| places.is_multiple_of(*part) && period.is_multiple_of(*part));
+    let (step, seen) = (step * as_float_of(period), 1.0 / as_float_of(common.unwrap_or(1)));
+    // A walk: before it is observed again it is off by this, and afterwards by that.
+    let before = f64::midpoint(step, (step * step + 4.0 * step * variance).sqrt());
+    let after = before * variance / (before + variance).max(f64::MIN_POSITIVE);
+    let forecasts = (as_float_of(period) - 1.0) / as_float_of(period);
+    let known = after + forecasts * (before - after) / 2.0;
+    seen * known.min(squares) + (1.0 - seen) * squares
 }
 
 impl Group {

@@ -2,17 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::{Bank, Estimates};
+use super::bank::{Bank, Estimates, Stillness};
 use super::profile::Profile;
+use super::scatter::Scatter;
 use super::simplex::settle;
 use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 
-/// Follows numbers that are nowhere negative: their mean, which moves little, and how far each is from it.
+/// Follows numbers that are nowhere negative: their mean, which moves little, how far each is from it, and by how much they scatter around that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Follower {
     mean: Bank,
     deviations: Profile,
+    scatter: Scatter,
     seen: u64,
 }
 
@@ -24,13 +26,17 @@ impl Follower {
         let values = numbers.len() as f64;
         // Where none is negative, the squares sum to at most the square of the sum, of which this is a first idea.
         let squares = numbers.iter().sum::<f64>().powi(2).max(values * variance).max(f64::MIN_POSITIVE);
-        let deviations = Profile::new(numbers.len(), reference, squares);
-        Self { mean: Bank::new(1, reference / values), deviations, seen: 0 }
+        Self {
+            mean: Bank::new(1, reference / values, Stillness::Likely),
+            deviations: Profile::new(numbers.len(), reference, squares, Stillness::Likely),
+            scatter: Scatter::new(numbers.len(), reference),
+            seen: 0,
+        }
     }
 
     /// Whether it can be that of so many numbers.
     pub fn fits(&self, values: usize) -> bool {
-        self.mean.fits(&[1]) && self.deviations.fits(values)
+        self.mean.fits(&[1]) && self.deviations.fits(values) && self.scatter.fits(values)
     }
 
     /// How many numbers there are.
@@ -45,10 +51,15 @@ impl Follower {
 
     /// Takes in numbers that were published so many timestamps after the last ones, with the variance that they have on average.
     pub fn observe(&mut self, gap: u64, numbers: &[f64], variance: f64) {
+        let expected = (self.seen > 0).then(|| self.moving(gap));
         let (mean, deviations, values) = deviations(numbers);
         self.mean.observe(gap, &[mean], variance / values);
         self.deviations.observe(gap, &deviations, variance * (1.0 - 1.0 / values));
         self.seen = self.seen.saturating_add(1);
+        if let Some(expected) = expected {
+            self.scatter.learn(&expected, numbers, variance);
+            self.scatter.take_in(&expected.variances, &self.moving(0).means, numbers, variance);
+        }
     }
 
     /// The same where it is known that many of them have jumped.
@@ -57,10 +68,24 @@ impl Follower {
         self.mean.observe_jump(gap, &[mean], variance / values);
         self.deviations.observe_jump(gap, &deviations, variance * (1.0 - 1.0 / values));
         self.seen = self.seen.saturating_add(1);
+        self.scatter.forget_own();
     }
 
     /// What is believed so many timestamps after the last ones: nowhere negative.
     pub fn estimate(&self, gap: u64) -> Estimates {
+        let Estimates { mut means, mut variances } = self.moving(gap);
+        let adds = self.scatter.adds(&means, gap == 0);
+        variances.iter_mut().zip(adds).for_each(|(variance, adds)| *variance += adds);
+        if gap == 0 {
+            let total = means.iter().sum();
+            means.iter_mut().zip(self.scatter.own()).for_each(|(mean, own)| *mean += own);
+            settle(&mut means, &variances, total);
+        }
+        Estimates { means, variances }
+    }
+
+    /// What is believed of what moves, without the scatter.
+    fn moving(&self, gap: u64) -> Estimates {
         let mean = self.mean.estimate(gap);
         let (mean, uncertain) = (mean.means[0].max(0.0), mean.variances[0]);
         let Estimates { mut means, mut variances } = self.deviations.estimate(gap);
@@ -74,8 +99,9 @@ impl Follower {
     /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with a variance.
     pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
         let values = self.numbers() as f64;
-        self.mean.expected_error(period, variance / values)
-            + self.deviations.expected_error(period, variance * (1.0 - 1.0 / values))
+        let error = self.mean.expected_error(period, variance / values)
+            + self.deviations.expected_error(period, variance * (1.0 - 1.0 / values));
+        error + self.scatter.expected_error(period, variance, error)
     }
 }
 
@@ -113,7 +139,7 @@ pub struct Smoother {
     state: Option<(u64, Followed)>,
 }
 
-const VERSION: u16 = 4;
+const VERSION: u16 = 5;
 
 impl Default for Smoother {
     fn default() -> Self {
@@ -203,7 +229,7 @@ impl Smoother {
         let usable = variance.is_finite() && variance > 0.0 && observed.iter().all(|number| number.is_finite());
         if self.state.is_none() && usable && release.freshness == Freshness::Fresh {
             let followed = match &release.statistic {
-                Statistic::Number(_) => Followed::Number(Bank::new(1, variance)),
+                Statistic::Number(_) => Followed::Number(Bank::new(1, variance, Stillness::Possible)),
                 _ => Followed::Numbers(Box::new(Follower::new(observed, variance, variance))),
             };
             self.state = Some((release.timestamp, followed));

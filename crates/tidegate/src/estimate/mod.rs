@@ -16,4 +16,5 @@ pub mod density;
 pub mod follower;
 mod model;
 pub mod profile;
+mod scatter;
 pub mod simplex;

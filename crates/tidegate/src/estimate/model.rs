@@ -15,12 +15,14 @@ pub(super) enum Model {
     Around { spread: f64, forgets: f64 },
     /// A wave around a level, both of which take steps of a variance.
     Wave { period: f64, step: f64 },
+    /// A level for each place in a period, each of which takes a step of a variance from one period to the next.
+    Season { period: usize, step: f64 },
     /// Not at all, since it began.
     Still,
 }
 
 /// Models of all numbers that move.
-const OF_ALL: [Model; 30] = [
+const OF_ALL: [Model; 33] = [
     Model::Walk { step: 1e-6 },
     Model::Walk { step: 1e-4 },
     Model::Walk { step: 1e-3 },
@@ -51,7 +53,13 @@ const OF_ALL: [Model; 30] = [
     Model::Return { spread: 0.3, forgets: 3e-3 },
     Model::Return { spread: 0.3, forgets: 0.1 },
     Model::Return { spread: 3.0, forgets: 0.1 },
+    Model::Return { spread: 0.3, forgets: KEPT },
+    Model::Return { spread: 3.0, forgets: KEPT },
+    Model::Return { spread: 30.0, forgets: KEPT },
 ];
+
+/// What forgets no more than this stands still as good as a level does, but is known to be near the mean.
+const KEPT: f64 = 1e-6;
 
 /// Models of numbers of which there are few: how much they bend is told more exactly; and they can have a level of their own. The noise of many is not quite the same for all, and what one has more
 /// of it than the others would be taken for such a level's.
@@ -77,21 +85,51 @@ const WAVE_PERIODS: [f64; 5] = [12.0, 24.0, 48.0, 52.0, 96.0];
 const WAVE_STEPS: [f64; 6] = [1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 const WAVES_OF: usize = 50;
 
+/// The periods of what repeats itself in any shape: days of a week, and hours of a day; and by what steps. They are for as many numbers as waves are.
+const SEASON_PERIODS: [usize; 2] = [7, 24];
+const SEASON_STEPS: [f64; 3] = [1e-3, 0.1, 10.0];
+
+/// Where waves and seasons begin among the models.
+const WAVES: usize = OF_ALL.len() + OF_FEW.len();
+const SEASONS: usize = WAVES + WAVE_PERIODS.len() * WAVE_STEPS.len();
+
 /// How many models move; of levels that stand still there are several.
-pub(super) const MOVING: usize = OF_ALL.len() + OF_FEW.len() + WAVE_PERIODS.len() * WAVE_STEPS.len();
+pub(super) const MOVING: usize = SEASONS + SEASON_PERIODS.len() * SEASON_STEPS.len();
 
 /// The model at a place: the moving ones, then levels that stand still.
 pub(super) const fn model(index: usize) -> Model {
-    const WAVES: usize = OF_ALL.len() + OF_FEW.len();
     if index < OF_ALL.len() {
         OF_ALL[index]
     } else if index < WAVES {
         OF_FEW[index - OF_ALL.len()]
-    } else if index < MOVING {
+    } else if index < SEASONS {
         let wave = index - WAVES;
         Model::Wave { period: WAVE_PERIODS[wave / WAVE_STEPS.len()], step: WAVE_STEPS[wave % WAVE_STEPS.len()] }
+    } else if index < MOVING {
+        let season = index - SEASONS;
+        let (period, step) = (season / SEASON_STEPS.len(), season % SEASON_STEPS.len());
+        Model::Season { period: SEASON_PERIODS[period], step: SEASON_STEPS[step] }
     } else {
         Model::Still
+    }
+}
+
+/// How likely numbers stand still, before anything is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stillness {
+    /// As likely as they move in any other way: of what is seen with the same noise from the beginning.
+    Possible,
+    /// Likelier than not: of what is known from the beginning, and seen with much more noise later, by which it should not be moved.
+    Likely,
+}
+
+impl Stillness {
+    /// How likely at first are levels that stand still, all together, and numbers near the mean that do, beside a walk that is not quiet.
+    const fn weights(self) -> (f64, f64) {
+        match self {
+            Self::Possible => (0.5, 1.0),
+            Self::Likely => (50.0, 5.0),
+        }
     }
 }
 
@@ -103,17 +141,20 @@ pub(super) fn at_first(
     reference: f64,
     largest_square: f64,
     mean_square: f64,
+    stillness: Stillness,
 ) -> Vec<f64> {
     let likely = |index: usize| {
         let model = model(index);
         let possible = match model {
+            // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that, and more would be believed than is known.
+            Model::Return { forgets, .. } if forgets <= KEPT => stillness == Stillness::Likely || numbers > WAVES_OF,
             _ if index < OF_ALL.len() => true,
             Model::Still => true,
-            Model::Wave { .. } => numbers <= WAVES_OF,
+            Model::Wave { .. } | Model::Season { .. } => numbers <= WAVES_OF,
             _ => members <= FEW,
         };
         let rare = (mean_square / model.first_level(reference, largest_square)).min(1.0);
-        if possible { model.likely() * rare } else { 0.0 }
+        if possible { model.likely(stillness) * rare } else { 0.0 }
     };
     let weights: Vec<f64> = (0..=MOVING).map(likely).collect();
     let total: f64 = weights.iter().sum();
@@ -128,10 +169,10 @@ const CURVE_KEPT: f64 = 0.99;
 /// they would outweigh the others before anything speaks for them.
 const QUIET: f64 = 0.1;
 
-/// How likely at first are levels that stand still, all together, each of the models around a level, and each wave, beside a walk that is not quiet.
-const STILL: f64 = 0.5;
+/// How likely at first is each of the models around a level, each wave and each season, beside a walk that is not quiet.
 const AROUND: f64 = 0.2;
 const WAVE: f64 = 0.05;
+const SEASON: f64 = 0.05;
 
 /// Variances and covariances of a number, its slope and the slope's slope.
 pub(super) type Spread = [[f64; 3]; 3];
@@ -146,15 +187,19 @@ pub(super) struct Motion {
 }
 
 impl Motion {
+    /// Of a number without a slope, over no time.
+    pub(super) const NONE: Self = Self { alone: true, ..Self::STILL };
+
     const STILL: Self =
         Self { adds: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], step: [[0.0; 3]; 3], alone: false };
 
-    /// Of one timestamp.
+    /// Of one timestamp; of a season, of one period.
     pub(super) fn of(model: Model, reference: f64, largest: f64) -> Self {
-        let mut motion = Self { adds: [[0.0; 3]; 3], step: [[0.0; 3]; 3], alone: model.order() == 1 };
+        let alone = model.order() == 1 || matches!(model, Model::Season { .. });
+        let mut motion = Self { adds: [[0.0; 3]; 3], step: [[0.0; 3]; 3], alone };
         motion.adds[0][0] = 1.0;
         match model {
-            Model::Walk { step } => motion.step[0][0] = step * reference,
+            Model::Walk { step } | Model::Season { step, .. } => motion.step[0][0] = step * reference,
             Model::Slope { step } => {
                 (motion.adds[0][1], motion.adds[1][1]) = (1.0, SLOPE_KEPT);
                 motion.step[1][1] = step * reference;
@@ -216,6 +261,11 @@ impl Motion {
         Self { adds, step: next.applied(&self.step), alone: self.alone && next.alone }
     }
 
+    /// The variance of a number's own steps.
+    pub(super) const fn step(&self) -> f64 {
+        self.step[0][0]
+    }
+
     /// By how much of its origin a number is less afterwards, if it is measured from there.
     pub(super) fn of_origin(&self) -> f64 {
         // What has a slope or a level of its own has it from there as well.
@@ -242,12 +292,24 @@ impl Motion {
 }
 
 impl Model {
-    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope. Of a wave, itself, how far from its level it is going to be in a quarter of a period, and the level.
+    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope. Of a wave, itself, how far from its level it is going to be in a quarter of a period, and the level. Of a season,
+    /// the level of each place.
     pub(super) const fn order(&self) -> usize {
         match self {
             Self::Walk { .. } | Self::Return { .. } | Self::Still => 1,
             Self::Slope { .. } | Self::Around { .. } => 2,
             Self::Curve { .. } | Self::Wave { .. } => 3,
+            Self::Season { period, .. } => *period,
+        }
+    }
+
+    /// Where among the states of so many numbers those are that tell of a time: of a season, the levels of that place; of others, all.
+    pub(super) fn states_at(&self, time: u64, numbers: usize) -> std::ops::Range<usize> {
+        if let Self::Season { period, .. } = *self {
+            let start = place_at(time, period) * numbers;
+            start..start + numbers
+        } else {
+            0..numbers * self.order()
         }
     }
 
@@ -256,6 +318,7 @@ impl Model {
         match self {
             Self::Around { .. } => place < 2,
             Self::Wave { .. } => place != 1,
+            Self::Season { .. } => true,
             _ => place == 0,
         }
     }
@@ -284,16 +347,18 @@ impl Model {
     }
 
     /// How likely it is at first, beside the others.
-    fn likely(&self) -> f64 {
+    fn likely(&self, stillness: Stillness) -> f64 {
+        let (level, near_mean) = stillness.weights();
         // About how far it follows an observation in the long run.
         let follows = match *self {
             Self::Walk { step } => ((step * step + 4.0 * step).sqrt() - step) / 2.0,
             Self::Slope { step } => (4.0 * step).sqrt().sqrt(),
             Self::Curve { step } => 2.0 * step.sqrt().cbrt(),
-            Self::Return { .. } => return 1.0,
+            Self::Return { forgets, .. } => return if forgets > KEPT { 1.0 } else { near_mean },
             Self::Around { .. } => return AROUND,
             Self::Wave { .. } => return WAVE,
-            Self::Still => return STILL,
+            Self::Season { .. } => return SEASON,
+            Self::Still => return level,
         };
         (follows / QUIET).min(1.0)
     }
@@ -315,6 +380,12 @@ impl Model {
     fn first_level(&self, reference: f64, largest: f64) -> f64 {
         if let Self::Return { spread, .. } = self { (spread * reference).min(largest) } else { largest }
     }
+}
+
+/// The place of a time in a period.
+#[allow(clippy::cast_possible_truncation)] // less than the period
+pub(super) const fn place_at(time: u64, period: usize) -> usize {
+    (time % period as u64) as usize
 }
 
 /// Timestamps after which slopes have forgotten what they were.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::{Bank, Estimates};
+use super::bank::{Bank, Estimates, Stillness};
 
 /// Follows how far many numbers are from their mean.
 ///
@@ -20,13 +20,13 @@ pub struct Profile {
 impl Profile {
     /// So many numbers whose squared distances from their mean sum to `squares` at most. `reference` is about the variance with which the distances are
     /// going to be seen.
-    pub fn new(numbers: usize, reference: f64, squares: f64) -> Self {
+    pub fn new(numbers: usize, reference: f64, squares: f64, stillness: Stillness) -> Self {
         let mean_square = |blocks: usize| squares * unevenness(blocks) / numbers.max(1) as f64;
         let of_level = |(level, end): (usize, usize)| (end, mean_square(numbers.div_ceil(1 << level)));
         let ranges: Vec<(usize, f64)> = levels(numbers).into_iter().enumerate().map(of_level).collect();
         Self {
-            values: Bank::grouped(&[(numbers, mean_square(numbers))], squares, reference),
-            ranges: Bank::grouped(&ranges, squares, reference * excess(numbers)),
+            values: Bank::grouped(&[(numbers, mean_square(numbers))], squares, reference, stillness),
+            ranges: Bank::grouped(&ranges, squares, reference * excess(numbers), stillness),
         }
     }
 

@@ -12,10 +12,10 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Event, EventError, EventKind, Machine, Settings};
 
-/// The version of what is saved: of `track` the fifth, of all others the first.
+/// The version of what is saved: of `track` the sixth, of all others the first.
 const fn version_of(kind: EventKind) -> u16 {
     match kind {
-        EventKind::Track => 5,
+        EventKind::Track => 6,
         _ => 1,
     }
 }

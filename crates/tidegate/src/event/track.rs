@@ -19,7 +19,7 @@ use super::bucorder::{best, explained};
 use super::output::Output;
 use super::settings::{Settings, Shares};
 use super::{EventError, Frame};
-use crate::estimate::bank::Bank;
+use crate::estimate::bank::{Bank, Stillness};
 use crate::estimate::density::{self, ANYWHERE, Density, MOST_CELLS, Models, Seen, quantile, scatter_around};
 use crate::release::Release;
 
@@ -239,9 +239,10 @@ impl Track {
         let saved_alone = explained(buckets, epsilon)?;
         let models = Models::new(domain.cells);
         let state = match noise {
-            Some(summing) => {
-                State::Adds(Box::new(Adds { bank: Bank::new(1, summing.scale().laplace_variance()), last: None }))
-            }
+            Some(summing) => State::Adds(Box::new(Adds {
+                bank: Bank::new(1, summing.scale().laplace_variance(), Stillness::Possible),
+                last: None,
+            })),
             None => State::Asks(Box::new(Asks::new(&models))),
         };
         let delay = settings.delay;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
-use crate::estimate::bank::Estimates;
+use crate::estimate::bank::{Estimates, Stillness};
 use crate::estimate::profile::Profile;
 use crate::estimate::simplex::settle;
 use crate::local::adaptive::done;
@@ -36,7 +36,7 @@ struct Asked {
     spent: Epsilon,
 }
 
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
@@ -89,7 +89,8 @@ impl Track {
         let deviations: Vec<f64> = frequencies.iter().map(|frequency| frequency - mean).collect();
         let variance = frequencies.iter().map(|frequency| answer.variance_at(*frequency)).sum::<f64>() / values;
         // The squares of frequencies sum to one at most.
-        let profile = self.profile.get_or_insert_with(|| Profile::new(deviations.len(), variance, 1.0));
+        let begin = || Profile::new(deviations.len(), variance, 1.0, Stillness::Possible);
+        let profile = self.profile.get_or_insert_with(begin);
         profile.observe(gap, &deviations, variance);
     }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
-use tidegate::estimate::bank::{Bank, Estimates};
+use tidegate::estimate::bank::{Bank, Estimates, Stillness};
 use tidegate::estimate::density::{Answer, Density, Models, Seen, quantile, scatter_around};
 use tidegate::estimate::follower::Smoother;
 use tidegate::estimate::profile::Profile;
@@ -24,7 +24,7 @@ use crate::support::{bytes, hex, repeatable, unit};
 /// Walks seen with noise of variance one, over so many timestamps: the mean squared error of the estimates, and how many of their 95 % intervals hold
 /// the truth.
 fn follow(step: f64, random: &mut SeededRandom) -> (f64, f64) {
-    let (mut truth, mut bank) = ([0.0, 0.0, 3.0], Bank::new(3, 1.0));
+    let (mut truth, mut bank) = ([0.0, 0.0, 3.0], Bank::new(3, 1.0, Stillness::Possible));
     let (mut squares, mut covered, mut count) = (0.0, 0.0, 0.0);
     for timestamp in 0..600_u64 {
         truth.iter_mut().for_each(|number| *number += step * standard_normal(random));
@@ -71,7 +71,7 @@ fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_
 fn a_number_that_stood_still_is_followed_when_it_jumps() {
     let mut squares = [0.0; 4];
     for seed in 0..24 {
-        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0));
+        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0, Stillness::Possible));
         for timestamp in 0..304_u64 {
             let truth = if timestamp < 300 { 0.0 } else { 8.0 };
             bank.observe(timestamp.min(1), &[truth + standard_normal(&mut random)], 1.0);
@@ -89,7 +89,7 @@ fn a_number_that_stood_still_is_followed_when_it_jumps() {
 fn mean_square(truth: impl Fn(u64) -> f64, counts: impl Fn(u64) -> bool, length: u64) -> f64 {
     let (mut squares, mut count) = (0.0, 0.0);
     for seed in 0..24 {
-        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0));
+        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0, Stillness::Possible));
         for timestamp in 0..length {
             bank.observe(timestamp.min(1), &[truth(timestamp) + standard_normal(&mut random)], 1.0);
             if counts(timestamp) {
@@ -117,7 +117,7 @@ fn what_is_known_to_have_jumped_moves_on_as_before() {
     let error = |known: bool| {
         let (mut squares, mut count) = (0.0, 0.0);
         for seed in 0..24 {
-            let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0));
+            let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0, Stillness::Possible));
             for timestamp in 0..305_u64 {
                 let seen = [truth(timestamp) + standard_normal(&mut random)];
                 if known && timestamp > 0 && timestamp % 100 == 0 {
@@ -141,7 +141,7 @@ fn what_is_known_to_have_jumped_moves_on_as_before() {
 #[test]
 fn a_jump_that_is_known_says_nothing_about_how_numbers_move() {
     let expected = |known: bool| {
-        let (mut random, mut bank) = (SeededRandom::new(30), Bank::new(20, 1.0));
+        let (mut random, mut bank) = (SeededRandom::new(30), Bank::new(20, 1.0, Stillness::Possible));
         let mut seen = |level: f64| (0..20).map(|_| level + standard_normal(&mut random)).collect::<Vec<f64>>();
         for timestamp in 0..100_u64 {
             bank.observe(timestamp.min(1), &seen(0.0), 1.0);
@@ -192,7 +192,7 @@ fn what_is_far_off_for_once_does_not_move_a_level() {
 fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observation() {
     for seed in 0..24_u32 {
         let size = 10_f64.powf(1.0 + 0.145 * f64::from(seed));
-        let (mut random, mut bank) = (SeededRandom::new(seed.into()), Bank::new(1, 1.0));
+        let (mut random, mut bank) = (SeededRandom::new(seed.into()), Bank::new(1, 1.0, Stillness::Possible));
         for timestamp in 0..4_u64 {
             bank.observe(timestamp.min(1), &[size + standard_normal(&mut random)], 1.0);
             let Estimates { means, variances } = bank.estimate(0);
@@ -207,7 +207,8 @@ fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observatio
 #[test]
 fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not() {
     let learn = |step: f64| {
-        let (mut random, mut bank, mut truth) = (SeededRandom::new(12), Bank::new(20, 1.0), vec![0.0; 20]);
+        let (mut random, mut bank, mut truth) =
+            (SeededRandom::new(12), Bank::new(20, 1.0, Stillness::Possible), vec![0.0; 20]);
         for timestamp in 0..200_u64 {
             truth.iter_mut().for_each(|number| *number += step * standard_normal(&mut random));
             let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(&mut random)).collect();
@@ -225,7 +226,7 @@ fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not
 #[test]
 fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() {
     let mut random = SeededRandom::new(13);
-    let mut bank = Bank::new(200, 1.0);
+    let mut bank = Bank::new(200, 1.0, Stillness::Possible);
     for timestamp in 0..50_u64 {
         let seen: Vec<f64> = (0..200).map(|_| standard_normal(&mut random)).collect();
         bank.observe(timestamp.min(1), &seen, 1.0);
@@ -240,7 +241,7 @@ fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
     let error = |means: &[f64]| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>();
     let (mut believed, mut observed) = (0.0, 0.0);
     for _ in 0..6 {
-        let (mut profile, mut means) = (Profile::new(64, 1.0, 64.0), vec![0.0; 64]);
+        let (mut profile, mut means) = (Profile::new(64, 1.0, 64.0, Stillness::Possible), vec![0.0; 64]);
         for timestamp in 0..60_u64 {
             let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(random)).collect();
             let mean = seen.iter().sum::<f64>() / 64.0;
@@ -274,7 +275,7 @@ fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it(
 fn where_nothing_can_be_told_from_noise_little_is_believed() {
     // Frequencies of 100 values, the squares of which sum to one at most, seen with a variance of one half.
     let mut random = SeededRandom::new(24);
-    let mut profile = Profile::new(100, 0.5, 1.0);
+    let mut profile = Profile::new(100, 0.5, 1.0, Stillness::Possible);
     let mut squares = 0.0;
     for timestamp in 0..30_u32 {
         let seen: Vec<f64> = (0..100).map(|_| 0.5_f64.sqrt() * standard_normal(&mut random)).collect();
@@ -855,7 +856,7 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
 fn saved_smoothers_and_tracked_classes_still_load() {
     let now: Vec<String> =
         used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
-    for (golden, now) in include_str!("../golden/smoother_v4.txt").lines().zip(&now) {
+    for (golden, now) in include_str!("../golden/smoother_v5.txt").lines().zip(&now) {
         let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     }
@@ -863,6 +864,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         include_str!("../golden/smoother_v1.txt"),
         include_str!("../golden/smoother_v2.txt"),
         include_str!("../golden/smoother_v3.txt"),
+        include_str!("../golden/smoother_v4.txt"),
     ] {
         assert!(old.lines().all(|old| postcard::from_bytes::<Smoother>(&bytes(old)).is_err()));
     }
@@ -872,6 +874,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         include_str!("../golden/personal_track_v4.txt"),
         include_str!("../golden/personal_track_v5.txt"),
         include_str!("../golden/personal_track_v6.txt"),
+        include_str!("../golden/personal_track_v7.txt"),
     ] {
         assert!(postcard::from_bytes::<PersonalTrack>(&bytes(old.trim())).is_err());
     }
@@ -882,7 +885,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
         let _released = mechanism.push(&sealed, &[60, 60], &mut random).unwrap();
     }
     let now = hex(&postcard::to_allocvec(&mechanism).unwrap());
-    let golden = include_str!("../golden/personal_track_v7.txt").trim();
+    let golden = include_str!("../golden/personal_track_v8.txt").trim();
     let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
     assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     let sealed = ClassHistograms::seal(5, &[0, 1], vec![1; 6]).unwrap();
