@@ -8,7 +8,7 @@ use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
 use tidegate::estimate::bank::{Bank, Estimates, Stillness};
 use tidegate::estimate::density::{Answer, Density, Models, Seen, quantile, scatter_around};
-use tidegate::estimate::follower::Smoother;
+use tidegate::estimate::follower::{Follower, Smoother};
 use tidegate::estimate::profile::Profile;
 use tidegate::estimate::simplex::{project, settle};
 use tidegate::event::{Event, EventKind, Settings as EventSettings};
@@ -176,6 +176,81 @@ fn a_wave_of_a_day_is_followed_as_one() {
     let truth = |timestamp: u64| 50.0 + 2.0 * (timestamp as f64 * std::f64::consts::TAU / 24.0).sin();
     let error = mean_square(truth, |timestamp| timestamp >= 300, 600);
     assert!(error < 0.022, "{error}");
+}
+
+/// Days of a week that differ by up to six standard deviations of the noise, in a shape that no wave has. After fifty weeks a day is known from those before it: three times what is expected, 0.0195, is exceeded with a
+/// probability below 2e-6, even if the errors of a run were all one. Without seasons it is 0.86.
+#[test]
+fn days_of_a_week_are_followed_each_as_it_was_a_week_before() {
+    let truth = |timestamp: u64| 50.0 + [0.0, 0.0, 1.0, 0.0, 0.0, 6.0, 3.0][(timestamp % 7) as usize];
+    let error = mean_square(truth, |timestamp| timestamp >= 350, 700);
+    assert!(error < 0.06, "{error}");
+}
+
+/// Numbers that stand still, of which the first observation has a hundredth of the deviation of the later ones, by which they are hardly moved: three times what is expected of 120 squares, 0.0078, is exceeded with a
+/// probability below 2e-6 if those of a run are independent. Where stillness is only possible, it is 0.069.
+#[test]
+fn what_is_known_at_first_is_not_moved_by_noise_where_it_likely_stands_still() {
+    let after_twenty = |stillness: Stillness| {
+        let mut square = 0.0;
+        for seed in 0..24 {
+            let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(5, 1.0, stillness));
+            for timestamp in 0..20_u64 {
+                let variance: f64 = if timestamp == 0 { 1e-4 } else { 1.0 };
+                let seen: Vec<f64> = (0..5).map(|_| 40.0 + variance.sqrt() * standard_normal(&mut random)).collect();
+                bank.observe(timestamp.min(1), &seen, variance);
+            }
+            square += bank.estimate(0).means.iter().map(|mean| (mean - 40.0).powi(2)).sum::<f64>() / (24.0 * 5.0);
+        }
+        square
+    };
+    let (likely, possible) = (after_twenty(Stillness::Likely), after_twenty(Stillness::Possible));
+    assert!(likely < 0.0234 && likely < possible, "{likely}, {possible}");
+}
+
+/// What twelve counts are expected to be.
+fn expected_counts() -> impl Iterator<Item = f64> {
+    (1..=12).map(|value| 100.0 * f64::from(value))
+}
+
+/// Twelve counts that are made anew at every timestamp by people who toss coins, or are the same at all of them, seen with noise of a deviation: the mean squared error of what is believed, and how often intervals
+/// hold the truth, over the last hundred of two hundred timestamps.
+fn scattered(coins: bool, deviation: f64, random: &mut SeededRandom) -> (f64, f64) {
+    let (expected, variance) = (expected_counts().collect::<Vec<f64>>(), deviation * deviation);
+    let mut follower = Follower::new(&expected, variance, variance);
+    let (mut squares, mut covered, mut count) = (0.0, 0.0, 0.0);
+    for timestamp in 0..200_u64 {
+        let own = |mean: &f64| if coins { mean.sqrt() } else { 0.0 };
+        let truth: Vec<f64> = expected.iter().map(|mean| mean + own(mean) * standard_normal(random)).collect();
+        let seen: Vec<f64> = truth.iter().map(|count| count + deviation * standard_normal(random)).collect();
+        follower.observe(timestamp.min(1), &seen, variance);
+        let Estimates { means, variances } = follower.estimate(0);
+        for ((truth, mean), stated) in truth.iter().zip(means).zip(variances).filter(|_| timestamp >= 100) {
+            squares += (mean - truth).powi(2);
+            covered += f64::from(u8::from((mean - truth).abs() <= 1.96 * stated.sqrt()));
+            count += 1.0;
+        }
+    }
+    (squares / count, covered / count)
+}
+
+/// Who knew what counts are expected to be, and that they scatter, would have an error of `s·v/(s + v)` for each. What is expected lies within the bounds by at least two standard errors of 24 runs, and five more are allowed
+/// for: a false alarm has a probability below 1e-6 (Student's t). Where scatter is not known of, intervals hold the truth 85 times in 100 if it is about as large as the noise, and 62 times if it is a tenth.
+#[test]
+fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
+    for (coins, deviation, least) in [(true, 10.0, 0.92), (true, 30.0, 0.89), (true, 100.0, 0.82), (false, 30.0, 0.96)]
+    {
+        let runs: Vec<(f64, f64)> =
+            (0..24).map(|seed| scattered(coins, deviation, &mut SeededRandom::new(seed))).collect();
+        let (error, error_se) = mean_of(runs.iter().map(|run| run.0));
+        let (covered, covered_se) = mean_of(runs.iter().map(|run| run.1));
+        let variance: f64 = deviation * deviation;
+        let best = expected_counts().map(|own| own * variance / (own + variance)).sum::<f64>() / 12.0;
+        // Of counts that do not scatter, little is unknown after a hundred observations.
+        let most = if coins { 1.17 * best } else { 0.01 * variance };
+        assert!(error - 5.0 * error_se < most, "{coins}, {deviation}: {error} ± {error_se} where {best} is the best");
+        assert!(covered + 5.0 * covered_se > least, "{coins}, {deviation}: {covered} ± {covered_se}");
+    }
 }
 
 /// One in fifty is off by thirty: where all are followed in proportion to how far they are off, means are off by 0.6 for that alone. What is expected, 0.06, is exceeded threefold with a
