@@ -1,6 +1,6 @@
 //! [`Bank`]: many numbers that move alike, seen with noise of known variance.
 //!
-//! Each number is followed by several linear models: walks, slopes, curves, waves, returns to the mean or to a level, and levels that stand still, each since another
+//! Each number is followed by several linear models: walks, slopes, curves, waves, seasons, returns to the mean or to a level, and levels that stand still, each since another
 //! observation. All numbers are seen with the same variance, so how far a model trusts an observation is the same for all of them, and a number costs a few
 //! multiplications for each model. Which models suit a number, and how often that changes, is learned from how well they foretold it, and, where that says little, from
 //! which suit the others.
@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::chunk::{CHUNK, Chunk, FAR_OFF, Forecast, MOST_APART, NEAR, apart, short};
 pub use super::model::Stillness;
-use super::model::{MOVING, Model, Motion, Spread, at_first, model, observed, place_at};
+use super::model::{MOVING, Model, Motion, Spread, at_first, model, observed};
+use super::season::{Place, place_at, season_error};
 
 /// How many levels that stand still there are, each since another observation: some have seen nothing of what was before a change, whenever that was.
 const LEVELS: usize = 10;
@@ -72,7 +73,7 @@ pub struct Bank {
     groups: Vec<Group>,
     /// How likely another model takes over until the next observation, at most.
     switches: f64,
-    /// How many timestamps after the first observation the last one was.
+    /// When the last observation was: the sum of all gaps.
     clock: u64,
     /// How many observations ago each of the levels that stand still began, the latest last.
     ages: Vec<u64>,
@@ -108,29 +109,15 @@ struct Group {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Followed {
-    /// The spread that all numbers have after the last observation.
+    /// The spread that all numbers have after the last observation; of a season, at a place that was never seen.
     spread: Spread,
     /// Of a season, each place in a period.
     places: Vec<Place>,
-    /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the levels around which they are, as far as it has them; in units.
+    /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the levels around which they are, as far as it has them; of a season, those of one place
+    /// after the other; in units.
     states: Vec<f32>,
     /// How much better it suits each number than the models do together.
     suits: Vec<f32>,
-}
-
-/// A place in the period of a season: the variance that all numbers have there, and when it was observed last.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Place {
-    variance: f64,
-    seen: u64,
-}
-
-impl Place {
-    /// The variance at a time, where each period of so many timestamps adds a step.
-    fn at(&self, time: u64, period: u64, step: f64) -> f64 {
-        self.variance + as_float_of(time.saturating_sub(self.seen).div_ceil(period)) * step
-    }
 }
 
 /// Estimates with the variances of their errors.
@@ -169,7 +156,7 @@ impl Bank {
             let places = if numbers > 0 { period } else { 0 };
             Followed {
                 spread: model.first(reference, largest_square),
-                places: vec![Place { variance: largest_square, seen: 0 }; places],
+                places: vec![Place::unseen(); places],
                 states: vec![0.0; numbers * model.order()],
                 suits: vec![1.0; numbers],
             }
@@ -234,7 +221,7 @@ impl Bank {
             });
             let numbers = if possible { numbers } else { 0 };
             let places = if let Model::Season { period, .. } = model(index) { period.min(numbers * period) } else { 0 };
-            let place_fits = |place: &Place| weight(&place.variance) && place.seen <= *clock;
+            let place_fits = |place: &Place| place.fits(*clock);
             spread_fits(&followed.spread)
                 && followed.places.len() == places
                 && followed.places.iter().all(place_fits)
@@ -444,7 +431,7 @@ impl Bank {
             start = group.end;
             let priors = group.priors(self.ages.len());
             for (index, followed) in self.followed.iter().enumerate().filter(|(index, _)| priors[*index] > 0.0) {
-                let (motion, spread, states) = self.ahead(index, gap);
+                let Some((motion, spread, states)) = self.ahead(index, gap) else { continue };
                 let spread = model(index).stated() * spread;
                 let levels = &mut levels[members.clone()];
                 // All are taken from what is believed now: squares of large numbers would differ by less than they are rounded.
@@ -471,6 +458,7 @@ impl Bank {
         }
         for (((mean, square), weight), now) in means.iter_mut().zip(&mut squares).zip(weights).zip(&self.believed.means)
         {
+            let weight = weight.max(f64::MIN_POSITIVE);
             *mean /= weight;
             *square = (*square / weight - *mean * *mean).max(0.0);
             *mean += now;
@@ -478,17 +466,21 @@ impl Bank {
         Estimates { means, variances: squares }
     }
 
-    /// How a model moves until so many timestamps after the last observation, with the variance that numbers have then, and their states.
-    fn ahead(&self, index: usize, gap: u64) -> (Motion, f64, &[f32]) {
+    /// How a model moves until so many timestamps after the last observation, with the variance that numbers have then, and their states; nothing where it knows nothing of that time: of a place in a period that was
+    /// never seen, because observations came at others only.
+    fn ahead(&self, index: usize, gap: u64) -> Option<(Motion, f64, &[f32])> {
         let (followed, motion) = (&self.followed[index], self.motion(index));
         let time = self.clock.saturating_add(gap);
         let states = &followed.states[model(index).states_at(time, self.numbers())];
         if let Model::Season { period, .. } = model(index) {
-            let place = &followed.places[place_at(time, period)];
-            return (Motion::NONE, place.at(time, period as u64, motion.step()), states);
+            let variance = followed.places[place_at(time, period)].variance_at(time, period, motion.step());
+            return variance.map(|variance| (Motion::NONE, variance, states));
         }
         let motion = motion.times(gap);
-        (motion, motion.applied(&followed.spread)[0][0], states)
+        let variance = motion.applied(&followed.spread)[0][0];
+        let known = (KNOWN_TO * self.reference).min(KNOWN_OF_LARGEST * self.largest_square);
+        let unknown = matches!(model(index), Model::Wave { .. }) && variance > known;
+        (!unknown).then_some((motion, variance, states))
     }
 
     /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance and forecasts in between.
@@ -502,8 +494,10 @@ impl Bank {
         let mut sum = 0.0;
         for (index, share) in shares.iter().enumerate().filter(|(_, share)| **share > counts) {
             let motion = self.motion(index);
-            if let Model::Season { period: places, .. } = model(index) {
-                sum += share * season_error(places as u64, period, motion.step(), variance, squares);
+            if matches!(model(index), Model::Season { .. }) {
+                let apart = self.places_apart(index).min(squares);
+                let error = season_error(model(index).order(), period, motion.step(), variance, apart);
+                sum += share * error.min(squares);
                 continue;
             }
             let (mut spread, of_period) = (self.followed[index].spread, motion.times(period));
@@ -522,6 +516,19 @@ impl Bank {
             sum += share * error / as_float_of(samples);
         }
         sum / as_float(self.numbers().max(1))
+    }
+
+    /// Of a season, the mean square of how far the places that were seen are apart from each other.
+    fn places_apart(&self, index: usize) -> f64 {
+        let (Followed { places, states, .. }, numbers) = (&self.followed[index], self.numbers());
+        let seen = || places.iter().enumerate().filter(|(_, place)| place.is_seen());
+        let count = as_float(seen().count().max(1));
+        let of_number = |number: usize| {
+            let levels = || seen().map(|(place, _)| f64::from(states[place * numbers + number]));
+            let mean = levels().sum::<f64>() / count;
+            levels().map(|level| (level - mean).powi(2)).sum::<f64>() / count
+        };
+        self.unit * self.unit * (0..numbers).map(of_number).sum::<f64>() / as_float(numbers.max(1))
     }
 
     /// Of each model, what it weighs, summed over all numbers.
@@ -546,27 +553,13 @@ impl Followed {
         let Model::Season { period, .. } = model else {
             return Forecast::new(model, motion.times(gap), &mut self.spread, variance, unit);
         };
-        let place = &mut self.places[place_at(time, period)];
+        let (place, first) = (&mut self.places[place_at(time, period)], self.spread[0][0]);
         let mut spread = [[0.0; 3]; 3];
-        spread[0][0] = place.at(time, period as u64, motion.step());
+        spread[0][0] = place.variance_at(time, period, motion.step()).unwrap_or(first);
         let forecast = Forecast::new(model, Motion::NONE, &mut spread, variance, unit);
-        *place = Place { variance: spread[0][0], seen: time };
+        *place = Place::seen(spread[0][0], time);
         forecast
     }
-}
-
-/// The mean squared error to expect of a season of so many places, each of which takes steps of a variance, if numbers of a mean square are observed every `period` timestamps with a variance. Of places that are never
-/// observed nothing is known.
-fn season_error(places: u64, period: u64, step: f64, variance: f64, squares: f64) -> f64 {
-    let common =
-        (1..=places.min(period)).rev().find(|part| places.is_multiple_of(*part) && period.is_multiple_of(*part));
-    let (step, seen) = (step * as_float_of(period), 1.0 / as_float_of(common.unwrap_or(1)));
-    // A walk: before it is observed again it is off by this, and afterwards by that.
-    let before = f64::midpoint(step, (step * step + 4.0 * step * variance).sqrt());
-    let after = before * variance / (before + variance).max(f64::MIN_POSITIVE);
-    let forecasts = (as_float_of(period) - 1.0) / as_float_of(period);
-    let known = after + forecasts * (before - after) / 2.0;
-    seen * known.min(squares) + (1.0 - seen) * squares
 }
 
 impl Group {
@@ -602,6 +595,10 @@ impl Group {
         }
     }
 }
+
+/// A wave that is uncertain by more than so many times the variance of an observation, or by more than this part of the largest square, says nothing.
+const KNOWN_TO: f64 = 100.0;
+const KNOWN_OF_LARGEST: f64 = 0.1;
 
 /// A model that weighs less than this part of all does not count in the error to expect.
 const COUNTS: f64 = 1e-6;

@@ -17,4 +17,5 @@ pub mod follower;
 mod model;
 pub mod profile;
 mod scatter;
+mod season;
 pub mod simplex;

@@ -1,5 +1,7 @@
 //! How a number can move: the models of a [`super::bank::Bank`].
 
+use super::season::place_at;
+
 /// How a number moves. Amounts are in multiples of the variance with which it was first seen.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Model {
@@ -117,9 +119,9 @@ pub(super) const fn model(index: usize) -> Model {
 /// How likely numbers stand still, before anything is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stillness {
-    /// As likely as they move in any other way: of what is seen with the same noise from the beginning.
+    /// One way among many: of what is seen with the same noise from the beginning.
     Possible,
-    /// Likelier than not: of what is known from the beginning, and seen with much more noise later, by which it should not be moved.
+    /// Likelier than not: of what may be known well from the beginning, and be seen with much more noise later, by which it should not be moved.
     Likely,
 }
 
@@ -146,7 +148,7 @@ pub(super) fn at_first(
     let likely = |index: usize| {
         let model = model(index);
         let possible = match model {
-            // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that, and more would be believed than is known.
+            // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that, and more would be believed of it than is known.
             Model::Return { forgets, .. } if forgets <= KEPT => stillness == Stillness::Likely || numbers > WAVES_OF,
             _ if index < OF_ALL.len() => true,
             Model::Still => true,
@@ -380,12 +382,6 @@ impl Model {
     fn first_level(&self, reference: f64, largest: f64) -> f64 {
         if let Self::Return { spread, .. } = self { (spread * reference).min(largest) } else { largest }
     }
-}
-
-/// The place of a time in a period.
-#[allow(clippy::cast_possible_truncation)] // less than the period
-pub(super) const fn place_at(time: u64, period: usize) -> usize {
-    (time % period as u64) as usize
 }
 
 /// Timestamps after which slopes have forgotten what they were.

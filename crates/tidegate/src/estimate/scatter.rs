@@ -28,11 +28,16 @@ const NONE_AT_FIRST: f64 = 0.95;
 const REMEMBERED: f64 = 0.99;
 const COUNTS: f64 = 0.4;
 
+/// Nothing that is saved is larger than this.
+const LARGEST: f64 = 1e300;
+
 /// No number scatters by less than one of this size beside the mean.
 const SMALLEST: f64 = 0.1;
 
-/// Evidence against an amount is never more than this.
+/// Evidence against an amount is never more than this, nor is more of it believed from one number at once, however far that is off: it may have moved for good.
 const MOST_EVIDENCE: f64 = 50.0;
+const MOST_OF_ONE: f64 = 4.0;
+const FARTHEST: f64 = 1e6;
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl Scatter {
@@ -49,11 +54,12 @@ impl Scatter {
         let Self { reference, evidence, own, unknown } = self;
         reference.is_finite()
             && *reference > 0.0
+            && *reference <= LARGEST
             && evidence.iter().all(|evidence| (-MOST_EVIDENCE..=0.0).contains(evidence))
             && own.len() == numbers
-            && own.iter().all(|own| own.is_finite())
+            && own.iter().all(|own| own.abs() <= LARGEST)
             && unknown.len() == numbers
-            && unknown.iter().all(|unknown| unknown.is_finite() && *unknown >= 0.0)
+            && unknown.iter().all(|unknown| (0.0..=LARGEST).contains(unknown))
     }
 
     /// The variance by which a number of the mean size scatters.
@@ -67,15 +73,18 @@ impl Scatter {
     pub(super) fn learn(&mut self, expected: &Estimates, numbers: &[f64], variance: f64) {
         let Estimates { means, variances } = expected;
         let sizes = sizes(means);
-        let likely = AMOUNTS.map(|amount| {
+        // How much likelier each amount made what was observed than none did.
+        let likelier = AMOUNTS.map(|amount| {
             let of_one = |(((mean, uncertain), size), number): (((&f64, &f64), &f64), &f64)| {
-                let total = uncertain + variance + amount * self.reference * size;
-                -0.5 * (total.ln() + (number - mean).powi(2) / total)
+                let without = uncertain + variance;
+                let ratio = without / (without + amount * self.reference * size);
+                let off = ((number - mean) / without.sqrt()).abs().min(FARTHEST);
+                (0.5 * (off * off * (1.0 - ratio) + ratio.ln())).clamp(-MOST_OF_ONE, MOST_OF_ONE)
             };
             means.iter().zip(variances).zip(&sizes).zip(numbers).map(of_one).sum::<f64>()
         });
-        for (evidence, likely_so) in self.evidence.iter_mut().zip(likely) {
-            *evidence = REMEMBERED * *evidence + COUNTS * (likely_so - likely[0]);
+        for (evidence, likelier) in self.evidence.iter_mut().zip(likelier) {
+            *evidence = REMEMBERED * *evidence + COUNTS * likelier;
         }
         let most = self.evidence.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         self.evidence.iter_mut().for_each(|evidence| *evidence = (*evidence - most).max(-MOST_EVIDENCE));
@@ -83,13 +92,15 @@ impl Scatter {
 
     /// Notes what numbers that were observed with a variance have of their own, where these variances were expected of what moves, and that is believed of it since.
     pub(super) fn take_in(&mut self, expected: &[f64], believed: &[f64], numbers: &[f64], variance: f64) {
-        let scatter = self.variance();
+        let (scatter, lost) = (self.variance(), 1.0 / numbers.len() as f64);
         let of_numbers = self.own.iter_mut().zip(&mut self.unknown).zip(expected.iter().zip(sizes(believed)));
         for (((own, unknown), (uncertain, size)), (number, believed)) in of_numbers.zip(numbers.iter().zip(believed)) {
             let (scatter, total) = (scatter * size, uncertain + variance);
             // What is off is shared out by variances: that of the scatter, of what is unknown about what moves, and of the noise.
-            *own = scatter / (total + scatter) * (number - believed);
-            *unknown = scatter * variance * variance / (total * (total + scatter));
+            let (of_scatter, not_followed) = (scatter / (total + scatter), variance / total);
+            *own = of_scatter * (number - believed);
+            // Their sum is taken to be as it moves, so what they have of their own on average is not made use of.
+            *unknown = scatter * not_followed * not_followed * (1.0 - of_scatter * (1.0 - lost));
         }
     }
 
@@ -115,9 +126,12 @@ impl Scatter {
 
     /// What it adds to the mean squared error to expect, of numbers that are observed every `period` timestamps with a variance, where that of what moves is so much.
     pub(super) fn expected_error(&self, period: u64, variance: f64, error: f64) -> f64 {
-        let (scatter, total) = (self.variance(), error + variance);
-        let where_observed = variance * variance / (total * (total + scatter));
-        scatter * (1.0 - (1.0 - where_observed) / period as f64)
+        // What an error after an observation says of that before it.
+        let unseen = if error < variance { 1.0 - error / variance } else { 0.0 };
+        let total = variance / unseen.max(f64::MIN_POSITIVE);
+        let scatter = self.variance();
+        let where_observed = unseen * variance / (total + scatter);
+        scatter * (1.0 - (1.0 - where_observed) / period.max(1) as f64)
     }
 }
 
