@@ -24,7 +24,7 @@ pub(super) enum Model {
 }
 
 /// Models of all numbers that move.
-const OF_ALL: [Model; 33] = [
+const OF_ALL: [Model; 26] = [
     Model::Walk { step: 1e-6 },
     Model::Walk { step: 1e-4 },
     Model::Walk { step: 1e-3 },
@@ -35,19 +35,12 @@ const OF_ALL: [Model; 33] = [
     Model::Walk { step: 1.0 },
     Model::Walk { step: 5.0 },
     Model::Walk { step: 1e5 },
-    Model::Slope { step: 1e-7 },
     Model::Slope { step: 1e-6 },
-    Model::Slope { step: 1e-5 },
     Model::Slope { step: 1e-4 },
-    Model::Slope { step: 1e-3 },
     Model::Slope { step: 1e-2 },
-    Model::Curve { step: 1e-8 },
     Model::Curve { step: 1e-7 },
-    Model::Curve { step: 1e-6 },
     Model::Curve { step: 1e-5 },
-    Model::Curve { step: 1e-4 },
     Model::Curve { step: 1e-3 },
-    Model::Curve { step: 1e-2 },
     Model::Return { spread: 3e-4, forgets: 1e-3 },
     Model::Return { spread: 3e-3, forgets: 1e-3 },
     Model::Return { spread: 3e-2, forgets: 1e-3 },
@@ -63,7 +56,21 @@ const OF_ALL: [Model; 33] = [
 /// What forgets no more than this stands still as good as a level does, but is known to be near the mean.
 const KEPT: f64 = 1e-6;
 
-/// Models of numbers of which there are few: how much they bend is told more exactly; and they can have a level of their own. The noise of many is not quite the same for all, and what one has more
+/// Models of numbers in a small domain, which it does not take long to follow: how much they bend is told more exactly.
+const OF_SMALL: [Model; 7] = [
+    Model::Slope { step: 1e-7 },
+    Model::Slope { step: 1e-5 },
+    Model::Slope { step: 1e-3 },
+    Model::Curve { step: 1e-8 },
+    Model::Curve { step: 1e-6 },
+    Model::Curve { step: 1e-4 },
+    Model::Curve { step: 1e-2 },
+];
+
+/// No domain of more numbers than this is small. Waves and seasons are for small ones, too.
+const SMALL: usize = 50;
+
+/// Models of numbers of which there are few: how much they bend is told yet more exactly; and they can have a level of their own. The noise of many is not quite the same for all, and what one has more
 /// of it than the others would be taken for such a level's.
 const OF_FEW: [Model; 12] = [
     Model::Curve { step: 3e-8 },
@@ -81,18 +88,18 @@ const OF_FEW: [Model; 12] = [
 ];
 const FEW: usize = 7;
 
-/// The periods of waves that numbers are likely to have: months of a year, hours of a day, halves and quarters of them, and weeks of a year; and by what steps they change. They are for
-/// so many numbers at most, which it does not take long to follow.
+/// The periods of waves that numbers are likely to have: months of a year, hours of a day, halves and quarters of them, and weeks of a year; and by what steps they change.
 const WAVE_PERIODS: [f64; 5] = [12.0, 24.0, 48.0, 52.0, 96.0];
 const WAVE_STEPS: [f64; 6] = [1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
-const WAVES_OF: usize = 50;
 
-/// The periods of what repeats itself in any shape: days of a week, and hours of a day; and by what steps. They are for as many numbers as waves are.
+/// The periods of what repeats itself in any shape: days of a week, and hours of a day; and by what steps.
 const SEASON_PERIODS: [usize; 2] = [7, 24];
 const SEASON_STEPS: [f64; 3] = [1e-3, 0.1, 10.0];
 
-/// Where waves and seasons begin among the models.
-const WAVES: usize = OF_ALL.len() + OF_FEW.len();
+/// Where those of small domains, of few numbers, waves and seasons begin among the models.
+const OF_SMALL_FROM: usize = OF_ALL.len();
+const OF_FEW_FROM: usize = OF_SMALL_FROM + OF_SMALL.len();
+const WAVES: usize = OF_FEW_FROM + OF_FEW.len();
 const SEASONS: usize = WAVES + WAVE_PERIODS.len() * WAVE_STEPS.len();
 
 /// How many models move; of levels that stand still there are several.
@@ -100,10 +107,12 @@ pub(super) const MOVING: usize = SEASONS + SEASON_PERIODS.len() * SEASON_STEPS.l
 
 /// The model at a place: the moving ones, then levels that stand still.
 pub(super) const fn model(index: usize) -> Model {
-    if index < OF_ALL.len() {
+    if index < OF_SMALL_FROM {
         OF_ALL[index]
+    } else if index < OF_FEW_FROM {
+        OF_SMALL[index - OF_SMALL_FROM]
     } else if index < WAVES {
-        OF_FEW[index - OF_ALL.len()]
+        OF_FEW[index - OF_FEW_FROM]
     } else if index < SEASONS {
         let wave = index - WAVES;
         Model::Wave { period: WAVE_PERIODS[wave / WAVE_STEPS.len()], step: WAVE_STEPS[wave % WAVE_STEPS.len()] }
@@ -149,11 +158,11 @@ pub(super) fn at_first(
         let model = model(index);
         let possible = match model {
             // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that, and more would be believed of it than is known.
-            Model::Return { forgets, .. } if forgets <= KEPT => stillness == Stillness::Likely || numbers > WAVES_OF,
-            _ if index < OF_ALL.len() => true,
+            Model::Return { forgets, .. } if forgets <= KEPT => stillness == Stillness::Likely || numbers > SMALL,
             Model::Still => true,
-            Model::Wave { .. } | Model::Season { .. } => numbers <= WAVES_OF,
-            _ => members <= FEW,
+            _ if index < OF_SMALL_FROM => true,
+            _ if (OF_FEW_FROM..WAVES).contains(&index) => members <= FEW,
+            _ => numbers <= SMALL,
         };
         let rare = (mean_square / model.first_level(reference, largest_square)).min(1.0);
         if possible { model.likely(stillness) * rare } else { 0.0 }
