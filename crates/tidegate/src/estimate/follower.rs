@@ -172,7 +172,7 @@ impl TryFrom<SavedSmoother> for Smoother {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Followed {
-    Number(Bank),
+    Number(Box<Bank>),
     Numbers(Box<Follower>),
 }
 
@@ -229,7 +229,7 @@ impl Smoother {
         let usable = variance.is_finite() && variance > 0.0 && observed.iter().all(|number| number.is_finite());
         if self.state.is_none() && usable && release.freshness == Freshness::Fresh {
             let followed = match &release.statistic {
-                Statistic::Number(_) => Followed::Number(Bank::new(1, variance, Stillness::Possible)),
+                Statistic::Number(_) => Followed::Number(Box::new(Bank::new(1, variance, Stillness::Possible))),
                 _ => Followed::Numbers(Box::new(Follower::new(observed, variance, variance))),
             };
             self.state = Some((release.timestamp, followed));
