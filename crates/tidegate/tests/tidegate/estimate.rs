@@ -247,7 +247,7 @@ fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
         let variance: f64 = deviation * deviation;
         let best = expected_counts().map(|own| own * variance / (own + variance)).sum::<f64>() / 12.0;
         // Of counts that do not scatter, little is unknown after a hundred observations.
-        let most = if coins { 1.17 * best } else { 0.01 * variance };
+        let most = if coins { 1.2 * best } else { 0.01 * variance };
         assert!(error - 5.0 * error_se < most, "{coins}, {deviation}: {error} ± {error_se} where {best} is the best");
         assert!(covered + 5.0 * covered_se > least, "{coins}, {deviation}: {covered} ± {covered_se}");
     }
@@ -270,7 +270,7 @@ fn what_repeats_itself_says_nothing_of_places_that_were_never_seen() {
 }
 
 /// One of two counts jumps by a hundred standard deviations of the noise, once, and says so only by what is observed. That is not taken for scatter, by which both would be moved by noise: three times what is expected of the
-/// squared error from ten to fifty timestamps later, 0.05, is exceeded with a probability below 2e-6, even if the errors of a run were all one.
+/// squared error from ten to fifty timestamps later, 0.048, is exceeded with a probability below 2e-6, even if the errors of a run were all one. Where one number may count by any amount, it is 0.40.
 #[test]
 fn a_number_that_jumps_once_is_not_taken_for_one_that_scatters() {
     let (mut squares, mut count) = (0.0, 0.0);
