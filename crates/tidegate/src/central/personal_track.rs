@@ -14,6 +14,7 @@ use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch}
 use crate::central::personal::{all_of, mean_weight};
 use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release, rounded};
+use crate::estimate::noise::Noise;
 use crate::release::{Counts, Release};
 
 /// `track`, in which each class of users has a budget and a window of its own.
@@ -191,7 +192,7 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let share = |number: &u32| turn.affordable(self.ledgers.get(*number)?, timestamp);
         let budgets: Vec<Option<Epsilon>> = numbers.iter().map(share).collect();
         let mut groups = stratified::group(&self.offers(&budgets), self.differences);
-        if !turn.is_worth(stratified::expected_error(&groups), self.variance_at(1)) {
+        if !turn.is_worth(stratified::expected_error(&groups), self.noise_at(1).variance()) {
             return Ok(None);
         }
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
@@ -208,12 +209,12 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let Self { domain, neighbours, members, .. } = *self;
         let offers = Offers { budgets: &budgets, members, domain, neighbours };
         let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, self.differences);
-        let variance = stratified::expected_error(&groups);
+        let noise = stratified::expected_noise(&groups);
         let mut counts = vec![0.0; self.domain as usize];
         for estimate in &estimates {
             counts.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
         }
-        Ok(Some(Published { spent, counts, variance }))
+        Ok(Some(Published { spent, counts, noise }))
     }
 
     /// Measures how far all classes together are from what is expected of them, of the classes that have their part of that.
@@ -244,13 +245,13 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         self.scale_of(&self.to_watch(parts))
     }
 
-    fn variance_at(&self, period: u64) -> f64 {
+    fn noise_at(&self, period: u64) -> Noise {
         let share = |class: &Class| {
             let Requirement { epsilon, window } = class.requirement;
             epsilon.divided_by(window.get().div_ceil(period))
         };
         let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(share).collect();
-        stratified::expected_error(&stratified::group(&self.offers(&budgets), self.differences))
+        stratified::expected_noise(&stratified::group(&self.offers(&budgets), self.differences))
     }
 
     fn timestamp(&self) -> u64 {

@@ -11,6 +11,7 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch};
 use crate::central::uniform::publish;
 use crate::central::{CentralError, Settings, release, rounded};
+use crate::estimate::noise::Noise;
 use crate::release::{Counts, Release};
 
 /// The mechanism.
@@ -88,10 +89,10 @@ impl<R> OfTimestamp<'_, R> {
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
         let share = turn.affordable(self.ledger, self.histogram.timestamp());
-        let worth = |share: &Epsilon| turn.is_worth(self.variance_of(*share), self.variance_at(1));
+        let worth = |share: &Epsilon| turn.is_worth(self.variance_of(*share), self.noise_at(1).variance());
         let Some(share) = share.filter(worth) else { return Ok(None) };
         let Counts { counts, variances } = publish(self.ledger, share, self.histogram, self.settings, self.random)?;
-        Ok(Some(Published { spent: vec![(0, share)], counts, variance: variances[0] }))
+        Ok(Some(Published { spent: vec![(0, share)], counts, noise: Noise::laplace(variances[0]) }))
     }
 
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
@@ -115,9 +116,9 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         share.map_or(f64::INFINITY, |share| (self.variance_of(share) / 2.0).sqrt())
     }
 
-    fn variance_at(&self, period: u64) -> f64 {
+    fn noise_at(&self, period: u64) -> Noise {
         let share = self.settings.epsilon.divided_by(self.window().div_ceil(period));
-        share.map_or(f64::INFINITY, |share| self.variance_of(share))
+        Noise::laplace(share.map_or(f64::INFINITY, |share| self.variance_of(share)))
     }
 
     fn timestamp(&self) -> u64 {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::chunk::{CHUNK, Chunk, FAR_OFF, Forecast, MOST_APART, NEAR, apart, short};
 pub use super::model::Stillness;
 use super::model::{MOVING, Model, Motion, Spread, at_first, model, observed};
+use super::noise::Noise;
 use super::season::{Place, place_at, season_error};
 
 /// How many levels that stand still there are, each since another observation: some have seen nothing of what was before a change, whenever that was.
@@ -255,20 +256,21 @@ impl Bank {
         self.evidence
     }
 
-    /// Takes in an observation of every number, so many timestamps after the last one, all with a variance.
-    pub fn observe(&mut self, gap: u64, observations: &[f64], variance: f64) {
-        self.take_in(gap, observations, variance, false);
+    /// Takes in an observation of every number, so many timestamps after the last one, all with the same noise.
+    pub fn observe(&mut self, gap: u64, observations: &[f64], noise: impl Into<Noise>) {
+        self.take_in(gap, observations, noise.into(), false);
     }
 
     /// The same where it is known that many of the numbers have jumped since the last one: they may stand at another level, whether a new one or one of before. That they do so says nothing about how
     /// they move otherwise.
-    pub fn observe_jump(&mut self, gap: u64, observations: &[f64], variance: f64) {
-        self.take_in(gap, observations, variance, true);
+    pub fn observe_jump(&mut self, gap: u64, observations: &[f64], noise: impl Into<Noise>) {
+        self.take_in(gap, observations, noise.into(), true);
     }
 
-    fn take_in(&mut self, gap: u64, observations: &[f64], variance: f64, jumped: bool) {
+    fn take_in(&mut self, gap: u64, observations: &[f64], noise: Noise, jumped: bool) {
         // What is known exactly, such as how far a single number is from its own mean, is as good as that.
-        let variance = variance.max(f64::MIN_POSITIVE);
+        let noise = noise.at_least(f64::MIN_POSITIVE);
+        let (variance, heavy) = (noise.variance(), noise.is_heavy());
         let deviation = variance.sqrt();
         if !(self.unit / FAR_OFF..=self.unit * FAR_OFF).contains(&deviation) {
             self.measure_in(deviation);
@@ -276,6 +278,7 @@ impl Bank {
         self.begin_level();
         self.clock = self.clock.saturating_add(gap);
         let (numbers, mut news, mut follows) = (self.numbers(), 0.0, 0.0);
+        let follow = if heavy { Chunk::follow::<true> } else { Chunk::follow::<false> };
         let rates = RATES.map(|rate| rate.min(self.switches));
         let unit = self.unit;
         let (reference, largest_square, clock) = (self.reference, self.largest_square, self.clock);
@@ -283,7 +286,7 @@ impl Bank {
             let motion = Motion::of(model(index), reference, largest_square);
             // What cannot be need not be looked at.
             let possible = !followed.suits.is_empty();
-            possible.then(|| followed.forecast(model(index), motion, gap, clock, variance, unit))
+            possible.then(|| followed.forecast(model(index), motion, gap, clock, noise, unit))
         };
         let forecasts: Vec<Option<Forecast>> = self.followed.iter_mut().enumerate().map(forecast).collect();
         let mut start = 0;
@@ -300,6 +303,7 @@ impl Bank {
                 (to_moving, to_level) = (0.0, (JUMPED / levels).min(MOST_LIKELY));
             }
             let (mut shares, mut likely) = (vec![0.0; self.followed.len()], [0.0; RATES.len()]);
+            let mut if_normal = 0.0;
             for from in members.clone().step_by(CHUNK) {
                 let members = from..(from + CHUNK).min(members.end);
                 let mut chunk = self.chunk(&observations[members], from, switches);
@@ -312,11 +316,11 @@ impl Bank {
                         if jumped && model(index).moves_on() && forecast.gain > RESTLESS {
                             let likely = short((forecast.total / (largest_square + variance)).sqrt().min(1.0));
                             let moved = chunk.move_on(forecast, likely, states, suits, numbers);
-                            chunk.follow(forecast, short(*prior), states, suits, numbers, switches);
+                            follow(&mut chunk, forecast, short(*prior), states, suits, numbers, switches);
                             let observed = apart(variance / (unit * unit));
                             chunk.state_as_observed(forecast, short(*prior), suits, &moved, observed);
                         } else {
-                            chunk.follow(forecast, short(*prior), states, suits, numbers, switches);
+                            follow(&mut chunk, forecast, short(*prior), states, suits, numbers, switches);
                         }
                     }
                 }
@@ -326,6 +330,9 @@ impl Bank {
                     shares[index] += prior * chunk.share(&self.followed[index].suits, &parts);
                 }
                 likely.iter_mut().zip(rates).for_each(|(likely, rate)| *likely += chunk.likely(rate, switches));
+                if heavy {
+                    if_normal += chunk.likely_if_normal();
+                }
             }
             let gain = |forecast: &Option<Forecast>| forecast.as_ref().map_or(0.0, |forecast| forecast.gain);
             follows += shares.iter().zip(&forecasts).map(|(share, forecast)| share * gain(forecast)).sum::<f64>();
@@ -334,7 +341,8 @@ impl Bank {
             }
             let of_noise: f64 = observations[members.clone()].iter().map(|seen| 0.5 * seen * seen / variance).sum();
             let group = &mut self.groups[place];
-            news += group.weigh_rates(likely) + of_noise;
+            let likely = group.weigh_rates(likely);
+            news += if heavy { if_normal } else { likely } + of_noise;
             group.learn(&shares, members.len());
         }
         if !jumped {
@@ -483,8 +491,9 @@ impl Bank {
         (!unknown).then_some((motion, variance, states))
     }
 
-    /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance and forecasts in between.
-    pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
+    /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise and forecasts in between.
+    pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
+        let noise = noise.into();
         // Nobody needs to err by more than the numbers are large.
         let Estimates { means, variances } = &self.believed;
         let squares = means.iter().zip(variances).map(|(mean, variance)| mean * mean + variance).sum::<f64>();
@@ -496,14 +505,15 @@ impl Bank {
             let motion = self.motion(index);
             if matches!(model(index), Model::Season { .. }) {
                 let apart = self.places_apart(index).min(squares);
-                let error = season_error(model(index).order(), period, motion.step(), variance, apart);
+                let error = season_error(model(index).order(), period, motion.step(), noise.variance(), apart);
                 sum += share * error.min(squares);
                 continue;
             }
             let (mut spread, of_period) = (self.followed[index].spread, motion.times(period));
             // Observations until the error hardly changes, of which the last period counts.
             for _ in 0..PERIODS {
-                spread = observed(&of_period.applied(&spread), variance).0;
+                let before = of_period.applied(&spread);
+                spread = observed(&before, noise.of_number_known_to(before[0][0]).effective).0;
             }
             // Of a long period, some of its timestamps.
             let stride = period.div_ceil(SAMPLES).max(1);
@@ -549,14 +559,14 @@ impl Bank {
 
 impl Followed {
     /// What a model says before an observation so many timestamps after the last one, at a time; and what is known of the numbers since.
-    fn forecast(&mut self, model: Model, motion: Motion, gap: u64, time: u64, variance: f64, unit: f64) -> Forecast {
+    fn forecast(&mut self, model: Model, motion: Motion, gap: u64, time: u64, noise: Noise, unit: f64) -> Forecast {
         let Model::Season { period, .. } = model else {
-            return Forecast::new(model, motion.times(gap), &mut self.spread, variance, unit);
+            return Forecast::new(model, motion.times(gap), &mut self.spread, noise, unit);
         };
         let (place, first) = (&mut self.places[place_at(time, period)], self.spread[0][0]);
         let mut spread = [[0.0; 3]; 3];
         spread[0][0] = place.variance_at(time, period, motion.step()).unwrap_or(first);
-        let forecast = Forecast::new(model, Motion::NONE, &mut spread, variance, unit);
+        let forecast = Forecast::new(model, Motion::NONE, &mut spread, noise, unit);
         *place = Place::seen(spread[0][0], time);
         forecast
     }

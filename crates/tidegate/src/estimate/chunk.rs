@@ -2,6 +2,7 @@
 
 use super::bank::Estimates;
 use super::model::{Model, Motion, Spread, observed};
+use super::noise::Noise;
 
 /// An observation that is off by more than so many standard deviations is followed as if it were off by so many: it is rather from elsewhere. Of a model that knows little, and so
 /// follows an observation nearly all the way, it is by as many times more as it is less sure of what it expected. A level that stands still does not follow at all: it is kept as it was, for the
@@ -37,34 +38,49 @@ pub(super) struct Forecast {
     /// How far the numbers follow on average, and the variance of what they are observed to be.
     pub(super) gain: f64,
     pub(super) total: f64,
-    /// The largest error that is followed; and whether larger ones are not followed at all, instead of as far as that.
+    /// The largest error that is followed; larger ones are followed as far as that.
     followed_error: f32,
+    /// A larger error than this is rather from elsewhere; and whether such are not followed at all.
+    far: f32,
     rejects: bool,
     /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a part of a logarithm; and what is added to that of a forecast without an
     /// error because it is not exact.
     root_half_precision: f32,
     offset: f32,
+    /// From which error on, multiplied like that, the logarithm falls in proportion to it, and no longer to its square.
+    bend: f32,
+    /// What makes the same of a normal distribution of the same variance: a factor of the square, and what is added.
+    normal_square: f32,
+    normal_offset: f32,
     /// The variance that is stated afterwards.
     stated: f32,
 }
 
 impl Forecast {
-    /// Of a model, whose spread becomes that after the observation of a variance.
-    pub(super) fn new(model: Model, motion: Motion, spread: &mut Spread, variance: f64, unit: f64) -> Self {
-        let before = motion.applied(spread);
+    /// Of a model, whose spread becomes that after an observation with noise.
+    pub(super) fn new(model: Model, motion: Motion, spread: &mut Spread, noise: Noise, unit: f64) -> Self {
+        let (before, variance) = (motion.applied(spread), noise.variance());
+        let innovation = noise.of_number_known_to(before[0][0]);
         let gains;
-        (*spread, gains) = observed(&before, variance);
+        (*spread, gains) = observed(&before, innovation.effective);
         let total = (before[0][0] + variance).max(f64::MIN_POSITIVE);
+        let far = SURPRISE * total.sqrt() * (total / variance);
+        let normal_offset = -0.5 * (total / variance).ln() / WEIGHT_PARTS;
+        let root = (0.5 / innovation.scale.max(f64::MIN_POSITIVE) / WEIGHT_PARTS).sqrt();
         Self {
             adds: motion.adds.map(|row| row.map(short)),
             of_origin: short(motion.of_origin()),
-            gains: gains.map(short),
+            gains: gains.map(|gain| short(gain / innovation.within)),
             gain: gains[0],
             total,
-            followed_error: apart(SURPRISE * total.sqrt() * (total / variance) / unit),
+            followed_error: apart(far.min(innovation.followed) / unit),
+            far: apart(far / unit),
             rejects: matches!(model, Model::Still),
-            root_half_precision: apart(unit * (0.5 / total / WEIGHT_PARTS).sqrt()),
-            offset: short(-0.5 * (total / variance).ln() / WEIGHT_PARTS),
+            root_half_precision: apart(unit * root),
+            offset: short(normal_offset + innovation.likelier / WEIGHT_PARTS),
+            bend: short(root * innovation.followed),
+            normal_square: short(innovation.scale / total),
+            normal_offset: short(normal_offset),
             stated: apart(model.stated() * spread[0][0] / (unit * unit)),
         }
     }
@@ -104,6 +120,8 @@ pub(super) struct Chunk<'a> {
     /// What they weigh together after the observation, which is how likely they made it; and what that would be if another had taken over for sure.
     totals: [f32; CHUNK],
     anew: [f32; CHUNK],
+    /// What they would weigh together after the observation if the noise were normal, where it is not.
+    if_normal: [f32; CHUNK],
     /// Sums over the models, by weight, of how far they are from the base, and of the square of that with their variances.
     means: [f32; CHUNK],
     squares: [f32; CHUNK],
@@ -124,6 +142,7 @@ impl<'a> Chunk<'a> {
             kept: zero,
             totals: zero,
             anew: zero,
+            if_normal: zero,
             means: zero,
             squares: zero,
         }
@@ -141,6 +160,7 @@ impl<'a> Chunk<'a> {
             forecast.adds;
         let [gain, slope_gain, third_gain] = forecast.gains;
         let (most, root, of_origin) = (forecast.followed_error, forecast.root_half_precision, forecast.of_origin);
+        let far = forecast.far;
         let members = self.members();
         let seen =
             self.seen.iter().zip(&self.origins).zip(&self.bases).zip(self.errors.iter_mut().zip(&mut self.apart));
@@ -149,7 +169,7 @@ impl<'a> Chunk<'a> {
         if forecast.rejects {
             for (level, (((seen, _), base), (weighed, apart))) in levels.iter_mut().zip(seen) {
                 let error = seen - *level;
-                *level += if error.abs() <= most { gain * error } else { 0.0 };
+                *level += if error.abs() <= far { gain * error.clamp(-most, most) } else { 0.0 };
                 (*weighed, *apart) = (root * error, *level - base);
             }
             return;
@@ -203,7 +223,7 @@ impl<'a> Chunk<'a> {
         for ((number, seen), moved) in self.members().zip(&self.seen).zip(&mut moved) {
             let places = states.iter().skip(number).step_by(numbers).zip(&forecast.adds[0]);
             let error = seen - places.map(|(state, add)| add * state).sum::<f32>();
-            if error.abs() > forecast.followed_error {
+            if error.abs() > forecast.far {
                 states[number] = (states[number] + error).clamp(-MOST_APART, MOST_APART);
                 suits[number] *= likely;
                 *moved = true;
@@ -230,8 +250,9 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Takes the observations in by a model; and weighs it by how likely it made them, after any model may have taken over, as likely as it is in general.
-    pub(super) fn follow(
+    /// Takes the observations in by a model; and weighs it by how likely it made them, after any model may have taken over, as likely as it is in general. `HEAVY` says whether their noise has heavier tails
+    /// than a normal distribution.
+    pub(super) fn follow<const HEAVY: bool>(
         &mut self,
         forecast: &Forecast,
         prior: f32,
@@ -242,12 +263,23 @@ impl<'a> Chunk<'a> {
     ) {
         self.advance(forecast, states, numbers);
         let suits = suits[self.members()].iter_mut().zip(&self.kept);
-        let likely = self.totals.iter_mut().zip(&mut self.anew).zip(&self.errors);
+        let likely = self.totals.iter_mut().zip(&mut self.anew).zip(self.errors.iter().zip(&mut self.if_normal));
         let sums = self.means.iter_mut().zip(&mut self.squares).zip(&self.apart);
-        let (offset, stated) = (forecast.offset, forecast.stated);
-        for (((suit, kept), ((total, anew), error)), ((mean, square), apart)) in suits.zip(likely).zip(sums) {
-            let likely = weight(offset - error * error);
-            *suit = likely * (kept * *suit + switches);
+        let (offset, bend, stated) = (forecast.offset, forecast.bend, forecast.stated);
+        let (normal_offset, normal_square) = (forecast.normal_offset, forecast.normal_square);
+        for (((suit, kept), ((total, anew), (error, if_normal))), ((mean, square), apart)) in
+            suits.zip(likely).zip(sums)
+        {
+            let before = kept * *suit + switches;
+            let less = if HEAVY {
+                *if_normal += prior * before * weight(normal_offset - normal_square * error * error);
+                let bent = error.abs().min(bend);
+                bent * (2.0 * error.abs() - bent)
+            } else {
+                error * error
+            };
+            let likely = weight(offset - less);
+            *suit = likely * before;
             *anew += prior * likely;
             let weight = prior * *suit;
             *total += weight;
@@ -287,6 +319,12 @@ impl<'a> Chunk<'a> {
         }
         let of_rest = rest.iter().zip(parts_of_rest).map(|(suit, part)| suit * part).sum::<f32>();
         f64::from(sums.iter().sum::<f32>() + of_rest)
+    }
+
+    /// The logarithm of how likely all models together would have made the observations if the noise were normal, where it is not.
+    pub(super) fn likely_if_normal(&self) -> f64 {
+        let of_one = |total: &f32| f64::from(*total).max(f64::MIN_POSITIVE).ln();
+        self.if_normal[..self.observations.len()].iter().map(of_one).sum()
     }
 
     /// The logarithm of how likely all models together made the observations, where any takes over at a rate instead of that by which they were weighed.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, Estimates, Stillness};
+use super::noise::Noise;
 use super::profile::Profile;
 use super::scatter::Scatter;
 use super::simplex::settle;
@@ -49,24 +50,26 @@ impl Follower {
         self.seen
     }
 
-    /// Takes in numbers that were published so many timestamps after the last ones, with the variance that they have on average.
-    pub fn observe(&mut self, gap: u64, numbers: &[f64], variance: f64) {
+    /// Takes in numbers that were published so many timestamps after the last ones, with the noise that they have on average.
+    pub fn observe(&mut self, gap: u64, numbers: &[f64], noise: impl Into<Noise>) {
+        let noise = noise.into().beside(self.scatter.variance());
         let expected = (self.seen > 0).then(|| self.moving(gap));
-        let (mean, deviations, values) = deviations(numbers);
-        self.mean.observe(gap, &[mean], variance / values);
-        self.deviations.observe(gap, &deviations, variance * (1.0 - 1.0 / values));
+        let (mean, deviations) = deviations(numbers);
+        self.mean.observe(gap, &[mean], noise.of_mean(numbers.len()));
+        self.deviations.observe(gap, &deviations, noise.of_deviations(numbers.len()));
         self.seen = self.seen.saturating_add(1);
         if let Some(expected) = expected {
-            self.scatter.learn(&expected, numbers, variance);
-            self.scatter.take_in(&expected.variances, &self.moving(0).means, numbers, variance);
+            self.scatter.learn(&expected, numbers, noise.variance());
+            self.scatter.take_in(&expected.variances, &self.moving(0).means, numbers, noise.variance());
         }
     }
 
     /// The same where it is known that many of them have jumped.
-    pub fn observe_jump(&mut self, gap: u64, numbers: &[f64], variance: f64) {
-        let (mean, deviations, values) = deviations(numbers);
-        self.mean.observe_jump(gap, &[mean], variance / values);
-        self.deviations.observe_jump(gap, &deviations, variance * (1.0 - 1.0 / values));
+    pub fn observe_jump(&mut self, gap: u64, numbers: &[f64], noise: impl Into<Noise>) {
+        let noise = noise.into();
+        let (mean, deviations) = deviations(numbers);
+        self.mean.observe_jump(gap, &[mean], noise.of_mean(numbers.len()));
+        self.deviations.observe_jump(gap, &deviations, noise.of_deviations(numbers.len()));
         self.seen = self.seen.saturating_add(1);
         self.scatter.forget_own();
     }
@@ -96,21 +99,20 @@ impl Follower {
         Estimates { means, variances }
     }
 
-    /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with a variance.
-    pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
-        let values = self.numbers() as f64;
-        let error = self.mean.expected_error(period, variance / values)
-            + self.deviations.expected_error(period, variance * (1.0 - 1.0 / values));
-        error + self.scatter.expected_error(period, variance, error)
+    /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with noise.
+    pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
+        let (noise, values) = (noise.into(), self.numbers());
+        let error = self.mean.expected_error(period, noise.of_mean(values))
+            + self.deviations.expected_error(period, noise.of_deviations(values));
+        error + self.scatter.expected_error(period, noise.variance(), error)
     }
 }
 
-/// The mean of numbers, how far each is from it, and how many there are.
+/// The mean of numbers, and how far each is from it.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
-fn deviations(numbers: &[f64]) -> (f64, Vec<f64>, f64) {
-    let values = numbers.len() as f64;
-    let mean = numbers.iter().sum::<f64>() / values;
-    (mean, numbers.iter().map(|number| number - mean).collect(), values)
+fn deviations(numbers: &[f64]) -> (f64, Vec<f64>) {
+    let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+    (mean, numbers.iter().map(|number| number - mean).collect())
 }
 
 /// Makes the releases of any mechanism better by those before them: free of budget, for it sees releases only.

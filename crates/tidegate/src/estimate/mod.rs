@@ -5,6 +5,7 @@
 //! | [`bank`] | many numbers, such as the frequencies of a domain | estimates of each with noise of known variance |
 //! | [`density`] | one bounded number | answers to coarse questions about it |
 //! | [`follower`] | the counts or frequencies of a domain, and the releases of any mechanism | releases with stated variances |
+//! | [`noise`] | nothing: how observations are distributed around what they observe | |
 //! | [`profile`] | how far numbers are from their mean | the same, by a bank of numbers and a bank of ranges |
 //! | [`simplex`] | numbers that are nowhere negative and have a known sum | estimates that are not like that |
 //!
@@ -15,6 +16,7 @@ mod chunk;
 pub mod density;
 pub mod follower;
 mod model;
+pub mod noise;
 pub mod profile;
 mod scatter;
 mod season;

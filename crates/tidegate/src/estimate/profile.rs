@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::bank::{Bank, Estimates, Stillness};
+use super::noise::Noise;
 
 /// Follows how far many numbers are from their mean.
 ///
@@ -40,16 +41,18 @@ impl Profile {
         self.values.numbers()
     }
 
-    /// Takes in observations of all distances, which sum to zero, so many timestamps after the last ones, all with a variance.
-    pub fn observe(&mut self, gap: u64, distances: &[f64], variance: f64) {
-        self.values.observe(gap, distances, variance);
-        self.ranges.observe(gap, &coefficients(distances), variance * excess(distances.len()));
+    /// Takes in observations of all distances, which sum to zero, so many timestamps after the last ones, all with the same noise.
+    pub fn observe(&mut self, gap: u64, distances: &[f64], noise: impl Into<Noise>) {
+        let noise = noise.into();
+        self.values.observe(gap, distances, noise);
+        self.ranges.observe(gap, &coefficients(distances), of_coefficients(noise, distances.len()));
     }
 
     /// The same where it is known that many of them have jumped.
-    pub fn observe_jump(&mut self, gap: u64, distances: &[f64], variance: f64) {
-        self.values.observe_jump(gap, distances, variance);
-        self.ranges.observe_jump(gap, &coefficients(distances), variance * excess(distances.len()));
+    pub fn observe_jump(&mut self, gap: u64, distances: &[f64], noise: impl Into<Noise>) {
+        let noise = noise.into();
+        self.values.observe_jump(gap, distances, noise);
+        self.ranges.observe_jump(gap, &coefficients(distances), of_coefficients(noise, distances.len()));
     }
 
     /// How much the bank of ranges counts, between zero and one.
@@ -94,11 +97,12 @@ impl Profile {
         Estimates { means, variances }
     }
 
-    /// The mean squared error to expect in the long run, of observations every `period` timestamps with a variance.
-    pub fn expected_error(&self, period: u64, variance: f64) -> f64 {
-        let (part, excess) = (self.part_of_ranges(), excess(self.numbers()));
-        let of_values = || self.values.expected_error(period, variance);
-        let of_ranges = || self.ranges.expected_error(period, variance * excess) / excess;
+    /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise.
+    pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
+        let (noise, numbers) = (noise.into(), self.numbers());
+        let part = self.part_of_ranges();
+        let of_values = || self.values.expected_error(period, noise);
+        let of_ranges = || self.ranges.expected_error(period, of_coefficients(noise, numbers)) / excess(numbers);
         if part <= 0.0 {
             of_values()
         } else if part >= 1.0 {
@@ -124,6 +128,11 @@ const NEGLIGIBLE: f64 = 1e-9;
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn excess(numbers: usize) -> f64 {
     if numbers < 2 { 1.0 } else { numbers as f64 / (numbers as f64 - 1.0) }
+}
+
+/// The noise of coefficients of so many numbers whose distances from their mean have one: of sums of many it is nearly normal, whatever it is of each.
+fn of_coefficients(noise: Noise, numbers: usize) -> Noise {
+    Noise::normal(noise.variance() * excess(numbers))
 }
 
 /// Where the coefficients of each width of ranges end, the narrowest first: pairs of numbers, pairs of pairs, and so on. What is left over without a partner waits for

@@ -21,6 +21,7 @@ use super::settings::{Settings, Shares};
 use super::{EventError, Frame};
 use crate::estimate::bank::{Bank, Stillness};
 use crate::estimate::density::{self, ANYWHERE, Density, MOST_CELLS, Models, Seen, quantile, scatter_around};
+use crate::estimate::noise::Noise;
 use crate::release::Release;
 
 /// Nothing is held back for longer than so many timestamps: what comes later says little more.
@@ -305,7 +306,7 @@ impl Track {
         let gap = adds.last.map_or(0, |last| timestamp - last);
         #[allow(clippy::cast_precision_loss)] // published already
         let noisy = (summing.publish([(permit, reading)], random)?.into_value() - self.questions.domain.low) as f64;
-        adds.bank.observe(gap, &[noisy], summing.scale().laplace_variance());
+        adds.bank.observe(gap, &[noisy], Noise::laplace(summing.scale().laplace_variance()));
         adds.last = Some(timestamp);
         let estimates = adds.bank.estimate(0);
         let (mean, variance) =

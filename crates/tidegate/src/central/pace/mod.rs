@@ -16,9 +16,10 @@ use tidegate_kernel::Epsilon;
 use crate::central::CentralError;
 use crate::estimate::bank::Estimates;
 use crate::estimate::follower::Follower;
+use crate::estimate::noise::Noise;
 use crate::release::{Counts, Freshness};
+use turn::{PARTS_KEPT_BACK, periods, regular_part};
 pub(super) use turn::{Turn, to_watch};
-use turn::{periods, regular_part};
 use watch::{Watch, seen_at_once, seen_late};
 
 /// What is believed of the histograms that were published, and after how many timestamps another is due.
@@ -57,8 +58,8 @@ pub(super) trait Publisher {
     /// Measures how far the counts are from what is expected of them, with one of so many parts of the budget, if that can be paid for.
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError>;
 
-    /// The variance of a count if a histogram is published every so many timestamps, with all of the budget.
-    fn variance_at(&self, period: u64) -> f64;
+    /// The noise of a count if a histogram is published every so many timestamps, with all of the budget.
+    fn noise_at(&self, period: u64) -> Noise;
 
     /// The scale of the noise of a distance with one of so many parts of the budget, if it can be paid for.
     fn distance_scale(&self, parts: u64) -> f64;
@@ -75,8 +76,8 @@ pub(super) struct Published {
     /// What was spent on it, by class.
     pub(super) spent: Vec<(u32, Epsilon)>,
     pub(super) counts: Vec<f64>,
-    /// The variance of its counts.
-    pub(super) variance: f64,
+    /// The noise of its counts.
+    pub(super) noise: Noise,
 }
 
 /// A distance that was measured.
@@ -110,6 +111,10 @@ const TOGETHER: f64 = 20.0;
 /// After how many windows about a third of the jumps is still remembered.
 const REMEMBERED: f64 = 32.0;
 
+/// So much is kept back for a jump as if one in so many windows made it worth a histogram, and this part of one had been seen before the first.
+const WINDOWS_TO_JUMP: f64 = 12.0;
+const SEEN_AT_FIRST: f64 = 0.25;
+
 /// What jumps at more than this part of the timestamps, and some, is restless.
 const RESTLESS: f64 = 0.25;
 const TIMESTAMPS_AT_FIRST: f64 = 4.0;
@@ -140,7 +145,7 @@ impl Pace {
         let Some(Measured { mut spent, distance, scale }) = publisher.measure(&expected.means, watching.parts)? else {
             return Ok((None, Freshness::Approximated));
         };
-        let told = publisher.variance_at(watching.period);
+        let told = publisher.noise_at(watching.period).variance();
         watching.watch.measure(distance, scale, &expected, told, window);
         let alarm = watching.watch.alarm();
         if alarm.is_some()
@@ -159,13 +164,21 @@ impl Pace {
     /// How it stands with what is paid for.
     fn turn(pace: Option<&Self>, window: u64) -> Turn {
         let Some(pace) = pace else {
-            return Turn { first: true, period: 1, watching: None, alarms: 0.0, alarm: None };
+            return Turn {
+                first: true,
+                period: 1,
+                watching: None,
+                alarms: 0.0,
+                kept_back: PARTS_KEPT_BACK,
+                alarm: None,
+            };
         };
         Turn {
             first: false,
             period: pace.period,
             watching: (pace.watches && pace.period > 1).then_some(pace.parts),
             alarms: pace.jumps.rate(pace.jumps.seen, window),
+            kept_back: pace.jumps.kept_back(window),
             alarm: pace.watch.alarm(),
         }
     }
@@ -173,8 +186,9 @@ impl Pace {
     /// Takes in a histogram, and decides when the next is due.
     fn observe(pace: &mut Option<Self>, told: &Published, publisher: &impl Publisher) {
         let (timestamp, window) = (publisher.timestamp(), publisher.window());
-        let Published { counts, variance, .. } = told;
-        let begin = || Self::begin(timestamp, Follower::new(counts, *variance, publisher.variance_at(1)));
+        let Published { counts, noise, .. } = told;
+        let reference = || publisher.noise_at(1).variance();
+        let begin = || Self::begin(timestamp, Follower::new(counts, noise.variance(), reference()));
         let pace = pace.get_or_insert_with(begin);
         let gap = timestamp - pace.last;
         pace.jumps.forget(gap, window);
@@ -186,13 +200,13 @@ impl Pace {
         if jumped && (waited.is_some() || large()) {
             pace.jumps.see(&jump, counts.len(), waited.unwrap_or(0), pace.period);
             if pace.jumps.is_restless() {
-                pace.follower.observe(gap, counts, *variance);
+                pace.follower.observe(gap, counts, *noise);
             } else {
-                pace.follower.observe_jump(gap, counts, *variance);
+                pace.follower.observe_jump(gap, counts, *noise);
             }
         } else {
             pace.jumps.unseen += jump.square;
-            pace.follower.observe(gap, counts, *variance);
+            pace.follower.observe(gap, counts, *noise);
         }
         pace.last = timestamp;
         pace.publications = pace.publications.saturating_add(1);
@@ -222,11 +236,11 @@ impl Pace {
 
     /// How far the counts that are told have jumped from what was expected.
     fn jump(&self, gap: u64, told: &Published) -> Jump {
-        let Published { counts, variance, .. } = told;
+        let Published { counts, noise, .. } = told;
         let Estimates { means, variances } = self.follower.estimate(gap);
         // The square of how far each is off, and what that may be.
         let off = || {
-            let allowed = variances.iter().map(|uncertain| uncertain + variance);
+            let allowed = variances.iter().map(|uncertain| uncertain + noise.variance());
             counts.iter().zip(&means).map(|(count, mean)| (count - mean).powi(2)).zip(allowed)
         };
         let domain = counts.len() as f64;
@@ -257,15 +271,15 @@ impl Pace {
         let error = |period: u64, (parts, scale): (u64, f64)| {
             let alarms = self.jumps.rate(self.jumps.seen, window);
             let part = if self.watches && period > 1 {
-                regular_part(window.div_ceil(period), alarms * window as f64, parts)
+                regular_part(window.div_ceil(period), alarms * window as f64, self.jumps.kept_back(window), parts)
             } else {
                 1.0
             };
-            let variance = publisher.variance_at(period) / (part * part);
+            let noise = publisher.noise_at(period).with_variance_times(1.0 / (part * part));
             // Between jumps, errors that are left after the first histogram fall with the number of histograms.
             let publications = 1.0 + 1.0 / (alarms * period as f64);
-            let anew = if alarms > 0.0 { variance * (1.0 + publications.ln()) / publications } else { 0.0 };
-            let error = self.follower.expected_error(period, variance).max(anew);
+            let anew = if alarms > 0.0 { noise.variance() * (1.0 + publications.ln()) / publications } else { 0.0 };
+            let error = self.follower.expected_error(period, noise).max(anew);
             let waits = (period - 1) as f64 / 2.0;
             error + waits * self.jumps.unseen / self.jumps.timestamps.max(1.0) + self.seen_late(window, waits, scale)
         };
@@ -325,6 +339,14 @@ impl Jumps {
     /// How much of something there is at a timestamp. Of little that is known, it is less.
     fn rate(&self, sum: f64, window: u64) -> f64 {
         sum / (self.timestamps + window as f64)
+    }
+
+    /// How much to keep back for a jump that nobody expects, in parts of what a histogram has: all of it where one in some windows was seen, and the less the rarer they are.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most all of it
+    fn kept_back(&self, window: u64) -> u64 {
+        let of_window = (self.seen + SEEN_AT_FIRST) / (self.timestamps / window as f64 + 1.0);
+        let part = (WINDOWS_TO_JUMP * of_window).sqrt().min(1.0);
+        (PARTS_KEPT_BACK as f64 * part).ceil() as u64
     }
 
     /// Whether there are so many that it is not worth waiting for them.

@@ -12,6 +12,8 @@ pub(in crate::central) struct Turn {
     pub(super) watching: Option<u64>,
     /// How many alarms to expect at a timestamp.
     pub(super) alarms: f64,
+    /// How much is kept back for one that is not expected, in [parts](PARTS_KEPT_BACK) of what a histogram has.
+    pub(super) kept_back: u64,
     /// The square of how far counts have jumped on average, if that has been seen.
     pub(super) alarm: Option<f64>,
 }
@@ -33,7 +35,7 @@ impl Turn {
     /// What a histogram can have at a timestamp, of a ledger's budget.
     ///
     /// The first one has a large part. The others have what leaves as much for each that is due until later timestamps, as many as are looked at, for the distances in between, for the alarms to expect, and where there
-    /// can be an alarm, for one more. An alarm has half of what is left, or its regular part where that is less.
+    /// can be an alarm, for another, as far as that is kept back. An alarm has half of what is left, or its regular part where that is less.
     pub(in crate::central) fn affordable(&self, ledger: &Ledger, timestamp: u64) -> Option<Epsilon> {
         let Window::Timestamps(window) = ledger.window() else { return None };
         let (budget, window) = (ledger.budget(), window.get());
@@ -44,14 +46,16 @@ impl Turn {
             let distances = to_watch(budget, window, parts).and_then(|amount| amount.checked_mul(timestamps - due));
             let histograms = distances.map_or(Some(whole), |distances| whole.checked_sub(distances))?;
             let alarms = (self.alarms * timestamps as f64).round() as u64;
-            histograms.divided_by(due.saturating_add(alarms).saturating_add(KEPT_BACK))
+            histograms
+                .divided_by(due.saturating_add(alarms).saturating_mul(PARTS_KEPT_BACK).saturating_add(self.kept_back))?
+                .checked_mul(PARTS_KEPT_BACK)
         };
         let (part, left) = (regular(budget, window)?, ledger.remaining(timestamp)?);
         if self.first {
             return Some(budget.divided_by(PARTS_AT_FIRST).map_or(part, |large| large.max(part)).min(left));
         }
         if self.alarm.is_some() {
-            return left.divided_by(1 + KEPT_BACK).map(|some| some.min(part));
+            return left.divided_by(2).map(|some| some.min(part));
         }
         let mut soon_and_late: Vec<u64> =
             periods(window).flat_map(|timestamps| [timestamps, (window - timestamps).max(1)]).collect();
@@ -75,14 +79,14 @@ pub(in crate::central) fn to_watch(budget: Epsilon, window: u64, parts: u64) -> 
     budget.divided_by(parts.saturating_mul(window))
 }
 
-/// For so many histograms more than are due something is kept back where there can be an alarm.
-const KEPT_BACK: u64 = 1;
+/// What is kept back where there can be an alarm is counted in parts of what a histogram has, of which there are so many.
+pub(super) const PARTS_KEPT_BACK: u64 = 8;
 
-/// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in a window, so many alarms are to be expected, and one of so many parts of the
-/// budget is for distances.
+/// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in a window, so many alarms are to be expected, so many [parts](PARTS_KEPT_BACK)
+/// are kept back for another, and one of so many parts of the budget is for distances.
 #[allow(clippy::cast_precision_loss)] // a number of histograms
-pub(super) fn regular_part(due: u64, alarms: f64, to_watch: u64) -> f64 {
-    (1.0 - 1.0 / to_watch as f64) * due as f64 / (due as f64 + alarms + KEPT_BACK as f64)
+pub(super) fn regular_part(due: u64, alarms: f64, kept_back: u64, to_watch: u64) -> f64 {
+    (1.0 - 1.0 / to_watch as f64) * due as f64 / (due as f64 + alarms + kept_back as f64 / PARTS_KEPT_BACK as f64)
 }
 
 /// The periods worth trying: the shortest ones with which a window has room for some number of publications, each number about a fifth less than the one before.
@@ -100,7 +104,7 @@ mod tests {
     const WINDOW: u64 = 50;
 
     fn turn(period: u64, watching: Option<u64>) -> Turn {
-        Turn { first: false, period, watching, alarms: 0.0, alarm: None }
+        Turn { first: false, period, watching, alarms: 0.0, kept_back: PARTS_KEPT_BACK, alarm: None }
     }
 
     fn ledger() -> (Epsilon, Ledger) {
@@ -130,7 +134,8 @@ mod tests {
             // Half of it is spent at once.
             let _permit = ledger.spend(0, budget.divided_by(2).unwrap()).unwrap();
             let due = WINDOW / period;
-            let regular = if let Some(parts) = watching { regular_part(due, 0.0, parts) } else { 1.0 } / due as f64;
+            let regular = if let Some(parts) = watching { regular_part(due, 0.0, PARTS_KEPT_BACK, parts) } else { 1.0 }
+                / due as f64;
             let until = shares(&mut ledger, budget, &turn, 1..WINDOW);
             let least = until.iter().copied().fold(f64::INFINITY, f64::min);
             assert!(least > 0.25 * regular && until.iter().all(|share| *share <= 1.05 * regular), "{until:?}");
