@@ -1,8 +1,8 @@
 //! Central mechanisms driven through a stream, and the users' classes where each class has a guarantee of its own.
 //!
 //! A curator publishes counts. What is compared with the truth are those counts as shares of the number of users that there really
-//! are, so that [`Metric::Amre`](crate::metrics::Metric::Amre) is exactly the squared error of a count. Somebody who does not know
-//! that number would divide by an estimate of it.
+//! are, so that [`Metric::Amre`](crate::metrics::Metric::Amre) is exactly the squared error of a count. Who detects events does not know
+//! that number, and divides by the sum of the counts: see [`Comparison::roc`](crate::metrics::Comparison::roc).
 
 use std::num::NonZeroU64;
 
@@ -144,6 +144,7 @@ fn drive(
 ) -> Result<CountOutcome, RunError> {
     let mut outcome = CountOutcome {
         frequencies: Vec::with_capacity(stream.length()),
+        of_counts: false,
         variances: Vec::new(),
         trees: Vec::new(),
         reports: 0,
@@ -152,6 +153,7 @@ fn drive(
         let users = counts.iter().sum();
         for release in push(timestamp, counts)?.into_iter().map(&mut smooth) {
             outcome.reports += release.reports;
+            outcome.of_counts = matches!(release.statistic, Statistic::Counts(_));
             outcome.push(match release.statistic {
                 Statistic::Counts(counts) => counts.histogram(Some(users)),
                 other => {

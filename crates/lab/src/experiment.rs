@@ -190,6 +190,8 @@ impl std::fmt::Display for Setting {
 pub struct CountOutcome {
     /// The released frequencies: a row for each timestamp, with a column for each value.
     pub frequencies: Vec<Vec<f64>>,
+    /// Whether counts were released, of which the frequencies are what part of the users they are that there really were.
+    pub of_counts: bool,
     /// The variances that were stated with them, in the same order; empty where none were.
     pub variances: Vec<Vec<f64>>,
     /// The trees whose leaves those frequencies are, one for each timestamp; empty where histograms were released.
@@ -524,7 +526,7 @@ impl<'a> Bench<'a> {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Counts, stream.name());
                 let subject = subject.on_counts().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
-                let comparison = truth.compare(&outcome.frequencies)?;
+                let comparison = truth.compare_outcome(&outcome)?;
                 let mut run = Run::of(comparison.metrics(), time);
                 run.roc = mean_curve(comparison.roc().as_slice(), CURVE_STEPS);
                 run.metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));

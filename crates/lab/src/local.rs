@@ -285,6 +285,7 @@ impl OnCounts for LocalSubject {
         let mut users = Crowd::new(local.population.get(), random)?;
         let mut outcome = CountOutcome {
             frequencies: Vec::with_capacity(stream.length()),
+            of_counts: false,
             variances: Vec::new(),
             trees: Vec::new(),
             reports: 0,

@@ -52,6 +52,7 @@ impl OnCounts for Constant {
         let uniform = vec![1.0 / as_float(stream.domain() as u64); stream.domain()];
         Ok(CountOutcome {
             frequencies: vec![uniform; stream.length()],
+            of_counts: false,
             variances: Vec::new(),
             trees: Vec::new(),
             reports: 0,

@@ -1,6 +1,7 @@
 //! Released frequencies beside the true ones: errors, detection of events, communication.
 
 use super::{Metric, Metrics, NotComparable, RocPoint, area, mean, roc};
+use crate::experiment::CountOutcome;
 use crate::stream::{CountStream, as_float};
 
 /// Below this true frequency, a relative error is taken relative to this one: the common convention, without which a value
@@ -47,7 +48,12 @@ impl Truth {
                 return Err(NotComparable::NotFinite { timestamp });
             }
         }
-        Ok(Comparison { truth: self, released })
+        Ok(Comparison { truth: self, released, of_counts: false })
+    }
+
+    /// Compares what a mechanism released with this truth.
+    pub fn compare_outcome<'a>(&'a self, outcome: &'a CountOutcome) -> Result<Comparison<'a>, NotComparable> {
+        Ok(Comparison { of_counts: outcome.of_counts, ..self.compare(&outcome.frequencies)? })
     }
 }
 
@@ -64,6 +70,8 @@ const EVENT_HEIGHT: f64 = 0.75;
 pub struct Comparison<'a> {
     truth: &'a Truth,
     released: &'a [Vec<f64>],
+    /// Whether counts were released: [`CountOutcome::of_counts`].
+    of_counts: bool,
 }
 
 impl Comparison<'_> {
@@ -121,8 +129,16 @@ impl Comparison<'_> {
 
     /// The ROC curve of detecting [`Truth::events`] by the mean of the users' values as released; `None` where the stream has no
     /// event, or nothing else.
+    ///
+    /// Where counts were released, that is their mean by the number of users that there [seem to be](tidegate::release::Counts::population), their sum: how
+    /// many there really are is not released. (If it were known, counts that are always the same would detect the events of a stream at which fewer users are there.)
     pub fn roc(&self) -> Option<Vec<RocPoint>> {
-        let scores: Vec<_> = self.released.iter().map(|row| mean_value(row)).collect();
+        let score = |(row, population): (&Vec<f64>, &f64)| {
+            let users =
+                if self.of_counts { (population * row.iter().sum::<f64>()).round().max(1.0) / population } else { 1.0 };
+            mean_value(row) / users
+        };
+        let scores: Vec<_> = self.released.iter().zip(&self.truth.populations).map(score).collect();
         roc(&scores, &self.truth.events)
     }
 

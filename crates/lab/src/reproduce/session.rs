@@ -313,7 +313,7 @@ impl<'a> Session<'a> {
         let stream = prepared.counts().ok_or_else(|| ReproduceError::NotCounts { name: prepared.key.clone() })?;
         let truth = Truth::of(stream);
         let score = |outcome: CountOutcome| -> Result<Option<Vec<RocPoint>>, RunError> {
-            Ok(truth.compare(&outcome.frequencies)?.roc())
+            Ok(truth.compare_outcome(&outcome)?.roc())
         };
         let trials = trials(mechanisms, std::slice::from_ref(settings))?;
         let curves = self.map_counts(stream, &trials, score)?;

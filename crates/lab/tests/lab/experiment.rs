@@ -54,7 +54,13 @@ impl OnCounts for Noisy {
         let mut noisy = |frequency: f64| frequency + deviation * standard_normal(random);
         let row = |timestamp| stream.frequencies(timestamp).into_iter().map(&mut noisy).collect();
         let frequencies = (0..stream.length()).map(row).collect();
-        Ok(CountOutcome { frequencies, variances: Vec::new(), trees: Vec::new(), reports: stream.population(0) })
+        Ok(CountOutcome {
+            frequencies,
+            of_counts: false,
+            variances: Vec::new(),
+            trees: Vec::new(),
+            reports: stream.population(0),
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 use std::f64::consts::LN_2;
 
 use tidegate_kernel::Grid;
+use tidegate_lab::experiment::CountOutcome;
 use tidegate_lab::metrics::{
     Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, compare_numbers, compare_symbols, mean_curve, roc,
 };
@@ -51,6 +52,15 @@ fn events_are_the_top_quarter_of_the_range_of_the_mean_value() {
     let rates: Vec<_> = curve.iter().map(|point| (point.false_positive_rate, point.true_positive_rate)).collect();
     assert_eq!(rates, [(0.0, 0.0), (0.0, 0.5), (0.5, 0.5), (0.5, 1.0), (1.0, 1.0)]);
     assert_eq!(truth.compare(&means([1.0; 4])).unwrap().auc(), Some(0.5));
+    // Counts that are always the same detect nothing, whoever is there.
+    let few = stream(&[&[10, 0, 0], &[0, 0, 2], &[0, 5, 5], &[0, 1, 2]]);
+    let share = |timestamp: usize| vec![0.0, 4.0 / few.population(timestamp) as f64, 0.0];
+    let frequencies = (0..few.length()).map(share).collect();
+    let outcome = CountOutcome { frequencies, of_counts: true, variances: Vec::new(), trees: Vec::new(), reports: 0 };
+    let truth = Truth::of(&few);
+    assert_eq!(truth.events(), [false, true, false, true]);
+    assert_eq!(truth.compare_outcome(&outcome).unwrap().auc(), Some(0.5));
+    assert_eq!(truth.compare(&outcome.frequencies).unwrap().auc(), Some(1.0));
     // Without events there is nothing to detect.
     let level = Truth::of(&stream(&[&[1, 1], &[2, 2]]));
     let released = [vec![0.5, 0.5], vec![0.5, 0.5]];

