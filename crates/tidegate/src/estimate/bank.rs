@@ -86,7 +86,7 @@ pub struct Bank {
     unit: f64,
     /// Of each number, what the models weigh together.
     totals: Vec<f32>,
-    /// The logarithm of how likely all models together made all numbers, compared with there being noise only.
+    /// The logarithm of how likely all models together made all numbers if the noise is normal, compared with there being noise only.
     evidence: f64,
     /// What is believed of the numbers after the last observation.
     believed: Estimates,
@@ -251,7 +251,7 @@ impl Bank {
     }
 
     /// The logarithm of how much likelier what was observed is to come from numbers such as these than from noise alone, as far as it is not
-    /// forgotten. It can be compared between banks that observe the same in other coordinates.
+    /// forgotten. It can be compared between banks that observe the same in other coordinates: whatever the noise is, normal noise is the same in all of them.
     pub const fn evidence(&self) -> f64 {
         self.evidence
     }

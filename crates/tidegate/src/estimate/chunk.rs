@@ -4,12 +4,12 @@ use super::bank::Estimates;
 use super::model::{Model, Motion, Spread, observed};
 use super::noise::Noise;
 
-/// An observation that is off by more than so many standard deviations is followed as if it were off by so many: it is rather from elsewhere. Of a model that knows little, and so
+/// An observation that is off by more than so many standard deviations is followed as if it were off by so many, or by what its noise [allows](super::noise::Innovation::followed), whichever is less: it is rather from elsewhere. Of a model that knows little, and so
 /// follows an observation nearly all the way, it is by as many times more as it is less sure of what it expected. A level that stands still does not follow at all: it is kept as it was, for the
 /// number to come back to.
 const SURPRISE: f64 = 5.0;
 
-/// The exponential function of [`WEIGHT_PARTS`] times a number that is not positive, to within half a per cent down to minus eight, and never less than 1e-31: for weights, of which
+/// The exponential function of [`WEIGHT_PARTS`] times a number that is hardly positive, to within half a per cent down to minus eight, and never less than 1e-31: for weights, of which
 /// millions are needed. It has no branch, so that several are computed at once.
 fn weight(part: f32) -> f32 {
     let part = part.max(-0.6);
@@ -43,8 +43,8 @@ pub(super) struct Forecast {
     /// A larger error than this is rather from elsewhere; and whether such are not followed at all.
     far: f32,
     rejects: bool,
-    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a part of a logarithm; and what is added to that of a forecast without an
-    /// error because it is not exact.
+    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a part of a logarithm, where it is not beyond the bend; and what is added to that of a forecast without an
+    /// error because it is not exact, or its noise is not normal.
     root_half_precision: f32,
     offset: f32,
     /// From which error on, multiplied like that, the logarithm falls in proportion to it, and no longer to its square.
@@ -323,8 +323,9 @@ impl<'a> Chunk<'a> {
 
     /// The logarithm of how likely all models together would have made the observations if the noise were normal, where it is not.
     pub(super) fn likely_if_normal(&self) -> f64 {
-        let of_one = |total: &f32| f64::from(*total).max(f64::MIN_POSITIVE).ln();
-        self.if_normal[..self.observations.len()].iter().map(of_one).sum()
+        let of_some = |totals: &[f32]| totals.iter().map(|total| f64::from(*total)).product::<f64>();
+        let products = self.if_normal[..self.observations.len()].chunks(AT_ONCE).map(of_some);
+        products.map(|product| product.max(f64::MIN_POSITIVE).ln()).sum()
     }
 
     /// The logarithm of how likely all models together made the observations, where any takes over at a rate instead of that by which they were weighed.

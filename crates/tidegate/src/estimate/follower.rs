@@ -66,7 +66,7 @@ impl Follower {
 
     /// The same where it is known that many of them have jumped.
     pub fn observe_jump(&mut self, gap: u64, numbers: &[f64], noise: impl Into<Noise>) {
-        let noise = noise.into();
+        let noise = noise.into().beside(self.scatter.variance());
         let (mean, deviations) = deviations(numbers);
         self.mean.observe_jump(gap, &[mean], noise.of_mean(numbers.len()));
         self.deviations.observe_jump(gap, &deviations, noise.of_deviations(numbers.len()));
@@ -101,7 +101,7 @@ impl Follower {
 
     /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with noise.
     pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
-        let (noise, values) = (noise.into(), self.numbers());
+        let (noise, values) = (noise.into().beside(self.scatter.variance()), self.numbers());
         let error = self.mean.expected_error(period, noise.of_mean(values))
             + self.deviations.expected_error(period, noise.of_deviations(values));
         error + self.scatter.expected_error(period, noise.variance(), error)

@@ -45,7 +45,7 @@ impl Noise {
     /// ```
     pub fn with_laplaces(variance: f64, variances: impl IntoIterator<Item = f64>) -> Self {
         let squares = variances.into_iter().map(|of_one| (of_one / variance).powi(2)).sum::<f64>();
-        Self { variance, laplace: if squares.is_finite() { squares.sqrt().min(1.0) } else { 0.0 } }
+        Self { variance, laplace: if squares.is_nan() { 0.0 } else { squares.sqrt().min(1.0) } }
     }
 
     /// Its variance.
@@ -84,9 +84,9 @@ impl Noise {
         Self { variance: self.variance.max(least), ..self }
     }
 
-    /// Whether it has heavier tails than a normal distribution.
+    /// Whether it has so much heavier tails than a normal distribution that they matter.
     pub(super) fn is_heavy(&self) -> bool {
-        self.laplace > 0.0
+        self.laplace * (1.0 + LAST_RATIO) > 1.0
     }
 
     /// What an observation says of a number that is known with a variance.
@@ -95,7 +95,7 @@ impl Noise {
         // All that is normal.
         let normal = self.variance - laplace;
         let ratio = (uncertain + normal) / laplace;
-        if ratio.is_nan() || ratio >= LAST_RATIO {
+        if !self.is_heavy() || ratio.is_nan() || ratio >= LAST_RATIO {
             let total = uncertain + self.variance;
             return Innovation {
                 followed: f64::INFINITY,

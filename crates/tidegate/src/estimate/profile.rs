@@ -130,7 +130,7 @@ fn excess(numbers: usize) -> f64 {
     if numbers < 2 { 1.0 } else { numbers as f64 / (numbers as f64 - 1.0) }
 }
 
-/// The noise of coefficients of so many numbers whose distances from their mean have one: of sums of many it is nearly normal, whatever it is of each.
+/// The noise of coefficients of so many numbers whose distances from their mean have one. All of them are taken to have the same: of sums of many it is nearly normal. (Of pairs, which half of them are of, it is not.)
 fn of_coefficients(noise: Noise, numbers: usize) -> Noise {
     Noise::normal(noise.variance() * excess(numbers))
 }

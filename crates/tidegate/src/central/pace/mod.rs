@@ -111,7 +111,7 @@ const TOGETHER: f64 = 20.0;
 /// After how many windows about a third of the jumps is still remembered.
 const REMEMBERED: f64 = 32.0;
 
-/// So much is kept back for a jump as if one in so many windows made it worth a histogram, and this part of one had been seen before the first.
+/// A whole histogram is kept back for a jump where one in so many windows has been seen, this part of one having been seen before the first; otherwise as much of it as the root of how many fewer there are.
 const WINDOWS_TO_JUMP: f64 = 12.0;
 const SEEN_AT_FIRST: f64 = 0.25;
 
@@ -341,7 +341,8 @@ impl Jumps {
         sum / (self.timestamps + window as f64)
     }
 
-    /// How much to keep back for a jump that nobody expects, in parts of what a histogram has: all of it where one in some windows was seen, and the less the rarer they are.
+    /// How much to keep back for a jump that nobody expects, in parts of what a histogram has: all of it where one in some windows was seen, and the less the rarer they are, but three eighths at least, because no more than some windows are
+    /// remembered.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most all of it
     fn kept_back(&self, window: u64) -> u64 {
         let of_window = (self.seen + SEEN_AT_FIRST) / (self.timestamps / window as f64 + 1.0);
@@ -385,4 +386,29 @@ fn most(spends: Vec<(u32, Epsilon)>) -> Option<Epsilon> {
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn far_off(counts: usize) -> f64 {
     (counts as f64 / FALSE_ALARM).ln() / std::f64::consts::SQRT_2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: u64 = 20;
+
+    /// After so many windows, with so many jumps in the last of them.
+    fn jumps(windows: u64, seen: u64) -> Jumps {
+        let mut jumps = Jumps::default();
+        (0..windows * WINDOW).for_each(|_| jumps.forget(1, WINDOW));
+        let jump = Jump { square: 1.0, distance: 2.0 };
+        (0..seen).for_each(|_| jumps.see(&jump, 4, 0, 5));
+        jumps
+    }
+
+    #[test]
+    fn the_rarer_jumps_are_the_less_is_kept_back_for_one() {
+        let kept_back = |windows: u64, seen: u64| jumps(windows, seen).kept_back(WINDOW);
+        assert_eq!((kept_back(0, 0), kept_back(2, 0)), (PARTS_KEPT_BACK, PARTS_KEPT_BACK));
+        let quiet: Vec<u64> = [2, 5, 10, 20, 1_000].map(|windows| kept_back(windows, 0)).to_vec();
+        assert!(quiet.is_sorted_by(|sooner, later| later <= sooner) && quiet[4] == 3, "{quiet:?}");
+        assert_eq!((kept_back(1_000, 1), kept_back(1_000, 3)), (6, PARTS_KEPT_BACK));
+    }
 }

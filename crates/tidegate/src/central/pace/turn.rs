@@ -46,9 +46,8 @@ impl Turn {
             let distances = to_watch(budget, window, parts).and_then(|amount| amount.checked_mul(timestamps - due));
             let histograms = distances.map_or(Some(whole), |distances| whole.checked_sub(distances))?;
             let alarms = (self.alarms * timestamps as f64).round() as u64;
-            histograms
-                .divided_by(due.saturating_add(alarms).saturating_mul(PARTS_KEPT_BACK).saturating_add(self.kept_back))?
-                .checked_mul(PARTS_KEPT_BACK)
+            let parts = due.saturating_add(alarms).saturating_mul(PARTS_KEPT_BACK).saturating_add(self.kept_back);
+            histograms.portion(PARTS_KEPT_BACK, parts)
         };
         let (part, left) = (regular(budget, window)?, ledger.remaining(timestamp)?);
         if self.first {
@@ -105,6 +104,21 @@ mod tests {
 
     fn turn(period: u64, watching: Option<u64>) -> Turn {
         Turn { first: false, period, watching, alarms: 0.0, kept_back: PARTS_KEPT_BACK, alarm: None }
+    }
+
+    #[test]
+    fn what_is_not_kept_back_is_shared_out() {
+        let mut last = 0.0;
+        for kept_back in (0..=PARTS_KEPT_BACK).rev() {
+            let ((budget, mut ledger), turn) = (ledger(), Turn { kept_back, ..turn(10, Some(8)) });
+            let later = shares(&mut ledger, budget, &turn, 0..5 * WINDOW).split_off(15);
+            // Of five in a window, and as much as that for another.
+            let regular = 7.0 / 8.0 / (5.0 + kept_back as f64 / PARTS_KEPT_BACK as f64);
+            assert!((regular_part(5, 0.0, kept_back, 8) / 5.0 - regular).abs() < 1e-12);
+            assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.03), "{kept_back}: {later:?}");
+            assert!(regular > last);
+            last = regular;
+        }
     }
 
     fn ledger() -> (Epsilon, Ledger) {
