@@ -64,18 +64,15 @@ fn error_with_laplace_noise(noise: Noise, step: f64, seed: u64) -> f64 {
     squares / 2_000.0
 }
 
-/// The best that a filter can do with Laplace noise is an error of 0.0035 for numbers that stand still, half that of their mean, and of 0.075 where they walk by a tenth of the noise; a bank that only weighs its models by that noise, and follows
-/// observations as if it were normal, has 0.030 or more for steps of 0.03 and 0.096 or more for those of 0.1. With 24 runs the means are below these bounds by at least six standard errors: a false alarm has a
-/// probability below 1e-5 (Student's t).
+/// Of Laplace noise the median has half the variance of the mean. Numbers that stand still could be known with an error of 0.0035 on average, where their mean has 0.007; of those that walk by a tenth of the noise the best filter for normal
+/// noise, which knows that, has `(√(q² + 4q) - q)/2 = 0.0951`. Over 96 runs both bounds are more than seven standard errors off: a false alarm has a probability below 1e-6 (Student's t). A bank that knows the noise only where
+/// it weighs its models has 0.0072 and fails.
 #[test]
 fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
-    for (step, most) in [(0.0, 0.0065), (0.03, 0.0285), (0.1, 0.0915)] {
-        let errors =
-            |noise: Noise| (0..24).map(|seed| error_with_laplace_noise(noise, step, seed)).collect::<Vec<f64>>();
-        let (error, deviation) = mean_of(errors(Noise::laplace(1.0)).into_iter());
+    for (step, most) in [(0.0, 0.0058), (0.1, 0.0951)] {
+        let errors: Vec<f64> = (0..96).map(|seed| error_with_laplace_noise(Noise::laplace(1.0), step, seed)).collect();
+        let (error, deviation) = mean_of(errors.into_iter());
         assert!(error < most, "{step}: {error} ± {deviation}");
-        let (of_normal, _) = mean_of(errors(Noise::normal(1.0)).into_iter());
-        assert!(error < 0.85 * of_normal, "{step}: {error}, taken for normal {of_normal}");
     }
 }
 
