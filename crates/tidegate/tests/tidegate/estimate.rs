@@ -9,7 +9,6 @@ use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as Cent
 use tidegate::estimate::bank::{Bank, Estimates, Stillness};
 use tidegate::estimate::density::{Answer, Density, Models, Seen, quantile, scatter_around};
 use tidegate::estimate::follower::{Follower, Smoother};
-use tidegate::estimate::noise::Noise;
 use tidegate::estimate::profile::Profile;
 use tidegate::estimate::simplex::{project, settle};
 use tidegate::event::{Event, EventKind, Settings as EventSettings};
@@ -41,59 +40,8 @@ fn follow(step: f64, random: &mut SeededRandom) -> (f64, f64) {
     (squares / count, covered / count)
 }
 
-/// Laplace noise of variance one.
-fn laplace(random: &mut SeededRandom) -> f64 {
-    let place = unit(random) - 0.5;
-    -place.signum() * (1.0 - 2.0 * place.abs()).max(f64::MIN_POSITIVE).ln() / std::f64::consts::SQRT_2
-}
-
-/// Twenty numbers that stand still, or walk by steps, seen 200 times with Laplace noise of variance one that a bank knows to be that, or takes for normal: the mean squared error of the later half.
-fn error_with_laplace_noise(noise: Noise, step: f64, seed: u64) -> f64 {
-    let mut random = SeededRandom::new(seed);
-    let mut truth: Vec<f64> = (0..20).map(|_| 30.0 * standard_normal(&mut random)).collect();
-    let (mut bank, mut squares) = (Bank::new(20, 1.0, Stillness::Likely), 0.0);
-    for timestamp in 0..200_u64 {
-        truth.iter_mut().for_each(|number| *number += step * standard_normal(&mut random));
-        let seen: Vec<f64> = truth.iter().map(|number| number + laplace(&mut random)).collect();
-        bank.observe(timestamp.min(1), &seen, noise);
-        if timestamp >= 100 {
-            let believed = bank.estimate(0).means;
-            squares += truth.iter().zip(believed).map(|(truth, mean)| (mean - truth).powi(2)).sum::<f64>();
-        }
-    }
-    squares / 2_000.0
-}
-
-/// Of Laplace noise the median has half the variance of the mean. Numbers that stand still could be known with an error of 0.0035 on average, where their mean has 0.007; of those that walk by a tenth of the noise the best filter for normal
-/// noise, which knows that, has `(√(q² + 4q) - q)/2 = 0.0951`. Over 96 runs both bounds are more than seven standard errors off: a false alarm has a probability below 1e-6 (Student's t). A bank that knows the noise only where
-/// it weighs its models has 0.0072 and fails.
-#[test]
-fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
-    for (step, most) in [(0.0, 0.0058), (0.1, 0.0951)] {
-        let errors: Vec<f64> = (0..96).map(|seed| error_with_laplace_noise(Noise::laplace(1.0), step, seed)).collect();
-        let (error, deviation) = mean_of(errors.into_iter());
-        assert!(error < most, "{step}: {error} ± {deviation}");
-    }
-}
-
-/// Of Laplace noise, seven standard deviations are nothing that never happens; of normal noise, they are a jump. What comes again is a jump either way.
-#[test]
-fn a_single_reading_with_laplace_noise_that_is_far_off_is_not_taken_for_a_jump() {
-    let after = |noise: Noise, times: u64| {
-        let (mut bank, mut random) = (Bank::new(4, 1.0, Stillness::Likely), SeededRandom::new(3));
-        for timestamp in 0..150_u64 {
-            bank.observe(timestamp.min(1), &[0.0; 4].map(|level: f64| level + laplace(&mut random)), noise);
-        }
-        (0..times).for_each(|_| bank.observe(1, &[7.0, 0.0, 0.0, 0.0], noise));
-        bank.estimate(0).means[0]
-    };
-    assert!(after(Noise::laplace(1.0), 1) < 0.5, "{}", after(Noise::laplace(1.0), 1));
-    assert!(after(Noise::normal(1.0), 1) > 2.0, "{}", after(Noise::normal(1.0), 1));
-    assert!(after(Noise::laplace(1.0), 3) > 6.0, "{}", after(Noise::laplace(1.0), 3));
-}
-
 /// The mean, and its standard error.
-fn mean_of(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+pub(crate) fn mean_of(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let count = values.clone().count() as f64;
     let mean = values.clone().sum::<f64>() / count;
     let squares = values.map(|value| (value - mean).powi(2)).sum::<f64>();

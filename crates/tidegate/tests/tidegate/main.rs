@@ -12,6 +12,8 @@ mod estimate;
 mod event;
 mod grid;
 mod hamming;
+
+mod laplace_noise;
 mod leakage;
 mod local;
 mod model;
