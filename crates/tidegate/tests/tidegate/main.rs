@@ -22,3 +22,4 @@ mod post_processing;
 mod query;
 mod spec;
 mod support;
+mod tracked_counts;

@@ -20,7 +20,7 @@ use crate::estimate::noise::Noise;
 use crate::release::{Counts, Freshness};
 use turn::{PARTS_KEPT_BACK, periods, regular_part};
 pub(super) use turn::{Turn, to_watch};
-use watch::{Watch, seen_at_once, seen_late};
+use watch::{Watch, of_unknown_size, seen_at_once, seen_late};
 
 /// What is believed of the histograms that were published, and after how many timestamps another is due.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,6 +89,13 @@ pub(super) struct Measured {
     pub(super) scale: f64,
 }
 
+/// How often to publish a histogram, and into how many parts the budget is divided of which one is for distances in between, if any are measured.
+#[derive(Clone, Copy)]
+struct Way {
+    period: u64,
+    watching: Option<u64>,
+}
+
 /// How far counts have jumped.
 #[derive(Default)]
 struct Jump {
@@ -108,8 +115,9 @@ const FALSE_ALARM: f64 = 1e-6;
 /// By how many times the root of their number the squares of all counts together may be more than expected: of Laplace noise, nine standard deviations.
 const TOGETHER: f64 = 20.0;
 
-/// After how many windows about a third of the jumps is still remembered.
+/// After how many windows about a third of the jumps is still remembered; and of how much of one it is as if there had been none.
 const REMEMBERED: f64 = 32.0;
+const LEAST_REMEMBERED: f64 = 1e-3;
 
 /// A whole histogram is kept back for a jump where one in so many windows has been seen, this part of one having been seen before the first; otherwise as much of it as the root of how many fewer there are.
 const WINDOWS_TO_JUMP: f64 = 12.0;
@@ -196,7 +204,8 @@ impl Pace {
         let jump = if pace.publications > 0 { pace.jump(gap, told) } else { Jump::default() };
         let jumped = jump.square > 0.0;
         // Such a one would have been seen at any other timestamp, too.
-        let large = || pace.watches && jump.distance > seen_at_once(window) * publisher.distance_scale(pace.parts);
+        let large =
+            || pace.can_watch(publisher) && jump.distance > seen_at_once(window) * publisher.distance_scale(pace.parts);
         if jumped && (waited.is_some() || large()) {
             pace.jumps.see(&jump, counts.len(), waited.unwrap_or(0), pace.period);
             if pace.jumps.is_restless() {
@@ -260,44 +269,72 @@ impl Pace {
         seen == 2 || seen.is_multiple_of(if seen < 16 { 4 } else { 8 })
     }
 
-    /// Decides after how many timestamps to publish again, up to a window and to as many as there have been, and how much to spend on distances: so that the smallest squared error is to be
-    /// expected.
+    /// Decides after how many timestamps to publish again, up to a window and to as many as there have been, and whether to measure distances in between and how much to spend on them: so that the smallest
+    /// squared error is to be expected.
     fn decide(&mut self, publisher: &impl Publisher) {
         let window = publisher.window();
-        let scale = [PARTS_TO_WATCH, FEWER_PARTS_TO_WATCH].map(|parts| (parts, publisher.distance_scale(parts)));
-        // Where a quarter of the users change their value, which adds half their number to the distance, that must be seen at once, or it is not worth watching.
-        let users: f64 = self.follower.estimate(0).means.iter().sum();
-        self.watches = users / 2.0 > seen_at_once(window) * scale[0].1;
-        let error = |period: u64, (parts, scale): (u64, f64)| {
+        let watching = self.can_watch(publisher).then_some(PARTS_TO_WATCH);
+        // Where it would tell nothing, it is not missed.
+        let unwatched = if watching.is_some() { self.unwatched(window) } else { 0.0 };
+        let error = |way: Way| {
             let alarms = self.jumps.rate(self.jumps.seen, window);
-            let part = if self.watches && period > 1 {
-                regular_part(window.div_ceil(period), alarms * window as f64, self.jumps.kept_back(window), parts)
-            } else {
-                1.0
+            let part = match way.watching {
+                Some(parts) if way.period > 1 => {
+                    let due = window.div_ceil(way.period);
+                    regular_part(due, alarms * window as f64, self.jumps.kept_back(window), parts)
+                }
+                _ => 1.0,
             };
-            let noise = publisher.noise_at(period).with_variance_times(1.0 / (part * part));
+            let noise = publisher.noise_at(way.period).with_variance_times(1.0 / (part * part));
             // Between jumps, errors that are left after the first histogram fall with the number of histograms.
-            let publications = 1.0 + 1.0 / (alarms * period as f64);
+            let publications = 1.0 + 1.0 / (alarms * way.period as f64);
             let anew = if alarms > 0.0 { noise.variance() * (1.0 + publications.ln()) / publications } else { 0.0 };
-            let error = self.follower.expected_error(period, noise).max(anew);
-            let waits = (period - 1) as f64 / 2.0;
-            error + waits * self.jumps.unseen / self.jumps.timestamps.max(1.0) + self.seen_late(window, waits, scale)
+            let error = self.follower.expected_error(way.period, noise).max(anew);
+            let waits = (way.period - 1) as f64 / 2.0;
+            let of_jumps = match way.watching {
+                Some(parts) => self.seen_late(window, waits, publisher.distance_scale(parts)),
+                None => waits * unwatched,
+            };
+            error + waits * self.jumps.unseen / self.jumps.timestamps.max(1.0) + of_jumps
         };
-        let better = |best: (f64, u64), next: (f64, u64)| if next.0 < best.0 { next } else { best };
-        let of_period = |period: u64| (error(period, scale[0]), period);
+        let better = |best: (f64, Way), next: (f64, Way)| if next.0 < best.0 { next } else { best };
+        let of_way = |way: Way| (error(way), way);
+        let blindly = (watching.is_none() || self.jumps.are_unknown()).then_some(None);
         // Nothing is foretold for longer than it is since the first histogram.
         let foretold = |period: &u64| *period as f64 <= self.jumps.timestamps.round();
         let restless = self.jumps.is_restless();
-        let longer = periods(window).filter(|period| *period > 1 && foretold(period) && !restless).map(of_period);
-        let (least, period) = longer.fold(of_period(1), better);
-        let fewer = period > 1 && self.watches && self.jumps.narrow > 0.0 && error(period, scale[1]) < least;
-        self.period = period;
-        self.parts = if fewer { FEWER_PARTS_TO_WATCH } else { PARTS_TO_WATCH };
+        let longer = periods(window).filter(|period| *period > 1 && foretold(period) && !restless);
+        let ways = longer.flat_map(|period| {
+            let watching = watching.map(|parts| Way { period, watching: Some(parts) });
+            watching.into_iter().chain(blindly.map(|watching| Way { period, watching }))
+        });
+        let (least, best) = ways.map(of_way).fold(of_way(Way { period: 1, watching }), better);
+        let closely = Way { watching: Some(FEWER_PARTS_TO_WATCH), ..best };
+        let fewer = best.period > 1 && best.watching.is_some() && self.jumps.narrow > 0.0 && error(closely) < least;
+        let Way { period, watching } = if fewer { closely } else { best };
+        (self.period, self.watches, self.parts) = (period, watching.is_some(), watching.unwrap_or(PARTS_TO_WATCH));
+    }
+
+    /// Whether distances would tell anything: where a quarter of the users change their value, which adds half their number to the distance, that must be seen at once.
+    fn can_watch(&self, publisher: &impl Publisher) -> bool {
+        self.users() / 2.0 > seen_at_once(publisher.window()) * publisher.distance_scale(PARTS_TO_WATCH)
+    }
+
+    /// How many users there seem to be.
+    fn users(&self) -> f64 {
+        self.follower.estimate(0).means.iter().sum()
+    }
+
+    /// What jumps add to the squared error of a count at each timestamp until counts are told, where none has been seen and none would be: they are as likely as they are taken to be before the first, two counts change
+    /// places, and at most a quarter of the users have another value afterwards.
+    fn unwatched(&self, window: u64) -> f64 {
+        let square = of_unknown_size(self.users() / 2.0) / 2.0;
+        self.jumps.rate(SEEN_AT_FIRST, window) * square / self.follower.numbers() as f64
     }
 
     /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps at the latest and distances have noise of a scale.
     fn seen_late(&self, window: u64, waits: f64, scale: f64) -> f64 {
-        if !self.watches || self.jumps.narrow <= 0.0 || waits <= 0.0 {
+        if self.jumps.narrow <= 0.0 || waits <= 0.0 {
             return 0.0;
         }
         let narrow = self.jumps.rate(self.jumps.narrow, window) / self.follower.numbers() as f64;
@@ -348,6 +385,11 @@ impl Jumps {
         let of_window = (self.seen + SEEN_AT_FIRST) / (self.timestamps / window as f64 + 1.0);
         let part = (WINDOWS_TO_JUMP * of_window).sqrt().min(1.0);
         (PARTS_KEPT_BACK as f64 * part).ceil() as u64
+    }
+
+    /// Whether none is remembered.
+    fn are_unknown(&self) -> bool {
+        self.seen < LEAST_REMEMBERED
     }
 
     /// Whether there are so many that it is not worth waiting for them.

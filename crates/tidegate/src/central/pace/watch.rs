@@ -61,6 +61,11 @@ pub(super) fn seen_late(window: u64, waits: f64) -> f64 {
     OF_EACH_SIZE * (0..STEPS).map(cost).sum::<f64>()
 }
 
+/// The mean square of the distance of a jump of unknown size, which is at most so large.
+pub(super) fn of_unknown_size(largest: f64) -> f64 {
+    OF_EACH_SIZE * largest * largest / 2.0
+}
+
 #[allow(clippy::cast_precision_loss)] // a number of distances or of counts
 impl Watch {
     /// Before any distance is measured.
@@ -185,6 +190,17 @@ mod tests {
         assert_eq!(timestamps, 3);
         assert_eq!(watch.told(), Some(timestamps - 1));
         assert_eq!(watch.told(), None);
+    }
+
+    #[test]
+    fn a_jump_of_unknown_size_costs_what_all_sizes_do_that_are_never_seen() {
+        let (largest, steps) = (50.0, 1_000);
+        let width = largest / f64::from(steps);
+        let of_sizes: f64 = (0..steps)
+            .map(|step| (f64::from(step) + 0.5) * width)
+            .map(|size| OF_EACH_SIZE / size * size * size * width)
+            .sum();
+        assert!((of_unknown_size(largest) / of_sizes - 1.0).abs() < 1e-9);
     }
 
     #[test]
