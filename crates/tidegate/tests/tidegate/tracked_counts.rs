@@ -205,12 +205,12 @@ fn a_still_histogram_is_published_rarely_and_exactly_and_a_restless_one_often() 
     assert!(publications(true) > 250, "{}", publications(true));
 }
 
-/// What is spent on timestamps at which no counts are told, in each of these ranges of time: on how many of them, and how many there are. There are 64 counts of 8,000 users, who wander slowly, with an epsilon of one half and a window
+/// On how many of the timestamps at which no counts are told something is spent all the same, and how many of them there are, in each of these ranges of time. There are 64 counts of 8,000 users, who wander slowly, with an epsilon of one half and a window
 /// of ten; from a timestamp on, half of them have other values.
 fn watched(ranges: &[std::ops::Range<u64>], jumps_at: u64, seed: u64) -> Vec<(u64, u64)> {
     let settings = CentralSettings::new("0.5".parse().unwrap(), NonZeroU64::new(10).unwrap(), 64);
     let (mut mechanism, mut random) = (Central::new(CentralKind::Track, settings).unwrap(), SeededRandom::new(seed));
-    let mut watched = vec![(0, 0); ranges.len()];
+    let (mut watched, mut spends) = (vec![(0, 0); ranges.len()], Vec::new());
     for timestamp in 0..ranges.last().unwrap().end {
         let turned = std::f64::consts::TAU * timestamp as f64 / 288.0;
         let (column, row) = (3.5 + 2.0 * turned.sin(), 3.5 + 2.0 * turned.cos());
@@ -226,7 +226,10 @@ fn watched(ranges: &[std::ops::Range<u64>], jumps_at: u64, seed: u64) -> Vec<(u6
         for ((times, of), _) in within.filter(|_| release.freshness != Freshness::Fresh) {
             (*times, *of) = (*times + u64::from(release.spent.is_some()), *of + 1);
         }
+        spends.push(spent_at(mechanism.ledger(), timestamp));
     }
+    let fullest = fullest_window(&spends, 10);
+    assert!(fullest <= 500_000_000 && fullest > 450_000_000, "{fullest}");
     watched
 }
 

@@ -1,8 +1,8 @@
 //! [`Pace`]: what is believed of what was published, and when to publish again.
 //!
 //! Noise falls with the square of what is spent at once, so rare and exact histograms tell more of a stream that stands still than frequent and noisy ones;
-//! of a stream that moves they tell little about the time in between. How fast it moves, and how often it jumps, is learned from what was published. So that no jump is missed,
-//! a small part of the budget goes into measuring, in between, how far the counts are from what is believed ([`Watch`]): a single number, whose noise is small beside all counts. Some of the rest is kept back
+//! of a stream that moves they tell little about the time in between. How fast it moves, and how often it jumps, is learned from what was published. So that no jump is missed
+//! where that would cost much, a small part of the budget goes into measuring, in between, how far the counts are from what is believed ([`Watch`]): a single number, whose noise is small beside all counts. Some of the rest is kept back
 //! ([`Turn`]), to tell the counts again when there has been a jump.
 
 mod turn;
@@ -31,7 +31,7 @@ pub(super) struct Pace {
     last: u64,
     publications: u64,
     period: u64,
-    /// Whether distances can be measured in between, and into how many parts the budget is divided of which one is for that.
+    /// Whether distances are measured in between, and into how many parts the budget is divided of which one is for that.
     watches: bool,
     parts: u64,
     watch: Watch,
@@ -115,7 +115,7 @@ const FALSE_ALARM: f64 = 1e-6;
 /// By how many times the root of their number the squares of all counts together may be more than expected: of Laplace noise, nine standard deviations.
 const TOGETHER: f64 = 20.0;
 
-/// After how many windows about a third of the jumps is still remembered; and of how much of one it is as if there had been none.
+/// After how many windows about a third of the jumps is still remembered; and of how much of one it is as if there had been none, which is after seven times as many.
 const REMEMBERED: f64 = 32.0;
 const LEAST_REMEMBERED: f64 = 1e-3;
 
@@ -203,9 +203,9 @@ impl Pace {
         let waited = pace.watch.told();
         let jump = if pace.publications > 0 { pace.jump(gap, told) } else { Jump::default() };
         let jumped = jump.square > 0.0;
-        // Such a one would have been seen at any other timestamp, too.
-        let large =
-            || pace.can_watch(publisher) && jump.distance > seen_at_once(window) * publisher.distance_scale(pace.parts);
+        // Such a one would have been seen at any other timestamp, too, if distances had been measured.
+        let watched = || pace.watches || pace.can_watch(publisher);
+        let large = || watched() && jump.distance > seen_at_once(window) * publisher.distance_scale(pace.parts);
         if jumped && (waited.is_some() || large()) {
             pace.jumps.see(&jump, counts.len(), waited.unwrap_or(0), pace.period);
             if pace.jumps.is_restless() {
@@ -292,22 +292,20 @@ impl Pace {
             let error = self.follower.expected_error(way.period, noise).max(anew);
             let waits = (way.period - 1) as f64 / 2.0;
             let of_jumps = match way.watching {
-                Some(parts) => self.seen_late(window, waits, publisher.distance_scale(parts)),
+                Some(parts) => self.seen_late(publisher, waits, parts),
                 None => waits * unwatched,
             };
             error + waits * self.jumps.unseen / self.jumps.timestamps.max(1.0) + of_jumps
         };
         let better = |best: (f64, Way), next: (f64, Way)| if next.0 < best.0 { next } else { best };
         let of_way = |way: Way| (error(way), way);
-        let blindly = (watching.is_none() || self.jumps.are_unknown()).then_some(None);
+        // What is known to jump is watched.
+        let choices = if self.jumps.are_unknown() { vec![watching, None] } else { vec![watching] };
         // Nothing is foretold for longer than it is since the first histogram.
         let foretold = |period: &u64| *period as f64 <= self.jumps.timestamps.round();
         let restless = self.jumps.is_restless();
         let longer = periods(window).filter(|period| *period > 1 && foretold(period) && !restless);
-        let ways = longer.flat_map(|period| {
-            let watching = watching.map(|parts| Way { period, watching: Some(parts) });
-            watching.into_iter().chain(blindly.map(|watching| Way { period, watching }))
-        });
+        let ways = longer.flat_map(|period| choices.iter().map(move |watching| Way { period, watching: *watching }));
         let (least, best) = ways.map(of_way).fold(of_way(Way { period: 1, watching }), better);
         let closely = Way { watching: Some(FEWER_PARTS_TO_WATCH), ..best };
         let fewer = best.period > 1 && best.watching.is_some() && self.jumps.narrow > 0.0 && error(closely) < least;
@@ -332,11 +330,12 @@ impl Pace {
         self.jumps.rate(SEEN_AT_FIRST, window) * square / self.follower.numbers() as f64
     }
 
-    /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps at the latest and distances have noise of a scale.
-    fn seen_late(&self, window: u64, waits: f64, scale: f64) -> f64 {
+    /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps at the latest and distances have one of so many parts of the budget.
+    fn seen_late(&self, publisher: &impl Publisher, waits: f64, parts: u64) -> f64 {
         if self.jumps.narrow <= 0.0 || waits <= 0.0 {
             return 0.0;
         }
+        let (window, scale) = (publisher.window(), publisher.distance_scale(parts));
         let narrow = self.jumps.rate(self.jumps.narrow, window) / self.follower.numbers() as f64;
         narrow * scale * scale * seen_late(window, waits)
     }
