@@ -173,7 +173,7 @@ impl TryFrom<Saved> for Device {
 
 impl Device {
     /// A device that has never answered, in a slot of the population.
-    pub const fn new(policy: Policy, slot: u16) -> Self {
+    pub fn new(policy: Policy, slot: u16) -> Self {
         Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
     }
 

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::ledger::{Ledger, Refusal, SpendError};
 use crate::permit::Permit;
 
 /// A [`Ledger`] for each requirement class: users of a class share a budget and a window length, and everything
-/// spent on one member is spent on all.
+/// spent on one member is spent on all. All classes belong to one [account](Account).
 ///
 /// ```
 /// use tidegate_kernel::{ClassLedgers, Ledger, Window};
@@ -25,27 +26,41 @@ use crate::permit::Permit;
 /// assert_eq!(ledgers.remaining(2, 0), Some("0.4".parse()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct ClassLedgers(BTreeMap<u32, Ledger>);
+#[derive(Debug, PartialEq, Eq)]
+pub struct ClassLedgers {
+    account: Account,
+    ledgers: BTreeMap<u32, Ledger>,
+}
+
+impl Default for ClassLedgers {
+    /// No class yet, and an account of its own.
+    fn default() -> Self {
+        Self { account: Account::new(), ledgers: BTreeMap::new() }
+    }
+}
 
 impl ClassLedgers {
-    /// Adds a class. A class that exists already keeps its ledger, and `false` is returned: a registration can never
-    /// give back what was spent.
+    /// The account that all permits are charged to. Seal data of the classes with it.
+    pub const fn account(&self) -> Account {
+        self.account
+    }
+
+    /// Adds a class, whose ledger becomes part of this account. A class that exists already keeps its ledger, and `false`
+    /// is returned: a registration can never give back what was spent.
     pub fn register(&mut self, class: u32, ledger: Ledger) -> bool {
-        let before = self.0.len();
-        self.0.entry(class).or_insert(ledger);
-        self.0.len() > before
+        let before = self.ledgers.len();
+        self.ledgers.entry(class).or_insert_with(|| ledger.of_account(self.account));
+        self.ledgers.len() > before
     }
 
     /// The ledger of a class.
     pub fn get(&self, class: u32) -> Option<&Ledger> {
-        self.0.get(&class)
+        self.ledgers.get(&class)
     }
 
     /// The registered classes and their ledgers, in order of class.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, &Ledger)> + '_ {
-        self.0.iter().map(|(class, ledger)| (*class, ledger))
+        self.ledgers.iter().map(|(class, ledger)| (*class, ledger))
     }
 
     /// The most that the class could spend at `timestamp` now, as [`Ledger::remaining`]; nothing for an unknown class.
@@ -55,7 +70,7 @@ impl ClassLedgers {
 
     /// Spends from the ledger of one class, as [`Ledger::spend`]. The permit is for that class's data only.
     pub fn spend(&mut self, class: u32, timestamp: u64, amount: Epsilon) -> Result<Permit, Refusal> {
-        let ledger = self.0.get_mut(&class).ok_or(Refusal::UnknownClass { class })?;
+        let ledger = self.ledgers.get_mut(&class).ok_or(Refusal::UnknownClass { class })?;
         Ok(ledger.spend(timestamp, amount)?.for_class(class))
     }
 
@@ -88,6 +103,12 @@ impl ClassLedgers {
     }
 }
 
+impl Serialize for ClassLedgers {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.ledgers.serialize(serializer)
+    }
+}
+
 /// Refuses a class that appears twice: whichever of its ledgers were kept, the spends of the other would be forgotten.
 impl<'de> Deserialize<'de> for ClassLedgers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -106,7 +127,11 @@ impl<'de> Visitor<'de> for EachClassOnce {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ClassLedgers, A::Error> {
         let mut ledgers = ClassLedgers::default();
-        while let Some((class, ledger)) = entries.next_entry()? {
+        while let Some((class, ledger)) = entries.next_entry::<u32, Ledger>()? {
+            // The ledgers of one account were saved with it; those of the first version have none.
+            if ledgers.ledgers.is_empty() {
+                ledgers.account = ledger.account();
+            }
             if !ledgers.register(class, ledger) {
                 return Err(A::Error::custom(format_args!("requirement class {class} has more than one ledger")));
             }

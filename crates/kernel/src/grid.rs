@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
+use crate::account::Account;
 use crate::sealed::Sealed;
 
 /// A public domain of readings, `low..=high`, cut into steps.
@@ -13,16 +14,18 @@ use crate::sealed::Sealed;
 /// and the step are public knowledge, never taken from the data.
 ///
 /// ```
-/// use tidegate_kernel::Grid;
+/// use tidegate_kernel::{Grid, Ledger, Window};
 ///
+/// let ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let grid = Grid::new(-10.0, 40.0, 0.1)?;
 /// assert_eq!(grid.width(), 500);
-/// let _reading = grid.seal(0, 21.34)?; // as 21.3
+/// let _reading = grid.seal(ledger.account(), 0, 21.34)?; // as 21.3
 /// assert_eq!(grid.steps(21.34)?, 313);
 /// assert_eq!(grid.value_of(510), 41.0);
 /// assert_eq!(grid.value_within(510), 40.0);
-/// assert_eq!(grid.seal(1, 40.01).unwrap_err().to_string(), "the reading is not a number within -10..=40");
-/// # Ok::<(), tidegate_kernel::GridError>(())
+/// let outside = grid.seal(ledger.account(), 1, 40.01).unwrap_err();
+/// assert_eq!(outside.to_string(), "the reading is not a number within -10..=40");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Saved")]
@@ -182,7 +185,7 @@ impl Grid {
         Ok(((distance / self.step).ceil() as u64).saturating_add(1).min(self.width()))
     }
 
-    /// Seals the reading of a timestamp as the number of steps from [`low`](Self::low) to the grid point nearest to
+    /// Seals the reading of a timestamp for an account, as the number of steps from [`low`](Self::low) to the grid point nearest to
     /// it: `0..=width`.
     ///
     /// The error depends on the reading. Whoever skips the timestamp because of it tells the world that the reading
@@ -190,9 +193,9 @@ impl Grid {
     ///
     /// # Errors
     /// [`GridError::Reading`] where the reading is NaN, infinite or outside the domain.
-    pub fn seal(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
+    pub fn seal(&self, account: Account, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
         #[allow(clippy::cast_possible_wrap)] // at most 2^32
-        Ok(Sealed::at(timestamp, self.steps(reading)? as i64))
+        Ok(Sealed::at(account, timestamp, self.steps(reading)? as i64))
     }
 
     /// As [`seal`](Self::seal), with a reading outside the domain, infinite ones included, moved to the nearest end of
@@ -201,8 +204,8 @@ impl Grid {
     /// # Errors
     /// [`GridError::Reading`] where the reading is NaN: it has no nearest end. Decide on a public stand-in for a
     /// missing reading, rather than being silent.
-    pub fn seal_clamped(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
-        self.seal(timestamp, reading.clamp(self.low, self.high))
+    pub fn seal_clamped(&self, account: Account, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
+        self.seal(account, timestamp, reading.clamp(self.low, self.high))
     }
 
     /// The number that so many steps from [`low`](Self::low) stand for; after noise that may well lie outside the

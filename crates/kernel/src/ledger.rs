@@ -1,10 +1,14 @@
 //! [`Ledger`]: the only accountant.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::num::NonZeroU64;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
 
@@ -113,9 +117,11 @@ pub enum SpendError<E> {
 /// ```
 ///
 /// A ledger cannot be cloned: two copies would each grant the whole budget.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "Saved")]
+///
+/// Each ledger has an [account](Account) of its own. Its permits pay only for data that were sealed for that account.
+#[derive(Debug, PartialEq, Eq)]
 pub struct Ledger {
+    account: Account,
     budget: Epsilon,
     window: Window,
     /// The latest timestamp seen.
@@ -131,8 +137,9 @@ pub struct Ledger {
 
 impl Ledger {
     /// A ledger from which nothing has been spent.
-    pub const fn new(budget: Epsilon, window: Window) -> Self {
-        Self { budget, window, clock: None, closed: false, spends: VecDeque::new(), spent: 0 }
+    pub fn new(budget: Epsilon, window: Window) -> Self {
+        let account = Account::new();
+        Self { account, budget, window, clock: None, closed: false, spends: VecDeque::new(), spent: 0 }
     }
 
     /// A ledger whose whole budget was spent at `timestamp`, for a holder whose true state is lost: restored from a
@@ -142,8 +149,18 @@ impl Ledger {
     /// `timestamp` must not lie before any at which the lost ledger may have spent: take the holder's present time, not
     /// that of the backup. Otherwise a window that begins after it could hold both the lost spends and new ones.
     pub fn fully_spent(budget: Epsilon, window: Window, timestamp: u64) -> Self {
-        let spends = VecDeque::from([(timestamp, budget)]);
-        Self { budget, window, clock: Some(timestamp), closed: true, spends, spent: budget.units() }
+        let (account, spends) = (Account::new(), VecDeque::from([(timestamp, budget)]));
+        Self { account, budget, window, clock: Some(timestamp), closed: true, spends, spent: budget.units() }
+    }
+
+    /// The account that its permits are charged to. Seal data with it to put them under this budget.
+    pub const fn account(&self) -> Account {
+        self.account
+    }
+
+    /// The same ledger, as part of an account that it shares with others.
+    pub(crate) fn of_account(self, account: Account) -> Self {
+        Self { account, ..self }
     }
 
     /// The budget of any one window.
@@ -257,7 +274,7 @@ impl Ledger {
             }
             _ => self.spends.push_back((timestamp, amount)),
         }
-        Ok(Permit::new(timestamp, amount))
+        Ok(Permit::new(self.account, timestamp, amount))
     }
 
     /// Spends, hands the ledger to `save`, and gives out the permit only once that has succeeded. Where saving fails,
@@ -280,6 +297,8 @@ impl Ledger {
 }
 
 /// The saved form. Loading goes through `TryFrom`, which accepts only states that a ledger can be in.
+///
+/// Version 1 had no account. A ledger of version 1 gets a new one when it is loaded.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -291,15 +310,25 @@ struct Saved {
     clock: Option<u64>,
     closed: bool,
     spends: Vec<(u64, Epsilon)>,
+    #[serde(default = "nobody")]
+    account: Account,
 }
 
-const VERSION: u16 = 1;
+const fn nobody() -> Account {
+    Account::NOBODY
+}
+
+const FIELDS: &[&str] = &["version", "budget", "window", "clock", "closed", "spends", "account"];
+const VERSION: u16 = 2;
+const WITHOUT_ACCOUNT: u16 = 1;
 
 /// Why a saved ledger was not loaded.
 #[derive(Debug, thiserror::Error)]
 enum Corrupt {
-    #[error("ledger version {0} is not known; this program reads version {VERSION}")]
+    #[error("ledger version {0} is not known; this program reads versions {WITHOUT_ACCOUNT} and {VERSION}")]
     Version(u16),
+    #[error("ledger's account does not fit its version")]
+    Account,
     #[error("ledger holds spends of {spent} units in one window, more than its budget of {budget}")]
     Overspent { spent: u128, budget: Epsilon },
     #[error("ledger's spends are not in order of time, or reach beyond its clock or window")]
@@ -308,9 +337,46 @@ enum Corrupt {
 
 impl Serialize for Ledger {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { budget, window, clock, closed, ref spends, spent: _ } = *self;
+        let Self { account, budget, window, clock, closed, ref spends, spent: _ } = *self;
         let spends = spends.iter().copied().collect();
-        Saved { version: VERSION, budget, window, clock, closed, spends }.serialize(serializer)
+        Saved { version: VERSION, budget, window, clock, closed, spends, account }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Ledger {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_struct("Ledger", FIELDS, SavedVisitor)?.try_into().map_err(D::Error::custom)
+    }
+}
+
+/// Reads both versions of the saved form, also from formats that do not name the fields.
+struct SavedVisitor;
+
+impl<'de> Visitor<'de> for SavedVisitor {
+    type Value = Saved;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a ledger")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Saved, A::Error> {
+        Saved::deserialize(MapAccessDeserializer::new(map))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<Saved, A::Error> {
+        fn next<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(fields: &mut A) -> Result<T, A::Error> {
+            fields.next_element()?.ok_or_else(|| A::Error::custom("a ledger has more fields"))
+        }
+        let version = next(&mut fields)?;
+        Ok(Saved {
+            version,
+            budget: next(&mut fields)?,
+            window: next(&mut fields)?,
+            clock: next(&mut fields)?,
+            closed: next(&mut fields)?,
+            spends: next(&mut fields)?,
+            account: if version == WITHOUT_ACCOUNT { nobody() } else { next(&mut fields)? },
+        })
     }
 }
 
@@ -318,10 +384,13 @@ impl TryFrom<Saved> for Ledger {
     type Error = Corrupt;
 
     fn try_from(saved: Saved) -> Result<Self, Corrupt> {
-        let Saved { version, budget, window, clock, closed, spends } = saved;
-        if version != VERSION {
-            return Err(Corrupt::Version(version));
-        }
+        let Saved { version, budget, window, clock, closed, spends, account } = saved;
+        let account = match version {
+            WITHOUT_ACCOUNT if account == nobody() => Account::new(),
+            VERSION if account != nobody() => account,
+            WITHOUT_ACCOUNT | VERSION => return Err(Corrupt::Account),
+            _ => return Err(Corrupt::Version(version)),
+        };
         let in_order = spends.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let in_window = |(timestamp, _): &(u64, Epsilon)| {
             clock.is_some_and(|clock| *timestamp <= clock && window.spans(*timestamp, clock))
@@ -333,7 +402,7 @@ impl TryFrom<Saved> for Ledger {
         let spent: u128 = spends.iter().map(|(_, amount)| u128::from(amount.units())).sum();
         match u64::try_from(spent) {
             Ok(spent) if spent <= budget.units() => {
-                Ok(Self { budget, window, clock, closed, spends: spends.into(), spent })
+                Ok(Self { account, budget, window, clock, closed, spends: spends.into(), spent })
             }
             _ => Err(Corrupt::Overspent { spent, budget }),
         }

@@ -22,6 +22,7 @@
 //! The kernel has no clock, does no input or output, and contains no `unsafe`. Not covered: the time that a call
 //! takes, and copies of raw data that the caller made before sealing it.
 
+mod account;
 mod class_ledgers;
 mod epsilon;
 mod grid;
@@ -40,6 +41,7 @@ mod sealed;
 pub mod simulation;
 mod vault;
 
+pub use account::Account;
 pub use class_ledgers::ClassLedgers;
 pub use epsilon::{Epsilon, EpsilonError, UNITS_PER_EPSILON, as_units};
 pub use grid::{Grid, GridError};

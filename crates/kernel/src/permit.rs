@@ -1,5 +1,6 @@
 //! [`Permit`]: the right to spend an amount of budget, once.
 
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 
 /// The right to release something about one timestamp's data, of everyone or of one [class](Self::class) of users, at
@@ -23,19 +24,25 @@ use crate::epsilon::Epsilon;
 #[must_use = "a permit that is dropped has been paid for in vain"]
 #[derive(Debug)]
 pub struct Permit {
+    account: Account,
     timestamp: u64,
     epsilon: Epsilon,
     class: Option<u32>,
 }
 
 impl Permit {
-    pub(crate) const fn new(timestamp: u64, epsilon: Epsilon) -> Self {
-        Self { timestamp, epsilon, class: None }
+    pub(crate) const fn new(account: Account, timestamp: u64, epsilon: Epsilon) -> Self {
+        Self { account, timestamp, epsilon, class: None }
     }
 
     /// The same permit, for the data of one class only.
     pub(crate) const fn for_class(self, class: u32) -> Self {
         Self { class: Some(class), ..self }
+    }
+
+    /// The account that was charged. The permit pays for data of that account only.
+    pub const fn account(&self) -> Account {
+        self.account
     }
 
     /// The timestamp to which the spend was charged.

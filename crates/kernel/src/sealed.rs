@@ -4,37 +4,48 @@ use std::fmt;
 
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::account::Account;
+
 /// The raw data of one timestamp, on their way to a randomising primitive.
 ///
-/// Anyone may seal a value; only the kernel's primitives can read it, against a [`Permit`](crate::Permit) for the same
-/// timestamp. The timestamp is public, the value is not: there is no getter for it, no `Deref`, no comparison, no
-/// serialisation but the encrypted form in which some primitives can be [locked](crate::Locked), which whoever holds the key can
-/// read, and `Debug` prints a placeholder. Its memory is wiped when the seal is dropped (moves and
-/// reallocations before sealing are the caller's affair).
+/// Anyone may seal a value. Only the kernel's primitives read it, against a [`Permit`](crate::Permit) of the same
+/// [account](Account) and timestamp. Account and timestamp are public, the value is not: there is no getter, no `Deref`,
+/// no comparison, and `Debug` prints a placeholder. The only saved form is [encrypted](crate::Locked), and the holder of
+/// the key can read it. The memory is wiped when the seal is dropped; copies made before sealing are the caller's affair.
 ///
 /// ```
-/// use tidegate_kernel::Sealed;
+/// use tidegate_kernel::{Ledger, Sealed, Window};
 ///
-/// let secret = Sealed::at(7, vec![3_u64, 1, 4]);
+/// let ledger = Ledger::new("1".parse()?, Window::EVENT);
+/// let secret = Sealed::at(ledger.account(), 7, vec![3_u64, 1, 4]);
 /// assert_eq!(secret.timestamp(), 7);
 /// assert_eq!(format!("{secret:?}"), "Sealed(..)");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// ```compile_fail
-/// # use tidegate_kernel::Sealed;
-/// let secret = Sealed::at(0, 7_i64);
+/// # use tidegate_kernel::{Ledger, Sealed, Window};
+/// # let ledger = Ledger::new(tidegate_kernel::Epsilon::MAX, Window::EVENT);
+/// let secret = Sealed::at(ledger.account(), 0, 7_i64);
 /// let leaked: i64 = *secret; // a sealed value cannot be dereferenced
 /// ```
 pub struct Sealed<T: Zeroize> {
+    account: Account,
     timestamp: u64,
     value: Zeroizing<T>,
 }
 
 impl<T: Zeroize> Sealed<T> {
-    /// Seals the value that the stream has at `timestamp`. A value computed from several timestamps has no place here:
-    /// the primitives that read several take them one by one, so that each is paid for.
-    pub fn at(timestamp: u64, value: T) -> Self {
-        Self { timestamp, value: Zeroizing::new(value) }
+    /// Seals the value that the stream has at `timestamp`, for the budget of `account` to protect. A value computed from
+    /// several timestamps has no place here: primitives that read several take them one by one, so that each is paid
+    /// for.
+    pub fn at(account: Account, timestamp: u64, value: T) -> Self {
+        Self { account, timestamp, value: Zeroizing::new(value) }
+    }
+
+    /// The account whose budget protects the data.
+    pub const fn account(&self) -> Account {
+        self.account
     }
 
     /// The timestamp of the data.

@@ -7,6 +7,7 @@ use chacha20poly1305::{KeyInit, XChaCha20Poly1305};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::ledger::{Ledger, Window};
 use crate::random::NoEntropy;
@@ -117,6 +118,11 @@ impl Vault<'_> {
         let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
         bytes.extend(purpose.bytes().chain(self.context.bytes()));
         bytes
+    }
+
+    /// The account of the ledger.
+    pub(crate) const fn account(&self) -> Account {
+        self.ledger.account()
     }
 
     /// That the ledger can have granted a permit.

@@ -214,7 +214,9 @@ impl OnCounts for CentralSubject {
         let settings = CentralSettings::new(epsilon, window, domain_of(stream));
         let mut mechanism = Central::new(self.0, settings).map_err(RunError::unsupported)?;
         drive(stream, smooth, |timestamp, counts| {
-            mechanism.push(&Sealed::at(timestamp, counts.to_vec()), random).map_err(RunError::failed)
+            mechanism
+                .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts.to_vec()), random)
+                .map_err(RunError::failed)
         })
     }
 }
@@ -274,7 +276,8 @@ impl OnCounts for PersonalSubject {
         let mut mechanism = Personal::new(self.kind, classes, settings).map_err(RunError::unsupported)?;
         drive(stream, smooth, |timestamp, counts| {
             let split = members.split(counts, random)?;
-            let sealed = ClassHistograms::seal(timestamp, &numbers, split).map_err(RunError::failed)?;
+            let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &numbers, split)
+                .map_err(RunError::failed)?;
             mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
         })
     }
@@ -316,7 +319,8 @@ impl OnCounts for PersonalTrackSubject {
         let mut mechanism = PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?;
         drive(stream, smooth, |timestamp, counts| {
             let split = members.split(counts, random)?;
-            let sealed = ClassHistograms::seal(timestamp, &numbers, split).map_err(RunError::failed)?;
+            let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &numbers, split)
+                .map_err(RunError::failed)?;
             mechanism.push(&sealed, members.of_class(), random).map_err(RunError::failed)
         })
     }

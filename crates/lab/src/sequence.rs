@@ -281,8 +281,9 @@ fn last_batch(
                 mixture_of: channel.mixture_of(),
             },
         )?;
-        for sealed in gathered.seal(timestamp)? {
-            let permit = Ledger::new(limits.loss(), Window::EVENT).spend(timestamp, limits.loss())?;
+        let mut ledger = Ledger::new(limits.loss(), Window::EVENT);
+        for sealed in gathered.seal(ledger.account(), timestamp)? {
+            let permit = ledger.spend(timestamp, limits.loss())?;
             let number = kernel.answer(permit, &sealed, random)?.into_value();
             belief.release_sequence(model, length, &channel, number)?;
             answers.extend((0..length).rev().map(|place| number / domain.pow(place) % domain));

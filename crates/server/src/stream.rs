@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use tidegate::central::Central;
 use tidegate::event::Event;
-use tidegate::kernel::Window;
+use tidegate::kernel::{Account, Window};
 use tidegate::local::{Local, LocalKind};
 use tidegate::spec::{CentralMachine, Outside, SpecError, StreamSpec, Watch};
 use tidegate_device::Policy;
@@ -76,6 +76,17 @@ pub(crate) enum Begun {
     Local(Local),
     Central(Central),
     Event(Event),
+}
+
+impl Begun {
+    /// The account of a curator's ledger; `None` where devices keep their own.
+    pub(crate) const fn account(&self) -> Option<Account> {
+        match self {
+            Self::Local(_) => None,
+            Self::Central(central) => Some(central.ledger().account()),
+            Self::Event(event) => Some(event.ledger().account()),
+        }
+    }
 }
 
 impl Declaration {

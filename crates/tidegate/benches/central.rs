@@ -42,7 +42,9 @@ fn mechanisms(criterion: &mut Criterion) {
         let (mut random, mut timestamp) = (SeededRandom::new(1), 0);
         group.bench_function(kind.name(), |bencher| {
             bencher.iter(|| {
-                let sealed = seal_histogram(timestamp, at(timestamp).iter().copied(), DOMAIN).unwrap();
+                let sealed =
+                    seal_histogram(mechanism.ledger().account(), timestamp, at(timestamp).iter().copied(), DOMAIN)
+                        .unwrap();
                 timestamp += 1;
                 mechanism.push(&sealed, &mut random).unwrap()
             });
@@ -63,7 +65,7 @@ fn mechanisms(criterion: &mut Criterion) {
                     timestamp += 1;
                     registry.begin(timestamp).unwrap();
                     let values = (0..).zip(at(timestamp).iter().copied());
-                    let sealed = registry.seal(timestamp, values, DOMAIN).unwrap();
+                    let sealed = registry.seal(mechanism.ledgers().account(), timestamp, values, DOMAIN).unwrap();
                     mechanism.push(&sealed, registry.members(), &mut random).unwrap()
                 });
             });

@@ -66,14 +66,15 @@ fn run(stream: &str, users: u64, correlated: bool, seed: u64) -> Vec<(String, f6
         }
         let cells = domain as usize;
         let truth: Vec<u64> = (0..cells).map(|cell| counts.iter().skip(cell).step_by(cells).sum()).collect();
-        let whole = Sealed::at(timestamp, truth.clone());
         let numbers: Vec<u32> = (0..9).collect();
-        let by_class = ClassHistograms::seal(timestamp, &numbers, counts).unwrap();
         let mut releases: Vec<Release> = Vec::new();
         for mechanism in &mut central {
+            let whole = Sealed::at(mechanism.ledger().account(), timestamp, truth.clone());
             releases.extend(mechanism.push(&whole, &mut random).unwrap());
         }
         for mechanism in &mut personal {
+            let account = mechanism.ledgers().account();
+            let by_class = ClassHistograms::seal(account, timestamp, &numbers, counts.clone()).unwrap();
             releases.extend(mechanism.push(&by_class, &members, &mut random).unwrap());
         }
         for (error, release) in errors.iter_mut().zip(&releases) {

@@ -166,11 +166,13 @@ impl Curated {
         let releases: Vec<Published> = match (&mut self.machine, held) {
             (Machine::One(mechanism), Held::Values(values)) => {
                 let values = values.into_iter().map(|(_, value)| value);
-                let sealed = seal_histogram(timestamp, values, domain).map_err(Failure::run)?;
+                let sealed =
+                    seal_histogram(mechanism.ledger().account(), timestamp, values, domain).map_err(Failure::run)?;
                 mechanism.push(&sealed, random).map_err(Failure::run)?
             }
             (Machine::One(mechanism), Held::Counts(counts)) => {
-                mechanism.push(&Sealed::at(timestamp, counts), random).map_err(Failure::run)?
+                let sealed = Sealed::at(mechanism.ledger().account(), timestamp, counts);
+                mechanism.push(&sealed, random).map_err(Failure::run)?
             }
             (Machine::Personal { mechanism, registry, .. }, Held::Values(values)) => {
                 registry.begin(timestamp).map_err(Failure::run)?;

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 use tidegate::event::{Event, SavedEvent};
-use tidegate::kernel::{Ledger, Randomness, Sealed, VaultKey};
+use tidegate::kernel::{Account, Ledger, Randomness, Sealed, VaultKey};
 use tidegate::rows::Shape;
 use tidegate::spec::{EventSpec, Intake, SpecError};
 use tidegate_lab::datasets::scalar::{Reading, Readings};
@@ -52,25 +52,25 @@ impl Numbers {
 
 impl Family for Numbers {
     type Item = Sealed<i64>;
-    type Intake = (Intake, Option<u64>);
+    type Intake = (Intake, Account, Option<u64>);
 
     fn shape(&self) -> Shape {
         Shape::Number
     }
 
     fn intake(&self) -> Self::Intake {
-        (self.intake, self.last)
+        (self.intake, self.event.ledger().account(), self.last)
     }
 
     fn read<S: Read>(
-        (intake, last): Self::Intake,
+        (intake, account, last): Self::Intake,
         name: &str,
         source: S,
         format: Format,
     ) -> Result<impl FnMut() -> Next<Self::Item>, DataError> {
         let mut readings = Readings::in_format(name, source, format)?.after(last);
         let seal = move |Reading { timestamp, value }| {
-            intake.seal(timestamp, value).map_err(|expected| expected.to_string().into())
+            intake.seal(account, timestamp, value).map_err(|expected| expected.to_string().into())
         };
         // No reading that was sealed is refused later on: its line need not be known.
         Ok(move || Ok(readings.next_checked(seal)?.map(|reading| (0, reading))))

@@ -137,6 +137,9 @@ pub enum OracleError {
         /// The timestamp of the value.
         value: u64,
     },
+    /// The permit is of another account than the sealed value.
+    #[error("the permit is of another account than the value: seal values with the account of the ledger that pays")]
+    Account,
     /// The permit pays for the data of one class, but the value is everybody's.
     #[error("the permit is for class {class}, but the value belongs to no class")]
     ClassPermit {
@@ -361,14 +364,17 @@ impl Oracle {
     /// As [`Oracle::perturb`], for a value that is sealed.
     ///
     /// # Errors
-    /// [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] for a permit that is not the value's. A value outside the domain
-    /// is read as the last one, since an error would tell that it is.
+    /// [`OracleError::Account`], [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] for a permit that is not the
+    /// value's. A value outside the domain is read as the last one, since an error would tell that it is.
     pub fn perturb_sealed(
         &self,
         permit: Permit,
         value: &Sealed<u32>,
         random: &mut impl Randomness,
     ) -> Result<Report, OracleError> {
+        if !permit.account().pays_for(value.account()) {
+            return Err(OracleError::Account);
+        }
         if permit.timestamp() != value.timestamp() {
             return Err(OracleError::Timestamp { permit: permit.timestamp(), value: value.timestamp() });
         }

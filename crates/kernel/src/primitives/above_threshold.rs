@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Noised, PrimitiveError, Query, plain};
+use super::{Noised, PrimitiveError, Query, check_account, plain};
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale};
 use crate::permit::Permit;
@@ -25,8 +26,8 @@ pub enum Side {
 /// All answers together lose at most the permit's epsilon for each timestamp that any query reads
 /// ([proof](crate::proofs::above_threshold)), however many answers there are. Queries may be chosen in the light of
 /// earlier answers, and one timestamp's data may take part in all of them. Each [`Query`] knows how far one
-/// timestamp's data can move it and which timestamps it reads: one that is too sensitive for the test is refused, and so
-/// is one that reads a timestamp nobody has paid for. The permit that opens the test pays for its own timestamp,
+/// timestamp's data can move it and which timestamps it reads: one that is too sensitive for the test is refused, and
+/// so is one that reads a timestamp nobody has paid for. The permit that opens the test pays for its own timestamp,
 /// newcomers are paid for with the [question](Self::ask) that first reads them.
 ///
 /// [`ThresholdNoise`] tells how strong the noise is. Both the threshold's and the queries' is one-sided, with a mean
@@ -41,12 +42,12 @@ pub enum Side {
 ///
 /// let one: Epsilon = "1".parse()?;
 /// let mut ledger = Ledger::new(one, Window::EVENT);
-/// let random = &mut SystemRandom::new()?;
+/// let (account, random) = (ledger.account(), &mut SystemRandom::new()?);
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
-/// let mut readings = vec![grid.seal(0, 3.0)?];
+/// let mut readings = vec![grid.seal(account, 0, 3.0)?];
 /// // Does the group still scatter by less than 5,000? Its deviation has a sensitivity of at most twice the width.
 /// let mut test = AboveThreshold::open(ledger.spend(0, one)?, 5_000, 2 * grid.width(), random)?;
-/// readings.push(grid.seal(1, 4.0)?);
+/// readings.push(grid.seal(account, 1, 4.0)?);
 /// let query = Query::deviation(&readings, grid.range(), Protects::Reading)?;
 /// assert_eq!(test.ask([], &query, random).err(), Some(PrimitiveError::Unpaid { timestamp: 1 }));
 /// let newcomer = ledger.spend(1, one)?;
@@ -59,6 +60,7 @@ pub struct AboveThreshold {
     noisy_threshold: Option<Sealed<i128>>,
     query_noise: Geometric,
     sensitivity: u64,
+    account: Account,
     epsilon: Epsilon,
     /// The timestamps that have been paid for.
     admitted: BTreeSet<u64>,
@@ -112,9 +114,14 @@ impl AboveThreshold {
         let scales = ThresholdNoise::calibrated(sensitivity, epsilon)?;
         let noise = Geometric::new(scales.threshold).sample(random);
         Ok(Self {
-            noisy_threshold: Some(Sealed::at(permit.timestamp(), i128::from(threshold).saturating_add(noise))),
+            noisy_threshold: Some(Sealed::at(
+                permit.account(),
+                permit.timestamp(),
+                i128::from(threshold).saturating_add(noise),
+            )),
             query_noise: Geometric::new(scales.query),
             sensitivity,
+            account: permit.account(),
             epsilon,
             admitted: BTreeSet::from([permit.timestamp()]),
             opened_with: random.provenance(),
@@ -131,7 +138,8 @@ impl AboveThreshold {
     ///
     /// # Errors
     /// [`PrimitiveError::Closed`] after an "above", [`PrimitiveError::TooSensitive`] for a query that one timestamp's
-    /// data can move farther than the test was opened for. For the permits: [`PrimitiveError::UnequalPermits`] where
+    /// data can move farther than the test was opened for, [`PrimitiveError::Account`] for a query of another account
+    /// than the test. For the permits: [`PrimitiveError::Account`], [`PrimitiveError::UnequalPermits`] where
     /// one is not of the amount that opened the test, [`PrimitiveError::ClassPermit`], [`PrimitiveError::PaidTwice`],
     /// [`PrimitiveError::Unread`] for a timestamp that the query does not read, [`PrimitiveError::Unpaid`] where one
     /// is missing. After an error nobody new has been admitted, and the permits are gone.
@@ -144,6 +152,9 @@ impl AboveThreshold {
         let noisy_threshold = self.noisy_threshold.as_ref().ok_or(PrimitiveError::Closed)?;
         if query.sensitivity() > self.sensitivity {
             return Err(PrimitiveError::TooSensitive { query: query.sensitivity(), test: self.sensitivity });
+        }
+        if !self.account.pays_for(query.account()) {
+            return Err(PrimitiveError::Account);
         }
         let paid = self.newly_paid(newcomers, query)?;
         self.admitted.extend(paid);
@@ -167,6 +178,7 @@ impl AboveThreshold {
     ) -> Result<BTreeSet<u64>, PrimitiveError> {
         let mut paid = BTreeSet::new();
         for permit in newcomers {
+            check_account(&permit, self.account)?;
             let (epsilon, timestamp) = (plain(&permit)?, permit.timestamp());
             if epsilon != self.epsilon {
                 return Err(PrimitiveError::UnequalPermits { first: self.epsilon, other: epsilon });

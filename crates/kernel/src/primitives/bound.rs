@@ -67,7 +67,7 @@ pub fn bound_noise(
 /// let mut ledger = Ledger::new(epsilon, Window::EVENT);
 /// let grid = Grid::new(0.0, 1_000.0, 1.0)?;
 /// let mut members = Vec::new();
-/// let readings = (0..1_000).map(|t| grid.seal(t, 40.0)).collect::<Result<Vec<_>, _>>()?;
+/// let readings = (0..1_000).map(|t| grid.seal(ledger.account(), t, 40.0)).collect::<Result<Vec<_>, _>>()?;
 /// for reading in &readings {
 ///     members.push((ledger.spend(reading.timestamp(), epsilon)?, reading));
 /// }

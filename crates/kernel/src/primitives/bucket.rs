@@ -30,18 +30,18 @@ pub fn bucket_probabilities(buckets: u32, epsilon: Epsilon) -> Result<BucketProb
 }
 
 /// In which of `buckets` equal parts of a public range a reading lies, after it was clamped to the range: the true one
-/// with probability `e^epsilon / (e^epsilon + buckets - 1)`, otherwise one of the *others*, each with equal probability.
-/// [`bucket_range`] tells what a bucket stands for.
+/// with probability `e^epsilon / (e^epsilon + buckets - 1)`, otherwise one of the *others*, each with equal
+/// probability. [`bucket_range`] tells what a bucket stands for.
 ///
 /// # Guarantee
 /// Any change of the reading is protected at a loss of at most the permit's epsilon, and almost all of it
 /// ([proof](crate::proofs::randomised_bucket)). [`bucket_probabilities`] tells what to expect.
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the reading's,
-/// [`PrimitiveError::Response`] for a number of buckets or an epsilon that [`bucket_probabilities`] refuses,
-/// [`PrimitiveError::Range`] for a range of fewer than two points and [`PrimitiveError::Buckets`] for more buckets than
-/// points.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
+/// not the reading's, [`PrimitiveError::Response`] for a number of buckets or an epsilon that [`bucket_probabilities`]
+/// refuses, [`PrimitiveError::Range`] for a range of fewer than two points and [`PrimitiveError::Buckets`] for more
+/// buckets than points.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{bucket_probabilities, bucket_range, randomised_bucket};
@@ -50,7 +50,8 @@ pub fn bucket_probabilities(buckets: u32, epsilon: Epsilon) -> Result<BucketProb
 /// let mut ledger = Ledger::new("2".parse()?, Window::EVENT);
 /// let grid = Grid::new(0.0, 59.0, 1.0)?;
 /// let permit = ledger.spend(0, "2".parse()?)?;
-/// let noisy = randomised_bucket(permit, &grid.seal(0, 33.0)?, grid.range(), 6, &mut SystemRandom::new()?)?;
+/// let reading = grid.seal(ledger.account(), 0, 33.0)?;
+/// let noisy = randomised_bucket(permit, &reading, grid.range(), 6, &mut SystemRandom::new()?)?;
 /// assert!(*noisy.value() < 6);
 /// assert_eq!(bucket_range(&grid.range(), 6, 3)?, 30..=39);
 /// let probabilities = bucket_probabilities(6, noisy.epsilon())?;
@@ -102,8 +103,8 @@ impl Bucketing {
     /// In which bucket the reading lies, randomised.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
-    /// permit that is not the reading's or not of the epsilon.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
+    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon.
     #[inline]
     pub fn randomise(
         &self,

@@ -1,6 +1,7 @@
 //! A symbol, answered from a public channel in factored form.
 
 use super::{Noised, PrimitiveError, paid};
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::interval::Interval;
 use crate::permit::Permit;
@@ -92,8 +93,8 @@ impl ChannelLimits {
         Ok(Self { epsilon, loss, independent, ratio: power.add(Interval::integer(1)) })
     }
 
-    /// The epsilon: no output is more than e^epsilon times as likely, or as unlikely, under any symbol as in the independent
-    /// answer.
+    /// The epsilon: no output is more than e^epsilon times as likely, or as unlikely, under any symbol as in the
+    /// independent answer.
     pub const fn epsilon(&self) -> Epsilon {
         self.epsilon
     }
@@ -139,7 +140,7 @@ pub struct ChannelParts<'a> {
 ///
 /// let mut ledger = Ledger::new("2".parse()?, Window::EVENT);
 /// let permit = ledger.spend(0, limits.loss())?;
-/// let answer = channel.answer(permit, &seal_symbol(0, 1, 2)?, &mut SystemRandom::new()?)?;
+/// let answer = channel.answer(permit, &seal_symbol(ledger.account(), 0, 1, 2)?, &mut SystemRandom::new()?)?;
 /// assert!(*answer.value() < 2);
 ///
 /// // With a belief of 0.1 the same would tell too much, and is refused.
@@ -191,9 +192,9 @@ impl Table {
 }
 
 impl SymbolChannel {
-    /// A channel from its parts. They are floats, and are rounded; what was rounded is then checked in exact arithmetic,
-    /// and only that check is relied upon. Rounding moves each distribution by less than one part in 10⁹, always to the side
-    /// that the limits allow. O(number of entries).
+    /// A channel from its parts. They are floats, and are rounded; what was rounded is then checked in exact
+    /// arithmetic, and only that check is relied upon. Rounding moves each distribution by less than one part in 10⁹,
+    /// always to the side that the limits allow. O(number of entries).
     ///
     /// # Errors
     /// Parts that are no channel, and [`ChannelError::AboveLimit`] for one that is not private enough.
@@ -273,8 +274,8 @@ impl SymbolChannel {
         self.loss
     }
 
-    /// The probability of answering `output` for `symbol`, from the same integer weights that [`SymbolChannel::answer`] draws
-    /// with; zero outside the domain. For audits.
+    /// The probability of answering `output` for `symbol`, from the same integer weights that [`SymbolChannel::answer`]
+    /// draws with; zero outside the domain. For audits.
     #[allow(clippy::cast_precision_loss)] // a probability to the precision of a float is what is asked for
     pub fn probability(&self, symbol: u32, output: u32) -> f64 {
         let (Some(mixture), Ok(position)) = (self.mixture_of.get(symbol as usize), self.symbols.binary_search(&output))
@@ -292,15 +293,16 @@ impl SymbolChannel {
     /// Answers a symbol.
     ///
     /// # Guarantee
-    /// Any change of the symbol is protected at a loss of at most the permit's epsilon, whatever is known or believed about
-    /// the symbol ([proof](crate::proofs::symbol_channel)). Moreover no output is more than e^(half of it) times as likely, or as
-    /// unlikely, under any symbol as in the independent answer; where the independent answer has the distribution
-    /// that an observer expects of the output, that bounds what this observer learns.
+    /// Any change of the symbol is protected at a loss of at most the permit's epsilon, whatever is known or believed
+    /// about the symbol ([proof](crate::proofs::symbol_channel)). Moreover no output is more than e^(half of it) times
+    /// as likely, or as unlikely, under any symbol as in the independent answer; where the independent answer has the
+    /// distribution that an observer expects of the output, that bounds what this observer learns.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the symbol's, and
-    /// [`PrimitiveError::ChannelPermit`] for one that is not worth [`SymbolChannel::loss`]. A symbol outside the domain
-    /// is read as the last one, since an error would tell that it is; [`seal_symbol`] refuses it before it is sealed.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that
+    /// is not the symbol's, and [`PrimitiveError::ChannelPermit`] for one that is not worth [`SymbolChannel::loss`]. A
+    /// symbol outside the domain is read as the last one, since an error would tell that it is; [`seal_symbol`] refuses
+    /// it before it is sealed.
     pub fn answer(
         &self,
         permit: Permit,
@@ -334,8 +336,8 @@ pub struct SymbolError {
 ///
 /// # Errors
 /// A symbol that is not below `domain`.
-pub fn seal_symbol(timestamp: u64, symbol: u32, domain: u32) -> Result<Sealed<u32>, SymbolError> {
-    if symbol < domain { Ok(Sealed::at(timestamp, symbol)) } else { Err(SymbolError { domain }) }
+pub fn seal_symbol(account: Account, timestamp: u64, symbol: u32, domain: u32) -> Result<Sealed<u32>, SymbolError> {
+    if symbol < domain { Ok(Sealed::at(account, timestamp, symbol)) } else { Err(SymbolError { domain }) }
 }
 
 /// Whether a list names items below `limit`, ascending, with numbers that can be probabilities.
@@ -367,8 +369,8 @@ fn round_to_largest(list: &[(u32, f64)]) -> Option<Vec<(u32, u64)>> {
     Some(items)
 }
 
-/// Makes weights sum to [`TOTAL`] by changing the largest, up to `most`; gives back what is still missing, or `None` where
-/// more than the tolerance is too much or missing.
+/// Makes weights sum to [`TOTAL`] by changing the largest, up to `most`; gives back what is still missing, or `None`
+/// where more than the tolerance is too much or missing.
 fn settle(items: &mut [(u32, u64)], most: impl Fn(u32) -> u64) -> Option<u64> {
     let sum = items.iter().try_fold(0_u64, |sum, (_, weight)| sum.checked_add(*weight))?;
     if sum.abs_diff(TOTAL) > TOLERANCE {

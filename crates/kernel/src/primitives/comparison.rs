@@ -23,9 +23,9 @@ use crate::vault::{Locked, UnlockError, Vault, signed};
 /// probability `1 / (1 + e^-epsilon)`, however close or far apart the readings are. Equal readings are "not less".
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not its reading's,
-/// [`PrimitiveError::UnequalPermits`] where the permits are not of one amount, [`PrimitiveError::Response`] for an
-/// epsilon above [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
+/// not its reading's, [`PrimitiveError::UnequalPermits`] where the permits are not of one amount,
+/// [`PrimitiveError::Response`] for an epsilon above [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
 ///
 /// ```
 /// use tidegate_kernel::primitives::noisy_comparison;
@@ -33,8 +33,8 @@ use crate::vault::{Locked, UnlockError, Vault, signed};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let grid = Grid::new(0.0, 50.0, 0.5)?;
-/// let yesterday = (ledger.spend(0, "1".parse()?)?, &grid.seal(0, 21.0)?);
-/// let today = (ledger.spend(1, "1".parse()?)?, &grid.seal(1, 21.5)?);
+/// let yesterday = (ledger.spend(0, "1".parse()?)?, &grid.seal(ledger.account(), 0, 21.0)?);
+/// let today = (ledger.spend(1, "1".parse()?)?, &grid.seal(ledger.account(), 1, 21.5)?);
 /// let warmer = noisy_comparison(yesterday, today, &mut SystemRandom::new()?)?;
 /// println!("true with probability 0.73: {}", warmer.value());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -70,7 +70,7 @@ pub fn noisy_comparison(
 /// let grid = Grid::new(0.0, 50.0, 0.5)?;
 /// let mut comparisons = Comparisons::new(epsilon, NonZeroU64::MIN)?;
 /// for (timestamp, reading) in [(0, 21.0), (1, 21.5), (2, 20.0)] {
-///     comparisons.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(timestamp, reading)?)?;
+///     comparisons.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(ledger.account(), timestamp, reading)?)?;
 /// }
 /// let random = &mut SystemRandom::new()?;
 /// let is_less = comparisons.compare(0, 2, random)?;
@@ -117,9 +117,9 @@ impl Comparisons {
     /// Takes a reading into the window, after those that are there.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
-    /// permit that is not the reading's or not of the epsilon; [`PrimitiveError::OutOfOrder`] for a timestamp that is
-    /// not after the last one.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
+    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon;
+    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
     pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<(), PrimitiveError> {
         paid_exactly(&permit, reading, self.epsilon)?;
         let timestamp = reading.timestamp();
@@ -128,7 +128,10 @@ impl Comparisons {
         {
             return Err(PrimitiveError::OutOfOrder { timestamp, latest });
         }
-        self.members.push_back(Member { reading: Sealed::at(timestamp, *reading.content()), left: self.times });
+        self.members.push_back(Member {
+            reading: Sealed::at(reading.account(), timestamp, *reading.content()),
+            left: self.times,
+        });
         Ok(())
     }
 
@@ -170,8 +173,8 @@ impl Comparisons {
         while self.members.pop_front_if(|member| member.reading.timestamp() < timestamp).is_some() {}
     }
 
-    /// The window's readings, with what they have left, in a form that can be saved, together with the vault's ledger. They
-    /// stay in use; unlock the form only where they are not, after a restart.
+    /// The window's readings, with what they have left, in a form that can be saved, together with the vault's ledger.
+    /// They stay in use; unlock the form only where they are not, after a restart.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness.
@@ -187,15 +190,15 @@ impl Comparisons {
     /// comparisons of the same epsilon and number.
     ///
     /// # Errors
-    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger cannot
-    /// have granted the permits; nothing changes then.
+    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger
+    /// cannot have granted the permits; nothing changes then.
     pub fn unlock(&mut self, locked: &Locked, vault: &Vault<'_>) -> Result<(), UnlockError> {
         let mut words = vault.unlock(PURPOSE, locked)?;
         words.expect(self.epsilon.units())?;
         words.expect(self.times)?;
         let mut members: VecDeque<Member> = VecDeque::new();
         while words.left() > 0 {
-            let reading = Sealed::at(words.next()?, words.next_signed()?);
+            let reading = Sealed::at(vault.account(), words.next()?, words.next_signed()?);
             let left = words.next()?;
             vault.granted(reading.timestamp(), self.epsilon)?;
             let in_order = members.back().is_none_or(|last| last.reading.timestamp() < reading.timestamp());

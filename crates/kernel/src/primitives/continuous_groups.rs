@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 use super::deviation;
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, ThresholdNoise, paid_exactly};
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::Geometric;
 use crate::permit::Permit;
@@ -37,8 +38,8 @@ pub enum Placed {
 /// ([proof](crate::proofs::continuous_groups)): it is tested in one group only, and a group's test is one
 /// above-threshold test for queries of a sensitivity of twice [`Protects::sensitivity`]. If several change, the losses
 /// add up. Readings are clamped to the range first. When a group is closed must not depend on the readings but through
-/// what is public. A group that was locked must not be unlocked twice, nor go on in two places: its readings would be tested
-/// more often than their permits pay for.
+/// what is public. A group that was locked must not be unlocked twice, nor go on in two places: its readings would be
+/// tested more often than their permits pay for.
 ///
 /// Memory is proportional to the open group.
 ///
@@ -51,9 +52,9 @@ pub enum Placed {
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
 /// let random = &mut SystemRandom::new()?;
 /// let mut groups = ContinuousGroups::new(grid.range(), Protects::Reading, epsilon, 5_000)?;
-/// let first = groups.offer(ledger.spend(0, epsilon)?, &grid.seal(0, 3.0)?, random)?;
+/// let first = groups.offer(ledger.spend(0, epsilon)?, &grid.seal(ledger.account(), 0, 3.0)?, random)?;
 /// assert_eq!(*first.value(), Placed::Opens);
-/// let second = groups.offer(ledger.spend(1, epsilon)?, &grid.seal(1, 4.0)?, random)?;
+/// let second = groups.offer(ledger.spend(1, epsilon)?, &grid.seal(ledger.account(), 1, 4.0)?, random)?;
 /// assert_eq!(*second.value(), Placed::Joins); // but for a chance of 10^-33
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -70,7 +71,8 @@ pub struct ContinuousGroups {
     open: Sealed<Vec<u64>>,
     /// The timestamp of its last reading.
     latest: u64,
-    /// Sealed, like the readings: whoever knew it could tell more from the answers. Drawn when the group is first tested.
+    /// Sealed, like the readings: whoever knew it could tell more from the answers. Drawn when the group is first
+    /// tested.
     noisy_threshold: Option<Sealed<i128>>,
     tests: u64,
     provenance: Provenance,
@@ -99,7 +101,7 @@ impl ContinuousGroups {
             scales,
             threshold_noise: Geometric::new(scales.threshold),
             query_noise: Geometric::new(scales.query),
-            open: Sealed::at(0, Vec::new()),
+            open: Sealed::at(Account::NOBODY, 0, Vec::new()),
             latest: 0,
             noisy_threshold: None,
             tests: 0,
@@ -138,9 +140,9 @@ impl ContinuousGroups {
     /// Where the reading goes.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
-    /// permit that is not the reading's or not of the epsilon; [`PrimitiveError::OutOfOrder`] for a timestamp that is
-    /// not after that of the group's last reading.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
+    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon;
+    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after that of the group's last reading.
     #[inline]
     pub fn offer(
         &mut self,
@@ -162,10 +164,11 @@ impl ContinuousGroups {
         let placed = if is_first {
             Placed::Opens
         } else {
-            let (threshold, noise) = (i128::from(self.threshold), &self.threshold_noise);
+            let (account, threshold) = (reading.account(), i128::from(self.threshold));
+            let noise = &self.threshold_noise;
             let noisy_threshold = self
                 .noisy_threshold
-                .get_or_insert_with(|| Sealed::at(timestamp, threshold.saturating_add(noise.sample(random))));
+                .get_or_insert_with(|| Sealed::at(account, timestamp, threshold.saturating_add(noise.sample(random))));
             let deviation = deviation::times_count(group, self.clamp.width()) / group.len() as i128;
             self.tests += 1;
             let joins = deviation.saturating_add(self.query_noise.sample(random)) < *noisy_threshold.content();
@@ -196,8 +199,8 @@ impl ContinuousGroups {
         [self.epsilon.units(), low, high, protects, threshold]
     }
 
-    /// The open group, with its noisy threshold, in a form that can be saved, together with the vault's ledger. It stays open;
-    /// unlock the form only where it is not, after a restart.
+    /// The open group, with its noisy threshold, in a form that can be saved, together with the vault's ledger. It
+    /// stays open; unlock the form only where it is not, after a restart.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness.
@@ -219,8 +222,8 @@ impl ContinuousGroups {
     /// range, epsilon and threshold.
     ///
     /// # Errors
-    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger cannot
-    /// have granted the permits; the open group is as before then.
+    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger
+    /// cannot have granted the permits; the open group is as before then.
     pub fn unlock(&mut self, locked: &Locked, vault: &Vault<'_>) -> Result<(), UnlockError> {
         let mut words = vault.unlock(PURPOSE, locked)?;
         for parameter in self.parameters() {
@@ -241,7 +244,7 @@ impl ContinuousGroups {
         self.close();
         self.open.content_mut().extend_from_slice(&open);
         (self.latest, self.tests) = (latest, tests);
-        self.noisy_threshold = (is_drawn == 1).then(|| Sealed::at(latest, drawn));
+        self.noisy_threshold = (is_drawn == 1).then(|| Sealed::at(vault.account(), latest, drawn));
         self.provenance = if seeded == 0 { Provenance::System } else { Provenance::Seeded };
         Ok(())
     }

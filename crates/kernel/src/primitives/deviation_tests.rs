@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use super::deviation;
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, Side, paid_exactly};
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
@@ -15,19 +16,19 @@ use crate::vault::wipe;
 /// Tests of the [deviation](super::Query::deviation) of any groups among a batch of readings, each test answered, with
 /// noise of its own, by the [side](Side) of a public threshold on which the deviation lies.
 ///
-/// A permit pays for as much as a reading can be told from in the *worst* course of events, and what it was told from so
-/// far is kept account of, reading by reading: a test that would go beyond it for one of its readings is refused. The
-/// account, and so the refusal, depends only on which groups were tested, which is public.
+/// A permit pays for as much as a reading can be told from in the *worst* course of events, and what it was told from
+/// so far is kept account of, reading by reading: a test that would go beyond it for one of its readings is refused.
+/// The account, and so the refusal, depends only on which groups were tested, which is public.
 ///
 /// # Guarantee
 /// If a reading changes as `protects` says, all answers together lose at most its permit's epsilon
 /// ([proof](crate::proofs::deviation_tests)); if several do, the losses add up. Which groups are tested may depend on
 /// earlier answers. Readings are clamped to the range first.
 ///
-/// The total is `sum over n = 2..=batch of 2·s·(n-1)/n = 2·s·(batch - H)`, with `s` for [`Protects::sensitivity`] and `H`
-/// for the harmonic number of `batch`: that suffices for a batch of so many readings, each of which is tested against
-/// groups of earlier ones until it joins one. The noise of each test is discrete Laplace noise of
-/// [that scale](Self::scale).
+/// The total is `sum over n = 2..=batch of 2·s·(n-1)/n = 2·s·(batch - H)`, with `s` for [`Protects::sensitivity`] and
+/// `H` for the harmonic number of `batch`: that suffices for a batch of so many readings, each of which is tested
+/// against groups of earlier ones until it joins one. The noise of each test is discrete Laplace noise of [that
+/// scale](Self::scale).
 ///
 /// ```
 /// use tidegate_kernel::primitives::{DeviationTests, PrimitiveError, Protects, Side};
@@ -39,7 +40,7 @@ use crate::vault::wipe;
 /// let random = &mut SystemRandom::new()?;
 /// let mut tests = DeviationTests::new(grid.range(), Protects::Reading, epsilon, 1_000, 2)?;
 /// for timestamp in 0..2 {
-///     tests.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(timestamp, 4.0)?)?;
+///     tests.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(ledger.account(), timestamp, 4.0)?)?;
 /// }
 /// assert_eq!(tests.total_sensitivity(), 10.0); // a batch of two has one test to go through
 /// assert_eq!(*tests.ask(&[0, 1], random)?.value(), Side::Below); // but for a chance of 10^-43
@@ -84,8 +85,8 @@ impl DeviationTests {
     ///
     /// # Errors
     /// [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] where noise cannot be
-    /// scaled to the total: a coarser grid or a smaller batch is needed then. [`PrimitiveError::Batch`] for a batch of more
-    /// than [`MAX_BATCH`](Self::MAX_BATCH).
+    /// scaled to the total: a coarser grid or a smaller batch is needed then. [`PrimitiveError::Batch`] for a batch of
+    /// more than [`MAX_BATCH`](Self::MAX_BATCH).
     pub fn new(
         range: RangeInclusive<i64>,
         protects: Protects,
@@ -117,7 +118,7 @@ impl DeviationTests {
             scale,
             noise: DiscreteLaplace::new(scale),
             members: Vec::new(),
-            group: Sealed::at(0, Vec::new()),
+            group: Sealed::at(Account::NOBODY, 0, Vec::new()),
         })
     }
 
@@ -136,9 +137,9 @@ impl DeviationTests {
     /// Takes a reading into the batch. Its index is the number of readings before it.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
-    /// permit that is not the reading's or not of the epsilon; [`PrimitiveError::OutOfOrder`] for a timestamp that is
-    /// not after the last one.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
+    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon;
+    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
     #[inline]
     pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<usize, PrimitiveError> {
         paid_exactly(&permit, reading, self.epsilon)?;
@@ -148,7 +149,7 @@ impl DeviationTests {
         {
             return Err(PrimitiveError::OutOfOrder { timestamp, latest });
         }
-        let above_low = Sealed::at(timestamp, self.clamp.above_low(reading));
+        let above_low = Sealed::at(reading.account(), timestamp, self.clamp.above_low(reading));
         self.members.push(Member { above_low, used: 0, tests: 0 });
         Ok(self.members.len() - 1)
     }
@@ -189,8 +190,8 @@ impl DeviationTests {
         Ok(Noised::new(side, self.epsilon, random))
     }
 
-    /// How many tests each reading of the batch took part in, and how far, in grid units, it could move their deviations
-    /// in all.
+    /// How many tests each reading of the batch took part in, and how far, in grid units, it could move their
+    /// deviations in all.
     #[allow(clippy::cast_precision_loss)]
     pub fn uses(&self) -> impl ExactSizeIterator<Item = (u64, f64)> + '_ {
         self.members.iter().map(|member| (member.tests, member.used as f64 / self.fine as f64))

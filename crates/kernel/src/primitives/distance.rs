@@ -18,9 +18,9 @@ use crate::sealed::Sealed;
 /// It can be negative.
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the counts',
-/// [`PrimitiveError::Length`] where the two histograms have not equally many cells, [`PrimitiveError::Scale`] where
-/// noise cannot be scaled to the contribution.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
+/// not the counts', [`PrimitiveError::Length`] where the two histograms have not equally many cells,
+/// [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -28,7 +28,7 @@ use crate::sealed::Sealed;
 /// use tidegate_kernel::{Ledger, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
-/// let counts = seal_histogram(0, [2, 0, 2, 2, 1], 4)?;
+/// let counts = seal_histogram(ledger.account(), 0, [2, 0, 2, 2, 1], 4)?;
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// let last_release = [1, 3, 1, 0];
 /// let random = &mut SystemRandom::new()?;

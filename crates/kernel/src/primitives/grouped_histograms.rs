@@ -14,18 +14,18 @@ use crate::random::Randomness;
 use crate::sealed::Sealed;
 
 /// For each group of classes the histogram of all their members, each weighted by what its class spends, with
-/// [discrete Laplace](DiscreteLaplace) noise. A group is given by its classes' permits and may be a single class. A class
-/// without a permit is left out, and the output says nothing about its members.
+/// [discrete Laplace](DiscreteLaplace) noise. A group is given by its classes' permits and may be a single class. A
+/// class without a permit is left out, and the output says nothing about its members.
 ///
-/// The weight of a class is a whole number: its epsilon in units of the group's [`common_unit`]. In a group whose classes
-/// all spend the same every weight is one, and the histogram counts users.
+/// The weight of a class is a whole number: its epsilon in units of the group's [`common_unit`]. In a group whose
+/// classes all spend the same every weight is one, and the histogram counts users.
 ///
 /// # Guarantee
-/// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a loss of
-/// exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Which class a user belongs to is public.
-/// Each weighted count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`] at the
-/// group's common unit and a contribution of one. Sums beyond `i64` are returned as its ends, which is post-processing. The
-/// histograms come in the order of the groups.
+/// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a loss
+/// of exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Which class a user belongs to is
+/// public. Each weighted count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of
+/// [`histogram_noise`] at the group's common unit and a contribution of one. Sums beyond `i64` are returned as its
+/// ends, which is post-processing. The histograms come in the order of the groups.
 ///
 /// # Errors
 /// [`PrimitiveError::Nothing`] for no group or an empty one, [`PrimitiveError::Timestamp`],
@@ -41,7 +41,7 @@ use crate::sealed::Sealed;
 /// ledgers.register(7, Ledger::new(careful, Window::EVENT));
 /// ledgers.register(9, Ledger::new(relaxed, Window::EVENT));
 /// let users = [(7, 2), (7, 2), (7, 1), (9, 2), (9, 0)]; // class, value
-/// let histograms = seal_class_histograms(0, users, &[7, 9], 3)?;
+/// let histograms = seal_class_histograms(ledgers.account(), 0, users, &[7, 9], 3)?;
 /// let groups = [vec![ledgers.spend(7, 0, careful)?], vec![ledgers.spend(9, 0, relaxed)?]];
 /// let noisy = grouped_histograms(groups, &histograms, Neighbours::AddRemove, &mut SystemRandom::new()?)?;
 /// assert_eq!(noisy.value().len(), 2); // two histograms of three counts
@@ -86,14 +86,14 @@ pub fn common_unit(amounts: impl IntoIterator<Item = Epsilon>) -> Option<Epsilon
     Epsilon::from_units(units).ok()
 }
 
-/// How far the classes' histograms are from public ones, each class weighted by what it spends: with `c_i` and `r_i` the
-/// counts and reference of class `i`, the sum over the cells of `|sum_i ε_i·(c_i - r_i)|`, with one
-/// [discrete Laplace](DiscreteLaplace) noise of scale 1 (2 for [`Neighbours::Replace`]).
+/// How far the classes' histograms are from public ones, each class weighted by what it spends: with `c_i` and `r_i`
+/// the counts and reference of class `i`, the sum over the cells of `|sum_i ε_i·(c_i - r_i)|`, with one [discrete
+/// Laplace](DiscreteLaplace) noise of scale 1 (2 for [`Neighbours::Replace`]).
 ///
-/// The result is in billionths, as epsilons are: divided by a billion and by the mean ε of all users it says how far the
-/// histogram of all of them is from the sum of the references, if all classes have moved alike. The noise then is what a
-/// [`noisy_distance`](super::noisy_distance) would have if all users spent that mean. That is less than with any sampling,
-/// and no class is left out.
+/// The result is in billionths, as epsilons are: divided by a billion and by the mean ε of all users it says how far
+/// the histogram of all of them is from the sum of the references, if all classes have moved alike. The noise then is
+/// what a [`noisy_distance`](super::noisy_distance) would have if all users spent that mean. That is less than with any
+/// sampling, and no class is left out.
 ///
 /// `references` has the reference counts of each class that has a permit, in any order; those of other classes are
 /// ignored.
@@ -101,7 +101,8 @@ pub fn common_unit(amounts: impl IntoIterator<Item = Epsilon>) -> Option<Epsilon
 /// # Guarantee
 /// A user of class `i`, who counts once, loses at most the class's epsilon
 /// ([proof](crate::proofs::grouped_histograms)). The result is unbiased for the weighted distance, with variance 2·10¹⁸
-/// (four times that for [`Neighbours::Replace`]), and may be negative. A sum beyond `i64` is returned as its ends, which is post-processing.
+/// (four times that for [`Neighbours::Replace`]), and may be negative. A sum beyond `i64` is returned as its ends,
+/// which is post-processing.
 ///
 /// # Errors
 /// [`PrimitiveError::Length`] where a reference is missing or has not as many cells as the domain, and those of

@@ -10,8 +10,8 @@ use crate::vault::{Locked, UnlockError, Vault, signed};
 /// Readings that a mechanism holds back, each with the permit that will pay for what is published of it.
 ///
 /// They stay sealed while they wait, also on disk: [`lock`](Self::lock) is the only way to save them. What is paid for
-/// when a reading arrives, and published later, is paid for once, as long as each locked form is unlocked once at most, and
-/// not while the readings that it was locked from are still in use.
+/// when a reading arrives, and published later, is paid for once, as long as each locked form is unlocked once at most,
+/// and not while the readings that it was locked from are still in use.
 ///
 /// ```
 /// use tidegate_kernel::primitives::Held;
@@ -20,7 +20,7 @@ use crate::vault::{Locked, UnlockError, Vault, signed};
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let grid = Grid::new(0.0, 50.0, 0.5)?;
 /// let mut held = Held::default();
-/// held.push(ledger.spend(0, "1".parse()?)?, grid.seal(0, 21.3)?)?;
+/// held.push(ledger.spend(0, "1".parse()?)?, grid.seal(ledger.account(), 0, 21.3)?)?;
 /// let key = VaultKey::new()?;
 /// let vault = key.vault(&ledger, "the stream of the boiler room");
 /// let saved = held.lock(&vault)?;
@@ -39,8 +39,8 @@ impl Held {
     /// Keeps a reading and its permit, after all that are kept already.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the reading's,
-    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that
+    /// is not the reading's, [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
     #[inline]
     pub fn push(&mut self, permit: Permit, reading: Sealed<i64>) -> Result<(), PrimitiveError> {
         paid(&permit, &reading)?;
@@ -80,8 +80,8 @@ impl Held {
         self.readings.drain(..)
     }
 
-    /// The readings and their permits in a form that can be saved, together with the vault's ledger. They stay in use; unlock
-    /// the form only where they are not, after a restart.
+    /// The readings and their permits in a form that can be saved, together with the vault's ledger. They stay in use;
+    /// unlock the form only where they are not, after a restart.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness.
@@ -96,16 +96,16 @@ impl Held {
     /// What was locked.
     ///
     /// # Errors
-    /// [`UnlockError`] where the vault is another, the content was changed, or the vault's ledger cannot have granted one of
-    /// the permits.
+    /// [`UnlockError`] where the vault is another, the content was changed, or the vault's ledger cannot have granted
+    /// one of the permits.
     pub fn unlock(locked: &Locked, vault: &Vault<'_>) -> Result<Self, UnlockError> {
         let mut words = vault.unlock(PURPOSE, locked)?;
-        let mut held = Self::default();
+        let (mut held, account) = (Self::default(), vault.account());
         while words.left() > 0 {
             let (timestamp, units, value) = (words.next()?, words.next()?, words.next_signed()?);
             let epsilon = Epsilon::from_units(units).map_err(|_| UnlockError::Content)?;
             vault.granted(timestamp, epsilon)?;
-            let (permit, reading) = (Permit::new(timestamp, epsilon), Sealed::at(timestamp, value));
+            let (permit, reading) = (Permit::new(account, timestamp, epsilon), Sealed::at(account, timestamp, value));
             held.push(permit, reading).map_err(|_| UnlockError::Content)?;
         }
         Ok(held)

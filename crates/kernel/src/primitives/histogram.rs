@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use zeroize::Zeroizing;
 
 use super::{HistogramError, Neighbours, Noised, PrimitiveError, paid};
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
@@ -18,6 +19,7 @@ use crate::sealed::Sealed;
 /// [`HistogramError::Value`] names the position of a value outside the domain, not the value;
 /// [`HistogramError::Cells`] a domain outside `1..=`[`MAX_DOMAIN`].
 pub fn seal_histogram(
+    account: Account,
     timestamp: u64,
     values: impl IntoIterator<Item = u32>,
     domain: u32,
@@ -30,7 +32,7 @@ pub fn seal_histogram(
         let count = counts.get_mut(value as usize).ok_or(HistogramError::Value { position, domain })?;
         *count += 1;
     }
-    Ok(Sealed::at(timestamp, std::mem::take(&mut *counts)))
+    Ok(Sealed::at(account, timestamp, std::mem::take(&mut *counts)))
 }
 
 /// The scale of the noise that [`noisy_histogram`] and [`noisy_distance`](super::noisy_distance) add; its
@@ -52,8 +54,8 @@ pub fn histogram_noise(
 /// which is post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the counts',
-/// [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
+/// not the counts', [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -61,7 +63,7 @@ pub fn histogram_noise(
 /// use tidegate_kernel::{Ledger, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
-/// let counts = seal_histogram(0, [2, 0, 2, 2, 1], 4)?;
+/// let counts = seal_histogram(ledger.account(), 0, [2, 0, 2, 2, 1], 4)?;
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// let (neighbours, once) = (Neighbours::AddRemove, NonZeroU64::MIN);
 /// let noisy = noisy_histogram(permit, &counts, neighbours, once, &mut SystemRandom::new()?)?;

@@ -48,16 +48,16 @@ impl Scores {
 /// exponential mechanism; that one is therefore not offered.
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the scores',
-/// [`PrimitiveError::Nothing`] for no scores, [`PrimitiveError::Scale`] where noise cannot be scaled to the
-/// sensitivity.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
+/// not the scores', [`PrimitiveError::Nothing`] for no scores, [`PrimitiveError::Scale`] where noise cannot be scaled
+/// to the sensitivity.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Scores, noisy_max};
 /// use tidegate_kernel::{Ledger, Sealed, SystemRandom, Window};
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
-/// let votes = Sealed::at(0, vec![40, 310, 25]);
+/// let votes = Sealed::at(ledger.account(), 0, vec![40, 310, 25]);
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// // A voter who joins adds a vote: no score goes down.
 /// let winner = noisy_max(permit, &votes, 1, Scores::OneDirectional, &mut SystemRandom::new()?)?;

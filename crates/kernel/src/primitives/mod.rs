@@ -2,8 +2,8 @@
 //!
 //! Each takes a [`Permit`] by value (one for each timestamp that the data come from, where there are
 //! several), sealed data, public parameters and a source of randomness, and returns a [`Noised`] value. Its loss is
-//! the permit's epsilon. A permit pays for data of its own timestamp only, and one for a class of users only for the
-//! data of that class; any other is refused. The arithmetic is on integers throughout: what the
+//! the permit's epsilon. A permit pays for data of its own account and timestamp only, and one for a class of users
+//! only for the data of that class; any other is refused. The arithmetic is on integers throughout: what the
 //! [proof](crate::proofs) of a primitive says is what its code does.
 //!
 //! | primitive | publishes | loss |
@@ -40,6 +40,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
+use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::ScaleError;
 use crate::permit::Permit;
@@ -180,6 +181,9 @@ pub enum PrimitiveError {
         /// The timestamp of the data.
         data: u64,
     },
+    /// A permit is of another account than the data that it should pay for.
+    #[error("the permit is of another account than the data: seal data with the account of the ledger that pays")]
+    Account,
     /// A permit for a class of users pays for data of everyone.
     #[error("the permit is for the users of class {class} only, but the data are not")]
     ClassPermit {
@@ -403,16 +407,23 @@ fn plain(permit: &Permit) -> Result<Epsilon, PrimitiveError> {
     }
 }
 
+/// That a permit is of the data's account and timestamp.
 #[inline]
-fn check_timestamp<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<(), PrimitiveError> {
+fn check_stamp<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<(), PrimitiveError> {
+    check_account(permit, data.account())?;
     let (permit, data) = (permit.timestamp(), data.timestamp());
     if permit == data { Ok(()) } else { Err(PrimitiveError::Timestamp { permit, data }) }
+}
+
+#[inline]
+fn check_account(permit: &Permit, account: Account) -> Result<(), PrimitiveError> {
+    if permit.account().pays_for(account) { Ok(()) } else { Err(PrimitiveError::Account) }
 }
 
 /// What a permit pays for the data, if it is theirs.
 #[inline]
 fn paid<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<Epsilon, PrimitiveError> {
-    check_timestamp(permit, data)?;
+    check_stamp(permit, data)?;
     plain(permit)
 }
 

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::deviation;
 use super::reading::Clamp;
 use super::{PrimitiveError, Protects};
+use crate::account::Account;
 use crate::sealed::Sealed;
 
 /// A secret number computed from sealed readings, to be asked about in an
@@ -17,11 +18,12 @@ use crate::sealed::Sealed;
 /// kernel computes one. Both are public, the number is not.
 ///
 /// ```
-/// use tidegate_kernel::Grid;
 /// use tidegate_kernel::primitives::{Protects, Query};
+/// use tidegate_kernel::{Grid, Ledger, Window};
 ///
+/// let account = Ledger::new("1".parse()?, Window::EVENT).account();
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
-/// let group = [grid.seal(5, 4.0)?, grid.seal(3, 5.0)?, grid.seal(4, 9.0)?];
+/// let group = [grid.seal(account, 5, 4.0)?, grid.seal(account, 3, 5.0)?, grid.seal(account, 4, 9.0)?];
 /// let query = Query::deviation(&group, grid.range(), Protects::Reading)?; // 2 + 1 + 3
 /// assert_eq!(query.timestamps(), [3, 4, 5]);
 /// assert_eq!(query.sensitivity(), 14); // 2·10·(3-1)/3, rounded up
@@ -29,6 +31,7 @@ use crate::sealed::Sealed;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Query {
+    account: Account,
     /// In ascending order, each once.
     timestamps: Vec<u64>,
     sensitivity: u64,
@@ -47,6 +50,7 @@ impl Query {
     ) -> Result<Self, PrimitiveError> {
         let clamp = Clamp::new(&range)?;
         Ok(Self {
+            account: reading.account(),
             timestamps: vec![reading.timestamp()],
             sensitivity: protects.within(&clamp),
             value: Zeroizing::new(i128::from(clamp.apply(reading))),
@@ -61,17 +65,20 @@ impl Query {
     ///
     /// # Errors
     /// [`PrimitiveError::Nothing`] for no readings, [`PrimitiveError::SameTimestamp`] for two readings of one
-    /// timestamp, whose data could then move the deviation twice as far, and [`PrimitiveError::Range`] for a range of
-    /// fewer than two points.
+    /// timestamp, whose data could then move the deviation twice as far, [`PrimitiveError::Account`] for readings of
+    /// two accounts, and [`PrimitiveError::Range`] for a range of fewer than two points.
     pub fn deviation<'a>(
         readings: impl IntoIterator<Item = &'a Sealed<i64>>,
         range: RangeInclusive<i64>,
         protects: Protects,
     ) -> Result<Self, PrimitiveError> {
         let clamp = Clamp::new(&range)?;
-        let mut timestamps = Vec::new();
+        let (mut account, mut timestamps) = (None, Vec::new());
         let mut values = Zeroizing::new(Vec::new());
         for reading in readings {
+            if *account.get_or_insert(reading.account()) != reading.account() {
+                return Err(PrimitiveError::Account);
+            }
             timestamps.push(reading.timestamp());
             values.push(clamp.above_low(reading));
         }
@@ -79,12 +86,15 @@ impl Query {
         if let Some(pair) = timestamps.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(PrimitiveError::SameTimestamp { timestamp: pair[0] });
         }
-        if values.is_empty() {
-            return Err(PrimitiveError::Nothing { expected: "reading" });
-        }
+        let account = account.ok_or(PrimitiveError::Nothing { expected: "reading" })?;
         let sensitivity = deviation::sensitivity(values.len() as u64, protects.within(&clamp), 1);
         let value = deviation::times_count(&values, clamp.width()) / values.len() as i128;
-        Ok(Self { timestamps, sensitivity, value: Zeroizing::new(value) })
+        Ok(Self { account, timestamps, sensitivity, value: Zeroizing::new(value) })
+    }
+
+    /// The account of the data.
+    pub const fn account(&self) -> Account {
+        self.account
     }
 
     /// The timestamps whose data it was computed from, in ascending order.

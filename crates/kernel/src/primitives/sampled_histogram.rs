@@ -7,7 +7,8 @@ use std::num::NonZeroU64;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::distance::{check_length, distance};
-use super::{HistogramError, Neighbours, Noised, PrimitiveError, check_timestamp, histogram_noise};
+use super::{HistogramError, Neighbours, Noised, PrimitiveError, check_stamp, histogram_noise};
+use crate::account::Account;
 use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::interval::Interval;
 use crate::noise::{BiasedBits, DiscreteLaplace};
@@ -30,13 +31,19 @@ impl ClassHistograms {
     /// The largest count of a cell: the time that sampling takes grows with the counts.
     pub const MAX_COUNT: u64 = 1 << 40;
 
-    /// Seals the counts of a timestamp: those of the first of the `classes`, then those of the second, and so on.
+    /// Seals the counts of a timestamp for an account: those of the first of the `classes`, then those of the second,
+    /// and so on.
     ///
     /// # Errors
     /// [`HistogramError::Cells`] for no counts or more than [`MAX_DOMAIN`]; [`HistogramError::Uneven`] where the
     /// counts cannot be shared out evenly among the classes; [`HistogramError::RepeatedClass`] for a class that is
     /// named twice; [`HistogramError::Count`] for a count above [`MAX_COUNT`](Self::MAX_COUNT).
-    pub fn seal(timestamp: u64, classes: &[u32], counts: Vec<u64>) -> Result<Sealed<Self>, HistogramError> {
+    pub fn seal(
+        account: Account,
+        timestamp: u64,
+        classes: &[u32],
+        counts: Vec<u64>,
+    ) -> Result<Sealed<Self>, HistogramError> {
         let counts = Zeroizing::new(counts);
         let cells = counts.len();
         if cells == 0 || cells > MAX_DOMAIN as usize {
@@ -44,7 +51,7 @@ impl ClassHistograms {
         }
         match cells.checked_div(classes.len()) {
             Some(domain) if domain * classes.len() == cells => {
-                Self::sealed(timestamp, first_cells(classes, domain)?, domain, counts)
+                Self::sealed(account, timestamp, first_cells(classes, domain)?, domain, counts)
             }
             _ => Err(HistogramError::Uneven { counts: cells, classes: classes.len() }),
         }
@@ -57,6 +64,7 @@ impl ClassHistograms {
     }
 
     fn sealed(
+        account: Account,
         timestamp: u64,
         first_cells: BTreeMap<u32, usize>,
         domain: usize,
@@ -65,7 +73,7 @@ impl ClassHistograms {
         if let Some(position) = counts.iter().position(|count| *count > Self::MAX_COUNT) {
             return Err(HistogramError::Count { position });
         }
-        Ok(Sealed::at(timestamp, Self { first_cells, domain, counts: std::mem::take(&mut *counts) }))
+        Ok(Sealed::at(account, timestamp, Self { first_cells, domain, counts: std::mem::take(&mut *counts) }))
     }
 }
 
@@ -113,6 +121,7 @@ impl fmt::Debug for ClassHistograms {
 /// itself; [`HistogramError::Cells`] for no cells or more than [`MAX_DOMAIN`] over all classes;
 /// [`HistogramError::RepeatedClass`] and [`HistogramError::Count`] as for [`ClassHistograms::seal`].
 pub fn seal_class_histograms(
+    account: Account,
     timestamp: u64,
     users: impl IntoIterator<Item = (u32, u32)>,
     classes: &[u32],
@@ -132,7 +141,7 @@ pub fn seal_class_histograms(
         }
         counts[first_cell + value as usize] += 1;
     }
-    ClassHistograms::sealed(timestamp, first_cells, domain as usize, counts)
+    ClassHistograms::sealed(account, timestamp, first_cells, domain as usize, counts)
 }
 
 /// Finds where the cells of a class begin, once for each of millions of users: by a table where the classes are small
@@ -177,7 +186,7 @@ impl<'a> PaidClasses<'a> {
     }
 
     pub(super) fn add(&mut self, permit: &Permit) -> Result<(), PrimitiveError> {
-        check_timestamp(permit, self.histograms)?;
+        check_stamp(permit, self.histograms)?;
         let class = permit.class().ok_or(PrimitiveError::WithoutClass)?;
         if !self.histograms.content().first_cells.contains_key(&class) {
             return Err(PrimitiveError::NoSuchClass { class });
@@ -224,9 +233,9 @@ impl Kept {
     }
 }
 
-/// The probability with which [`sampled_histogram`] and [`sampled_distance`] keep a user who spends `epsilon`: 1 where that is the threshold,
-/// otherwise `(e^epsilon - 1) / (e^threshold - 1)` for [`Neighbours::AddRemove`] and `(e^epsilon - 1) /
-/// ((e^(threshold/2) - 1) + e^epsilon·(1 - e^(-threshold/2)))` for [`Neighbours::Replace`].
+/// The probability with which [`sampled_histogram`] and [`sampled_distance`] keep a user who spends `epsilon`: 1 where
+/// that is the threshold, otherwise `(e^epsilon - 1) / (e^threshold - 1)` for [`Neighbours::AddRemove`] and `(e^epsilon
+/// - 1) / ((e^(threshold/2) - 1) + e^epsilon·(1 - e^(-threshold/2)))` for [`Neighbours::Replace`].
 ///
 /// # Errors
 /// [`PrimitiveError::AboveSamplingThreshold`] for an epsilon above the threshold, [`PrimitiveError::NobodySampled`]
@@ -273,11 +282,12 @@ pub fn sampling_probability(
 /// The cost is O(classes · domain + users/64), and a table for each class that is sampled.
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] for a permit of another timestamp than the data's, [`PrimitiveError::WithoutClass`],
-/// [`PrimitiveError::NoSuchClass`] and [`PrimitiveError::ClassPaidTwice`] for one that is not of a class, of one that
-/// has no histogram, or of one that has a permit already; [`PrimitiveError::Nothing`] where there is no permit,
-/// [`PrimitiveError::AboveSamplingThreshold`] for a permit above the threshold (spend the smaller of the two instead),
-/// [`PrimitiveError::NobodySampled`] for one so small that it would buy nothing.
+/// [`PrimitiveError::Account`] and [`PrimitiveError::Timestamp`] for a permit of another account or timestamp,
+/// [`PrimitiveError::WithoutClass`], [`PrimitiveError::NoSuchClass`] and [`PrimitiveError::ClassPaidTwice`] for one
+/// that is not of a class, of one that has no histogram, or of one that has a permit already;
+/// [`PrimitiveError::Nothing`] where there is no permit, [`PrimitiveError::AboveSamplingThreshold`] for a permit above
+/// the threshold (spend the smaller of the two instead), [`PrimitiveError::NobodySampled`] for one so small that it
+/// would buy nothing.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Neighbours, sampled_histogram, seal_class_histograms};
@@ -288,7 +298,7 @@ pub fn sampling_probability(
 /// ledgers.register(7, Ledger::new(careful, Window::EVENT));
 /// ledgers.register(9, Ledger::new(relaxed, Window::EVENT));
 /// let users = [(7, 2), (7, 2), (7, 1), (9, 2), (9, 0)]; // class, value
-/// let histograms = seal_class_histograms(0, users, &[7, 9], 3)?;
+/// let histograms = seal_class_histograms(ledgers.account(), 0, users, &[7, 9], 3)?;
 /// let permits = ledgers.spend_all(0, &[(7, careful), (9, relaxed)])?;
 /// let random = &mut SystemRandom::new()?;
 /// let noisy = sampled_histogram(permits, &histograms, relaxed, Neighbours::AddRemove, random)?;

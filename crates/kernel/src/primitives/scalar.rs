@@ -21,9 +21,9 @@ use crate::sealed::Sealed;
 /// units. Sums beyond `i64` are returned as its ends, which is post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is not the reading's,
-/// [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] for a sensitivity above
-/// [`Scale::MAX_SENSITIVITY`].
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
+/// not the reading's, [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] for a
+/// sensitivity above [`Scale::MAX_SENSITIVITY`].
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Protects, noisy_scalar};
@@ -31,7 +31,7 @@ use crate::sealed::Sealed;
 ///
 /// let mut ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let grid = Grid::new(0.0, 50.0, 0.5)?;
-/// let reading = grid.seal(0, 21.3)?;
+/// let reading = grid.seal(ledger.account(), 0, 21.3)?;
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// let noisy = noisy_scalar(permit, &reading, grid.range(), Protects::Reading, &mut SystemRandom::new()?)?;
 /// println!("about 21.5, give or take 50: {}", grid.value_of(*noisy.value()));
@@ -73,7 +73,8 @@ pub fn noisy_scalar(
 /// let epsilon: Epsilon = "1".parse()?;
 /// let mut ledger = Ledger::new(epsilon, Window::EVENT);
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
-/// let readings = [grid.seal(0, 4.0)?, grid.seal(1, 5.0)?, grid.seal(2, 4.0)?];
+/// let seal = |timestamp, reading| grid.seal(ledger.account(), timestamp, reading);
+/// let readings = [seal(0, 4.0)?, seal(1, 5.0)?, seal(2, 4.0)?];
 /// let permits = [ledger.spend(0, epsilon)?, ledger.spend(1, epsilon)?, ledger.spend(2, epsilon)?];
 /// let members = permits.into_iter().zip(&readings);
 /// let noisy = noisy_sum(members, grid.range(), Protects::Reading, &mut SystemRandom::new()?)?;
@@ -121,8 +122,9 @@ impl Summing {
     /// The sum of the readings, with noise.
     ///
     /// # Errors
-    /// [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and [`PrimitiveError::UnequalPermits`] for a
-    /// permit that is not its reading's or not of the epsilon, [`PrimitiveError::Nothing`] for no readings.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
+    /// [`PrimitiveError::UnequalPermits`] for a permit that is not its reading's or not of the epsilon,
+    /// [`PrimitiveError::Nothing`] for no readings.
     #[inline]
     pub fn publish<'a>(
         &self,

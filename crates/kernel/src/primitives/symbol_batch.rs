@@ -4,6 +4,7 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
+use crate::account::Account;
 use crate::sealed::Sealed;
 
 /// Why symbols are not gathered. No symbol is told.
@@ -50,19 +51,21 @@ pub enum BatchError {
 /// `x_1 d^(w-1) + .. + x_w` of a domain of `d^w`. A batch may be divided into parts, each sealed on its own.
 ///
 /// A batch is the data of one timestamp: the ledger that pays for it counts batches, and what a permit protects is any
-/// change of the whole batch. The symbols gathered so far are as secret as sealed ones: nothing reads them, `Debug` does not
-/// print them, there is no serialisation, and they are wiped on drop.
+/// change of the whole batch. The symbols gathered so far are as secret as sealed ones: nothing reads them, `Debug`
+/// does not print them, there is no serialisation, and they are wiped on drop.
 ///
 /// ```
 /// use tidegate_kernel::primitives::SymbolBatch;
+/// use tidegate_kernel::{Ledger, Window};
 ///
+/// let ledger = Ledger::new("1".parse()?, Window::EVENT);
 /// let mut batch = SymbolBatch::new(10, &[2])?;
 /// batch.push(4)?;
 /// assert!(!batch.is_full());
 /// batch.push(7)?;
-/// let sealed = batch.seal(0)?; // one part, the symbol 47 of 100
+/// let sealed = batch.seal(ledger.account(), 0)?; // one part, the symbol 47 of 100
 /// assert_eq!(sealed.len(), 1);
-/// # Ok::<(), tidegate_kernel::primitives::BatchError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct SymbolBatch {
     domain: u32,
@@ -75,7 +78,8 @@ impl SymbolBatch {
     /// An empty batch of parts with these lengths.
     ///
     /// # Errors
-    /// [`BatchError::Part`] where a part is empty or has more than [`MAX_DOMAIN`](crate::MAX_DOMAIN) sequences, or there is none.
+    /// [`BatchError::Part`] where a part is empty or has more than [`MAX_DOMAIN`](crate::MAX_DOMAIN) sequences, or
+    /// there is none.
     pub fn new(domain: u32, parts: &[u32]) -> Result<Self, BatchError> {
         if parts.is_empty() {
             return Err(BatchError::Part { part: 0, length: 0, domain });
@@ -122,17 +126,17 @@ impl SymbolBatch {
         self.length - self.symbols.len()
     }
 
-    /// Seals the batch, each part as one symbol, as the data of `timestamp`.
+    /// Seals the batch for an account, each part as one symbol, as the data of `timestamp`.
     ///
     /// # Errors
     /// [`BatchError::Incomplete`]; the symbols are lost then.
-    pub fn seal(self, timestamp: u64) -> Result<Vec<Sealed<u32>>, BatchError> {
+    pub fn seal(self, account: Account, timestamp: u64) -> Result<Vec<Sealed<u32>>, BatchError> {
         if !self.is_full() {
             return Err(BatchError::Incomplete { given: self.symbols.len(), length: self.length });
         }
         let mut symbols = self.symbols.iter();
         let number = |length: u32| symbols.by_ref().take(length as usize).fold(0, |number, x| number * self.domain + x);
-        Ok(self.parts.iter().copied().map(number).map(|number| Sealed::at(timestamp, number)).collect())
+        Ok(self.parts.iter().copied().map(number).map(|number| Sealed::at(account, timestamp, number)).collect())
     }
 }
 
@@ -145,7 +149,7 @@ impl fmt::Debug for SymbolBatch {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::{BatchError, SymbolBatch};
+    use super::{Account, BatchError, SymbolBatch};
 
     #[test]
     fn a_sequence_is_a_number_in_the_base_of_the_domain_part_by_part() {
@@ -154,7 +158,7 @@ mod tests {
             assert!(!batch.is_full());
             batch.push(symbol).unwrap();
         }
-        let sealed = batch.seal(9).unwrap();
+        let sealed = batch.seal(Account::new(), 9).unwrap();
         assert_eq!(
             sealed.iter().map(|part| (part.timestamp(), *part.content())).collect::<Vec<_>>(),
             [(9, 19), (9, 2)]
@@ -174,7 +178,7 @@ mod tests {
         assert_eq!((batch.missing(), format!("{batch:?}")), (1, "SymbolBatch(..)".to_owned()));
         batch.push(4).unwrap();
         assert_eq!(batch.push(0), Err(BatchError::Full { length: 2 }));
-        let empty = SymbolBatch::new(5, &[1]).unwrap().seal(0).map(|_| ());
+        let empty = SymbolBatch::new(5, &[1]).unwrap().seal(Account::new(), 0).map(|_| ());
         assert_eq!(empty, Err(BatchError::Incomplete { given: 0, length: 1 }));
     }
 }

@@ -1,5 +1,7 @@
-use tidegate_kernel::{Epsilon, Permit};
+use tidegate_kernel::{Account, Epsilon, Permit};
 
-fn main() {
-    let _ = Permit::new(0, Epsilon::MAX);
+fn forge(account: Account) -> Permit {
+    Permit::new(account, 0, Epsilon::MAX)
 }
+
+fn main() {}

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate_kernel::primitives::{Protects, noisy_scalar};
 use tidegate_kernel::{Epsilon, Grid, GridError, Sealed, SeededRandom};
 
-use crate::support::permit;
+use crate::support::{account, permit};
 
 /// What was sealed: at the largest epsilon the noise is zero, but for a chance of e^-1000.
 fn revealed(reading: &Sealed<i64>) -> i64 {
@@ -21,7 +21,7 @@ fn a_reading_is_rounded_to_the_nearest_grid_point() {
     let grid = Grid::new(-1.0, 1.0, 0.25).unwrap();
     assert_eq!((grid.low(), grid.high(), grid.step(), grid.width()), (-1.0, 1.0, 0.25, 8));
     for (reading, steps) in [(-1.0, 0), (-0.88, 0), (-0.87, 1), (0.0, 4), (-0.0, 4), (0.1, 4), (0.13, 5), (1.0, 8)] {
-        assert_eq!(revealed(&grid.seal(0, reading).unwrap()), steps, "{reading}");
+        assert_eq!(revealed(&grid.seal(account(), 0, reading).unwrap()), steps, "{reading}");
     }
 }
 
@@ -29,7 +29,7 @@ fn a_reading_is_rounded_to_the_nearest_grid_point() {
 fn a_public_value_is_put_on_the_grid_as_a_reading_is() {
     let grid = Grid::new(-1.0, 1.0, 0.25).unwrap();
     for value in [-1.0, -0.88, -0.87, 0.0, 0.1, 0.13, 0.125, 0.375, 1.0] {
-        assert_eq!(grid.steps(value).unwrap() as i64, revealed(&grid.seal(0, value).unwrap()), "{value}");
+        assert_eq!(grid.steps(value).unwrap() as i64, revealed(&grid.seal(account(), 0, value).unwrap()), "{value}");
     }
     assert_eq!(grid.range(), 0..=8);
     assert!(grid.steps(1.01).is_err() && grid.steps(f64::NAN).is_err());
@@ -40,11 +40,11 @@ fn a_reading_outside_the_domain_can_be_sealed_as_the_end_of_it() {
     let grid = Grid::new(-1.0, 1.0, 0.25).unwrap();
     let far = [(f64::NEG_INFINITY, 0), (-1e300, 0), (-0.87, 1), (1.001, 8), (f64::INFINITY, 8)];
     for (reading, steps) in far {
-        let sealed = grid.seal_clamped(0, reading).unwrap();
+        let sealed = grid.seal_clamped(account(), 0, reading).unwrap();
         assert_eq!(revealed(&sealed), steps, "{reading}");
     }
-    assert_eq!(grid.seal_clamped(7, 2.0).unwrap().timestamp(), 7);
-    assert_eq!(grid.seal_clamped(0, f64::NAN).unwrap_err(), GridError::Reading { low: -1.0, high: 1.0 });
+    assert_eq!(grid.seal_clamped(account(), 7, 2.0).unwrap().timestamp(), 7);
+    assert_eq!(grid.seal_clamped(account(), 0, f64::NAN).unwrap_err(), GridError::Reading { low: -1.0, high: 1.0 });
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_step_that_does_not_divide_the_domain_still_covers_it() {
     let tenths = Grid::new(0.0, 1.0, 0.1).unwrap();
     assert_eq!(tenths.width(), 10);
     let uneven = Grid::new(0.0, 1.0, 0.3).unwrap();
-    assert_eq!((uneven.width(), revealed(&uneven.seal(0, 1.0).unwrap())), (3, 3));
+    assert_eq!((uneven.width(), revealed(&uneven.seal(account(), 0, 1.0).unwrap())), (3, 3));
     let beyond = Grid::new(0.0, 1.0, 0.4).unwrap();
     assert_eq!(beyond.value_of(3), 0.4 * 3.0);
     assert_eq!(beyond.value_within(3), 1.0);
@@ -76,7 +76,7 @@ fn a_step_that_does_not_divide_the_domain_still_covers_it() {
 fn a_reading_that_is_no_number_in_the_domain_is_refused_without_being_named() {
     let grid = Grid::new(0.0, 612.0, 1.0).unwrap();
     for reading in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 612.000_001, 77_777.0] {
-        let error = grid.seal(0, reading).unwrap_err();
+        let error = grid.seal(account(), 0, reading).unwrap_err();
         assert_eq!(error, GridError::Reading { low: 0.0, high: 612.0 });
         assert_eq!(error.to_string(), "the reading is not a number within 0..=612");
     }
@@ -95,7 +95,7 @@ fn a_grid_that_cannot_be_laid_is_refused() {
     }
     let widest = Grid::new(0.0, 4_294_967_296.0, 1.0).unwrap();
     assert_eq!(widest.width(), Grid::MAX_WIDTH);
-    assert_eq!(revealed(&widest.seal(0, 4_294_967_296.0).unwrap()), 4_294_967_296);
+    assert_eq!(revealed(&widest.seal(account(), 0, 4_294_967_296.0).unwrap()), 4_294_967_296);
 }
 
 #[test]
@@ -116,14 +116,14 @@ proptest! {
         let (high, step) = (low + length, length / steps);
         if let Ok(grid) = Grid::new(low, high, step) {
             let reading = (low + share * length).clamp(low, high);
-            let sealed = revealed(&grid.seal(0, reading).unwrap());
+            let sealed = revealed(&grid.seal(account(), 0, reading).unwrap());
             prop_assert!((0..=grid.width() as i64).contains(&sealed));
             prop_assert!((grid.value_of(sealed) - reading).abs() <= step * 0.5 + (low.abs() + length) * 1e-14);
             let other = (low + (1.0 - share) * length).clamp(low, high);
             let apart = grid.steps(reading).unwrap().abs_diff(grid.steps(other).unwrap());
             prop_assert!(apart <= grid.sensitivity((reading - other).abs()).unwrap());
-            prop_assert_eq!(revealed(&grid.seal(0, low).unwrap()), 0);
-            prop_assert_eq!(revealed(&grid.seal(0, high).unwrap()), grid.width() as i64);
+            prop_assert_eq!(revealed(&grid.seal(account(), 0, low).unwrap()), 0);
+            prop_assert_eq!(revealed(&grid.seal(account(), 0, high).unwrap()), grid.width() as i64);
         }
     }
 }

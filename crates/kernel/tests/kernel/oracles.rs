@@ -4,12 +4,10 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tidegate_kernel::oracle::{Aggregate, AggregateError, MalformedReport, Oracle, OracleError, OracleKind};
-use tidegate_kernel::{
-    Epsilon, Ledger, MAX_DOMAIN, Provenance, Randomness, Sealed, SeededRandom, SystemRandom, Window,
-};
+use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Provenance, Randomness, SeededRandom, SystemRandom, Window};
 
 use crate::support::{
-    ALPHA, assert_fits, assert_rejects, class_permit, epsilon, permit, permit_at, repeatable, two_sample_p,
+    ALPHA, assert_fits, assert_rejects, class_permit, epsilon, permit, permit_at, repeatable, sealed_at, two_sample_p,
 };
 
 const KINDS: [OracleKind; 7] = OracleKind::ALL;
@@ -640,7 +638,7 @@ mod simulated {
 fn a_sealed_value_is_reported_like_an_open_one_and_only_for_a_permit_of_its_timestamp() {
     for kind in KINDS {
         let oracle = oracle(kind, 5, "1");
-        let sealed = Sealed::at(0, 3);
+        let sealed = sealed_at(0, 3);
         let open = reports(&oracle, [3; 20], &mut SeededRandom::new(205));
         let random = &mut SeededRandom::new(205);
         let report = |_| oracle.perturb_sealed(permit(epsilon("1")), &sealed, random).unwrap().into_bytes();
@@ -658,7 +656,7 @@ fn a_sealed_value_outside_the_domain_is_reported_as_the_last() {
     for kind in KINDS {
         let oracle = oracle(kind, 5, "1");
         let report = |value: u32| {
-            let sealed = Sealed::at(0, value);
+            let sealed = sealed_at(0, value);
             let mut random = SeededRandom::new(206);
             let report = |_| oracle.perturb_sealed(permit(epsilon("1")), &sealed, &mut random).unwrap().into_bytes();
             (0..20).flat_map(report).collect::<Vec<u8>>()

@@ -1,12 +1,14 @@
 //! Each primitive's whole output distribution against its formula, and the formula's exact loss against the claim.
 
+use tidegate_kernel::oracle::{Oracle, OracleError, OracleKind};
 use tidegate_kernel::primitives::{
-    Neighbours, PrimitiveError, Protects, Scores, noisy_comparison, noisy_distance, noisy_histogram, noisy_max,
-    noisy_scalar, noisy_sum, randomised_bucket,
+    AboveThreshold, ClassHistograms, Held, Neighbours, PrimitiveError, Protects, Query, Scores, Side,
+    grouped_histograms, noisy_comparison, noisy_distance, noisy_histogram, noisy_max, noisy_scalar, noisy_sum,
+    randomised_bucket, sampled_histogram,
 };
-use tidegate_kernel::{Permit, Provenance, Sealed, SeededRandom, SystemRandom};
+use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, Provenance, Sealed, SeededRandom, SystemRandom, Window};
 
-use crate::support::{class_permit, epsilon, nonzero, permit, permit_at};
+use crate::support::{account, class_permit, epsilon, nonzero, permit, permit_at, sealed_at};
 
 mod above_threshold;
 mod bound;
@@ -31,7 +33,7 @@ const ROUNDING: f64 = 1e-9;
 
 #[test]
 fn a_noised_value_tells_where_its_randomness_came_from_and_what_it_cost() {
-    let reading = Sealed::at(0, 5);
+    let reading = sealed_at(0, 5);
     let seeded =
         noisy_scalar(permit(epsilon("0.5")), &reading, 0..=9, Protects::Reading, &mut SeededRandom::new(1)).unwrap();
     assert_eq!(seeded.provenance(), Provenance::Seeded);
@@ -54,7 +56,7 @@ fn the_neighbouring_relation_is_written_in_words_and_sets_the_sensitivity() {
 /// What each primitive says to a permit for data of timestamp 0 that concern everyone.
 fn refusals(permit_of: impl Fn() -> Permit) -> Vec<PrimitiveError> {
     let random = &mut SeededRandom::new(1);
-    let (reading, counts, scores) = (Sealed::at(0, 5), Sealed::at(0, vec![1, 2]), Sealed::at(0, vec![1, 2]));
+    let (reading, counts, scores) = (sealed_at(0, 5), sealed_at(0, vec![1, 2]), sealed_at(0, vec![1, 2]));
     let (neighbours, once, good) = (Neighbours::AddRemove, nonzero(1), || permit(epsilon("1")));
     let (range, protects) = (0..=9, Protects::Reading);
     vec![
@@ -76,6 +78,47 @@ fn a_permit_of_another_timestamp_pays_for_nothing() {
     let wrong = PrimitiveError::Timestamp { permit: 3, data: 0 };
     assert!(refusals(|| permit_at(3, epsilon("1"))).iter().all(|refusal| *refusal == wrong));
     assert_eq!(wrong.to_string(), "the permit is for timestamp 3, but the data are of timestamp 0");
+}
+
+/// Otherwise a ledger made on the spot, with a budget of its own, would open the data, and the ledger that protects them
+/// would know nothing of it.
+#[test]
+fn a_ledger_made_on_the_spot_opens_no_sealed_data() {
+    let on_the_spot = || Ledger::new(Epsilon::MAX, Window::EVENT).spend(0, Epsilon::MAX).unwrap();
+    assert!(refusals(on_the_spot).iter().all(|refusal| *refusal == PrimitiveError::Account));
+    let of_a_class = || {
+        let mut ledgers = ClassLedgers::default();
+        ledgers.register(4, Ledger::new(Epsilon::MAX, Window::EVENT));
+        ledgers.spend(4, 0, Epsilon::MAX).unwrap()
+    };
+    assert!(refusals(of_a_class).iter().all(|refusal| *refusal == PrimitiveError::Account));
+    let random = &mut SeededRandom::new(1);
+    let classes = ClassHistograms::seal(account(), 0, &[4], vec![1, 2]).unwrap();
+    let refused = grouped_histograms([vec![of_a_class()]], &classes, Neighbours::AddRemove, random).unwrap_err();
+    assert_eq!(refused, PrimitiveError::Account);
+    let refused = sampled_histogram([of_a_class()], &classes, Epsilon::MAX, Neighbours::Replace, random).unwrap_err();
+    assert_eq!(refused, PrimitiveError::Account);
+    assert_eq!(Held::default().push(on_the_spot(), sealed_at(0, 5)), Err(PrimitiveError::Account));
+    let symbol = sealed_at(0, 1_u32);
+    let oracle = Oracle::new(OracleKind::Grr, 3, epsilon("1")).unwrap();
+    let permit = Ledger::new(epsilon("1"), Window::EVENT).spend(0, epsilon("1")).unwrap();
+    assert_eq!(oracle.perturb_sealed(permit, &symbol, random).err(), Some(OracleError::Account));
+}
+
+/// A test is of the account that opened it, and so are its queries and newcomers.
+#[test]
+fn an_above_threshold_test_reads_data_of_its_own_account_only() {
+    let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
+    let mut other = Ledger::new(one, Window::EVENT);
+    let query = |readings: &[Sealed<i64>]| Query::deviation(readings, 0..=9, Protects::Reading);
+    let own = query(&[sealed_at(0, 5), sealed_at(1, 6)]).unwrap();
+    let foreign = query(&[Sealed::at(other.account(), 0, 5)]).unwrap();
+    let mixed = query(&[sealed_at(0, 5), Sealed::at(other.account(), 1, 6)]);
+    assert_eq!(mixed.err(), Some(PrimitiveError::Account));
+    let mut test = AboveThreshold::open(permit(one), 1_000_000, 18, random).unwrap();
+    assert_eq!(test.ask([], &foreign, random), Err(PrimitiveError::Account));
+    assert_eq!(test.ask([other.spend(1, one).unwrap()], &own, random), Err(PrimitiveError::Account));
+    assert_eq!(*test.ask([permit_at(1, one)], &own, random).unwrap().value(), Side::Below);
 }
 
 /// Otherwise the members of all classes would be exposed to what one class has spent.

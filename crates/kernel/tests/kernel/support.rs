@@ -3,11 +3,14 @@
 //! Seeds are fixed, so a test either always passes or always fails; the false-alarm probability below is the chance
 //! that a seed chosen blindly would have failed on correct code.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
+use std::sync::OnceLock;
 
 use proptest::test_runner::{Config, RngSeed};
 use statrs::distribution::{ChiSquared, ContinuousCDF};
-use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, Window};
+use tidegate_kernel::{Account, ClassLedgers, Epsilon, Ledger, Permit, Sealed, Window};
+use zeroize::Zeroize;
 
 /// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
 pub fn repeatable(cases: u32) -> Config {
@@ -106,16 +109,39 @@ pub fn permit(amount: Epsilon) -> Permit {
     permit_at(0, amount)
 }
 
+/// A ledger from which nothing has been spent, with the [account] of all tests: loaded again and again from one saved
+/// form, which nobody should do.
+pub fn ledger() -> Ledger {
+    static SAVED: OnceLock<Vec<u8>> = OnceLock::new();
+    let saved = SAVED.get_or_init(|| postcard::to_allocvec(&Ledger::new(Epsilon::MAX, Window::EVENT)).unwrap());
+    postcard::from_bytes(saved).unwrap()
+}
+
+/// The account that [`permit_at`] charges.
+pub fn account() -> Account {
+    static ACCOUNT: OnceLock<Account> = OnceLock::new();
+    *ACCOUNT.get_or_init(|| ledger().account())
+}
+
+/// Seals data for the account that [`permit_at`] charges.
+pub fn sealed_at<T: Zeroize>(timestamp: u64, value: T) -> Sealed<T> {
+    Sealed::at(account(), timestamp, value)
+}
+
 /// A permit for an amount, from a ledger of its own.
 pub fn permit_at(timestamp: u64, amount: Epsilon) -> Permit {
-    Ledger::new(Epsilon::MAX, Window::EVENT).spend(timestamp, amount).unwrap()
+    ledger().spend(timestamp, amount).unwrap()
+}
+
+/// Ledgers of classes from which nothing has been spent, with the [account] of all tests.
+pub fn class_ledgers(classes: impl IntoIterator<Item = u32>) -> ClassLedgers {
+    let ledgers: BTreeMap<u32, Ledger> = classes.into_iter().map(|class| (class, ledger())).collect();
+    postcard::from_bytes(&postcard::to_allocvec(&ledgers).unwrap()).unwrap()
 }
 
 /// A permit for the data of a class at timestamp 0.
 pub fn class_permit(class: u32, amount: Epsilon) -> Permit {
-    let mut ledgers = ClassLedgers::default();
-    ledgers.register(class, Ledger::new(Epsilon::MAX, Window::EVENT));
-    ledgers.spend(class, 0, amount).unwrap()
+    class_ledgers([class]).spend(class, 0, amount).unwrap()
 }
 
 /// An integer that is not zero.

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use tidegate_kernel::{Epsilon, Ledger, Permit, Provenance, Randomness, Sealed, SeededRandom, SystemRandom, Window};
 use zeroize::Zeroize;
 
+use crate::support::sealed_at;
+
 /// The compiler whose messages the `.stderr` files hold, from the repository's `rust-toolchain.toml`.
 fn pinned_compiler() -> &'static str {
     include_str!("../../../../rust-toolchain.toml").split('"').nth(1).unwrap()
@@ -26,9 +28,9 @@ fn what_must_not_compile_does_not() {
 
 #[test]
 fn a_sealed_value_shows_nothing_of_itself() {
-    assert_eq!(format!("{:?}", Sealed::at(0, 42_u64)), "Sealed(..)");
-    assert_eq!(format!("{:#?}", Sealed::at(0, vec![4_u64, 2])), "Sealed(..)");
-    assert_eq!(format!("{:?}", Some(Sealed::at(0, "42".to_owned()))), "Some(Sealed(..))");
+    assert_eq!(format!("{:?}", sealed_at(0, 42_u64)), "Sealed(..)");
+    assert_eq!(format!("{:#?}", sealed_at(0, vec![4_u64, 2])), "Sealed(..)");
+    assert_eq!(format!("{:?}", Some(sealed_at(0, "42".to_owned()))), "Some(Sealed(..))");
 }
 
 /// Writes down what it held before and after it was wiped.
@@ -48,7 +50,7 @@ impl Zeroize for Witness {
 #[test]
 fn a_sealed_value_is_wiped_once_when_it_is_dropped() {
     let wiped = Rc::new(RefCell::new(Vec::new()));
-    let sealed = Sealed::at(0, Witness { value: 42, wiped: Rc::clone(&wiped) });
+    let sealed = sealed_at(0, Witness { value: 42, wiped: Rc::clone(&wiped) });
     let moved = Box::new(sealed);
     assert!(wiped.borrow().is_empty());
     drop(moved);
@@ -58,7 +60,7 @@ fn a_sealed_value_is_wiped_once_when_it_is_dropped() {
 #[test]
 fn a_sealed_value_is_wiped_when_a_panic_unwinds_past_it() {
     let wiped = Rc::new(RefCell::new(Vec::new()));
-    let sealed = Sealed::at(0, Witness { value: 7, wiped: Rc::clone(&wiped) });
+    let sealed = sealed_at(0, Witness { value: 7, wiped: Rc::clone(&wiped) });
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         let _kept = sealed;
         std::panic::resume_unwind(Box::new("as planned"));

@@ -212,7 +212,7 @@ impl Absorbing {
         let (mut last, mut published): (Vec<i64>, Option<(u64, u64)>) = (Vec::new(), None);
         let (mut releases, mut spends) = (Vec::new(), Vec::new());
         for (timestamp, counts) in (0..).zip(stream.counts()) {
-            let sealed = Sealed::at(timestamp, counts.clone());
+            let sealed = Sealed::at(ledger.account(), timestamp, counts.clone());
             let (mut spent, mut distance) = (0, f64::INFINITY);
             if timestamp > 0 {
                 let permit = ledger.spend(timestamp, share).unwrap();

@@ -368,7 +368,7 @@ impl Driver {
             }
         }
         if let Some(tray) = &tray {
-            tray.claim(lease.epoch);
+            tray.claim(lease.epoch, machine.account());
             // A tick that this process did not open, or that was opened by another since, is not this one's to release.
             if tray.open().is_some_and(|open| last != Some(open)) {
                 tray.close();

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use tidegate::kernel::primitives::{HistogramError, seal_histogram};
-use tidegate::kernel::{NoEntropy, Sealed};
+use tidegate::kernel::{Account, NoEntropy, Sealed};
 use tidegate::spec::{Intake, StreamSpec, Values};
 use zeroize::Zeroize;
 
@@ -103,6 +103,8 @@ struct Inside {
     open: Option<u64>,
     /// Of the lease under which it was opened.
     epoch: u64,
+    /// The account of the stream's ledger, once the stream is driven.
+    account: Option<Account>,
     /// Under a keyed hash of their names, what users hold. A user counts once, whatever is told.
     users: HashMap<u128, u32>,
     reading: Option<Sealed<i64>>,
@@ -166,9 +168,14 @@ impl Tray {
         (all, None)
     }
 
-    /// Whoever drives the stream from now on. What was told under another lease is forgotten: another process may have been told the rest.
-    pub(crate) fn claim(&self, epoch: u64) {
-        if std::mem::replace(&mut self.lock().epoch, epoch) != epoch {
+    /// Sets the lease under which the stream is driven from now on, and the account that protects its data. Forgets the
+    /// events of another lease or account: another process may have taken the rest.
+    pub(crate) fn claim(&self, epoch: u64, account: Option<Account>) {
+        let mut inside = self.lock();
+        let before = (inside.epoch, inside.account);
+        (inside.epoch, inside.account) = (epoch, account);
+        drop(inside);
+        if before != (epoch, account) {
             self.close();
         }
     }
@@ -188,13 +195,14 @@ impl Tray {
         let mut inside = self.lock();
         let (mut users, reading) = (std::mem::take(&mut inside.users), inside.reading.take());
         let was_open = std::mem::replace(&mut inside.open, begun) == Some(ended);
+        let account = inside.account.filter(|_| was_open);
         drop(inside);
-        let taken = match &self.form {
-            _ if !was_open => None,
-            Form::Users { values, .. } => {
-                Some(Taken::Histogram(seal_histogram(ended, users.values().copied(), values.count())?))
+        let taken = match (&self.form, account) {
+            (_, None) => None,
+            (Form::Users { values, .. }, Some(account)) => {
+                Some(Taken::Histogram(seal_histogram(account, ended, users.values().copied(), values.count())?))
             }
-            Form::Numbers { .. } => Some(reading.map_or(Taken::Nothing, Taken::Reading)),
+            (Form::Numbers { .. }, Some(_)) => Some(reading.map_or(Taken::Nothing, Taken::Reading)),
         };
         users.values_mut().for_each(Zeroize::zeroize);
         Ok(taken)
@@ -247,7 +255,9 @@ fn tell_number(inside: &mut Inside, intake: Intake, timestamp: u64, told: &Told)
     if inside.reading.is_some() {
         return Err(NotTold::Reading);
     }
-    let sealed = intake.seal(timestamp, number).map_err(|error| NotTold::Value { expected: error.to_string() })?;
+    let account = inside.account.ok_or(NotTold::NotOpen)?;
+    let sealed =
+        intake.seal(account, timestamp, number).map_err(|error| NotTold::Value { expected: error.to_string() })?;
     inside.reading = Some(sealed);
     Ok(())
 }

@@ -155,7 +155,8 @@ mod tests {
         let (mut random, settings) = (SeededRandom::new(1), settings());
         let spends: Vec<u64> = (0..300)
             .map(|timestamp| {
-                let counts = Sealed::at(timestamp, vec![if timestamp % 2 == 0 { 0 } else { 1_000_000 }; 4]);
+                let count = if timestamp % 2 == 0 { 0 } else { 1_000_000 };
+                let counts = Sealed::at(mechanism.ledger().account(), timestamp, vec![count; 4]);
                 forgetful(&mut mechanism, |inner| {
                     let release = inner.push(&counts, &settings, &mut random).unwrap();
                     release.spent.map_or(0, Epsilon::units)

@@ -36,7 +36,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{ClassHistograms, HistogramError, seal_class_histograms};
-use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Sealed, Window};
+use tidegate_kernel::{Account, ClassLedgers, Epsilon, Ledger, Sealed, Window};
 
 use super::{CentralError, check_cells, check_domain};
 
@@ -488,6 +488,7 @@ impl Registry {
     pub(super) fn seal_for(
         &self,
         classes: &Classes,
+        account: Account,
         timestamp: u64,
         values: impl IntoIterator<Item = (u32, u32)>,
         domain: u32,
@@ -495,10 +496,11 @@ impl Registry {
         if &self.classes != classes {
             return Err(CentralError::OtherClasses);
         }
-        Ok(self.seal(timestamp, values, domain)?)
+        Ok(self.seal(account, timestamp, values, domain)?)
     }
 
-    /// Seals the histograms of all classes for the timestamp that has begun, from pairs of user and value. Values of users who
+    /// Seals the histograms of all classes for the account of their ledgers and the timestamp that has begun, from pairs of
+    /// user and value. Values of users who
     /// sit out are left out; users without a value are absent.
     ///
     /// Whether it fails depends on the values: show errors to nobody from whom the values are kept.
@@ -508,6 +510,7 @@ impl Registry {
     /// of what is wrong, and [`ClassError::Histogram`].
     pub fn seal(
         &self,
+        account: Account,
         timestamp: u64,
         values: impl IntoIterator<Item = (u32, u32)>,
         domain: u32,
@@ -538,7 +541,7 @@ impl Registry {
             }
             (*class != NONE).then_some((u32::from(*class), value))
         });
-        let sealed = seal_class_histograms(timestamp, counted, &numbers, domain)?;
+        let sealed = seal_class_histograms(account, timestamp, counted, &numbers, domain)?;
         wrong.map_or(Ok(sealed), Err)
     }
 }

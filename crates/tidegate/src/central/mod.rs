@@ -230,7 +230,7 @@ pub enum CentralError {
 ///
 /// let window = NonZeroU64::new(20).ok_or("a window has a length")?;
 /// let mut mechanism = Central::new(CentralKind::Ba, Settings::new("1".parse()?, window, 3))?;
-/// let values = seal_histogram(0, [2, 0, 2, 2, 1], 3)?; // what each of five users holds at timestamp 0
+/// let values = seal_histogram(mechanism.ledger().account(), 0, [2, 0, 2, 2, 1], 3)?; // what each of five users holds at timestamp 0
 /// let releases = mechanism.push(&values, &mut SystemRandom::new()?)?;
 /// assert_eq!(releases[0].timestamp, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

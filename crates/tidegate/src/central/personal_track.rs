@@ -129,7 +129,8 @@ impl PersonalTrack {
         values: impl IntoIterator<Item = (u32, u32)>,
         random: &mut impl Randomness,
     ) -> Result<Vec<Release>, CentralError> {
-        let sealed = registry.seal_for(&self.classes, timestamp, values, self.settings.domain)?;
+        let sealed =
+            registry.seal_for(&self.classes, self.ledgers.account(), timestamp, values, self.settings.domain)?;
         self.push(&sealed, registry.members(), random)
     }
 

@@ -327,7 +327,7 @@ mod tests {
         let mut ledger = Ledger::new(settings.epsilon, Window::EVENT);
         for (timestamp, reading) in (0..).zip(readings) {
             let permit = ledger.spend(timestamp, settings.epsilon).unwrap();
-            batched.held.push(permit, grid.seal(timestamp, *reading).unwrap()).unwrap();
+            batched.held.push(permit, grid.seal(ledger.account(), timestamp, *reading).unwrap()).unwrap();
         }
         batched.group(&shares, &mut SeededRandom::new(seed)).unwrap();
         batched
@@ -371,7 +371,7 @@ mod tests {
             let (mut thresholds, mut members) = (vec![BTreeSet::new(); 60], Vec::new());
             let (mut threshold, mut comparisons) = (0, vec![0_u64; 60]);
             for timestamp in 0..60_u64 {
-                let reading = grid.seal(timestamp, (timestamp * (seed + 3) % 101) as f64).unwrap();
+                let reading = grid.seal(ledger.account(), timestamp, (timestamp * (seed + 3) % 101) as f64).unwrap();
                 let before = contin.open_group().tests();
                 let is_tested = contin.open_group().members() > 0;
                 contin.place(ledger.spend(timestamp, epsilon).unwrap(), &reading, &mut random).unwrap();
@@ -437,7 +437,7 @@ mod tests {
             let mut ledger = Ledger::new(settings.epsilon, Window::EVENT);
             for timestamp in 0..10 {
                 let permit = ledger.spend(timestamp, settings.epsilon).unwrap();
-                batched.held.push(permit, grid.seal(timestamp, 30.0).unwrap()).unwrap();
+                batched.held.push(permit, grid.seal(ledger.account(), timestamp, 30.0).unwrap()).unwrap();
             }
             let mut random = SeededRandom::new(1);
             batched.group(&shares, &mut random).unwrap();

@@ -99,7 +99,7 @@ mod tests {
             let mut random = SeededRandom::new(1);
             let w = u64::from(delay);
             for timestamp in 0..6 * w {
-                let reading = grid.seal(timestamp, (timestamp * 31 % 101) as f64).unwrap();
+                let reading = grid.seal(ledger.account(), timestamp, (timestamp * 31 % 101) as f64).unwrap();
                 let permit = ledger.spend(timestamp, settings.epsilon).unwrap();
                 comporder.push(Arrival { permit, reading: &reading, sampled: false }, frame, &mut random).unwrap();
                 let window = comporder.window.as_ref().unwrap();

@@ -379,7 +379,7 @@ impl Event {
     /// it was; where that can happen, decide on a public stand-in, or use
     /// [`Grid::seal_clamped`](tidegate_kernel::Grid::seal_clamped).
     pub fn seal(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
-        self.settings.grid.seal(timestamp, reading)
+        self.settings.grid.seal(self.ledger.account(), timestamp, reading)
     }
 
     /// Takes in the reading of the next timestamp, and returns what is released. Timestamps may be skipped.

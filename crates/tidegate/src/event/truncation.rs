@@ -115,7 +115,7 @@ mod tests {
         let (mut random, runs, mut first) = (SeededRandom::new(3), 20_000_u32, 0_u32);
         let mut ledger = Ledger::new(epsilon, Window::EVENT);
         for timestamp in 0..u64::from(runs) {
-            let reading = grid.seal(timestamp, 100_000.0).unwrap();
+            let reading = grid.seal(ledger.account(), timestamp, 100_000.0).unwrap();
             let sample = vec![(ledger.spend(timestamp, epsilon).unwrap(), &reading)];
             let chosen = choose_bound(sample, 0.0, &settings, &mut random).unwrap();
             first += u32::from(chosen == Some(*range.end()));

@@ -120,7 +120,7 @@ impl Baseline {
 
     /// Seals a symbol of the stream.
     pub fn seal(&self, timestamp: u64, symbol: u32) -> Result<Sealed<u32>, SymbolError> {
-        seal_symbol(timestamp, symbol, self.settings.domain)
+        seal_symbol(self.ledger.account(), timestamp, symbol, self.settings.domain)
     }
 
     /// Answers the symbol of a timestamp, which must lie after the last one.

@@ -297,7 +297,7 @@ impl Batched {
         if !batch.fits(self.course.model.domain(), self.parts.iter().map(|part| part.length)) {
             return Err(BatchedError::OtherBatch.into());
         }
-        let sealed = batch.seal(timestamp).map_err(BatchedError::from)?;
+        let sealed = batch.seal(self.course.ledger.account(), timestamp).map_err(BatchedError::from)?;
         let whole = self.settings.batch.step().map_err(BatchedError::from)?;
         let loss = whole.checked_mul(2).ok_or(BatchedError::Step(CrrError::Budget { given: whole }))?;
         let mut symbols = Vec::with_capacity(self.settings.length as usize);

@@ -247,7 +247,7 @@ impl Crr {
 
     /// Seals a symbol of the stream.
     pub fn seal(&self, timestamp: u64, symbol: u32) -> Result<Sealed<u32>, SymbolError> {
-        primitives::seal_symbol(timestamp, symbol, self.course.model.domain())
+        primitives::seal_symbol(self.course.ledger.account(), timestamp, symbol, self.course.model.domain())
     }
 
     /// The channel that the next step would answer through.

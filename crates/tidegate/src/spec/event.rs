@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
-use tidegate_kernel::{Epsilon, Grid, Sealed};
+use tidegate_kernel::{Account, Epsilon, Grid, Sealed};
 
 use super::{SpecError, Trust};
 use crate::event::{Event, EventKind, Publication, Settings, Smoother, Truncation};
@@ -120,18 +120,18 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Seals the reading of a timestamp.
+    /// Seals the reading of a timestamp for the account of the mechanism's ledger.
     ///
     /// # Errors
     /// What was expected of the reading; both depend on it, so that whoever can tell that there was an error learns something.
     #[inline]
-    pub fn seal(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, IntakeError> {
+    pub fn seal(&self, account: Account, timestamp: u64, reading: f64) -> Result<Sealed<i64>, IntakeError> {
         if self.whole && reading.is_finite() && reading.fract() != 0.0 {
             return Err(IntakeError::NotWhole);
         }
         let sealed = match self.outside {
-            Outside::Refuse => self.grid.seal(timestamp, reading),
-            Outside::Clamp => self.grid.seal_clamped(timestamp, reading),
+            Outside::Refuse => self.grid.seal(account, timestamp, reading),
+            Outside::Clamp => self.grid.seal_clamped(account, timestamp, reading),
         };
         sealed.map_err(|_| IntakeError::Outside { low: self.grid.low(), high: self.grid.high() })
     }

@@ -37,7 +37,7 @@ pub fn fullest_window(spends: &[u64], window: u64) -> u64 {
 }
 
 fn push(mechanism: &mut Central, timestamp: u64, counts: Vec<u64>, random: &mut SeededRandom) -> Release {
-    let mut releases = mechanism.push(&Sealed::at(timestamp, counts), random).unwrap();
+    let mut releases = mechanism.push(&Sealed::at(mechanism.ledger().account(), timestamp, counts), random).unwrap();
     assert_eq!(releases.len(), 1);
     releases.remove(0)
 }
@@ -316,10 +316,10 @@ fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
     let random = &mut SeededRandom::new(7);
     for kind in CentralKind::ALL {
         let mut mechanism = Central::new(kind, settings("1", 5, 2)).unwrap();
-        let wide = seal_histogram(0, [2, 1], 3).unwrap();
+        let wide = seal_histogram(mechanism.ledger().account(), 0, [2, 1], 3).unwrap();
         assert_eq!(mechanism.push(&wide, random), Err(CentralError::Cells { given: 3, expected: 2 }));
         push(&mut mechanism, 7, vec![1, 2], random);
-        let again = mechanism.push(&Sealed::at(7, vec![1, 2]), random);
+        let again = mechanism.push(&Sealed::at(mechanism.ledger().account(), 7, vec![1, 2]), random);
         assert_eq!(again, Err(CentralError::Time { given: 7, last: 7 }));
         assert_eq!(mechanism.kind(), kind);
     }

@@ -95,7 +95,9 @@ fn classes_with(registry: &Registry, timestamp: u64, users: &[u32]) -> Vec<Vec<u
     }
     let permits = classes.map(|class| vec![ledgers.spend(class, timestamp, Epsilon::MAX).unwrap()]);
     let permits: Vec<_> = permits.collect();
-    let sealed = registry.seal(timestamp, users.iter().map(|user| (*user, *user)), users.len() as u32).unwrap();
+    let sealed = registry
+        .seal(ledgers.account(), timestamp, users.iter().map(|user| (*user, *user)), users.len() as u32)
+        .unwrap();
     let read = grouped_histograms(permits, &sealed, Neighbours::AddRemove, &mut SeededRandom::new(timestamp)).unwrap();
     let holds = |user: u32| -> Vec<u16> {
         let classes = (0..).zip(read.value());
@@ -134,8 +136,9 @@ fn a_mechanism_publishes_what_a_registry_of_its_own_classes_seals() {
     registry.begin(3).unwrap();
     let new = |classes| Personal::new(PersonalKind::Pba, classes, PersonalSettings::new(2)).unwrap();
     let random = || SeededRandom::new(32);
-    let sealed = registry.seal(3, [(user, 1)], 2).unwrap();
-    let by_hand = new(declared.clone()).push(&sealed, registry.members(), &mut random()).unwrap();
+    let mut by_hand = new(declared.clone());
+    let sealed = registry.seal(by_hand.ledgers().account(), 3, [(user, 1)], 2).unwrap();
+    let by_hand = by_hand.push(&sealed, registry.members(), &mut random()).unwrap();
     let mut mechanism = new(declared);
     let unsealed = mechanism.push_registered(&registry, 3, [(user, 2)], &mut random());
     assert!(matches!(unsealed, Err(CentralError::Registry(ClassError::Histogram(_)))));
@@ -176,7 +179,8 @@ fn promises_hold_for_a_crowd_that_moves_at_random_through_a_real_mechanism() {
             counting.for_each(|class| members[usize::from(class)] += 1);
             assert_eq!(registry.members(), members);
             let value = u32::from(timestamp / 4 % 2 == 0);
-            let sealed = registry.seal(timestamp, users.iter().map(|user| (*user, value)), 2).unwrap();
+            let values = users.iter().map(|user| (*user, value));
+            let sealed = registry.seal(mechanism.ledgers().account(), timestamp, values, 2).unwrap();
             mechanism.push(&sealed, registry.members(), &mut random).unwrap();
             assert_eq!(
                 classes_with(&registry, timestamp, &users),
@@ -273,17 +277,18 @@ fn bad_calls_are_refused_with_what_is_allowed() {
     let user = registry.join(1).unwrap();
     assert_eq!(registry.change(user, 7).unwrap_err().to_string(), "class 7 is not one of 0..2");
     assert_eq!(registry.rejoin(user, 0), Err(ClassError::IsThere { user }));
-    assert_eq!(registry.seal(3, [(user, 0)], 2).map(drop), Err(ClassError::NotBegun { given: 3 }));
+    let account = ClassLedgers::default().account();
+    assert_eq!(registry.seal(account, 3, [(user, 0)], 2).map(drop), Err(ClassError::NotBegun { given: 3 }));
     registry.begin(3).unwrap();
     assert_eq!(registry.begin(3), Err(ClassError::Time { given: 3, last: 3 }));
-    let seal = |values: &[(u32, u32)]| registry.seal(3, values.iter().copied(), 2).map(drop).unwrap_err();
+    let seal = |values: &[(u32, u32)]| registry.seal(account, 3, values.iter().copied(), 2).map(drop).unwrap_err();
     assert_eq!(seal(&[(user, 1), (9, 1)]), ClassError::UnknownUser { position: 1 });
     assert_eq!(seal(&[(user, 1), (user, 0)]), ClassError::SecondValue { position: 1 });
     assert_eq!(seal(&[(user, 2)]), HistogramError::Value { position: 0, domain: 2 }.into());
-    assert!(matches!(registry.seal(3, [], 0), Err(ClassError::Histogram(HistogramError::Cells { .. }))));
+    assert!(matches!(registry.seal(account, 3, [], 0), Err(ClassError::Histogram(HistogramError::Cells { .. }))));
     for passed_or_to_come in [2, 4] {
         let error = ClassError::NotBegun { given: passed_or_to_come };
-        assert_eq!(registry.seal(passed_or_to_come, [(user, 0)], 2).map(drop), Err(error));
+        assert_eq!(registry.seal(account, passed_or_to_come, [(user, 0)], 2).map(drop), Err(error));
     }
     registry.leave(user).unwrap();
     assert_eq!(registry.leave(user), Err(ClassError::HasLeft { user }));

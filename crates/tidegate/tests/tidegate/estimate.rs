@@ -697,7 +697,10 @@ fn releases_of_any_mechanism_become_better_by_those_before_them() {
         for timestamp in 0..300_u64 {
             let moved = if restless { timestamp * 7919 % 5_000 } else { 0 };
             let truth = vec![1_000 + moved, 500, 20, 0];
-            let release = mechanism.push(&Sealed::at(timestamp, truth.clone()), &mut random).unwrap().remove(0);
+            let release = mechanism
+                .push(&Sealed::at(mechanism.ledger().account(), timestamp, truth.clone()), &mut random)
+                .unwrap()
+                .remove(0);
             let smoothed = smoother.push(release.clone());
             let error = |release: &Release| -> f64 {
                 counts_of(release).counts.iter().zip(&truth).map(|(count, truth)| (count - *truth as f64).powi(2)).sum()
@@ -817,14 +820,20 @@ fn saved_smoothers_and_tracked_classes_still_load() {
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
     let mut random = SeededRandom::new(25);
     for timestamp in 0..5_u64 {
-        let sealed = ClassHistograms::seal(timestamp, &[0, 1], vec![9, 5, 0, 6, 7 * timestamp, 9]).unwrap();
+        let sealed = ClassHistograms::seal(
+            mechanism.ledgers().account(),
+            timestamp,
+            &[0, 1],
+            vec![9, 5, 0, 6, 7 * timestamp, 9],
+        )
+        .unwrap();
         let _released = mechanism.push(&sealed, &[60, 60], &mut random).unwrap();
     }
     let now = hex(&postcard::to_allocvec(&mechanism).unwrap());
     let golden = include_str!("../golden/personal_track_v8.txt").trim();
     let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
     assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
-    let sealed = ClassHistograms::seal(5, &[0, 1], vec![1; 6]).unwrap();
+    let sealed = ClassHistograms::seal(loaded.ledgers().account(), 5, &[0, 1], vec![1; 6]).unwrap();
     assert!(loaded.push(&sealed, &[60, 60], &mut random).is_ok());
 }
 
@@ -849,7 +858,7 @@ fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit
                 _ => 100,
             };
             let counts = [level, 50, 0, 60, level, 9].map(|count| count * users).to_vec();
-            let sealed = ClassHistograms::seal(timestamp, &[0, 1], counts).unwrap();
+            let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &[0, 1], counts).unwrap();
             releases.extend(mechanism.push(&sealed, &[600 * users; 2], &mut random).unwrap());
             for (class, ledger) in mechanism.ledgers().iter() {
                 spends[class as usize].push(spent_at(ledger, timestamp));
@@ -874,7 +883,7 @@ fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit
 #[test]
 fn a_state_with_classes_that_does_not_fit_together_is_not_loaded() {
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
-    let sealed = ClassHistograms::seal(0, &[0, 1], vec![5; 6]).unwrap();
+    let sealed = ClassHistograms::seal(mechanism.ledgers().account(), 0, &[0, 1], vec![5; 6]).unwrap();
     let _released = mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(21)).unwrap();
     let json = serde_json::to_value(&mechanism).unwrap();
     let loads = |change: &dyn Fn(&mut serde_json::Value)| {
@@ -898,8 +907,8 @@ fn a_state_with_classes_that_does_not_fit_together_is_not_loaded() {
     assert!(!loads(&|state| state["more"] = 1.into()));
     // Data of another timestamp order, domain and number of classes.
     assert!(mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(22)).is_err());
-    let narrow = ClassHistograms::seal(1, &[0, 1], vec![5; 4]).unwrap();
+    let narrow = ClassHistograms::seal(mechanism.ledgers().account(), 1, &[0, 1], vec![5; 4]).unwrap();
     assert!(mechanism.push(&narrow, &[20, 20], &mut SeededRandom::new(22)).is_err());
-    let later = ClassHistograms::seal(1, &[0, 1], vec![5; 6]).unwrap();
+    let later = ClassHistograms::seal(mechanism.ledgers().account(), 1, &[0, 1], vec![5; 6]).unwrap();
     assert!(mechanism.push(&later, &[20], &mut SeededRandom::new(22)).is_err());
 }

@@ -36,9 +36,9 @@ fn settings(domain: u32, estimator: Estimator) -> PersonalSettings {
     PersonalSettings { estimator, ..PersonalSettings::new(domain) }
 }
 
-fn seal(timestamp: u64, classes: usize, counts: Vec<u64>) -> Sealed<ClassHistograms> {
+fn seal(mechanism: &Personal, timestamp: u64, classes: usize, counts: Vec<u64>) -> Sealed<ClassHistograms> {
     let numbers: Vec<u32> = (0..classes as u32).collect();
-    ClassHistograms::seal(timestamp, &numbers, counts).unwrap()
+    ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &numbers, counts).unwrap()
 }
 
 fn push(
@@ -48,7 +48,7 @@ fn push(
     counts: Vec<u64>,
     random: &mut SeededRandom,
 ) -> Release {
-    let sealed = seal(timestamp, members.len(), counts);
+    let sealed = seal(mechanism, timestamp, members.len(), counts);
     let mut releases = mechanism.push(&sealed, members, random).unwrap();
     assert_eq!(releases.len(), 1);
     releases.remove(0)
@@ -482,20 +482,20 @@ fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
     let random = &mut SeededRandom::new(17);
     let mut mechanism = new(3, &declared).unwrap();
     let before = save(&mechanism);
-    let wide = seal(0, 2, vec![1; 4]);
+    let wide = seal(&mechanism, 0, 2, vec![1; 4]);
     assert_eq!(mechanism.push(&wide, &[1, 1], random), Err(CentralError::Cells { given: 2, expected: 3 }));
-    let one = seal(0, 1, vec![1; 3]);
+    let one = seal(&mechanism, 0, 1, vec![1; 3]);
     assert_eq!(mechanism.push(&one, &[1], random), Err(CentralError::Classes { given: 1, expected: 2 }));
-    let others = seal_class_histograms(0, [], &[1, 2], 3).unwrap();
+    let others = seal_class_histograms(mechanism.ledgers().account(), 0, [], &[1, 2], 3).unwrap();
     assert_eq!(mechanism.push(&others, &[1, 1], random), Err(CentralError::Classes { given: 2, expected: 2 }));
-    let good = || seal(4, 2, vec![1; 6]);
-    let short = mechanism.push(&good(), &[1], random).unwrap_err();
+    let good = seal(&mechanism, 4, 2, vec![1; 6]);
+    let short = mechanism.push(&good, &[1], random).unwrap_err();
     assert_eq!(short.to_string(), "1 numbers of members were given for 2 classes");
     assert_eq!(save(&mechanism), before);
     // Nobody is registered: nothing is published, and nothing is spent.
-    assert!(mechanism.push(&seal(3, 2, vec![0; 6]), &[0, 0], random).unwrap()[0].spent.is_none());
-    assert!(mechanism.push(&good(), &[3, 3], random).is_ok());
-    assert_eq!(mechanism.push(&good(), &[3, 3], random), Err(CentralError::Time { given: 4, last: 4 }));
+    assert!(mechanism.push(&seal(&mechanism, 3, 2, vec![0; 6]), &[0, 0], random).unwrap()[0].spent.is_none());
+    assert!(mechanism.push(&good, &[3, 3], random).is_ok());
+    assert_eq!(mechanism.push(&good, &[3, 3], random), Err(CentralError::Time { given: 4, last: 4 }));
 }
 
 fn used(kind: PersonalKind, estimator: Estimator) -> Personal {

@@ -80,21 +80,22 @@ fn whole_readings_move_by_whole_steps_and_rounded_ones_by_one_more() {
 
 #[test]
 fn readings_are_taken_in_as_the_spec_says() {
+    let account = spec().mechanism().unwrap().ledger().account();
     let strict = spec().intake().unwrap();
     let clamping = EventSpec { outside: Outside::Clamp, ..spec() }.intake().unwrap();
     for (reading, refused) in
         [(612.5, "a whole number, for no resolution was given"), (0.5, "a whole number, for no resolution was given")]
     {
-        assert_eq!(strict.seal(0, reading).unwrap_err().to_string(), refused);
-        assert_eq!(clamping.seal(0, reading).unwrap_err().to_string(), refused);
+        assert_eq!(strict.seal(account, 0, reading).unwrap_err().to_string(), refused);
+        assert_eq!(clamping.seal(account, 0, reading).unwrap_err().to_string(), refused);
     }
     for reading in [-1.0, 613.0, f64::INFINITY] {
-        assert_eq!(strict.seal(0, reading).unwrap_err().to_string(), "a number within the domain, 0..612");
-        assert!(clamping.seal(0, reading).is_ok());
+        assert_eq!(strict.seal(account, 0, reading).unwrap_err().to_string(), "a number within the domain, 0..612");
+        assert!(clamping.seal(account, 0, reading).is_ok());
     }
-    assert!(clamping.seal(0, f64::NAN).is_err());
+    assert!(clamping.seal(account, 0, f64::NAN).is_err());
     let rounded = EventSpec { domain: DomainSpec { resolution: Some(0.5), ..DOMAIN }, ..spec() }.intake().unwrap();
-    assert!(rounded.seal(0, 1.23).is_ok() && strict.seal(0, 612.0).is_ok());
+    assert!(rounded.seal(account, 0, 1.23).is_ok() && strict.seal(account, 0, 612.0).is_ok());
 }
 
 #[test]

@@ -27,7 +27,8 @@ fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
                 _ => 1_000,
             };
             let counts = vec![level * users, 500 * users, 0];
-            let releases = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap();
+            let releases =
+                mechanism.push(&Sealed::at(mechanism.ledger().account(), timestamp, counts), &mut random).unwrap();
             assert!(counts_of(&releases[0]).counts.iter().all(|count| count.is_finite() && *count >= 0.0));
             assert!(counts_of(&releases[0]).variances.iter().all(|variance| variance.is_finite() && *variance >= 0.0));
             spends.push(spent_at(mechanism.ledger(), timestamp));
@@ -45,7 +46,10 @@ fn tracked_from(kind: CentralKind, window: u64, from: u64, truth: impl Fn(u64) -
     let mut random = SeededRandom::new(26);
     let (mut told, mut error, until) = (0, 0.0, from + 60);
     for timestamp in 0..until {
-        let release = mechanism.push(&Sealed::at(timestamp, truth(timestamp).to_vec()), &mut random).unwrap().remove(0);
+        let release = mechanism
+            .push(&Sealed::at(mechanism.ledger().account(), timestamp, truth(timestamp).to_vec()), &mut random)
+            .unwrap()
+            .remove(0);
         if timestamp < from {
             told += u64::from(release.freshness == Freshness::Fresh);
         } else {
@@ -76,7 +80,10 @@ fn errors_from(from: u64, truth: impl Fn(u64) -> Vec<u64>) -> (f64, f64, usize) 
         let (mut squares, mut told) = (0.0, 0);
         for timestamp in 0..from + 60 {
             let counts = truth(timestamp);
-            let release = mechanism.push(&Sealed::at(timestamp, counts.clone()), &mut random).unwrap().remove(0);
+            let release = mechanism
+                .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts.clone()), &mut random)
+                .unwrap()
+                .remove(0);
             if timestamp < from {
                 told += usize::from(release.freshness == Freshness::Fresh);
             } else {
@@ -141,7 +148,10 @@ fn noise_is_not_taken_for_jumps() {
     let counts: Vec<u64> = (1..=300).map(|rank| 100_000 / rank).collect();
     let mut told = 0;
     for timestamp in 0..400_u64 {
-        let release = mechanism.push(&Sealed::at(timestamp, counts.clone()), &mut random).unwrap().remove(0);
+        let release = mechanism
+            .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts.clone()), &mut random)
+            .unwrap()
+            .remove(0);
         told += u64::from(timestamp >= 100 && release.freshness == Freshness::Fresh);
     }
     assert!((10..=60).contains(&told), "{told} times in 15 windows");
@@ -160,7 +170,7 @@ fn a_class_that_can_always_pay_does_not_stand_for_one_that_cannot() {
     for timestamp in 0..700_u64 {
         let jumped = if timestamp < 600 { 0 } else { 20_000 };
         let counts = vec![7, 3, 70_000 - jumped, 30_000 + jumped];
-        let sealed = ClassHistograms::seal(timestamp, &[0, 1], counts).unwrap();
+        let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &[0, 1], counts).unwrap();
         let release = mechanism.push(&sealed, &[10, 100_000], &mut random).unwrap().remove(0);
         // Ten users tell where the others are to within some ten thousand.
         let off = (counts_of(&release).counts[0] - 70_007.0 + jumped as f64).abs();
@@ -176,7 +186,9 @@ fn nothing_is_foretold_for_longer_than_it_has_been_seen() {
             Central::new(CentralKind::Track, CentralSettings::new("0.5".parse().unwrap(), window, 20)).unwrap();
         let (mut random, mut told) = (SeededRandom::new(seed), Vec::new());
         for timestamp in 0..400 {
-            let released = mechanism.push(&Sealed::at(timestamp, vec![100; 20]), &mut random).unwrap();
+            let released = mechanism
+                .push(&Sealed::at(mechanism.ledger().account(), timestamp, vec![100; 20]), &mut random)
+                .unwrap();
             told.extend(released.iter().filter(|release| release.freshness == Freshness::Fresh).map(|_| timestamp));
         }
         let gaps: Vec<(u64, u64)> = told.windows(2).map(|pair| (pair[0], pair[1] - pair[0])).collect();
@@ -196,7 +208,10 @@ fn a_still_histogram_is_published_rarely_and_exactly_and_a_restless_one_often() 
         for timestamp in 0..300_u64 {
             let moved = if restless { ((timestamp * 2_654_435_761) >> 7) % 2_000 } else { 0 };
             let counts = (0..10).map(|value| 1_000 + 100 * value + moved).collect();
-            let release = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap().remove(0);
+            let release = mechanism
+                .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts), &mut random)
+                .unwrap()
+                .remove(0);
             published += u64::from(release.freshness == Freshness::Fresh);
         }
         published
@@ -221,7 +236,10 @@ fn watched(ranges: &[std::ops::Range<u64>], jumps_at: u64, seed: u64) -> Vec<(u6
         let total: f64 = (0..64).map(near).sum();
         let place = |place: u32| if timestamp < jumps_at { place } else { (place + 32) % 64 };
         let counts = (0..64).map(|value| (8_000.0 * near(place(value)) / total).round() as u64).collect();
-        let release = mechanism.push(&Sealed::at(timestamp, counts), &mut random).unwrap().remove(0);
+        let release = mechanism
+            .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts), &mut random)
+            .unwrap()
+            .remove(0);
         let within = watched.iter_mut().zip(ranges).filter(|(_, range)| range.contains(&timestamp));
         for ((times, of), _) in within.filter(|_| release.freshness != Freshness::Fresh) {
             (*times, *of) = (*times + u64::from(release.spent.is_some()), *of + 1);

@@ -5,13 +5,13 @@ use tidegate_kernel::{Epsilon, Permit, Provenance, Sealed, SeededRandom, SystemR
 use super::{DRAWS, ROUNDING};
 use crate::support::{
     all_vectors, assert_fits, assert_rejects, class_permit, epsilon, geometric_tail, loss, nonzero, permit, permit_at,
-    tally,
+    sealed_at, tally,
 };
 
 /// A query for a number, of timestamp 0, that a contributor can move by `sensitivity`.
 fn query(value: i64, sensitivity: u64) -> Query {
     let protects = Protects::Contribution(nonzero(sensitivity));
-    Query::reading(&Sealed::at(0, value), -10_000..=10_000, protects).unwrap()
+    Query::reading(&sealed_at(0, value), -10_000..=10_000, protects).unwrap()
 }
 
 /// The probability of every transcript: "above" at the first query, at the second, ..., and never. Summed over what
@@ -101,7 +101,7 @@ fn above_closes_the_test_for_good() {
 fn a_group() -> (AboveThreshold, Vec<Sealed<i64>>) {
     let opened_by = permit_at(3, epsilon("1"));
     let test = AboveThreshold::open(opened_by, 10_000, 18, &mut SeededRandom::new(1)).unwrap();
-    (test, (3..=6).map(|timestamp| Sealed::at(timestamp, timestamp as i64)).collect())
+    (test, (3..=6).map(|timestamp| sealed_at(timestamp, timestamp as i64)).collect())
 }
 
 fn deviation(readings: &[Sealed<i64>]) -> Query {

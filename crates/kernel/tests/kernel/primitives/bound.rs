@@ -4,13 +4,13 @@ use tidegate_kernel::{Epsilon, Permit, Sealed, SeededRandom};
 use super::max::winners;
 use super::{DRAWS, ROUNDING};
 use crate::support::{
-    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit, permit_at, tally,
+    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit, permit_at, sealed_at, tally,
 };
 
 const CANDIDATES: [Bound; 3] = [Bound { at: 2, cost: 0 }, Bound { at: 4, cost: 1 }, Bound { at: 6, cost: 3 }];
 
 fn group(readings: &[i64]) -> Vec<Sealed<i64>> {
-    readings.iter().zip(0..).map(|(reading, timestamp)| Sealed::at(timestamp, *reading)).collect()
+    readings.iter().zip(0..).map(|(reading, timestamp)| sealed_at(timestamp, *reading)).collect()
 }
 
 fn members(readings: &[Sealed<i64>], amount: Epsilon) -> impl Iterator<Item = (Permit, &Sealed<i64>)> {

@@ -1,8 +1,8 @@
 use tidegate_kernel::primitives::{PrimitiveError, bucket_probabilities, bucket_range, randomised_bucket};
-use tidegate_kernel::{Epsilon, ResponseError, Sealed, SeededRandom};
+use tidegate_kernel::{Epsilon, ResponseError, SeededRandom};
 
 use super::DRAWS;
-use crate::support::{assert_fits, assert_rejects, epsilon, permit, tally};
+use crate::support::{assert_fits, assert_rejects, epsilon, permit, sealed_at, tally};
 
 #[test]
 fn the_truth_and_each_other_bucket_have_their_probability() {
@@ -10,7 +10,7 @@ fn the_truth_and_each_other_bucket_have_their_probability() {
         let amount = epsilon("1.5");
         let (low, points) = (-1_000, 10 * i64::from(buckets));
         let range = low..=low + points - 1;
-        let sealed = Sealed::at(0, low + 10 * i64::from(bucket) + 7);
+        let sealed = sealed_at(0, low + 10 * i64::from(bucket) + 7);
         let mut random = SeededRandom::new(140 + index as u64);
         let drawn = tally(DRAWS / 2, buckets as usize, || {
             let noisy = randomised_bucket(permit(amount), &sealed, range.clone(), buckets, &mut random);
@@ -46,7 +46,7 @@ fn every_point_of_the_range_lies_in_the_bucket_whose_range_holds_it() {
     let random = &mut SeededRandom::new(141);
     // At an epsilon of 20 the answer is true, but for a chance of 10^-7.
     let mut bucket_of = |reading: i64, range: &std::ops::RangeInclusive<i64>, buckets: u32| {
-        let noisy = randomised_bucket(permit(epsilon("20")), &Sealed::at(0, reading), range.clone(), buckets, random);
+        let noisy = randomised_bucket(permit(epsilon("20")), &sealed_at(0, reading), range.clone(), buckets, random);
         noisy.unwrap().into_value()
     };
     for (range, buckets) in [(0..=9, 2), (-5..=6, 5), (100..=107, 8), (3..=100, 7), (0..=1, 2)] {
@@ -70,7 +70,7 @@ fn every_point_of_the_range_lies_in_the_bucket_whose_range_holds_it() {
 #[test]
 fn buckets_that_cannot_be_are_refused() {
     let random = &mut SeededRandom::new(1);
-    let reading = Sealed::at(0, 3);
+    let reading = sealed_at(0, 3);
     let mut refusal = |range: std::ops::RangeInclusive<i64>, buckets: u32| {
         randomised_bucket(permit(epsilon("1")), &reading, range, buckets, random).unwrap_err()
     };

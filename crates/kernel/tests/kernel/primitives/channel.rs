@@ -7,7 +7,9 @@ use tidegate_kernel::primitives::{
 use tidegate_kernel::{Epsilon, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
-use crate::support::{assert_fits, assert_rejects, class_permit, epsilon, permit, permit_at, repeatable, tally};
+use crate::support::{
+    account, assert_fits, assert_rejects, class_permit, epsilon, permit, permit_at, repeatable, sealed_at, tally,
+};
 
 type Sparse = Vec<(u32, f64)>;
 
@@ -59,7 +61,7 @@ fn every_symbol_is_answered_with_exactly_its_distribution() {
     let example = example();
     let channel = example.channel("1.5").unwrap();
     for symbol in 0..5 {
-        let sealed = seal_symbol(0, symbol, 5).unwrap();
+        let sealed = seal_symbol(account(), 0, symbol, 5).unwrap();
         let mut random = SeededRandom::new(300 + u64::from(symbol));
         let drawn = tally(DRAWS, 3, || {
             let answer = channel.answer(permit(epsilon("3")), &sealed, &mut random).unwrap().into_value();
@@ -157,7 +159,7 @@ fn parts_that_are_no_channel_are_refused() {
 fn a_permit_must_be_the_symbols_and_worth_the_loss() {
     let channel = example().channel("1.5").unwrap();
     let random = &mut SeededRandom::new(1);
-    let sealed = seal_symbol(0, 1, 5).unwrap();
+    let sealed = seal_symbol(account(), 0, 1, 5).unwrap();
     let mut refusal = |permit| channel.answer(permit, &sealed, random).unwrap_err();
     assert_eq!(refusal(permit_at(3, epsilon("3"))), PrimitiveError::Timestamp { permit: 3, data: 0 });
     assert_eq!(refusal(class_permit(4, epsilon("3"))), PrimitiveError::ClassPermit { class: 4 });
@@ -165,7 +167,7 @@ fn a_permit_must_be_the_symbols_and_worth_the_loss() {
         refusal(permit(epsilon("1.5"))).to_string(),
         "the permit is for 1.5, but an answer from this channel loses 3"
     );
-    let outside = seal_symbol(0, 5, 5).unwrap_err();
+    let outside = seal_symbol(account(), 0, 5, 5).unwrap_err();
     assert_eq!(outside.to_string(), "the symbol is outside the domain 0..5");
 }
 
@@ -175,7 +177,7 @@ fn a_symbol_sealed_by_force_is_answered_as_the_last() {
     let channel = example().channel("1.5").unwrap();
     let answers = |symbol: u32| -> Vec<u32> {
         let mut random = SeededRandom::new(9);
-        let sealed = tidegate_kernel::Sealed::at(0, symbol);
+        let sealed = sealed_at(0, symbol);
         (0..50).map(|_| channel.answer(permit(epsilon("3")), &sealed, &mut random).unwrap().into_value()).collect()
     };
     assert_eq!(answers(4), answers(u32::MAX));

@@ -1,8 +1,8 @@
 use tidegate_kernel::primitives::{Comparisons, PrimitiveError, noisy_comparison};
-use tidegate_kernel::{Epsilon, Ledger, ResponseError, Sealed, SeededRandom, UnlockError, VaultKey, Window};
+use tidegate_kernel::{Epsilon, Ledger, ResponseError, SeededRandom, UnlockError, VaultKey, Window};
 
 use super::DRAWS;
-use crate::support::{assert_fits, assert_rejects, epsilon, nonzero, permit, permit_at, tally};
+use crate::support::{assert_fits, assert_rejects, epsilon, nonzero, permit, permit_at, sealed_at, tally};
 
 #[test]
 fn the_answer_is_right_with_the_same_probability_for_every_gap() {
@@ -11,7 +11,7 @@ fn the_answer_is_right_with_the_same_probability_for_every_gap() {
     for (index, (left, other, truth)) in
         [(0, 1, true), (1, 0, false), (5, 5, false), (i64::MIN, i64::MAX, true)].into_iter().enumerate()
     {
-        let (left, other) = (Sealed::at(0, left), Sealed::at(0, other));
+        let (left, other) = (sealed_at(0, left), sealed_at(0, other));
         let mut random = SeededRandom::new(130 + index as u64);
         let drawn = tally(DRAWS / 2, 2, || {
             let answer = noisy_comparison((permit(amount), &left), (permit(amount), &other), &mut random).unwrap();
@@ -26,7 +26,7 @@ fn the_answer_is_right_with_the_same_probability_for_every_gap() {
 #[test]
 fn both_readings_pay_the_same() {
     let random = &mut SeededRandom::new(1);
-    let reading = Sealed::at(0, 1);
+    let reading = sealed_at(0, 1);
     let result = noisy_comparison((permit(epsilon("1")), &reading), (permit(epsilon("2")), &reading), random);
     assert_eq!(result, Err(PrimitiveError::UnequalPermits { first: epsilon("1"), other: epsilon("2") }));
     let result = noisy_comparison((permit(Epsilon::MAX), &reading), (permit(Epsilon::MAX), &reading), random);
@@ -37,7 +37,7 @@ fn both_readings_pay_the_same() {
 fn each_of_many_comparisons_has_its_part_of_epsilon() {
     let (whole, right) = (epsilon("3"), |epsilon: f64| 1.0 / (1.0 + (-epsilon).exp()));
     let mut random = SeededRandom::new(330);
-    let readings = [Sealed::at(0, 7), Sealed::at(1, 9)];
+    let readings = [sealed_at(0, 7), sealed_at(1, 9)];
     let drawn = tally(DRAWS / 2, 2, || {
         let mut comparisons = Comparisons::new(whole, nonzero(3)).unwrap();
         for reading in &readings {
@@ -56,7 +56,7 @@ fn a_reading_is_compared_as_often_as_it_was_paid_for_and_no_more() {
     let mut comparisons = Comparisons::new(one, nonzero(3)).unwrap();
     assert_eq!(comparisons.each(), epsilon("0.333333333"));
     for timestamp in 0..4 {
-        comparisons.admit(permit_at(timestamp, one), &Sealed::at(timestamp, 5)).unwrap();
+        comparisons.admit(permit_at(timestamp, one), &sealed_at(timestamp, 5)).unwrap();
     }
     for other in 1..4 {
         assert_eq!(comparisons.compare(0, other, random).unwrap().epsilon(), comparisons.each());
@@ -67,11 +67,11 @@ fn a_reading_is_compared_as_often_as_it_was_paid_for_and_no_more() {
     comparisons.forget_before(2);
     assert_eq!(comparisons.members().collect::<Vec<_>>(), [(2, 2), (3, 2)]);
     assert_eq!(comparisons.compare(0, 2, random), Err(PrimitiveError::NoSuchMember { index: 2, members: 2 }));
-    assert_eq!(comparisons.admit(permit_at(3, one), &Sealed::at(3, 5)), Err(late(3, 3)));
+    assert_eq!(comparisons.admit(permit_at(3, one), &sealed_at(3, 5)), Err(late(3, 3)));
     let wrong = PrimitiveError::Timestamp { permit: 4, data: 5 };
-    assert_eq!(comparisons.admit(permit_at(4, one), &Sealed::at(5, 5)), Err(wrong));
+    assert_eq!(comparisons.admit(permit_at(4, one), &sealed_at(5, 5)), Err(wrong));
     let less = PrimitiveError::UnequalPermits { first: one, other: epsilon("0.1") };
-    assert_eq!(comparisons.admit(permit_at(4, epsilon("0.1")), &Sealed::at(4, 5)), Err(less));
+    assert_eq!(comparisons.admit(permit_at(4, epsilon("0.1")), &sealed_at(4, 5)), Err(less));
     let none = Comparisons::new(Epsilon::MIN, nonzero(2)).unwrap_err();
     assert_eq!(none, PrimitiveError::TooSmallToDivide { given: Epsilon::MIN, times: 2 });
 }
@@ -88,7 +88,7 @@ fn comparisons_go_on_after_being_locked_and_unlocked() {
         let (mut comparisons, mut random, mut answers) = (new(), SeededRandom::new(4), Vec::new());
         for timestamp in 0..30 {
             comparisons.forget_before(u64::saturating_sub(timestamp, 2));
-            comparisons.admit(permit_at(timestamp, one), &Sealed::at(timestamp, timestamp as i64 % 3)).unwrap();
+            comparisons.admit(permit_at(timestamp, one), &sealed_at(timestamp, timestamp as i64 % 3)).unwrap();
             let latest = comparisons.members().len() - 1;
             for earlier in 0..latest {
                 answers.push(*comparisons.compare(earlier, latest, &mut random).unwrap().value());

@@ -1,10 +1,10 @@
 use tidegate_kernel::primitives::{ContinuousGroups, Placed, PrimitiveError, Protects};
-use tidegate_kernel::{Epsilon, Ledger, Provenance, Sealed, SeededRandom, SystemRandom, UnlockError, VaultKey, Window};
+use tidegate_kernel::{Epsilon, Ledger, Provenance, SeededRandom, SystemRandom, UnlockError, VaultKey, Window};
 
 use super::above_threshold::transcripts;
 use super::{DRAWS, ROUNDING};
 use crate::support::{
-    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit_at, tally,
+    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit_at, sealed_at, tally,
 };
 
 /// The deviation of a group, rounded down.
@@ -42,7 +42,7 @@ fn scales(sensitivity: u64, epsilon: f64) -> (f64, f64) {
 fn place(groups: &mut ContinuousGroups, values: &[i64], amount: Epsilon, random: &mut SeededRandom) -> Vec<Placed> {
     let offer = |(timestamp, value): (usize, &i64)| {
         let timestamp = timestamp as u64;
-        groups.offer(permit_at(timestamp, amount), &Sealed::at(timestamp, *value), random).unwrap().into_value()
+        groups.offer(permit_at(timestamp, amount), &sealed_at(timestamp, *value), random).unwrap().into_value()
     };
     values.iter().enumerate().map(offer).collect()
 }
@@ -118,12 +118,12 @@ fn a_reading_takes_part_in_the_tests_of_one_group_only() {
 fn permits_that_do_not_pay_and_readings_out_of_order_are_refused() {
     let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 1_000).unwrap();
-    let reading = Sealed::at(5, 3);
+    let reading = sealed_at(5, 3);
     let refused = groups.offer(permit_at(4, one), &reading, random).unwrap_err();
     assert_eq!(refused, PrimitiveError::Timestamp { permit: 4, data: 5 });
     let refused = groups.offer(permit_at(5, epsilon("0.9")), &reading, random).unwrap_err();
     assert_eq!(refused, PrimitiveError::UnequalPermits { first: one, other: epsilon("0.9") });
-    let class = groups.offer(class_permit(2, one), &Sealed::at(0, 3), random).unwrap_err();
+    let class = groups.offer(class_permit(2, one), &sealed_at(0, 3), random).unwrap_err();
     assert_eq!(class, PrimitiveError::ClassPermit { class: 2 });
     assert_eq!(*groups.offer(permit_at(5, one), &reading, random).unwrap().value(), Placed::Opens);
     let again = groups.offer(permit_at(5, one), &reading, random).unwrap_err();
@@ -140,11 +140,11 @@ fn what_a_seeded_threshold_decided_is_never_called_private() {
     let one = epsilon("1");
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 1_000_000).unwrap();
     let (seeded, system) = (&mut SeededRandom::new(1), &mut SystemRandom::new().unwrap());
-    let first = groups.offer(permit_at(0, one), &Sealed::at(0, 1), seeded).unwrap();
-    let second = groups.offer(permit_at(1, one), &Sealed::at(1, 1), system).unwrap();
+    let first = groups.offer(permit_at(0, one), &sealed_at(0, 1), seeded).unwrap();
+    let second = groups.offer(permit_at(1, one), &sealed_at(1, 1), system).unwrap();
     assert_eq!((first.provenance(), second.provenance()), (Provenance::Seeded, Provenance::Seeded));
     groups.close();
-    let other = groups.offer(permit_at(2, one), &Sealed::at(2, 1), system).unwrap();
+    let other = groups.offer(permit_at(2, one), &sealed_at(2, 1), system).unwrap();
     assert_eq!(other.provenance(), Provenance::System);
 }
 
@@ -164,7 +164,7 @@ fn an_open_group_goes_on_after_being_locked_and_unlocked() {
         groups = new();
         groups.unlock(&locked, &vault).unwrap();
         ledger = Ledger::fully_spent(one, Window::EVENT, timestamp);
-        let placed = groups.offer(permit_at(timestamp, one), &Sealed::at(timestamp, *value), &mut random).unwrap();
+        let placed = groups.offer(permit_at(timestamp, one), &sealed_at(timestamp, *value), &mut random).unwrap();
         assert_eq!((*placed.value(), placed.provenance()), (expected, Provenance::Seeded));
     }
     let vault = key.vault(&ledger, "");

@@ -3,7 +3,7 @@ use tidegate_kernel::{Sealed, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
 use crate::support::{
-    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit_at, tally,
+    all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit_at, sealed_at, tally,
 };
 
 /// The probability that Laplace noise is below a number; the noise is so fine that it is as good as continuous.
@@ -82,7 +82,7 @@ fn place(tests: &mut DeviationTests, readings: &[Sealed<i64>], random: &mut Seed
 #[test]
 fn every_course_of_events_has_its_probability() {
     let values = [0, 9, 1, 8];
-    let readings: Vec<Sealed<i64>> = (0..).zip(values).map(|(timestamp, value)| Sealed::at(timestamp, value)).collect();
+    let readings: Vec<Sealed<i64>> = (0..).zip(values).map(|(timestamp, value)| sealed_at(timestamp, value)).collect();
     let protects = Protects::Contribution(nonzero(1));
     let mut tests = DeviationTests::new(0..=9, protects, epsilon("2"), 6, 4).unwrap();
     let mut random = SeededRandom::new(320);
@@ -163,7 +163,7 @@ fn a_reading_that_is_used_up_takes_part_in_nothing_more() {
     let one = epsilon("1");
     let mut tests = DeviationTests::new(0..=9, Protects::Reading, one, 5, 3).unwrap();
     for timestamp in 10..14 {
-        tests.admit(permit_at(timestamp, one), &Sealed::at(timestamp, 3)).unwrap();
+        tests.admit(permit_at(timestamp, one), &sealed_at(timestamp, 3)).unwrap();
     }
     // A total of 9·(1 + 4/3).
     for group in [[0, 1], [0, 2]] {
@@ -187,11 +187,11 @@ fn what_does_not_pay_or_comes_twice_is_refused() {
     let random = &mut SeededRandom::new(1);
     let one = epsilon("1");
     let mut tests = DeviationTests::new(0..=9, Protects::Reading, one, 5, 3).unwrap();
-    let reading = Sealed::at(5, 3);
+    let reading = sealed_at(5, 3);
     assert_eq!(tests.admit(permit_at(4, one), &reading), Err(PrimitiveError::Timestamp { permit: 4, data: 5 }));
     let less = PrimitiveError::UnequalPermits { first: one, other: epsilon("0.5") };
     assert_eq!(tests.admit(permit_at(5, epsilon("0.5")), &reading), Err(less));
-    assert_eq!(tests.admit(class_permit(3, one), &Sealed::at(0, 3)), Err(PrimitiveError::ClassPermit { class: 3 }));
+    assert_eq!(tests.admit(class_permit(3, one), &sealed_at(0, 3)), Err(PrimitiveError::ClassPermit { class: 3 }));
     assert_eq!(tests.admit(permit_at(5, one), &reading), Ok(0));
     let late = PrimitiveError::OutOfOrder { timestamp: 5, latest: 5 };
     assert_eq!(tests.admit(permit_at(5, one), &reading), Err(late));

@@ -1,16 +1,16 @@
 use tidegate_kernel::primitives::{Neighbours, PrimitiveError, noisy_distance};
-use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
+use tidegate_kernel::{Epsilon, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
 use crate::support::{
     all_vectors, assert_fits, assert_rejects, epsilon, fold, laplace_probability, laplace_weights, loss, nonzero,
-    permit, tally,
+    permit, sealed_at, tally,
 };
 
 #[test]
 fn the_distance_has_noise_of_the_calibrated_scale() {
     let amount = epsilon("0.8");
-    let counts = Sealed::at(0, vec![4, 0, 9]);
+    let counts = sealed_at(0, vec![4, 0, 9]);
     let reference = [6, -2, 9]; // at a distance of 2 + 2 + 0
     for (seed, neighbours, sensitivity) in [(110, Neighbours::AddRemove, 1.0), (111, Neighbours::Replace, 2.0)] {
         let mut random = SeededRandom::new(seed);
@@ -49,7 +49,7 @@ fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
 #[test]
 fn histograms_of_different_length_have_no_distance() {
     let random = &mut SeededRandom::new(1);
-    let counts = Sealed::at(0, vec![4, 0, 9]);
+    let counts = sealed_at(0, vec![4, 0, 9]);
     let result = noisy_distance(permit(epsilon("1")), &counts, &[1, 2], Neighbours::AddRemove, nonzero(1), random);
     assert_eq!(result, Err(PrimitiveError::Length { what: "reference counts", given: 2, expected: 3 }));
     assert_eq!(result.unwrap_err().to_string(), "2 reference counts were given, but 3 are needed");
@@ -58,7 +58,7 @@ fn histograms_of_different_length_have_no_distance() {
 #[test]
 fn the_largest_distances_do_not_overflow() {
     let random = &mut SeededRandom::new(1);
-    let counts = Sealed::at(0, vec![u64::MAX; 3]);
+    let counts = sealed_at(0, vec![u64::MAX; 3]);
     let far = [i64::MIN; 3];
     let noisy = noisy_distance(permit(Epsilon::MAX), &counts, &far, Neighbours::AddRemove, nonzero(1), random);
     assert_eq!(noisy.unwrap().into_value(), i64::MAX);

@@ -2,10 +2,13 @@ use tidegate_kernel::primitives::{
     ClassHistograms, Neighbours, PrimitiveError, common_unit, grouped_histograms, seal_class_histograms,
     weighted_distance,
 };
-use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, SeededRandom, Window};
+use tidegate_kernel::{Epsilon, Permit, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
-use crate::support::{assert_fits, assert_rejects, class_permit, epsilon, fold, laplace_weights, loss, permit, tally};
+use crate::support::{
+    account, assert_fits, assert_rejects, class_ledgers, class_permit, epsilon, fold, laplace_weights, loss, permit,
+    sealed_at, tally,
+};
 
 const KINDS: [Neighbours; 2] = [Neighbours::AddRemove, Neighbours::Replace];
 
@@ -17,7 +20,7 @@ fn sensitivity(neighbours: Neighbours) -> f64 {
 fn each_group_has_the_sum_of_its_classes_and_noise_of_its_own_scale() {
     for (seed, kind) in [(180, Neighbours::AddRemove), (181, Neighbours::Replace)] {
         // Class 3 takes no part.
-        let sealed = ClassHistograms::seal(0, &[4, 1, 2, 3], vec![7, 1, 20, 2, 5, 0, 1_000, 1_000]).unwrap();
+        let sealed = ClassHistograms::seal(account(), 0, &[4, 1, 2, 3], vec![7, 1, 20, 2, 5, 0, 1_000, 1_000]).unwrap();
         let mut random = SeededRandom::new(seed);
         let reach = 12;
         let side = 2 * reach as usize + 1;
@@ -49,7 +52,7 @@ fn classes_that_spend_different_amounts_in_one_group_weigh_what_they_spend() {
     assert_eq!(common_unit([careful, relaxed]), Some(epsilon("0.2")));
     assert_eq!((common_unit([careful]), common_unit([])), (Some(careful), None));
     for (seed, kind) in [(185, Neighbours::AddRemove), (186, Neighbours::Replace)] {
-        let sealed = ClassHistograms::seal(0, &[1, 2, 3], vec![7, 1, 20, 2, 1_000, 1_000]).unwrap();
+        let sealed = ClassHistograms::seal(account(), 0, &[1, 2, 3], vec![7, 1, 20, 2, 1_000, 1_000]).unwrap();
         let mut random = SeededRandom::new(seed);
         let (truth, reach) = ([2 * 7 + 3 * 20, 2 + 3 * 2], 20);
         let side = 2 * reach as usize + 1;
@@ -103,7 +106,7 @@ fn a_user_loses_what_the_users_group_spends_and_nothing_through_another_group() 
     }
     // Whatever class 2 holds, what is published of class 1 is the same, draw by draw.
     let published = |others: u64| {
-        let sealed = ClassHistograms::seal(0, &[1, 2], vec![5, others]).unwrap();
+        let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![5, others]).unwrap();
         let groups = [vec![class_permit(1, epsilon("0.3"))], vec![class_permit(2, epsilon("0.3"))]];
         let random = &mut SeededRandom::new(182);
         grouped_histograms(groups, &sealed, Neighbours::AddRemove, random).unwrap().into_value()[0].clone()
@@ -119,7 +122,7 @@ fn below(scale: f64, x: f64) -> f64 {
 #[test]
 fn the_weighted_distance_has_noise_of_scale_one_billion() {
     for (seed, kind) in [(183, Neighbours::AddRemove), (184, Neighbours::Replace)] {
-        let sealed = ClassHistograms::seal(0, &[1, 2, 3], vec![12, 5, 4, 9, 1_000, 1_000]).unwrap();
+        let sealed = ClassHistograms::seal(account(), 0, &[1, 2, 3], vec![12, 5, 4, 9, 1_000, 1_000]).unwrap();
         let references: [(u32, &[i64]); 2] = [(2, &[10, 9]), (1, &[9, 0])];
         // |0.5·3 + 1.5·(-6)| + |0.5·5 + 0| in billionths.
         let distance = 10_000_000_000_i64;
@@ -172,20 +175,20 @@ fn a_user_moves_the_weighted_distance_by_at_most_what_the_class_spends() {
 
 #[test]
 fn public_facts_about_sealed_histograms_can_be_read() {
-    let sealed = seal_class_histograms(0, [(70_000, 2), (5, 0)], &[70_000, 5], 3).unwrap();
+    let sealed = seal_class_histograms(account(), 0, [(70_000, 2), (5, 0)], &[70_000, 5], 3).unwrap();
     assert_eq!(sealed.domain(), 3);
     assert_eq!(sealed.classes().collect::<Vec<_>>(), [5, 70_000]);
     let random = &mut SeededRandom::new(1);
     let groups = [vec![class_permit(70_000, Epsilon::MAX)], vec![class_permit(5, Epsilon::MAX)]];
     let exact = grouped_histograms(groups, &sealed, Neighbours::AddRemove, random).unwrap().into_value();
     assert_eq!(exact, [[0, 0, 1], [1, 0, 0]]);
-    assert_eq!(tidegate_kernel::Sealed::at(0, vec![1_u64, 2, 3]).cells(), 3);
+    assert_eq!(sealed_at(0, vec![1_u64, 2, 3]).cells(), 3);
 }
 
 /// What both primitives say to permits for classes 1 and 2 of timestamp 0.
 fn refusal(permits: impl Fn() -> Vec<Permit>) -> PrimitiveError {
     let random = &mut SeededRandom::new(1);
-    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
+    let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
     let groups = permits().into_iter().map(|permit| vec![permit]);
     let of_groups = grouped_histograms(groups, &sealed, Neighbours::Replace, random).unwrap_err();
     let references: [(u32, &[i64]); 2] = [(1, &[0]), (2, &[0])];
@@ -202,18 +205,14 @@ fn permits_that_do_not_pay_for_a_class_once_are_refused() {
     let twice = || vec![class_permit(1, one), class_permit(1, one)];
     assert_eq!(refusal(twice), PrimitiveError::ClassPaidTwice { class: 1 });
     assert_eq!(refusal(Vec::new), PrimitiveError::Nothing { expected: "class permit" });
-    let later = || {
-        let mut ledgers = ClassLedgers::default();
-        ledgers.register(1, Ledger::new(one, Window::EVENT));
-        vec![ledgers.spend(1, 6, one).unwrap()]
-    };
+    let later = || vec![class_ledgers([1]).spend(1, 6, one).unwrap()];
     assert_eq!(refusal(later), PrimitiveError::Timestamp { permit: 6, data: 0 });
 }
 
 #[test]
 fn an_empty_group_and_a_missing_reference_are_refused() {
     let random = &mut SeededRandom::new(1);
-    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
+    let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
     let half = epsilon("0.5");
     let empty = [vec![class_permit(1, half)], Vec::new()];
     let error = grouped_histograms(empty, &sealed, Neighbours::AddRemove, random).unwrap_err();

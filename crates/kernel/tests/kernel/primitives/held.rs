@@ -1,16 +1,16 @@
 use tidegate_kernel::primitives::{
     Comparisons, ContinuousGroups, DeviationTests, Held, PrimitiveError, Protects, Summing, noisy_sum,
 };
-use tidegate_kernel::{Ledger, Sealed, SeededRandom, UnlockError, VaultKey, Window};
+use tidegate_kernel::{Ledger, SeededRandom, UnlockError, VaultKey, Window};
 
-use crate::support::{class_permit, epsilon, nonzero, permit_at};
+use crate::support::{class_permit, epsilon, nonzero, permit_at, sealed_at};
 
 #[test]
 fn readings_come_back_as_they_were_also_after_being_locked() {
     let (key, amount) = (VaultKey::from_bytes([5; 32]), epsilon("0.25"));
     let mut held = Held::default();
     for (timestamp, value) in [(3, 40), (4, -7), (9, i64::MAX)] {
-        held.push(permit_at(timestamp, amount), Sealed::at(timestamp, value)).unwrap();
+        held.push(permit_at(timestamp, amount), sealed_at(timestamp, value)).unwrap();
     }
     let ledger = Ledger::fully_spent(amount, Window::EVENT, 9);
     let vault = key.vault(&ledger, "a stream");
@@ -38,7 +38,7 @@ fn nothing_is_unlocked_that_its_ledger_cannot_have_granted() {
     let (key, one) = (VaultKey::from_bytes([5; 32]), epsilon("1"));
     let (mut held, mut comparisons) = (Held::default(), Comparisons::new(one, nonzero(2)).unwrap());
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 90).unwrap();
-    let reading = Sealed::at(7, 3);
+    let reading = sealed_at(7, 3);
     assert!(groups.offer(permit_at(7, one), &reading, &mut SeededRandom::new(1)).is_ok());
     comparisons.admit(permit_at(7, one), &reading).unwrap();
     held.push(permit_at(7, one), reading).unwrap();
@@ -61,18 +61,18 @@ fn nothing_is_unlocked_that_its_ledger_cannot_have_granted() {
 fn a_reading_is_held_with_its_own_permit_and_in_order_of_time() {
     let (mut held, amount) = (Held::default(), epsilon("1"));
     let wrong = PrimitiveError::Timestamp { permit: 2, data: 3 };
-    assert_eq!(held.push(permit_at(2, amount), Sealed::at(3, 1)), Err(wrong));
-    assert_eq!(held.push(class_permit(4, amount), Sealed::at(0, 1)), Err(PrimitiveError::ClassPermit { class: 4 }));
-    held.push(permit_at(3, amount), Sealed::at(3, 1)).unwrap();
+    assert_eq!(held.push(permit_at(2, amount), sealed_at(3, 1)), Err(wrong));
+    assert_eq!(held.push(class_permit(4, amount), sealed_at(0, 1)), Err(PrimitiveError::ClassPermit { class: 4 }));
+    held.push(permit_at(3, amount), sealed_at(3, 1)).unwrap();
     let late = PrimitiveError::OutOfOrder { timestamp: 3, latest: 3 };
-    assert_eq!(held.push(permit_at(3, amount), Sealed::at(3, 1)), Err(late));
+    assert_eq!(held.push(permit_at(3, amount), sealed_at(3, 1)), Err(late));
     assert_eq!(late.to_string(), "timestamp 3 does not come after 3, the latest so far");
 }
 
 #[test]
 fn what_is_set_up_once_publishes_as_what_is_set_up_each_time() {
     let amount = epsilon("0.5");
-    let readings = [Sealed::at(0, 30), Sealed::at(1, 95)];
+    let readings = [sealed_at(0, 30), sealed_at(1, 95)];
     let members = || readings.iter().map(|reading| (permit_at(reading.timestamp(), amount), reading));
     let summing = Summing::new(0..=90, Protects::Reading, amount).unwrap();
     let once = summing.publish(members(), &mut SeededRandom::new(5)).unwrap();
@@ -95,7 +95,7 @@ fn what_keeps_readings_does_not_print_them() {
     let mut tests = DeviationTests::new(0..=99_999, Protects::Reading, one, 0, 2).unwrap();
     let mut comparisons = Comparisons::new(one, nonzero(2)).unwrap();
     for timestamp in 0..2 {
-        let (reading, permit) = (Sealed::at(timestamp, 76_543), || permit_at(timestamp, one));
+        let (reading, permit) = (sealed_at(timestamp, 76_543), || permit_at(timestamp, one));
         assert_eq!(groups.offer(permit(), &reading, random).map(|_| ()), Ok(()));
         tests.admit(permit(), &reading).unwrap();
         comparisons.admit(permit(), &reading).unwrap();

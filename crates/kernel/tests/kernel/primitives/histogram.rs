@@ -2,11 +2,12 @@ use tidegate_kernel::noise::ScaleError;
 use tidegate_kernel::primitives::{
     HistogramError, Neighbours, PrimitiveError, histogram_noise, noisy_histogram, seal_histogram,
 };
-use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
+use tidegate_kernel::{Epsilon, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
 use crate::support::{
-    assert_fits, assert_rejects, epsilon, fold, laplace_probability, laplace_weights, loss, nonzero, permit, tally,
+    account, assert_fits, assert_rejects, epsilon, fold, laplace_probability, laplace_weights, loss, nonzero, permit,
+    sealed_at, tally,
 };
 
 #[test]
@@ -14,7 +15,7 @@ fn the_cells_have_independent_noise_of_the_calibrated_scale() {
     let amount = epsilon("1.2");
     let settings = [(Neighbours::AddRemove, 1, 1.0), (Neighbours::Replace, 1, 2.0), (Neighbours::AddRemove, 3, 3.0)];
     for (index, (neighbours, contribution, sensitivity)) in settings.into_iter().enumerate() {
-        let counts = Sealed::at(0, vec![7, 0]);
+        let counts = sealed_at(0, vec![7, 0]);
         let reach = (5.0 * sensitivity) as i64;
         let side = 2 * reach as usize + 1;
         let mut random = SeededRandom::new(100 + index as u64);
@@ -58,7 +59,7 @@ fn the_loss_is_exactly_epsilon_for_the_farthest_neighbours() {
 
 #[test]
 fn sealing_a_histogram_counts_the_values() {
-    let counts = seal_histogram(0, [2, 0, 2, 2, 1], 4).unwrap();
+    let counts = seal_histogram(account(), 0, [2, 0, 2, 2, 1], 4).unwrap();
     // At the largest epsilon the noise is zero, but for a chance of e^-1000.
     let (once, random) = (nonzero(1), &mut SeededRandom::new(1));
     let revealed = noisy_histogram(permit(Epsilon::MAX), &counts, Neighbours::AddRemove, once, random).unwrap();
@@ -67,17 +68,20 @@ fn sealing_a_histogram_counts_the_values() {
 
 #[test]
 fn a_value_outside_the_domain_is_named_by_its_position_only() {
-    let error = seal_histogram(0, [1, 2, 77_777], 4).unwrap_err();
+    let error = seal_histogram(account(), 0, [1, 2, 77_777], 4).unwrap_err();
     assert_eq!(error, HistogramError::Value { position: 2, domain: 4 });
     assert_eq!(error.to_string(), "the value at position 2 is outside the domain 0..4");
-    assert_eq!(seal_histogram(0, [], 0).unwrap_err().to_string(), "a histogram of 0 cells is outside 1..=16777216");
-    assert!(seal_histogram(0, [], u32::MAX).is_err());
+    assert_eq!(
+        seal_histogram(account(), 0, [], 0).unwrap_err().to_string(),
+        "a histogram of 0 cells is outside 1..=16777216"
+    );
+    assert!(seal_histogram(account(), 0, [], u32::MAX).is_err());
 }
 
 #[test]
 fn a_contribution_too_large_for_noise_is_refused() {
     let random = &mut SeededRandom::new(1);
-    let counts = Sealed::at(0, vec![1]);
+    let counts = sealed_at(0, vec![1]);
     let result = noisy_histogram(permit(Epsilon::MAX), &counts, Neighbours::Replace, nonzero(u64::MAX), random);
     assert_eq!(result, Err(PrimitiveError::Scale(ScaleError { sensitivity: u64::MAX })));
 }
@@ -85,7 +89,7 @@ fn a_contribution_too_large_for_noise_is_refused() {
 #[test]
 fn counts_beyond_the_output_range_are_cut_after_the_noise() {
     let random = &mut SeededRandom::new(1);
-    let counts = Sealed::at(0, vec![u64::MAX, i64::MAX as u64 - 3]);
+    let counts = sealed_at(0, vec![u64::MAX, i64::MAX as u64 - 3]);
     let noisy = noisy_histogram(permit(Epsilon::MAX), &counts, Neighbours::AddRemove, nonzero(1), random).unwrap();
     assert_eq!(noisy.into_value(), [i64::MAX, i64::MAX - 3]);
 }

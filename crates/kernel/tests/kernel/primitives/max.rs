@@ -1,9 +1,11 @@
+use tidegate_kernel::SeededRandom;
 use tidegate_kernel::noise::{Scale, ScaleError};
 use tidegate_kernel::primitives::{PrimitiveError, Scores, noisy_max};
-use tidegate_kernel::{Sealed, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
-use crate::support::{all_vectors, assert_fits, assert_rejects, epsilon, geometric_tail, loss, nonzero, permit, tally};
+use crate::support::{
+    all_vectors, assert_fits, assert_rejects, epsilon, geometric_tail, loss, nonzero, permit, sealed_at, tally,
+};
 
 /// The probability of each index to win, summed over what its own noise can be.
 pub fn winners(scores: &[i64], scale: f64) -> Vec<f64> {
@@ -38,7 +40,7 @@ fn each_index_wins_with_its_probability() {
         let factor = if kind == Scores::AnyDirection { 2.0 } else { 1.0 };
         let scale = factor * sensitivity as f64 / 0.8;
         assert!((winners(&scores, scale).iter().sum::<f64>() - 1.0).abs() < 1e-9);
-        let sealed = Sealed::at(0, scores.clone());
+        let sealed = sealed_at(0, scores.clone());
         let mut random = SeededRandom::new(150 + index as u64);
         let drawn = tally(DRAWS, scores.len(), || {
             noisy_max(permit(amount), &sealed, sensitivity, kind, &mut random).unwrap().into_value()
@@ -88,8 +90,8 @@ fn the_stated_noise_is_doubled_where_scores_move_in_any_direction() {
 #[test]
 fn there_is_no_largest_of_no_scores() {
     let random = &mut SeededRandom::new(1);
-    let none = noisy_max(permit(epsilon("1")), &Sealed::at(0, Vec::new()), 1, Scores::AnyDirection, random);
+    let none = noisy_max(permit(epsilon("1")), &sealed_at(0, Vec::new()), 1, Scores::AnyDirection, random);
     assert_eq!(none.unwrap_err().to_string(), "nothing to publish: at least one score is needed");
-    let insensitive = noisy_max(permit(epsilon("1")), &Sealed::at(0, vec![1]), 0, Scores::AnyDirection, random);
+    let insensitive = noisy_max(permit(epsilon("1")), &sealed_at(0, vec![1]), 0, Scores::AnyDirection, random);
     assert_eq!(insensitive, Err(PrimitiveError::Scale(ScaleError { sensitivity: 0 })));
 }

@@ -1,10 +1,10 @@
 use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 
-use crate::support::{all_vectors, nonzero, permit, permit_at};
+use crate::support::{all_vectors, nonzero, permit, permit_at, sealed_at};
 
 fn group(readings: &[i64]) -> Vec<Sealed<i64>> {
-    readings.iter().zip(0..).map(|(reading, timestamp)| Sealed::at(timestamp, *reading)).collect()
+    readings.iter().zip(0..).map(|(reading, timestamp)| sealed_at(timestamp, *reading)).collect()
 }
 
 /// Whether a query is `threshold` or more: at the largest epsilon there is next to no noise.
@@ -39,7 +39,7 @@ fn the_deviation_is_the_sum_of_distances_from_the_mean_rounded_down() {
 #[test]
 fn a_reading_that_is_asked_about_is_clamped_first() {
     for (reading, clamped) in [(-9, -3), (2, 2), (99, 5)] {
-        let query = Query::reading(&Sealed::at(0, reading), -3..=5, Protects::Reading).unwrap();
+        let query = Query::reading(&sealed_at(0, reading), -3..=5, Protects::Reading).unwrap();
         assert_eq!((revealed(&query), query.sensitivity(), query.timestamps()), (clamped, 8, [0].as_slice()));
     }
 }
@@ -74,7 +74,7 @@ fn no_reading_moves_the_deviation_farther_than_its_sensitivity_and_some_move_it_
 fn a_group_must_have_readings_of_different_timestamps() {
     let deviation = |readings: &[Sealed<i64>]| Query::deviation(readings, 0..=9, Protects::Reading).unwrap_err();
     assert_eq!(deviation(&[]), PrimitiveError::Nothing { expected: "reading" });
-    let twice = deviation(&[Sealed::at(8, 1), Sealed::at(5, 2), Sealed::at(8, 3)]);
+    let twice = deviation(&[sealed_at(8, 1), sealed_at(5, 2), sealed_at(8, 3)]);
     assert_eq!(twice, PrimitiveError::SameTimestamp { timestamp: 8 });
     assert_eq!(twice.to_string(), "two readings are of timestamp 8; a query takes one of each");
     let range = Query::deviation(&group(&[1]), 9..=9, Protects::Reading);

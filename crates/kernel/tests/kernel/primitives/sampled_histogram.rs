@@ -2,11 +2,12 @@ use tidegate_kernel::primitives::{
     ClassHistograms, HistogramError, Neighbours, PrimitiveError, sampled_distance, sampled_histogram,
     sampling_probability, seal_class_histograms,
 };
-use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, SeededRandom, Window};
+use tidegate_kernel::{Epsilon, Permit, SeededRandom};
 
 use super::{DRAWS, ROUNDING};
 use crate::support::{
-    assert_fits, assert_rejects, binomial_weights, class_permit, epsilon, laplace_probability, loss, permit, tally,
+    account, assert_fits, assert_rejects, binomial_weights, class_ledgers, class_permit, epsilon, laplace_probability,
+    loss, permit, tally,
 };
 
 const KINDS: [Neighbours; 2] = [Neighbours::AddRemove, Neighbours::Replace];
@@ -51,7 +52,7 @@ fn the_counts_are_a_sample_of_each_class_plus_noise() {
     let (careful, threshold) = (epsilon("0.5"), epsilon("1.5"));
     // Two cells; 12 and 5 careful users, 3 and 0 who are taken whole, and a class that takes no part.
     for (seed, kind) in [(170, Neighbours::AddRemove), (171, Neighbours::Replace)] {
-        let sealed = ClassHistograms::seal(0, &[30, 10, 20], vec![12, 5, 3, 0, 1_000, 1_000]).unwrap();
+        let sealed = ClassHistograms::seal(account(), 0, &[30, 10, 20], vec![12, 5, 3, 0, 1_000, 1_000]).unwrap();
         let mut random = SeededRandom::new(seed);
         let (low, high) = (-8, 18);
         let side = (high - low + 1) as usize;
@@ -129,7 +130,7 @@ fn the_constants_for_adding_and_removing_do_not_protect_a_replacement() {
 #[test]
 fn every_call_draws_a_sample_of_its_own() {
     let random = &mut SeededRandom::new(172);
-    let sealed = ClassHistograms::seal(0, &[0], vec![1_000_000]).unwrap();
+    let sealed = ClassHistograms::seal(account(), 0, &[0], vec![1_000_000]).unwrap();
     // At a threshold of 40 the noise is zero, but for a chance of e^-40; what differs is the sample.
     let mut draw = || {
         let permits = [class_permit(0, epsilon("39"))];
@@ -140,7 +141,7 @@ fn every_call_draws_a_sample_of_its_own() {
 
 #[test]
 fn users_are_sealed_by_class_and_value() {
-    let sealed = seal_class_histograms(0, [(8, 2), (5, 0), (5, 2), (8, 2)], &[8, 5], 3).unwrap();
+    let sealed = seal_class_histograms(account(), 0, [(8, 2), (5, 0), (5, 2), (8, 2)], &[8, 5], 3).unwrap();
     let random = &mut SeededRandom::new(1);
     let mut of_classes = |classes: &[u32]| {
         let permits = classes.iter().map(|class| class_permit(*class, Epsilon::MAX));
@@ -153,15 +154,15 @@ fn users_are_sealed_by_class_and_value() {
 
 #[test]
 fn what_cannot_be_sealed_is_named_by_its_position_only() {
-    let error = |users: [(u32, u32); 2]| seal_class_histograms(0, users, &[0, 1], 3).unwrap_err();
+    let error = |users: [(u32, u32); 2]| seal_class_histograms(account(), 0, users, &[0, 1], 3).unwrap_err();
     assert_eq!(error([(0, 0), (0, 3)]), HistogramError::Value { position: 1, domain: 3 });
     assert_eq!(error([(2, 0), (0, 0)]), HistogramError::Class { position: 0, classes: 2 });
     assert_eq!(error([(2, 0), (0, 0)]).to_string(), "the class at position 0 is none of the 2 classes");
-    assert!(matches!(seal_class_histograms(0, [], &[1, 2], u32::MAX), Err(HistogramError::Cells { .. })));
-    assert!(matches!(seal_class_histograms(0, [], &[], 5), Err(HistogramError::Cells { cells: 0 })));
-    let twice = seal_class_histograms(0, [], &[1, 2, 1], 5).unwrap_err();
+    assert!(matches!(seal_class_histograms(account(), 0, [], &[1, 2], u32::MAX), Err(HistogramError::Cells { .. })));
+    assert!(matches!(seal_class_histograms(account(), 0, [], &[], 5), Err(HistogramError::Cells { cells: 0 })));
+    let twice = seal_class_histograms(account(), 0, [], &[1, 2, 1], 5).unwrap_err();
     assert_eq!(twice.to_string(), "class 1 is named twice");
-    let error = |classes: &[u32], counts: Vec<u64>| ClassHistograms::seal(0, classes, counts).unwrap_err();
+    let error = |classes: &[u32], counts: Vec<u64>| ClassHistograms::seal(account(), 0, classes, counts).unwrap_err();
     assert_eq!(error(&[0, 1], vec![1, 2, 3]), HistogramError::Uneven { counts: 3, classes: 2 });
     let message = "3 counts cannot be shared out evenly among 0 classes";
     assert_eq!(error(&[], vec![1, 2, 3]).to_string(), message);
@@ -173,8 +174,8 @@ fn what_cannot_be_sealed_is_named_by_its_position_only() {
 #[test]
 fn a_count_that_is_too_large_to_sample_from_is_refused() {
     let most = ClassHistograms::MAX_COUNT;
-    assert!(ClassHistograms::seal(0, &[1], vec![0, most]).is_ok());
-    let error = ClassHistograms::seal(0, &[1], vec![0, most + 1]).unwrap_err();
+    assert!(ClassHistograms::seal(account(), 0, &[1], vec![0, most]).is_ok());
+    let error = ClassHistograms::seal(account(), 0, &[1], vec![0, most + 1]).unwrap_err();
     assert_eq!(error, HistogramError::Count { position: 1 });
     assert_eq!(error.to_string(), "the count at position 1 is above 1099511627776, the most that is sampled from");
 }
@@ -182,7 +183,7 @@ fn a_count_that_is_too_large_to_sample_from_is_refused() {
 /// What both primitives say to permits for classes 1 and 2 of timestamp 0.
 fn refusal(permits: impl Fn() -> Vec<Permit>, threshold: Epsilon) -> PrimitiveError {
     let random = &mut SeededRandom::new(1);
-    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
+    let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
     let kind = Neighbours::AddRemove;
     let of_histogram = sampled_histogram(permits(), &sealed, threshold, kind, random).unwrap_err();
     let of_distance = sampled_distance(permits(), &sealed, &[0], threshold, kind, random).unwrap_err();
@@ -211,14 +212,10 @@ fn a_permit_that_is_not_of_a_class_at_hand_is_refused() {
     assert_eq!(absent.to_string(), "the permit is for class 3, of which there is no histogram");
     let twice = refusal(|| vec![class_permit(1, one), class_permit(1, one)], one);
     assert_eq!(twice.to_string(), "two permits were given for class 1; spend the sum at once");
-    let later = || {
-        let mut ledgers = ClassLedgers::default();
-        ledgers.register(1, Ledger::new(one, Window::EVENT));
-        vec![ledgers.spend(1, 6, one).unwrap()]
-    };
+    let later = || vec![class_ledgers([1]).spend(1, 6, one).unwrap()];
     assert_eq!(refusal(later, one), PrimitiveError::Timestamp { permit: 6, data: 0 });
     let random = &mut SeededRandom::new(1);
-    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1, 2]).unwrap();
+    let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
     let short = sampled_distance([class_permit(1, one)], &sealed, &[1, 2], one, Neighbours::Replace, random);
     assert_eq!(short, Err(PrimitiveError::Length { what: "reference counts", given: 2, expected: 1 }));
 }
@@ -228,7 +225,7 @@ fn a_permit_that_is_not_of_a_class_at_hand_is_refused() {
 #[test]
 fn the_order_of_the_permits_makes_no_difference() {
     let (careful, relaxed) = (epsilon("0.001"), epsilon("30"));
-    let sealed = ClassHistograms::seal(0, &[1, 2], vec![1_000_000, 7]).unwrap();
+    let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1_000_000, 7]).unwrap();
     for swapped in [false, true] {
         let mut permits = vec![class_permit(1, careful), class_permit(2, relaxed)];
         if swapped {
@@ -260,7 +257,7 @@ fn distances(users: [u64; 2], reference: [i64; 2], p: f64, scale: f64) -> Vec<f6
 fn the_distance_of_a_sample_has_noise_of_the_scale_of_the_threshold() {
     let (careful, threshold) = (epsilon("0.5"), epsilon("1.5"));
     for (seed, kind) in [(174, Neighbours::AddRemove), (175, Neighbours::Replace)] {
-        let sealed = ClassHistograms::seal(0, &[1, 2], vec![12, 5, 1_000, 1_000]).unwrap();
+        let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![12, 5, 1_000, 1_000]).unwrap();
         let mut random = SeededRandom::new(seed);
         let drawn = tally(DRAWS, 61, || {
             let permits = [class_permit(1, careful)];

@@ -5,7 +5,7 @@ use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 use super::{DRAWS, ROUNDING};
 use crate::support::{
     assert_fits, assert_rejects, epsilon, fold, laplace_probability, laplace_weights, loss, nonzero, permit, permit_at,
-    tally,
+    sealed_at, tally,
 };
 
 #[test]
@@ -18,7 +18,7 @@ fn a_reading_has_noise_of_the_calibrated_scale() {
         (124, -45..=-35, contribution(1_000), 10, "0.5"),
     ] {
         let amount = epsilon(text);
-        let reading = Sealed::at(0, -41);
+        let reading = sealed_at(0, -41);
         let mut random = SeededRandom::new(seed);
         assert_eq!(protects.sensitivity(&range).unwrap(), sensitivity);
         let scale = sensitivity as f64 / amount.as_f64();
@@ -36,7 +36,7 @@ fn a_reading_has_noise_of_the_calibrated_scale() {
 #[test]
 fn a_sum_has_one_noise_however_many_readings_there_are() {
     let amount = epsilon("0.5");
-    let readings = [Sealed::at(5, 4), Sealed::at(6, -9), Sealed::at(7, 30), Sealed::at(8, 0)];
+    let readings = [sealed_at(5, 4), sealed_at(6, -9), sealed_at(7, 30), sealed_at(8, 0)];
     let mut random = SeededRandom::new(123);
     let (scale, reach) = (4.0, 40);
     let drawn = tally(DRAWS, 2 * reach as usize + 1, || {
@@ -65,7 +65,7 @@ fn as_many_permits_are_lost_as_readings_change() {
 #[test]
 fn every_reading_of_a_sum_pays_the_same() {
     let random = &mut SeededRandom::new(1);
-    let reading = Sealed::at(0, 1);
+    let reading = sealed_at(0, 1);
     let members = [(permit(epsilon("0.5")), &reading), (permit(epsilon("0.4")), &reading)];
     let result = noisy_sum(members, 0..=9, Protects::Reading, random);
     assert_eq!(result, Err(PrimitiveError::UnequalPermits { first: epsilon("0.5"), other: epsilon("0.4") }));
@@ -79,7 +79,7 @@ fn every_reading_of_a_sum_pays_the_same() {
 fn a_range_without_noise_is_refused() {
     let random = &mut SeededRandom::new(1);
     let mut publish = |low: i64, high: i64, protects: Protects| {
-        noisy_scalar(permit(epsilon("1")), &Sealed::at(0, 1), low..=high, protects, random)
+        noisy_scalar(permit(epsilon("1")), &sealed_at(0, 1), low..=high, protects, random)
     };
     for (low, high) in [(3, 3), (3, 2), (i64::MAX, i64::MIN)] {
         let refused = PrimitiveError::Range { low, high };
@@ -100,7 +100,7 @@ fn readings_beyond_the_range_are_clamped_to_it() {
     let random = &mut SeededRandom::new(1);
     // At the largest epsilon the noise of scale 1/10 or less is zero, but for a chance of e^-10.
     let mut publish = |readings: &[i64]| {
-        let readings: Vec<Sealed<i64>> = readings.iter().map(|reading| Sealed::at(0, *reading)).collect();
+        let readings: Vec<Sealed<i64>> = readings.iter().map(|reading| sealed_at(0, *reading)).collect();
         let members = readings.iter().map(|reading| (permit(Epsilon::MAX), reading));
         let sum = noisy_sum(members, 0..=100, Protects::Reading, random).unwrap().into_value();
         let (first, paid) = (&readings[0], permit(Epsilon::MAX));
@@ -116,7 +116,7 @@ fn readings_beyond_the_range_are_clamped_to_it() {
 fn a_result_that_is_cut_tells_nothing_of_the_reading() {
     let publish = |reading: i64, seed: u64| {
         let random = &mut SeededRandom::new(seed);
-        let sealed = Sealed::at(0, reading);
+        let sealed = sealed_at(0, reading);
         let range = -1..=Scale::MAX_SENSITIVITY as i64 - 1;
         noisy_scalar(permit(Epsilon::MIN), &sealed, range, Protects::Reading, random).unwrap().into_value()
     };

@@ -19,7 +19,7 @@ pub fn largest_loss(kind: CentralKind, settings: &CentralSettings) -> Result<Opt
     let window = usize::try_from(settings.window.get()).map_err(RunError::unsupported)?;
     let mut losses = Vec::new();
     for timestamp in 0..2 * settings.window.get() + 1 {
-        let counts = Sealed::at(timestamp, vec![0; settings.domain as usize]);
+        let counts = Sealed::at(mechanism.ledger().account(), timestamp, vec![0; settings.domain as usize]);
         let releases = mechanism.push(&counts, &mut SeededRandom::new(timestamp)).map_err(RunError::failed)?;
         let spent = releases.first().and_then(|release| release.spent);
         losses.push(spent.map_or(Ok(0.0), |spent| loss_of_counts(settings.neighbours, spent))?);

@@ -133,7 +133,7 @@ impl Target for CentralTarget {
         let mut mechanism = Central::new(self.kind, self.settings).map_err(RunError::unsupported)?;
         let mut transcript = Transcript::new();
         for (timestamp, counts) in (0_u64..).zip(stream) {
-            let sealed = Sealed::at(timestamp, counts.clone());
+            let sealed = Sealed::at(mechanism.ledger().account(), timestamp, counts.clone());
             note(&mut transcript, &mechanism.push(&sealed, random).map_err(RunError::failed)?);
         }
         Ok(transcript)
@@ -238,7 +238,12 @@ impl Target for PersonalTarget {
         };
         let mut transcript = Transcript::new();
         for (timestamp, counts) in (0_u64..).zip(stream) {
-            let sealed = ClassHistograms::seal(timestamp, &numbers, counts.clone()).map_err(RunError::failed)?;
+            let account = match &machine {
+                Machine::Personal(mechanism) => mechanism.ledgers().account(),
+                Machine::Track(mechanism) => mechanism.ledgers().account(),
+            };
+            let sealed =
+                ClassHistograms::seal(account, timestamp, &numbers, counts.clone()).map_err(RunError::failed)?;
             let released = match &mut machine {
                 Machine::Personal(mechanism) => mechanism.push(&sealed, &members, random),
                 Machine::Track(mechanism) => mechanism.push(&sealed, &members, random),

@@ -103,7 +103,8 @@ fn the_releases_of_central_mechanisms_and_the_questions_of_local_ones_keep_their
         let mut random = SeededRandom::new(1);
         let mut spends = Vec::new();
         for timestamp in 0..200 {
-            let counts = Sealed::at(timestamp, vec![if timestamp % 7 < 3 { 500 } else { 0 }; 3]);
+            let count = if timestamp % 7 < 3 { 500 } else { 0 };
+            let counts = Sealed::at(mechanism.ledger().account(), timestamp, vec![count; 3]);
             spends.extend(mechanism.push(&counts, &mut random).unwrap().iter().filter_map(Spend::of_release));
         }
         let found = statement(&spends, Some(length), epsilon);

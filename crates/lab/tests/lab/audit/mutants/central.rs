@@ -58,7 +58,9 @@ fn a_budget_that_is_whole_again_after_a_restart_is_caught() {
                 if form == Form::Broken && timestamp == 1 {
                     mechanism = begin();
                 }
-                let releases = mechanism.push(&Sealed::at(timestamp, counts.clone()), random).unwrap();
+                let releases = mechanism
+                    .push(&Sealed::at(mechanism.ledger().account(), timestamp, counts.clone()), random)
+                    .unwrap();
                 seen.extend(releases.iter().flat_map(|release| release.statistic.leaves().0));
             }
             seen

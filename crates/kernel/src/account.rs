@@ -1,0 +1,70 @@
+//! [`Account`]: the identity of a ledger, with which data and permits are stamped.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The identity of one [`Ledger`](crate::Ledger), or of one set of [`ClassLedgers`](crate::ClassLedgers).
+///
+/// Sealed data name the account whose budget protects them, and each permit names the account that was charged. A
+/// primitive refuses a pair that does not match, so nobody opens sealed data with a ledger made on the spot.
+///
+/// An account is drawn at random together with its ledger and is saved with it. It can be copied and read off a ledger,
+/// but not chosen. Loading a saved ledger brings its account back, so a saved ledger is as sensitive as the budget
+/// itself: whoever can write one can write a larger budget.
+///
+/// ```
+/// use tidegate_kernel::{Ledger, Window};
+///
+/// let ledger = Ledger::new("1".parse()?, Window::EVENT);
+/// let another = Ledger::new("1".parse()?, Window::EVENT);
+/// assert_eq!(ledger.account(), ledger.account());
+/// assert_ne!(ledger.account(), another.account());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Account([u8; 16]);
+
+impl Account {
+    /// The account of nobody. It pays for nothing.
+    pub(crate) const NOBODY: Self = Self([0; 16]);
+
+    /// A new account, or [nobody's](Self::NOBODY) where the operating system gives no randomness.
+    pub(crate) fn new() -> Self {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_or(Self::NOBODY, |()| Self(bytes))
+    }
+
+    /// Whether this account pays for data of `other`.
+    #[inline]
+    pub(crate) fn pays_for(self, other: Self) -> bool {
+        self == other && self != Self::NOBODY
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for Account {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Account({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_pays_for_nothing() {
+        let account = Account::new();
+        assert!(account.pays_for(account));
+        assert!(!account.pays_for(Account::new()));
+        assert!(!Account::NOBODY.pays_for(Account::NOBODY));
+        assert_eq!(format!("{:?}", Account([0xab; 16])), format!("Account({})", "ab".repeat(16)));
+    }
+}
