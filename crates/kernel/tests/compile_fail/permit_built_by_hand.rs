@@ -1,5 +1,7 @@
-use tidegate_kernel::{Epsilon, Permit};
+use tidegate_kernel::{Account, Epsilon, Permit};
 
-fn main() {
-    let _ = Permit { timestamp: 0, epsilon: Epsilon::MAX, class: None };
+fn forge(account: Account) -> Permit {
+    Permit { account, timestamp: 0, epsilon: Epsilon::MAX, class: None }
 }
+
+fn main() {}
