@@ -14,7 +14,7 @@ use tidegate::sequence::leakage::exact;
 use tidegate::sequence::model::{Model, SparseRow};
 
 use crate::channels::assert_private;
-use crate::support::{random_belief, random_rows, unit};
+use crate::support::{copy_of, random_belief, random_rows, unit};
 
 fn epsilon(text: &str) -> Epsilon {
     text.parse().unwrap()
@@ -227,9 +227,8 @@ fn saving_and_loading_at_any_point_changes_nothing() {
     };
     for part in [None, Some(2)] {
         let settings = Settings { batch: batch.clone(), length: 3, part };
-        let mut straight = Batched::new(model.clone(), settings.clone()).unwrap();
-        let mut json = Batched::new(model.clone(), settings.clone()).unwrap();
-        let mut postcard = Batched::new(model.clone(), settings).unwrap();
+        let mut straight = Batched::new(model.clone(), settings).unwrap();
+        let (mut json, mut postcard) = (copy_of(&straight), copy_of(&straight));
         let mut randoms = [(); 3].map(|()| SeededRandom::new(9));
         for timestamp in [0, 1, 2, 5, 6] {
             let symbols: Vec<u32> = (0..3).map(|_| (unit(random) * 2.0) as u32).collect();

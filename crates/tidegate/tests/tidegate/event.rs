@@ -767,8 +767,9 @@ fn states_of_the_present_versions_are_loaded_and_go_on_as_they_did_when_they_wer
         let saved: SavedEvent = serde_json::from_value(golden.clone()).unwrap();
         let mut loaded = Event::load(saved, &key).unwrap();
         let mut same = golden_run(kind);
-        // Of the form of today everything is equal, but for what is encrypted anew each time.
-        assert_eq!(without_secrets(serde_json::to_value(loaded.save(&key).unwrap()).unwrap()), without_secrets(golden));
+        // Everything is equal but what is encrypted anew each time, and the ledger, which had no account then.
+        let saved = serde_json::to_value(loaded.save(&key).unwrap()).unwrap();
+        assert_eq!(without_secrets(saved), without_secrets(golden));
         let go_on = |mechanism: &mut Event| {
             let random = &mut SeededRandom::new(6);
             let mut released = Vec::new();
@@ -880,6 +881,10 @@ fn without_secrets(mut state: serde_json::Value) -> serde_json::Value {
     match &mut state {
         serde_json::Value::Object(object) if is_locked(object) => return "locked".into(),
         serde_json::Value::Object(object) => {
+            if let Some(serde_json::Value::Object(ledger)) = object.get_mut("ledger") {
+                ledger.remove("account");
+                ledger.remove("version");
+            }
             for value in object.values_mut() {
                 *value = without_secrets(value.take());
             }

@@ -327,10 +327,10 @@ fn using_the_first_round_again_lowers_the_stated_error() {
 #[test]
 fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
     for (kind, smoother) in KINDS.into_iter().flat_map(|kind| [(kind, Smoother::Mean), (kind, Smoother::Median)]) {
+        let settings = Settings { oracle: Some(OracleKind::Oue), reuse: true, smoother, ..settings(3, 13) };
+        let first = save(&Local::new(kind, settings).unwrap());
         let drive = |interrupted: bool| {
-            let mut mechanism =
-                Local::new(kind, Settings { oracle: Some(OracleKind::Oue), reuse: true, smoother, ..settings(3, 13) })
-                    .unwrap();
+            let mut mechanism = load(&first);
             let mut random = SeededRandom::new(7);
             let (mut releases, mut fresh) = (Vec::new(), 0);
             for timestamp in 0..40_u64 {

@@ -21,6 +21,11 @@ pub fn error(random: &mut SeededRandom, variance: f64) -> f64 {
     (unit(random) - 0.5) * (12.0 * variance).sqrt()
 }
 
+/// The same mechanism, with the same account: what a ledger forbids, and a test needs for comparing two runs.
+pub fn copy_of<T: serde::Serialize + serde::de::DeserializeOwned>(mechanism: &T) -> T {
+    postcard::from_bytes(&postcard::to_allocvec(mechanism).unwrap()).unwrap()
+}
+
 /// What was asked of which slots, over time.
 #[derive(Clone, Default)]
 pub struct Asked {
