@@ -138,8 +138,8 @@ pub enum News {
     Published {
         /// Up to this version.
         version: u64,
-        /// How late, in milliseconds.
-        lag: u64,
+        /// How late, in milliseconds; `None` for a curated stream, where it may depend on how many events there were.
+        lag: Option<u64>,
     },
     /// The clock has jumped ahead, and nothing is opened for a while.
     Jumped {
@@ -462,7 +462,8 @@ impl Driver {
                     self.published = self.version;
                     // What comes next is published when it is due, and a question never is.
                     self.due = None;
-                    news.push(News::Published { version: self.version, lag: now - due });
+                    let lag = (!self.declaration.is_curated()).then(|| now - due);
+                    news.push(News::Published { version: self.version, lag });
                 }
             }
             let wake = if self.declaration.is_curated() {

@@ -14,7 +14,8 @@ use zeroize::Zeroize;
 
 use crate::stream::{Declaration, DeclarationError, Schedule};
 
-/// How many users a tray holds at most.
+/// How many users a tray holds at most. Further ones are acknowledged, but not counted: a refusal would tell who else is
+/// there.
 pub const MAX_USERS: usize = 20_000_000;
 
 /// How long a user's name may be, in bytes.
@@ -69,9 +70,6 @@ pub enum NotTold {
     /// There is a reading already.
     #[error("value: this tick has a reading already")]
     Reading,
-    /// Too many users.
-    #[error("user: more than {MAX_USERS} users in one tick")]
-    Full,
 }
 
 /// What a curator was told in a tick, ready for its mechanism.
@@ -94,7 +92,7 @@ pub struct Tray {
 
 #[derive(Debug)]
 enum Form {
-    Users { values: Values, key: [u8; 16] },
+    Users { values: Values, key: [u8; 16], most: usize },
     Numbers { intake: Intake },
 }
 
@@ -126,7 +124,7 @@ impl Tray {
             StreamSpec::Central(spec) => {
                 let mut key = [0; 16];
                 getrandom::fill(&mut key).map_err(|error| TrayError::Entropy(error.into()))?;
-                Form::Users { values: spec.values().map_err(DeclarationError::from)?, key }
+                Form::Users { values: spec.values().map_err(DeclarationError::from)?, key, most: MAX_USERS }
             }
             StreamSpec::Event(spec) => Form::Numbers { intake: spec.intake().map_err(DeclarationError::from)? },
             _ => return Ok(None),
@@ -158,7 +156,7 @@ impl Tray {
         let all = told.len();
         for (count, told) in told.into_iter().enumerate() {
             let taken = match &self.form {
-                Form::Users { values, key } => tell_user(&mut inside, values, key, told),
+                Form::Users { values, key, most } => tell_user(&mut inside, values, key, *most, told),
                 Form::Numbers { intake } => tell_number(&mut inside, *intake, timestamp, &told),
             };
             if let Err(error) = taken {
@@ -221,7 +219,7 @@ pub enum TrayError {
     Entropy(NoEntropy),
 }
 
-fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], told: Told) -> Result<(), NotTold> {
+fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], most: usize, told: Told) -> Result<(), NotTold> {
     let Some(mut user) = told.user.filter(|user| (1..=MAX_USER).contains(&user.len())) else {
         return Err(NotTold::User { expected: "a name of 1 to 256 bytes" });
     };
@@ -234,15 +232,14 @@ fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], told: Told) -
     let mut hasher = SipHasher24::new_with_key(key);
     hasher.write(user.as_bytes());
     user.zeroize();
-    let full = inside.users.len() >= MAX_USERS;
-    match inside.users.entry(hasher.finish128().as_u128()) {
-        Entry::Occupied(_) => Ok(()),
-        Entry::Vacant(_) if full => Err(NotTold::Full),
-        Entry::Vacant(empty) => {
-            empty.insert(value);
-            Ok(())
-        }
+    let has_room = inside.users.len() < most;
+    // Whether the user is known, or there is no room, the answer is the same.
+    if let Entry::Vacant(empty) = inside.users.entry(hasher.finish128().as_u128())
+        && has_room
+    {
+        empty.insert(value);
     }
+    Ok(())
 }
 
 fn tell_number(inside: &mut Inside, intake: Intake, timestamp: u64, told: &Told) -> Result<(), NotTold> {
@@ -260,4 +257,31 @@ fn tell_number(inside: &mut Inside, intake: Intake, timestamp: u64, told: &Told)
         intake.seal(account, timestamp, number).map_err(|error| NotTold::Value { expected: error.to_string() })?;
     inside.reading = Some(sealed);
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_full_tray_acknowledges_all_users_alike() {
+        let declaration = json!({ "name": "rooms", "tick": 1, "spec": {
+            "family": "central", "mechanism": "uniform", "epsilon": 1, "window": 2, "domain": ["in", "out"],
+        } });
+        let mut tray = Tray::of(&serde_json::from_value(declaration).unwrap()).unwrap().unwrap();
+        let Form::Users { most, .. } = &mut tray.form else { unreachable!("a stream of users") };
+        *most = 2;
+        tray.turn_over(7, Some(7)).unwrap();
+        let tell = |user: &str| {
+            let told = Told { user: Some(user.to_owned()), value: Value::Name("in".to_owned()) };
+            tray.tell(7_000, None, vec![told])
+        };
+        for user in ["anna", "bert", "cleo", "anna", "dora"] {
+            assert_eq!(tell(user), (1, None), "{user}");
+        }
+        assert_eq!(tray.lock().users.len(), 2);
+    }
 }

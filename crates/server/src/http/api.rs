@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 use std::marker::PhantomData;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, MatchedPath, Path, Query, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -41,7 +40,9 @@ const SMALL: usize = 1 << 20;
 /// How many events may be told at once.
 const MAX_EVENTS: usize = 100_000;
 
-/// Where a curator is told something.
+/// Where a curator is told something. How many requests come here may be what is protected: each user's event can be one
+/// of its own. So nothing that others can observe follows them, whether they are granted or refused: no metric, no log
+/// line at any level, no limit that other routes share. `docs/threat-model.md` has the list.
 const EVENTS: &str = "/v1/streams/{stream}/events";
 
 /// How long questions may be held back, in seconds.
@@ -104,32 +105,50 @@ struct Identity {
     wrong: bool,
 }
 
-/// What is done for every request: a name for the logs, who sends it, how often, how long it took, and what no answer may lack.
+/// The name of a request: random bits, so that it tells nothing about other requests. Empty where the operating system
+/// gives no randomness; the answer then has none.
+fn request_id() -> String {
+    let mut bytes = [0; 16];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => format!("{:032x}", u128::from_ne_bytes(bytes)),
+        Err(_) => String::new(),
+    }
+}
+
+/// Whether a request is one of the events route, whatever its method.
+fn is_of_events(extensions: &Extensions) -> bool {
+    extensions.get::<MatchedPath>().is_some_and(|route| route.as_str() == EVENTS)
+}
+
+/// Names a request, finds out who sends it, limits how often, counts and logs it, and adds the headers of every answer.
 async fn around(State(app): Shared, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let id = format!("{:08x}-{:x}", app.run, app.requests.fetch_add(1, Ordering::Relaxed));
+    let id = request_id();
+    let is_of_events = is_of_events(request.extensions());
     let identity = app.identify(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", |route| route.as_str());
     let peer = request.extensions().get::<Peer>().copied();
-    let response = match app.limit(identity, peer) {
+    let response = match app.limit(identity, peer, is_of_events) {
         Ok(()) => {
             request.extensions_mut().insert(identity);
             next.run(request).await
         }
         Err(problem) => {
-            app.telemetry.meters().refused("", "rate", 1);
+            if !is_of_events {
+                app.telemetry.meters().refused("", "rate", 1);
+            }
             problem.into_response()
         }
     };
     let response = finished(response, &app, &id);
+    if is_of_events {
+        return response;
+    }
     let (status, took) = (response.status().as_u16(), began.elapsed());
     let method = if is_known(&method) { method.as_str() } else { "other" };
-    // How many events a curator is told, and how many are refused, may be what is protected.
-    if route != EVENTS {
-        app.telemetry.meters().request(method, route, status, took);
-    }
+    app.telemetry.meters().request(method, route, status, took);
     let token = identity.token.and_then(|token| app.settings.tokens.entry(token)).map_or("", |entry| &entry.name);
     let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     // Neither the path nor the query as they were sent: nothing is logged that a client can choose.
@@ -155,7 +174,9 @@ fn finished(mut response: Response, app: &App, id: &str) -> Response {
     if app.settings.tls.is_some() {
         unless_there(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000");
     }
-    if let Ok(id) = HeaderValue::from_str(id) {
+    if !id.is_empty()
+        && let Ok(id) = HeaderValue::from_str(id)
+    {
         headers.insert(REQUEST_ID, id);
     }
     response
@@ -172,22 +193,30 @@ impl App {
         Identity { token, wrong: token.is_none() }
     }
 
-    /// Holders of tokens are counted by those, others by where they are.
-    fn limit(&self, identity: Identity, peer: Option<Peer>) -> Answer<()> {
+    /// Limits holders of tokens by those, and others by where they are. Events have a limit of their own for each token,
+    /// which other routes do not share. There, a request without a token is not limited: to refuse it costs as little as
+    /// to say that it came too often, and a limit would tell others at its address how many came.
+    fn limit(&self, identity: Identity, peer: Option<Peer>, is_of_events: bool) -> Answer<()> {
         let limits = &self.settings.limits;
+        if is_of_events && identity.token.is_none() {
+            return Ok(());
+        }
         let (caller, rate) = match (identity.token, peer) {
             (Some(token), _) => (Caller::Token(token), limits.token_rate),
             (None, Some(Peer(address))) => (Caller::of(address), limits.address_rate),
             (None, None) => (Caller::Others, limits.address_rate),
         };
-        let wait = self.rates.check(caller, rate, self.began.elapsed());
+        let rates = if is_of_events { &self.event_rates } else { &self.rates };
+        let wait = rates.check(caller, rate, self.began.elapsed());
         wait.map_err(|wait| Problem::too_often(wait.as_secs() + 1))
     }
 
     /// That who sends it may do what is for a role.
     fn allow(&self, parts: &Parts, needed: Role) -> Answer<Role> {
         let refuse = |status, error, message: &str| {
-            self.telemetry.meters().refused("", "unauthorised", 1);
+            if !is_of_events(&parts.extensions) {
+                self.telemetry.meters().refused("", "unauthorised", 1);
+            }
             Err(Problem::new(status, error, message))
         };
         let identity = parts.extensions.get::<Identity>().copied();
@@ -496,11 +525,14 @@ async fn operator_key(State(app): Shared) -> Json<JsonValue> {
     Json(json!({ "algorithm": "ed25519", "key": key }))
 }
 
+fn no_policy() -> Problem {
+    let message = "this stream asks no devices, so it has no policy and no questions";
+    Problem::new(StatusCode::NOT_FOUND, "no_policy", message)
+}
+
 async fn policy(State(app): Shared, Name(name): Name) -> Answer<Response> {
     app.overview(&name)?;
-    let policy = app.service.policy(&name).ok_or_else(|| {
-        Problem::new(StatusCode::NOT_FOUND, "no_policy", "this stream asks no devices, so that there is no policy")
-    })?;
+    let policy = app.service.policy(&name).ok_or_else(no_policy)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], policy.to_string()).into_response())
 }
 
@@ -522,6 +554,8 @@ async fn questions(
         return Err(Problem::bad("parameter", format!("wait: at most {MAX_WAIT} seconds")));
     }
     let mut changes = app.service.changes(&name).ok_or_else(Problem::no_stream)?;
+    // The round of a curated stream would tell strangers when it publishes.
+    app.service.policy(&name).ok_or_else(no_policy)?;
     let mut stopping = app.stopping.clone();
     let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);
     let mut place = None;

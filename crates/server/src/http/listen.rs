@@ -19,6 +19,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::NoServerSessionStorage;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -26,7 +27,6 @@ use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as _;
 
-use super::telemetry::Telemetry;
 use super::{Limits, ServeError};
 
 /// Who is at the other end.
@@ -83,6 +83,9 @@ pub(super) fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
     let mut config = config.map_err(|error| wrong(certificate, error.to_string()))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    // Remembered sessions push each other out: whether one is resumed would tell how many clients came since.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
@@ -159,7 +162,6 @@ pub(super) async fn accept(
     router: Router,
     tls: Option<Arc<Tls>>,
     limits: Limits,
-    telemetry: Arc<Telemetry>,
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = std::pin::pin!(stop);
@@ -185,11 +187,9 @@ pub(super) async fn accept(
         };
         let connection =
             Connection { router: router.clone(), peer: Peer(address.ip()), limits, watcher: graceful.watcher() };
-        let (tls, telemetry) = (tls.clone(), Arc::clone(&telemetry));
+        let tls = tls.clone();
         tokio::spawn(async move {
-            telemetry.meters().connections(1);
             connection.serve(stream, tls).await;
-            telemetry.meters().connections(-1);
             drop(place);
         });
     }
@@ -200,6 +200,8 @@ pub(super) async fn accept(
     }
 }
 
+/// A connection. It is neither counted nor logged, however it ends: it may be that of somebody who sends events, whose
+/// number may be what is protected.
 struct Connection {
     router: Router,
     peer: Peer,
@@ -214,11 +216,11 @@ impl Connection {
         let stream = Patient::new(stream, self.limits.write);
         match tls {
             None => self.speak(stream).await,
-            Some(tls) => match timeout(self.limits.headers, tls.acceptor().accept(stream)).await {
-                Ok(Ok(stream)) => self.speak(stream).await,
-                Ok(Err(error)) => tracing::debug!(error = %error.kind(), "no TLS"),
-                Err(_) => tracing::debug!("no TLS in time"),
-            },
+            Some(tls) => {
+                if let Ok(Ok(stream)) = timeout(self.limits.headers, tls.acceptor().accept(stream)).await {
+                    self.speak(stream).await;
+                }
+            }
         }
     }
 
@@ -234,8 +236,7 @@ impl Connection {
             .header_read_timeout(limits.headers)
             .max_buf_size(64 << 10)
             .serve_connection(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection).await {
-            tracing::debug!(%error, "a connection ended early");
-        }
+        // One that ends early ends all the same.
+        let _ = watcher.watch(connection).await;
     }
 }

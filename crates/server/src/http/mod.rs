@@ -38,7 +38,6 @@ mod webhook;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -123,9 +122,6 @@ pub enum ServeError {
         /// What is wrong with it.
         problem: String,
     },
-    /// The operating system gives no randomness.
-    #[error(transparent)]
-    Entropy(#[from] tidegate::kernel::NoEntropy),
 }
 
 /// What all requests share.
@@ -135,6 +131,8 @@ struct App {
     telemetry: Arc<Telemetry>,
     settings: HttpSettings,
     rates: RateLimit,
+    /// For requests of the events route, apart from all others.
+    event_rates: RateLimit,
     began: Instant,
     waiting: Arc<Semaphore>,
     /// For those who have no token.
@@ -145,9 +143,6 @@ struct App {
     stopping: watch::Receiver<bool>,
     /// The number of the last release, or answer, of each stream that was seen: to find the last one from there.
     latest: Mutex<HashMap<(String, bool), u64>>,
-    /// What requests of this run are called in logs, and how many there were.
-    run: u32,
-    requests: AtomicU64,
 }
 
 /// Serves until `stop`; then nobody is let in any more, what was begun is finished, and the service is [stopped](Service::stop). On Unix, `SIGHUP` has certificate and key read
@@ -164,8 +159,6 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let tls = settings.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
     reload_on_hangup(tls.clone());
-    let mut run = [0; 4];
-    getrandom::fill(&mut run).map_err(tidegate::kernel::NoEntropy::from)?;
     telemetry.attach(&service);
     let (stopping, stopped) = watch::channel(false);
     let limits = settings.limits;
@@ -174,14 +167,13 @@ pub async fn serve(
         telemetry: Arc::clone(&telemetry),
         settings,
         rates: RateLimit::default(),
+        event_rates: RateLimit::default(),
         began: Instant::now(),
         waiting: Arc::new(Semaphore::new(limits.waiting)),
         strangers: Arc::new(Semaphore::new(limits.waiting)),
         readiness: tokio::sync::Mutex::default(),
         stopping: stopped,
         latest: Mutex::default(),
-        run: u32::from_le_bytes(run),
-        requests: AtomicU64::new(0),
     });
     let stop = async move {
         stop.await;
@@ -189,7 +181,7 @@ pub async fn serve(
         // Whoever waits is let go; nobody else listens to this.
         let _ = stopping.send(true);
     };
-    listen::accept(listener, api::router(app), tls, limits, Arc::clone(&telemetry), stop).await;
+    listen::accept(listener, api::router(app), tls, limits, stop).await;
     let finish = move || {
         service.stop();
         telemetry.stop();

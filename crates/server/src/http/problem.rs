@@ -151,7 +151,7 @@ impl From<TellError> for Problem {
                 let message = why.to_string();
                 match why {
                     NotTold::NotOpen | NotTold::Timestamp { .. } => Self::conflict("closed", message),
-                    NotTold::Reading | NotTold::Full => Self::conflict("not_taken", message),
+                    NotTold::Reading => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }
                 .at(taken, taken)

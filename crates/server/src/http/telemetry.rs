@@ -1,4 +1,6 @@
-//! [`Telemetry`]: what is counted, logged and told others about a service. Streams are named, users and devices never.
+//! [`Telemetry`]: metrics, log lines and webhooks of a service. Streams are named, users and devices never.
+//!
+//! No metric follows the requests that bring events to a curated stream: `docs/threat-model.md` says which are left out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -48,7 +50,6 @@ pub(super) struct Meters {
     batches: Histogram,
     requests: Family<Three, Counter>,
     request_seconds: Family<One, Histogram>,
-    connections: Gauge<i64, AtomicI64>,
     webhooks: Family<One, Counter>,
 }
 
@@ -83,7 +84,6 @@ impl Telemetry {
             batches: Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0]),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(seconds),
-            connections: Gauge::default(),
             webhooks: Family::default(),
         });
         let mut registry = Registry::with_prefix("tidegate");
@@ -126,7 +126,7 @@ impl Meters {
         registry.register("releases", "Releases, by stream", self.releases.clone());
         registry.register("ticks_skipped", "Timestamps that were left out, by stream", self.skipped.clone());
         registry.register("driver_errors", "Times that a stream's driver stopped", self.failures.clone());
-        let help = "How long after its moment the last release was published, in seconds";
+        let help = "How late the last release of a stream of devices was, in seconds";
         registry.register("tick_lag_seconds", help, self.lag.clone());
         registry.register("published_version", "Up to which version a stream is published", self.version.clone());
         let help = "What the last release cost the user who spent most, in epsilon";
@@ -137,7 +137,6 @@ impl Meters {
         registry.register("commit_batches", "Batches of reports in one transaction", self.batches.clone());
         registry.register("requests", "Requests, by method, route and status", self.requests.clone());
         registry.register("request_seconds", "How long requests took, by route", self.request_seconds.clone());
-        registry.register("connections", "Connections that are open", self.connections.clone());
         registry.register("webhooks", "Messages to webhooks, by outcome", self.webhooks.clone());
     }
 
@@ -155,10 +154,6 @@ impl Meters {
         let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
         self.requests.get_or_create(&labels).inc();
         self.request_seconds.get_or_create(&[("route", route.to_owned())]).observe(took.as_secs_f64());
-    }
-
-    pub(super) fn connections(&self, change: i64) {
-        self.connections.inc_by(change);
     }
 
     pub(super) fn webhook(&self, outcome: Outcome) {
@@ -210,8 +205,9 @@ impl Observer for Telemetry {
             }
             News::Published { version, lag } => {
                 tracing::debug!(stream = name, version, lag, "published");
-                let seconds = Duration::from_millis(*lag).as_secs_f64();
-                meters.lag.get_or_create(&label).set(seconds);
+                if let Some(lag) = lag {
+                    meters.lag.get_or_create(&label).set(Duration::from_millis(*lag).as_secs_f64());
+                }
                 meters.version.get_or_create(&label).set(i64::try_from(*version).unwrap_or(i64::MAX));
                 self.webhooks.tell(Happened::Published { stream: name.to_owned() });
             }

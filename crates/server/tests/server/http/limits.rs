@@ -113,7 +113,7 @@ fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
     drop(feed);
 }
 
-const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
+pub(super) const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
 
 /// A client that trusts an authority only.
 fn trusting(authority: &str) -> ureq::Agent {

@@ -3,11 +3,13 @@
 mod documented;
 mod flow;
 mod limits;
+mod observable;
 mod refusals;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -50,7 +52,7 @@ pub(crate) struct Server {
     http: ureq::Agent,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    _folder: TestFolder,
+    folder: TestFolder,
 }
 
 impl Server {
@@ -97,11 +99,16 @@ impl Server {
             .into();
         let tokens = made.iter().map(|(_, token)| token.secret.reveal().to_owned()).collect();
         let address = address.recv().unwrap();
-        Self { address, tokens, http, stop: Some(stop), thread: Some(thread), _folder: folder }
+        Self { address, tokens, http, stop: Some(stop), thread: Some(thread), folder }
     }
 
     pub(crate) fn token(&self, role: Role) -> &str {
         &self.tokens[Role::ALL.iter().position(|one| *one == role).unwrap()]
+    }
+
+    /// Where its store is.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     fn url(&self, path: &str) -> String {
