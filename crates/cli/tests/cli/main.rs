@@ -11,6 +11,7 @@ mod families;
 #[allow(dead_code)] // the device's tests use the rest
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
+mod observable;
 #[allow(dead_code)] // what only the store's tests need
 #[path = "../../../server/tests/server/postgres.rs"]
 mod postgres;

@@ -1,0 +1,238 @@
+//! Everything that can be observed of the commands, compared between two runs whose data differ.
+//!
+//! Each test is named in `docs/threat-model.md` by the row that it supports. Only released values, which are noisy,
+//! and times are left out of the comparison.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Output, Stdio};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::service::{Home, Serving};
+use crate::store::TestFolder;
+use crate::{command, run_with_input, stderr, stdout};
+
+/// A table without its released numbers: `value` of a stream of numbers, `count` of a histogram.
+fn without_noise(text: &str) -> Vec<String> {
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let noisy = if names.contains(&"count") { "count" } else { "value" };
+    let kept = |line: &str| -> Vec<String> {
+        let fields = names.iter().zip(line.split(','));
+        fields.filter(|(name, _)| **name != noisy).map(|(name, field)| format!("{name}={field}")).collect()
+    };
+    lines.map(|line| kept(line).join(",")).collect()
+}
+
+/// What the operator's shell and the readers of the output see of a run.
+fn seen(output: &Output) -> (Option<i32>, String, Vec<String>) {
+    (output.status.code(), stderr(output).to_owned(), without_noise(stdout(output)))
+}
+
+fn spec(folder: &TestFolder, text: &str) -> String {
+    let file = folder.file("stream.toml");
+    fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+const NUMBERS: &str = "family = \"event\"\nmechanism = \"laplace\"\nepsilon = 1.0\noutside = \"clamp\"\n\
+                       domain = { low = 0, high = 1000000 }\n";
+const COUNTS: &str = "family = \"central\"\nmechanism = \"uniform\"\nepsilon = 1.0\nwindow = 2\n\
+                      domain = [\"in\", \"out\"]\n";
+
+#[test]
+fn release_of_numbers_shows_nothing_but_noise() {
+    let folder = TestFolder::new();
+    let release = format!("release --spec {}", spec(&folder, NUMBERS));
+    let first = run_with_input(&release, b"t,value\n0,7\n1,7\n2,7\n");
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert_eq!(without_noise(stdout(&first)).len(), 3);
+    // Another reading at one timestamp: within the domain, at its ends, and outside.
+    for reading in ["0", "999999", "1000000", "-3", "1e12"] {
+        let other = run_with_input(&release, format!("t,value\n0,7\n1,{reading}\n2,7\n").as_bytes());
+        assert_eq!(seen(&first), seen(&other), "{reading}");
+    }
+}
+
+#[test]
+fn release_of_counts_shows_nothing_but_noise() {
+    let folder = TestFolder::new();
+    let release = format!("release --spec {}", spec(&folder, COUNTS));
+    let first = run_with_input(&release, b"t,user,value\n0,a,in\n0,b,in\n1,a,in\n1,b,in\n");
+    assert!(first.status.success(), "{}", stderr(&first));
+    assert_eq!(without_noise(stdout(&first)).len(), 4);
+    for other in ["0,a,in\n0,b,out\n1,a,in\n1,b,in\n", "0,a,in\n1,a,in\n1,b,in\n", "0,b,in\n1,a,out\n1,b,out\n"] {
+        let other = run_with_input(&release, format!("t,user,value\n{other}").as_bytes());
+        assert_eq!(seen(&first), seen(&other));
+    }
+}
+
+/// How many lines there are after each line of input, and at the end.
+fn lines_by_step(release: &str, readings: &[u64]) -> Vec<usize> {
+    let mut child = command(release).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let (sender, lines) = std::sync::mpsc::channel();
+    let reader = thread::spawn(move || BufReader::new(output).lines().try_for_each(|line| sender.send(line.unwrap())));
+    let mut counts = Vec::new();
+    input.write_all(b"t,value\n").unwrap();
+    // The header shows that it reads.
+    lines.recv_timeout(Duration::from_secs(20)).unwrap();
+    for (t, reading) in readings.iter().enumerate() {
+        input.write_all(format!("{t},{reading}\n").as_bytes()).unwrap();
+        // Every third reading completes a batch, and its lines come before another reading does.
+        let expected = if t % 3 == 2 { 3 } else { 0 };
+        let come = (0..expected).map_while(|_| lines.recv_timeout(Duration::from_secs(20)).ok()).count();
+        counts.push(come + lines.try_iter().count());
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    reader.join().unwrap().unwrap();
+    counts.push(lines.try_iter().count());
+    counts
+}
+
+#[test]
+fn lines_of_release_come_at_public_moments() {
+    let release = "release --mechanism contin --epsilon 1 --domain 0..1000000 --delay 2";
+    let first = lines_by_step(release, &[7, 7, 7, 7, 7, 7, 7]);
+    assert_eq!(first, [0, 0, 3, 0, 0, 3, 0, 1]);
+    assert_eq!(lines_by_step(release, &[0, 1_000_000, 3, 999_999, 0, 1_000_000, 0]), first);
+}
+
+/// Names and sizes of the files in a folder, and below it.
+fn files(folder: &Path) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(files(&entry.path()).into_iter().map(|(below, size)| (format!("{name}/{below}"), size)));
+        } else {
+            found.insert(name, entry.metadata().unwrap().len());
+        }
+    }
+    found
+}
+
+#[test]
+fn files_of_release_have_public_names_and_sizes() {
+    let left = |readings: [&str; 3]| {
+        let folder = TestFolder::new();
+        let spec = spec(&folder, NUMBERS);
+        let place = |name: &str| folder.file(name).display().to_string();
+        let release = format!("release --spec {spec} --state {} --key {}", place("state"), place("key"));
+        let table: String = readings.iter().enumerate().map(|(t, reading)| format!("{t},{reading}\n")).collect();
+        let output = run_with_input(&release, format!("t,value\n{table}").as_bytes());
+        assert!(output.status.success(), "{}", stderr(&output));
+        files(folder.path())
+    };
+    let first = left(["7", "7", "7"]);
+    assert!(first["state"] > 0 && first["key"] > 0, "{first:?}");
+    assert_eq!(left(["0", "1000000", "1e12"]), first);
+}
+
+/// How long a tick of the services lasts, in milliseconds.
+const TICK: u64 = 2_000;
+
+fn now() -> u64 {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap()
+}
+
+fn sleep_until(moment: u64) {
+    thread::sleep(Duration::from_millis(moment.saturating_sub(now())));
+}
+
+/// A service with a curator's stream that logs everything, and the process.
+fn curator() -> (Home, Serving) {
+    let home = Home::new();
+    let rooms = "\n[log]\nfilter = \"trace\"\n\n[[streams]]\nname = \"rooms\"\ntick = 2\n[streams.spec]\n\
+                 family = \"central\"\nmechanism = \"uniform\"\nepsilon = 20.0\nwindow = 2\ndomain = [\"in\", \"out\"]\n";
+    home.configure("", rooms);
+    let serving = home.serve();
+    (home, serving)
+}
+
+/// Sends a request on a connection of its own, and returns the status.
+fn request(serving: &Serving, line: &str, token: &str, body: &str) -> u16 {
+    let mut stream = TcpStream::connect(serving.url.strip_prefix("http://").unwrap()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let head = format!("{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nauthorization: Bearer {token}\r\n");
+    let head = format!("{head}content-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("every request is answered")
+}
+
+fn event(user: &str, value: &str) -> String {
+    format!("{{\"user\": \"{user}\", \"value\": \"{value}\"}}")
+}
+
+/// A line of the log without its time and without how long a request took.
+fn without_times(line: &str) -> String {
+    let line = line.split_once(' ').map_or(line, |(_, rest)| rest);
+    let is_time = |word: &&str| word.starts_with("milliseconds=") || word.starts_with("id=");
+    line.split(' ').filter(|word| !is_time(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// Exit code, log and files of a service.
+type Left = (Option<i32>, Vec<String>, BTreeMap<String, u64>);
+
+/// Tells two services different events in one tick, stops them after its release, and returns what each leaves; `None`
+/// where the machine was too slow for that.
+fn serve_neighbours() -> Option<[Left; 2]> {
+    let [(quiet, quiet_serving), (busy, busy_serving)] = [curator(), curator()];
+    // The first tick that both see whole.
+    let open = now() / TICK + 1;
+    sleep_until(open * TICK + 200);
+    let events = "POST /v1/streams/rooms/events";
+    let tell = |(home, serving): (&Home, &Serving), user| {
+        (request(serving, events, home.token("ingest"), &event(user, "in")) == 200).then_some(())
+    };
+    for user in ["anna", "bert"] {
+        tell((&quiet, &quiet_serving), user)?;
+        tell((&busy, &busy_serving), user)?;
+    }
+    for user in ["cleo", "dora", "cleo", "emil"] {
+        tell((&busy, &busy_serving), user)?;
+        assert_eq!(request(&busy_serving, events, "tg_i_wrong", &event(user, "in")), 401);
+        assert_eq!(request(&busy_serving, events, busy.token("analyst"), &event(user, "in")), 403);
+        assert_eq!(request(&busy_serving, events, busy.token("ingest"), "{"), 400);
+    }
+    // A connection that is open, one that ends within a request, and one that says what is no request.
+    let connect = || TcpStream::connect(busy_serving.url.strip_prefix("http://").unwrap()).unwrap();
+    let (_open, mut cut) = (connect(), connect());
+    cut.write_all(format!("{events} HTTP/1.1\r\ncontent-length: 10\r\n\r\n{{").as_bytes()).unwrap();
+    drop(cut);
+    connect().write_all(b"{}\r\n\r\n").unwrap();
+    if now() / TICK != open {
+        return None;
+    }
+    for (home, serving) in [(&quiet, &quiet_serving), (&busy, &busy_serving)] {
+        let paused = request(serving, "POST /v1/streams/rooms/pause", home.token("operator"), "");
+        assert_eq!(paused, 200);
+    }
+    sleep_until((open + 1) * TICK + TICK * 3 / 4);
+    Some([(quiet, quiet_serving), (busy, busy_serving)].map(|(home, serving)| {
+        let (code, said) = serving.terminate();
+        let mut lines: Vec<_> = said.lines().map(without_times).collect();
+        lines.sort();
+        (code, lines, files(&home.folder.file("home/state")))
+    }))
+}
+
+#[test]
+fn logs_and_files_of_serve_do_not_depend_on_event_requests() {
+    let [(code, lines, files), busy] =
+        (0..10).find_map(|_| serve_neighbours()).expect("the machine is too slow for ticks of two seconds");
+    assert_eq!(lines, busy.1);
+    assert_eq!((code, &files), (busy.0, &busy.2));
+    assert_eq!(code, Some(0));
+    // At the level trace there are lines of other requests, and of the release.
+    assert!(lines.iter().any(|line| line.contains("/pause")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.contains("released")), "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains("events")), "{lines:?}");
+}
