@@ -14,8 +14,8 @@ use zeroize::Zeroize;
 
 use crate::stream::{Declaration, DeclarationError, Schedule};
 
-/// How many users a tray holds at most. Further ones are acknowledged, but not counted: a refusal would tell who else is
-/// there.
+/// How many users a tray holds at most. Further ones are acknowledged, but not counted: a refusal would tell who else
+/// is there.
 pub const MAX_USERS: usize = 20_000_000;
 
 /// How long a user's name may be, in bytes.

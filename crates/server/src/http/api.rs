@@ -40,9 +40,9 @@ const SMALL: usize = 1 << 20;
 /// How many events may be told at once.
 const MAX_EVENTS: usize = 100_000;
 
-/// Where a curator is told something. How many requests come here may be what is protected: each user's event can be one
-/// of its own. So nothing that others can observe follows them, whether they are granted or refused: no metric, no log
-/// line at any level, no limit that other routes share. `docs/threat-model.md` has the list.
+/// Where a curator is told something. How many requests come here may be what is protected: each user's event can be
+/// one of its own. So nothing that others can observe follows them, whether they are granted or refused: no metric, no
+/// log line at any level, no limit that other routes share. `docs/threat-model.md` has the list.
 const EVENTS: &str = "/v1/streams/{stream}/events";
 
 /// How long questions may be held back, in seconds.
@@ -193,9 +193,9 @@ impl App {
         Identity { token, wrong: token.is_none() }
     }
 
-    /// Limits holders of tokens by those, and others by where they are. Events have a limit of their own for each token,
-    /// which other routes do not share. There, a request without a token is not limited: to refuse it costs as little as
-    /// to say that it came too often, and a limit would tell others at its address how many came.
+    /// Limits holders of tokens by those, and others by where they are. Events have a limit of their own for each
+    /// token, which other routes do not share. There, a request without a token is not limited: to refuse it costs as
+    /// little as to say that it came too often, and a limit would tell others at its address how many came.
     fn limit(&self, identity: Identity, peer: Option<Peer>, is_of_events: bool) -> Answer<()> {
         let limits = &self.settings.limits;
         if is_of_events && identity.token.is_none() {

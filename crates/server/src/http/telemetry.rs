@@ -1,6 +1,6 @@
 //! [`Telemetry`]: metrics, log lines and webhooks of a service. Streams are named, users and devices never.
 //!
-//! No metric follows the requests that bring events to a curated stream: `docs/threat-model.md` says which are left out.
+//! No metric follows the requests that bring events to a curated stream; `docs/threat-model.md` says why.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64};
