@@ -115,35 +115,35 @@ fn request_id() -> String {
     }
 }
 
-/// Whether a request is one of the events route, whatever its method.
-fn is_of_events(extensions: &Extensions) -> bool {
-    extensions.get::<MatchedPath>().is_some_and(|route| route.as_str() == EVENTS)
+/// Whether a request may bring events: it is of that route, whatever its method, or of none, as a misspelt one is.
+fn may_bring_events(extensions: &Extensions) -> bool {
+    extensions.get::<MatchedPath>().is_none_or(|route| route.as_str() == EVENTS)
 }
 
 /// Names a request, finds out who sends it, limits how often, counts and logs it, and adds the headers of every answer.
 async fn around(State(app): Shared, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = request_id();
-    let is_of_events = is_of_events(request.extensions());
+    let may_bring_events = may_bring_events(request.extensions());
     let identity = app.identify(request.headers());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map_or("", |route| route.as_str());
     let peer = request.extensions().get::<Peer>().copied();
-    let response = match app.limit(identity, peer, is_of_events) {
+    let response = match app.limit(identity, peer, may_bring_events) {
         Ok(()) => {
             request.extensions_mut().insert(identity);
             next.run(request).await
         }
         Err(problem) => {
-            if !is_of_events {
+            if !may_bring_events {
                 app.telemetry.meters().refused("", "rate", 1);
             }
             problem.into_response()
         }
     };
     let response = finished(response, &app, &id);
-    if is_of_events {
+    if may_bring_events {
         return response;
     }
     let (status, took) = (response.status().as_u16(), began.elapsed());
@@ -196,9 +196,9 @@ impl App {
     /// Limits holders of tokens by those, and others by where they are. Events have a limit of their own for each
     /// token, which other routes do not share. There, a request without a token is not limited: to refuse it costs as
     /// little as to say that it came too often, and a limit would tell others at its address how many came.
-    fn limit(&self, identity: Identity, peer: Option<Peer>, is_of_events: bool) -> Answer<()> {
+    fn limit(&self, identity: Identity, peer: Option<Peer>, may_bring_events: bool) -> Answer<()> {
         let limits = &self.settings.limits;
-        if is_of_events && identity.token.is_none() {
+        if may_bring_events && identity.token.is_none() {
             return Ok(());
         }
         let (caller, rate) = match (identity.token, peer) {
@@ -206,7 +206,7 @@ impl App {
             (None, Some(Peer(address))) => (Caller::of(address), limits.address_rate),
             (None, None) => (Caller::Others, limits.address_rate),
         };
-        let rates = if is_of_events { &self.event_rates } else { &self.rates };
+        let rates = if may_bring_events { &self.event_rates } else { &self.rates };
         let wait = rates.check(caller, rate, self.began.elapsed());
         wait.map_err(|wait| Problem::too_often(wait.as_secs() + 1))
     }
@@ -214,7 +214,7 @@ impl App {
     /// That who sends it may do what is for a role.
     fn allow(&self, parts: &Parts, needed: Role) -> Answer<Role> {
         let refuse = |status, error, message: &str| {
-            if !is_of_events(&parts.extensions) {
+            if !may_bring_events(&parts.extensions) {
                 self.telemetry.meters().refused("", "unauthorised", 1);
             }
             Err(Problem::new(status, error, message))

@@ -111,6 +111,7 @@ fn disturb(server: &Server) -> Vec<TcpStream> {
         ("/v1/streams/rooms/events?timestamp=1", json_type, event(0, "in")),
         ("/v1/streams/rooms/events?what=1", json_type, event(0, "in")),
         ("/v1/streams/none/events", json_type, event(0, "in")),
+        ("/v1/streams/rooms/events/", json_type, event(0, "in")),
         ("/v1/streams/load/events", json_type, json!({ "value": 7 }).to_string()),
     ] {
         open.push(send_event(server, path, ingest, media_type, &body));
