@@ -7,7 +7,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::query::{History, Query, QueryError};
-use tidegate::release::{Freshness, Histogram, Release, Statistic};
+use tidegate::release::{Freshness, Histogram, Release, Spent, Statistic};
 use tidegate_kernel::noise::Below;
 use tidegate_kernel::{Randomness, Window};
 
@@ -104,7 +104,7 @@ impl QueryTruth {
         let mut history = History::new(Window::EVENT, 1)?;
         for (timestamp, statistic) in (0..).zip(self.statistics(outcome)?) {
             history
-                .push(Release { timestamp, statistic, freshness: Freshness::Fresh, spent: None, reports: 0 }, None)?;
+                .push(Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 0, seeded: false }, None)?;
             for (asked, shares) in places().zip(&mut released) {
                 shares.push(history.answer(&Query::range(asked.query.first, asked.query.last, 1))?.value);
             }

@@ -1,9 +1,11 @@
 //! What a mechanism publishes at a timestamp.
 
+mod spent;
+
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::Epsilon;
 
 use crate::tree::Tree;
+pub use spent::{ClassSpend, Spent};
 
 /// A published statistic, with all that is needed to judge it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,10 +16,15 @@ pub struct Release {
     pub statistic: Statistic,
     /// Where the numbers come from.
     pub freshness: Freshness,
-    /// The most that any one user has spent on this timestamp; `None` where nobody was asked.
-    pub spent: Option<Epsilon>,
+    /// Who spent how much on this timestamp.
+    pub spent: Spent,
     /// How many reports were received for this timestamp, over all its questions.
     pub reports: u64,
+    /// Whether randomness that it may depend on came from a seed, so that it is not private. A mechanism remembers that,
+    /// but does not save it. Where devices draw the randomness a collector cannot know: the mechanism says `false`, and a
+    /// simulation of devices sets it.
+    #[serde(default)]
+    pub seeded: bool,
 }
 
 /// Where the numbers of a release come from.

@@ -3,7 +3,7 @@
 //! A release has as many lines as its statistic has numbers, each with the names that its domain gives to values.
 //!
 //! ```
-//! use tidegate::release::{Counts, Freshness, Release};
+//! use tidegate::release::{Counts, Freshness, Release, Spent};
 //! use tidegate::rows::{Format, Shape};
 //! use tidegate::spec::ValuesSpec;
 //!
@@ -12,13 +12,19 @@
 //!     timestamp: 7,
 //!     statistic: Counts { counts: vec![60.0, 40.5], variances: vec![2.0, 2.0] }.into(),
 //!     freshness: Freshness::Fresh,
-//!     spent: None,
+//!     spent: Spent::Everyone("0.1".parse()?),
 //!     reports: 0,
+//!     seeded: false,
 //! };
 //! let mut text = String::new();
 //! shape.begin(Format::Csv, &mut text);
 //! shape.write(&release, None, Format::Csv, &mut text)?;
-//! assert_eq!(text, "t,value,count,variance,freshness\n7,home,60,2,fresh\n7,\"out, or away\",40.5,2,fresh\n");
+//! assert_eq!(
+//!     text,
+//!     "t,value,count,variance,freshness,spent,seeded\n\
+//!      7,home,60,2,fresh,0.1,false\n\
+//!      7,\"out, or away\",40.5,2,fresh,0.1,false\n"
+//! );
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -28,7 +34,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::local::LocalKind;
-use crate::release::{Number, Release, Statistic};
+use crate::release::{Number, Release, Spent, Statistic};
 use crate::spec::{SpecError, StreamSpec, Values};
 
 /// How a table is written down.
@@ -59,6 +65,8 @@ pub enum Kind {
     Number,
     /// Text.
     Text,
+    /// `true` or `false`.
+    Flag,
 }
 
 /// A field as CSV has it: in quotes where it would be taken for several otherwise.
@@ -84,14 +92,26 @@ pub enum Shape {
     Symbol(Values),
 }
 
+/// A line of a table.
+#[derive(Serialize)]
+struct Line<'a> {
+    t: u64,
+    #[serde(flatten)]
+    cells: Cells<'a>,
+    freshness: &'static str,
+    spent: &'a Spent,
+    seeded: bool,
+}
+
+/// The fields that lines of different shapes do not share.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Line<'a> {
-    Number { t: u64, value: f64, variance: f64, freshness: &'static str },
-    Frequency { t: u64, value: Cow<'a, str>, frequency: f64, variance: f64, freshness: &'static str },
-    Count { t: u64, value: Cow<'a, str>, count: f64, variance: f64, freshness: &'static str },
-    Node { t: u64, first: Cow<'a, str>, last: Cow<'a, str>, frequency: f64, variance: f64, freshness: &'static str },
-    Symbol { t: u64, user: &'a str, value: Cow<'a, str>, freshness: &'static str },
+enum Cells<'a> {
+    Number { value: f64, variance: f64 },
+    Frequency { value: Cow<'a, str>, frequency: f64, variance: f64 },
+    Count { value: Cow<'a, str>, count: f64, variance: f64 },
+    Node { first: Cow<'a, str>, last: Cow<'a, str>, frequency: f64, variance: f64 },
+    Symbol { user: &'a str, value: Cow<'a, str> },
 }
 
 impl Shape {
@@ -113,11 +133,11 @@ impl Shape {
 
     const fn header(&self) -> &'static str {
         match self {
-            Self::Number => "t,value,variance,freshness\n",
-            Self::Frequencies(_) => "t,value,frequency,variance,freshness\n",
-            Self::Counts(_) => "t,value,count,variance,freshness\n",
-            Self::Tree(_) => "t,first,last,frequency,variance,freshness\n",
-            Self::Symbol(_) => "t,user,value,freshness\n",
+            Self::Number => "t,value,variance,freshness,spent,seeded\n",
+            Self::Frequencies(_) => "t,value,frequency,variance,freshness,spent,seeded\n",
+            Self::Counts(_) => "t,value,count,variance,freshness,spent,seeded\n",
+            Self::Tree(_) => "t,first,last,frequency,variance,freshness,spent,seeded\n",
+            Self::Symbol(_) => "t,user,value,freshness,spent,seeded\n",
         }
     }
 
@@ -128,10 +148,12 @@ impl Shape {
         const FREQUENCY: Column = Column { name: "frequency", kind: Kind::Number };
         const VARIANCE: Column = Column { name: "variance", kind: Kind::Number };
         const FRESHNESS: Column = Column { name: "freshness", kind: Kind::Text };
+        const SPENT: Column = Column { name: "spent", kind: Kind::Text };
+        const SEEDED: Column = Column { name: "seeded", kind: Kind::Flag };
         match self {
-            Self::Number => &[T, Column { name: "value", kind: Kind::Number }, VARIANCE, FRESHNESS],
-            Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS],
-            Self::Counts(_) => &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS],
+            Self::Number => &[T, Column { name: "value", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED],
+            Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS, SPENT, SEEDED],
+            Self::Counts(_) => &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED],
             Self::Tree(_) => &[
                 T,
                 Column { name: "first", kind: Kind::Text },
@@ -139,8 +161,10 @@ impl Shape {
                 FREQUENCY,
                 VARIANCE,
                 FRESHNESS,
+                SPENT,
+                SEEDED,
             ],
-            Self::Symbol(_) => &[T, Column { name: "user", kind: Kind::Text }, VALUE, FRESHNESS],
+            Self::Symbol(_) => &[T, Column { name: "user", kind: Kind::Text }, VALUE, FRESHNESS, SPENT, SEEDED],
         }
     }
 
@@ -162,22 +186,22 @@ impl Shape {
         format: Format,
         text: &mut String,
     ) -> Result<(), std::fmt::Error> {
-        let (t, freshness) = (release.timestamp, release.freshness.name());
+        let mut line = |cells| Line::new(release, cells).write(format, text);
         match self {
             Self::Number => match release.statistic.number() {
-                Some(Number { value, variance }) => Line::Number { t, value, variance, freshness }.write(format, text),
+                Some(Number { value, variance }) => line(Cells::Number { value, variance }),
                 None => Ok(()),
             },
             Self::Frequencies(values) => {
                 let (frequencies, variances) = release.statistic.leaves();
                 (0..).zip(frequencies).zip(variances).try_for_each(|((value, &frequency), &variance)| {
-                    Line::Frequency { t, value: values.name(value), frequency, variance, freshness }.write(format, text)
+                    line(Cells::Frequency { value: values.name(value), frequency, variance })
                 })
             }
             Self::Counts(values) => {
                 let (counts, variances) = release.statistic.leaves();
                 (0..).zip(counts).zip(variances).try_for_each(|((value, &count), &variance)| {
-                    Line::Count { t, value: values.name(value), count, variance, freshness }.write(format, text)
+                    line(Cells::Count { value: values.name(value), count, variance })
                 })
             }
             Self::Tree(values) => {
@@ -189,38 +213,44 @@ impl Shape {
                         let first = node * shape.width(level);
                         let last = first + shape.leaves(level, node).saturating_sub(1);
                         let (first, last) = (values.name(first), values.name(last));
-                        Line::Node { t, first, last, frequency, variance, freshness }.write(format, text)
+                        line(Cells::Node { first, last, frequency, variance })
                     })
                 })
             }
             Self::Symbol(values) => {
                 let Statistic::Symbol(symbol) = &release.statistic else { return Ok(()) };
                 let (user, value) = (user.unwrap_or_default(), values.name(symbol.symbol));
-                Line::Symbol { t, user, value, freshness }.write(format, text)
+                line(Cells::Symbol { user, value })
             }
         }
     }
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    const fn new(release: &'a Release, cells: Cells<'a>) -> Self {
+        let Release { timestamp, freshness, spent, seeded, .. } = release;
+        Self { t: *timestamp, cells, freshness: freshness.name(), spent, seeded: *seeded }
+    }
+
     fn write(&self, format: Format, text: &mut String) -> std::fmt::Result {
         if format == Format::Ndjson {
             text.push_str(&serde_json::to_string(self).map_err(|_| std::fmt::Error)?);
             text.push('\n');
             return Ok(());
         }
-        match self {
-            Line::Number { t, value, variance, freshness } => writeln!(text, "{t},{value},{variance},{freshness}"),
-            Line::Frequency { t, value, frequency: number, variance, freshness }
-            | Line::Count { t, value, count: number, variance, freshness } => {
-                writeln!(text, "{t},{},{number},{variance},{freshness}", quoted(value))
+        write!(text, "{}", self.t)?;
+        match &self.cells {
+            Cells::Number { value, variance } => write!(text, ",{value},{variance}"),
+            Cells::Frequency { value, frequency: number, variance }
+            | Cells::Count { value, count: number, variance } => {
+                write!(text, ",{},{number},{variance}", quoted(value))
             }
-            Line::Node { t, first, last, frequency, variance, freshness } => {
-                writeln!(text, "{t},{},{},{frequency},{variance},{freshness}", quoted(first), quoted(last))
+            Cells::Node { first, last, frequency, variance } => {
+                write!(text, ",{},{},{frequency},{variance}", quoted(first), quoted(last))
             }
-            Line::Symbol { t, user, value, freshness } => {
-                writeln!(text, "{t},{},{},{freshness}", quoted(user), quoted(value))
-            }
-        }
+            Cells::Symbol { user, value } => write!(text, ",{},{}", quoted(user), quoted(value)),
+        }?;
+        // Neither text has a comma or a quote.
+        writeln!(text, ",{},{},{}", self.freshness, self.spent, self.seeded)
     }
 }

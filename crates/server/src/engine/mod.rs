@@ -743,7 +743,7 @@ impl Driver {
         self.version += 1;
         self.raise()?;
         if let Some(last) = releases.last() {
-            let spent = releases.iter().filter_map(|release| release.spent).max();
+            let spent = releases.iter().filter_map(|release| release.spent.most()).max();
             let (timestamp, left) = (last.timestamp, self.budget_left());
             news.push(News::Released { timestamp, releases: releases.len(), spent, left });
         }

@@ -9,7 +9,7 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 use crate::central::uniform::publish;
 use crate::central::{CentralError, Settings, drifted, release, rounded};
 use crate::policy::{Policy, Proposal};
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Freshness, Release, Spent};
 
 /// At each timestamp a fixed share measures the mean absolute distance to the last release. If it exceeds the mean absolute
 /// error that publishing would have with what the policy proposes, the histogram is published.
@@ -62,7 +62,7 @@ impl Adaptive {
             let worth_it = error.zip(measured).is_some_and(|(error, distance)| distance > error);
             if !worth_it {
                 let counts = drifted(last, measured.unwrap_or(0.0));
-                return Ok(release(timestamp, counts, skipped, spent));
+                return Ok(release(timestamp, counts, skipped, Spent::by_everyone(spent)));
             }
         }
         // At the first timestamp there is nothing to repeat, and something to spend: settings that leave nothing are refused.
@@ -71,7 +71,7 @@ impl Adaptive {
         self.policy.note_spend(timestamp, amount.units());
         self.last = Some(counts.clone());
         let spent = spent.map_or(Some(amount), |first| first.checked_add(amount));
-        Ok(release(timestamp, counts, Freshness::Fresh, spent))
+        Ok(release(timestamp, counts, Freshness::Fresh, Spent::by_everyone(spent)))
     }
 
     /// The mean absolute distance between the counts and the last release, with noise, and what it cost.
@@ -159,7 +159,7 @@ mod tests {
                 let counts = Sealed::at(mechanism.ledger().account(), timestamp, vec![count; 4]);
                 forgetful(&mut mechanism, |inner| {
                     let release = inner.push(&counts, &settings, &mut random).unwrap();
-                    release.spent.map_or(0, Epsilon::units)
+                    release.spent.most().map_or(0, Epsilon::units)
                 })
             })
             .collect();

@@ -49,7 +49,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{Neighbours, PrimitiveError};
 use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Randomness, Refusal, Sealed, Window};
 
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Freshness, Release, Spent};
 use adaptive::Adaptive;
 pub use personal::{Estimator, Personal, PersonalKind, PersonalSettings, UnknownPersonal};
 
@@ -242,6 +242,9 @@ pub struct Central {
     settings: Settings,
     last_pushed: Option<u64>,
     machine: Machine,
+    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    #[serde(skip)]
+    seeded: bool,
 }
 
 const VERSION: u16 = 1;
@@ -281,7 +284,7 @@ impl Central {
             CentralKind::Ba => Machine::Ba(ba::new(&settings)?),
             CentralKind::Track => Machine::Track(Box::new(track::Track::new(&settings)?)),
         };
-        Ok(Self { version: VERSION, settings, last_pushed: None, machine })
+        Ok(Self { version: VERSION, settings, last_pushed: None, machine, seeded: false })
     }
 
     /// What it is set to.
@@ -320,7 +323,9 @@ impl Central {
         check_time(timestamp, self.last_pushed)?;
         check_cells(histogram.cells(), self.settings.domain)?;
         let settings = &self.settings;
-        let release = on_machine!(&mut self.machine, mechanism => mechanism.push(histogram, settings, random))?;
+        self.seeded |= !random.provenance().is_private();
+        let mut release = on_machine!(&mut self.machine, mechanism => mechanism.push(histogram, settings, random))?;
+        release.seeded = self.seeded;
         self.last_pushed = Some(timestamp);
         Ok(vec![release])
     }
@@ -347,8 +352,8 @@ fn check_cells(given: usize, domain: u32) -> Result<(), CentralError> {
 }
 
 /// The release of a timestamp.
-fn release(timestamp: u64, counts: Counts, freshness: Freshness, spent: Option<Epsilon>) -> Release {
-    Release { timestamp, statistic: counts.into(), freshness, spent, reports: 0 }
+fn release(timestamp: u64, counts: Counts, freshness: Freshness, spent: Spent) -> Release {
+    Release { timestamp, statistic: counts.into(), freshness, spent, reports: 0, seeded: false }
 }
 
 /// Noisy counts, all of the same expected squared error.
@@ -410,7 +415,7 @@ impl TryFrom<Saved> for Central {
         if check_domain(settings.domain).is_err() || !kept_for || !fits || !track_fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, settings, last_pushed, machine })
+        Ok(Self { version, settings, last_pushed, machine, seeded: false })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{CentralError, MISFIT, check_time, check_version, drifted, pba, pbd, release, rounded};
 use crate::policy::{Absorption, Pool};
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Freshness, Release, Spent};
 
 /// Which mechanism, of those in which each class of users has a guarantee of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub struct Personal {
     differences: Differences,
     last: Option<Published>,
     last_pushed: Option<u64>,
+    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    #[serde(skip)]
+    seeded: bool,
 }
 
 const VERSION: u16 = 1;
@@ -180,8 +183,18 @@ impl Personal {
         let accounts = classes.all().iter().map(account).collect::<Result<_, CentralError>>()?;
         let ledgers = classes.ledgers();
         let differences = Differences::unknown(classes.len(), settings.domain);
-        let (last, last_pushed) = (None, None);
-        Ok(Self { version: VERSION, kind, settings, classes, ledgers, accounts, differences, last, last_pushed })
+        Ok(Self {
+            version: VERSION,
+            kind,
+            settings,
+            classes,
+            ledgers,
+            accounts,
+            differences,
+            last: None,
+            last_pushed: None,
+            seeded: false,
+        })
     }
 
     /// What it is set to.
@@ -223,6 +236,7 @@ impl Personal {
         let timestamp = histograms.timestamp();
         check_time(timestamp, self.last_pushed)?;
         self.classes.check_data(histograms, members, self.settings.domain)?;
+        self.seeded |= !random.provenance().is_private();
         let shares = self.measuring_shares(members)?;
         let measured = self.measure(histograms, members, &shares, random)?;
         let offers = self.offers(timestamp, &shares);
@@ -231,7 +245,7 @@ impl Personal {
             Estimator::Stratified => self.publish_strata(histograms, members, &offers, &measured, random)?,
         };
         self.last_pushed = Some(timestamp);
-        Ok(vec![release])
+        Ok(vec![Release { seeded: self.seeded, ..release }])
     }
 
     /// Publishes the timestamp that a registry has begun, from pairs of user and value: seals the values of those who count, and passes on
@@ -293,28 +307,30 @@ impl Personal {
         let mut amounts: Vec<Option<Epsilon>> = present.collect();
         let Some(most) = amounts.iter().flatten().copied().max() else { return Ok(Measured::nothing()) };
         let PersonalSettings { domain, neighbours, .. } = self.settings;
-        let distance = match &last.to_compare {
+        let (distance, spent) = match &last.to_compare {
             ToCompare::Sample { kept } => {
                 let now = sampling_error(&amounts, members, most, domain, neighbours);
                 let keeps = share_kept(&now, members);
                 // The last sample may have kept another share of the members; as far as that goes, the two are made comparable.
                 let reference: Vec<f64> = last.counts.counts.iter().map(|count| count * keeps / kept).collect();
-                let permits = self.ledgers.spend_all(timestamp, &taking_part(&amounts, &now))?;
+                let spent = taking_part(&amounts, &now);
+                let permits = self.ledgers.spend_all(timestamp, &spent)?;
                 let reference = rounded(&reference);
                 let noisy = sampled_distance(permits, histograms, &reference, most, neighbours, random)?;
                 // In the counts of the last release, whose own error is then weighed as it is.
-                in_counts(noisy.into_value()) * kept / keeps
+                (in_counts(noisy.into_value()) * kept / keeps, spent)
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
                 // Others spend less than they could where they would tell of their own counts rather than of everyone's.
                 amounts = Offers { budgets: &amounts, members, domain, neighbours }.for_distance(&self.differences);
-                let permits = self.ledgers.spend_all(timestamp, &all_of(&amounts))?;
+                let spent = all_of(&amounts);
+                let permits = self.ledgers.spend_all(timestamp, &spent)?;
                 let noisy = weighted_distance(permits, histograms, &references, neighbours, random)?;
-                in_counts(noisy.into_value()) / mean_weight(&amounts, members)
+                (in_counts(noisy.into_value()) / mean_weight(&amounts, members), spent)
             }
         };
-        Ok(Measured { distance: Some(distance / f64::from(domain)), spent: amounts })
+        Ok(Measured { distance: Some(distance / f64::from(domain)), spent })
     }
 
     /// What each class offers to spend on publishing; `None` for nothing.
@@ -347,7 +363,7 @@ impl Personal {
         }
         let freshness = if error.is_some() { Freshness::Approximated } else { Freshness::Nullified };
         let counts = drifted(&last.counts, measured.distance.unwrap_or(0.0));
-        Some(release(timestamp, counts, freshness, measured.spent.iter().flatten().copied().max()))
+        Some(release(timestamp, counts, freshness, Spent::by_class(measured.spent.iter().copied())))
     }
 
     fn publish_sample(
@@ -434,19 +450,16 @@ impl Personal {
         amounts: &[(u32, Epsilon)],
         measured: &Measured,
     ) -> Release {
-        let mut most = None;
         for (class, amount) in amounts {
             let account = &mut self.accounts[*class as usize];
             account.pool.note_spend(timestamp, amount.units());
             if let Some(absorption) = &mut account.absorption {
                 absorption.note_spend(timestamp, amount.units());
             }
-            let first = measured.spent.get(*class as usize).copied().flatten();
-            most = most.max(first.map_or(Some(*amount), |first| first.checked_add(*amount)));
         }
-        let most = most.max(measured.spent.iter().flatten().copied().max());
+        let spent = Spent::by_class(measured.spent.iter().chain(amounts).copied());
         self.last = Some(Published { counts: counts.clone(), to_compare });
-        release(timestamp, counts, Freshness::Fresh, most)
+        release(timestamp, counts, Freshness::Fresh, spent)
     }
 
     /// The release before the first publication, where nobody is registered or nothing can be spent: no counts, and an error as
@@ -456,7 +469,7 @@ impl Personal {
         let (domain, users) =
             (self.settings.domain as usize, members.iter().map(|members| *members as f64).sum::<f64>());
         let counts = Counts { counts: vec![0.0; domain], variances: vec![users * users; domain] };
-        release(timestamp, counts, Freshness::Nullified, None)
+        release(timestamp, counts, Freshness::Nullified, Spent::Nothing)
     }
 }
 
@@ -471,7 +484,7 @@ fn measuring_share(requirement: Requirement) -> Result<Epsilon, CentralError> {
 struct Measured {
     /// The mean absolute distance of a count from the last release.
     distance: Option<f64>,
-    spent: Vec<Option<Epsilon>>,
+    spent: Vec<(u32, Epsilon)>,
 }
 
 impl Measured {
@@ -550,6 +563,7 @@ impl TryFrom<Saved> for Personal {
         if Self::new(kind, classes.clone(), settings).is_err() || !fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, kind, settings, classes, ledgers, accounts, differences, last, last_pushed })
+        let seeded = false;
+        Ok(Self { version, kind, settings, classes, ledgers, accounts, differences, last, last_pushed, seeded })
     }
 }

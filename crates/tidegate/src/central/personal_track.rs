@@ -15,7 +15,7 @@ use crate::central::personal::{all_of, mean_weight};
 use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release, rounded};
 use crate::estimate::noise::Noise;
-use crate::release::{Counts, Release};
+use crate::release::{Counts, Release, Spent};
 
 /// `track`, in which each class of users has a budget and a window of its own.
 ///
@@ -50,6 +50,9 @@ pub struct PersonalTrack {
     differences: Differences,
     pace: Option<Pace>,
     last_pushed: Option<u64>,
+    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    #[serde(skip)]
+    seeded: bool,
 }
 
 const VERSION: u16 = 8;
@@ -73,7 +76,7 @@ impl PersonalTrack {
         }
         let ledgers = classes.ledgers();
         let differences = Differences::unknown(classes.len(), settings.domain);
-        Ok(Self { version: VERSION, settings, classes, ledgers, differences, pace: None, last_pushed: None })
+        Ok(Self { version: VERSION, settings, classes, ledgers, differences, pace: None, last_pushed: None, seeded: false })
     }
 
     /// What it is set to.
@@ -105,6 +108,7 @@ impl PersonalTrack {
         let timestamp = histograms.timestamp();
         check_time(timestamp, self.last_pushed)?;
         self.classes.check_data(histograms, members, self.settings.domain)?;
+        self.seeded |= !random.provenance().is_private();
         let PersonalSettings { domain, neighbours, .. } = self.settings;
         let (classes, ledgers, differences) = (&self.classes, &mut self.ledgers, &mut self.differences);
         let mut publisher =
@@ -115,7 +119,8 @@ impl PersonalTrack {
             None => self.nothing(members),
         };
         self.last_pushed = Some(timestamp);
-        Ok(vec![release(timestamp, counts, freshness, spent)])
+        let release = release(timestamp, counts, freshness, Spent::by_class(spent));
+        Ok(vec![Release { seeded: self.seeded, ..release }])
     }
 
     /// Publishes the timestamp that a registry has begun, from pairs of user and value.
@@ -290,6 +295,6 @@ impl TryFrom<Saved> for PersonalTrack {
         if Self::new(classes.clone(), settings).is_err() || !fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, settings, classes, ledgers, differences, pace, last_pushed })
+        Ok(Self { version, settings, classes, ledgers, differences, pace, last_pushed, seeded: false })
     }
 }

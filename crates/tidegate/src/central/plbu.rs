@@ -9,7 +9,7 @@ use tidegate_kernel::{ClassLedgers, Cohort, Epsilon, MAX_DOMAIN, MAX_RESPONSE_EP
 
 use crate::central::classes::{Classes, Requirement};
 use crate::central::{CentralError, MISFIT, check_time, check_version, release};
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Freshness, Release, Spent};
 
 /// The mechanism: a state machine that asks each class a question and is told what came back, as [local
 /// mechanisms](crate::local) are.
@@ -115,7 +115,8 @@ impl Plbu {
             return Err(CentralError::Answer { given, expected: format!("the question was about {cells}") });
         }
         self.opened = Some((timestamp, false));
-        let spent = self.classes.all().iter().filter_map(|class| share(class.requirement).ok()).max();
+        let shares = self.classes.numbers().zip(self.classes.all());
+        let spent = Spent::by_class(shares.filter_map(|(number, class)| Some((number, share(class.requirement).ok()?))));
         let Some(counts) = average(answers) else {
             return Ok(vec![release(timestamp, self.last.clone(), Freshness::Approximated, spent)]);
         };

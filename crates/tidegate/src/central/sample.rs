@@ -7,7 +7,7 @@ use tidegate_kernel::{Ledger, Randomness, Sealed};
 
 use crate::central::uniform::Uniform;
 use crate::central::{CentralError, Settings, release};
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Freshness, Release, Spent};
 
 /// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Sample {
         if let (Some(last), Some(counts)) = (self.last_sampled, self.last())
             && within(last)
         {
-            return Ok(release(timestamp, counts.clone(), Freshness::Approximated, None));
+            return Ok(release(timestamp, counts.clone(), Freshness::Approximated, Spent::Nothing));
         }
         let published = self.publisher.push(histogram, settings, random)?;
         self.last_sampled = Some(timestamp);

@@ -12,7 +12,7 @@ use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch}
 use crate::central::uniform::publish;
 use crate::central::{CentralError, Settings, release, rounded};
 use crate::estimate::noise::Noise;
-use crate::release::{Counts, Release};
+use crate::release::{Counts, Release, Spent};
 
 /// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,7 +66,8 @@ impl Track {
             None => Counts { counts: vec![0.0; histogram.cells()], variances: vec![f64::MAX; histogram.cells()] },
         };
         self.last = Some(counts.clone());
-        Ok(release(timestamp, counts, freshness, spent))
+        // There is one class, everyone's.
+        Ok(release(timestamp, counts, freshness, Spent::by_everyone(Spent::by_class(spent).most())))
     }
 }
 

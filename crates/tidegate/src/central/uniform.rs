@@ -9,7 +9,7 @@ use tidegate_kernel::primitives::{PrimitiveError, histogram_noise, noisy_histogr
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
 use crate::central::{CentralError, Settings, counts_of, release};
-use crate::release::{Counts, Freshness, Release};
+use crate::release::{Counts, Freshness, Release, Spent};
 
 /// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ impl Uniform {
         let timestamp = histogram.timestamp();
         let counts = publish(&mut self.ledger, self.share, histogram, settings, random)?;
         self.last = Some(counts.clone());
-        Ok(release(timestamp, counts, Freshness::Fresh, Some(self.share)))
+        Ok(release(timestamp, counts, Freshness::Fresh, Spent::Everyone(self.share)))
     }
 }
 

@@ -122,11 +122,16 @@ fn deviations(numbers: &[f64]) -> (f64, Vec<f64>) {
 ///
 /// ```
 /// use tidegate::estimate::follower::Smoother;
-/// use tidegate::release::{Freshness, Number, Release};
+/// use tidegate::release::{Freshness, Number, Release, Spent};
 ///
 /// let mut smoother = Smoother::new();
 /// let release = |timestamp: u64, value| Release {
-///     timestamp, statistic: Number { value, variance: 1.0 }.into(), freshness: Freshness::Fresh, spent: None, reports: 1,
+///     timestamp,
+///     statistic: Number { value, variance: 1.0 }.into(),
+///     freshness: Freshness::Fresh,
+///     spent: Spent::Nothing,
+///     reports: 1,
+///     seeded: false,
 /// };
 /// let smoothed = [5.9, 3.8, 5.4, 4.9, 5.7, 4.2].into_iter().zip(0..).map(|(value, at)| smoother.push(release(at, value)));
 /// let last = smoothed.last().and_then(|release| release.statistic.number()).ok_or("a number")?;

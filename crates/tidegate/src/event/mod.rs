@@ -413,6 +413,7 @@ impl Event {
             releases.push(constant::release(timestamp, &self.settings));
             return Ok(());
         }
+        self.output.note(random);
         let permit = self.ledger.spend(timestamp, self.settings.epsilon)?;
         self.last = Some(timestamp);
         let delay = u64::from(self.settings.delay);
@@ -447,6 +448,7 @@ impl Event {
     /// None that a sequence of calls can bring about.
     pub fn finish(&mut self, random: &mut impl Randomness) -> Result<Vec<Release>, EventError> {
         let mut releases = Vec::new();
+        self.output.note(random);
         if let Machine::PegasusDelay(pegasus) = &mut self.machine {
             pegasus.close(&self.output, &mut releases);
         }

@@ -1,9 +1,9 @@
 //! From grid units to releases.
 
-use tidegate_kernel::{Epsilon, Grid};
+use tidegate_kernel::{Epsilon, Grid, Randomness};
 
 use super::settings::Settings;
-use crate::release::{Freshness, Number, Release};
+use crate::release::{Freshness, Number, Release, Spent};
 
 /// What turns numbers in grid units into releases.
 #[derive(Clone, Copy, Debug)]
@@ -13,13 +13,21 @@ pub(super) struct Output {
     step: f64,
     within_domain: bool,
     epsilon: Epsilon,
+    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    seeded: bool,
 }
 
 impl Output {
     pub(super) fn new(settings: &Settings, within_domain: bool) -> Self {
         let grid: &Grid = &settings.grid;
         let (low, high, step) = (grid.low(), grid.high(), grid.step());
-        Self { low, high, step, within_domain, epsilon: settings.epsilon }
+        Self { low, high, step, within_domain, epsilon: settings.epsilon, seeded: false }
+    }
+
+    /// Takes note of where randomness comes from.
+    #[inline]
+    pub(super) fn note(&mut self, random: &impl Randomness) {
+        self.seeded |= !random.provenance().is_private();
     }
 
     /// The release of a value and its variance, both in grid units.
@@ -36,8 +44,9 @@ impl Output {
             timestamp,
             statistic: Number { value, variance }.into(),
             freshness: Freshness::Fresh,
-            spent: Some(self.epsilon),
+            spent: Spent::Everyone(self.epsilon),
             reports: 1,
+            seeded: self.seeded,
         }
     }
 

@@ -7,7 +7,7 @@ use tidegate_kernel::{Cohort, Epsilon};
 use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, Settings, Step};
 use crate::policy::{Policy, Proposal};
-use crate::release::{Freshness, Histogram, Release, Statistic};
+use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
 /// At each timestamp a first question, with a fixed share, measures the dissimilarity to the last release. If it exceeds the
 /// error that publishing would have with what the policy proposes, a second question publishes.
@@ -140,7 +140,7 @@ pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histo
     }
 }
 
-/// The end of a timestamp at which something was asked.
+/// The end of a timestamp at which something was asked; whoever was asked has spent `spent`.
 pub(super) fn done(
     timestamp: u64,
     statistic: impl Into<Statistic>,
@@ -149,5 +149,6 @@ pub(super) fn done(
     reports: u64,
 ) -> Step {
     let statistic = statistic.into();
-    Step::Done(Release { timestamp, statistic, freshness, spent: Some(spent), reports })
+    let spent = Spent::Everyone(spent);
+    Step::Done(Release { timestamp, statistic, freshness, spent, reports, seeded: false })
 }

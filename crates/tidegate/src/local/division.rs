@@ -6,6 +6,7 @@ use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, View, Window};
 
 use crate::local::slots::Slots;
 use crate::local::{LocalError, Settings};
+use crate::release::Spent;
 
 /// The account from which questions are paid. Amounts are whole units of epsilon, or whole slots.
 #[derive(Debug, Serialize, Deserialize)]
@@ -79,6 +80,18 @@ impl Division {
                 let count = u32::try_from(amount).map_err(|_| beyond())?;
                 Ok((slots.hand_out(timestamp, count).ok_or_else(beyond)?, settings.epsilon))
             }
+        }
+    }
+
+    /// Who was asked at the latest timestamp, each with what `epsilon` says.
+    pub(super) fn spent_at(&self, timestamp: u64, epsilon: Epsilon) -> Spent {
+        match self {
+            Self::Budget(_) => Spent::Everyone(epsilon),
+            Self::Population(slots) => match slots.handed_out_at(timestamp) {
+                Some(Cohort::Slots { first, count }) => Spent::Slots { first, count, epsilon },
+                Some(Cohort::Everyone) => Spent::Everyone(epsilon),
+                None => Spent::Nothing,
+            },
         }
     }
 

@@ -405,11 +405,17 @@ impl Local {
         Ok(self.note(step))
     }
 
-    /// Takes note of what is waited for.
-    fn note(&mut self, step: Step) -> Step {
-        self.open = match &step {
+    /// Takes note of what is waited for, and says in a release who was asked.
+    fn note(&mut self, mut step: Step) -> Step {
+        self.open = match &mut step {
             Step::Ask(questions) => questions.clone(),
-            Step::Done(_) => Vec::new(),
+            Step::Done(release) => {
+                if let Some(epsilon) = release.spent.most() {
+                    let account = on_machine!(&self.machine, mechanism => mechanism.account());
+                    release.spent = account.spent_at(release.timestamp, epsilon);
+                }
+                Vec::new()
+            }
         };
         step
     }

@@ -38,6 +38,15 @@ impl Slots {
         SLOTS - self.handed_out.iter().filter(in_window).map(|(_, count)| count).sum::<u32>()
     }
 
+    /// The slots that were handed out at the latest timestamp, if it is this one. They lie side by side, and none twice.
+    pub fn handed_out_at(&self, timestamp: u64) -> Option<Cohort> {
+        let latest = self.handed_out.iter().rev().take_while(|(then, _)| *then == timestamp);
+        let count: u32 = latest.map(|(_, count)| count).sum();
+        #[allow(clippy::cast_possible_truncation)] // slots are counted modulo 2^16
+        let first = self.next.wrapping_sub(count as u16);
+        (count > 0).then_some(Cohort::Slots { first, count })
+    }
+
     /// The next `count` slots, for a timestamp that is not before the last one; `None` where the window does not have
     /// as many left.
     pub fn hand_out(&mut self, timestamp: u64, count: u32) -> Option<Cohort> {

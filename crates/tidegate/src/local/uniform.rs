@@ -7,7 +7,7 @@ use tidegate_kernel::{Cohort, Epsilon};
 use crate::local::adaptive::{done, published};
 use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, Settings, Step};
-use crate::release::{Freshness, Histogram, Release, Statistic};
+use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
 /// One question at a timestamp, and a release from its answers.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +62,7 @@ impl Uniform {
     /// The last release again, at a timestamp at which nothing is asked.
     pub(super) fn repeat(&self, timestamp: u64) -> Step {
         let statistic = Statistic::Histogram(self.last.clone());
-        Step::Done(Release { timestamp, statistic, freshness: Freshness::Approximated, spent: None, reports: 0 })
+        let freshness = Freshness::Approximated;
+        Step::Done(Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false })
     }
 }

@@ -68,10 +68,11 @@ impl Answer {
     /// ```
     /// # use tidegate::query::{History, Query};
     /// # use tidegate::kernel::Window;
-    /// # use tidegate::release::{Freshness, Histogram, Release, Statistic};
+    /// # use tidegate::release::{Freshness, Histogram, Release, Spent, Statistic};
     /// # let mut history = History::new(Window::EVENT, 1)?;
     /// # let statistic = Statistic::Histogram(Histogram { frequencies: vec![0.01, 0.99], variances: vec![0.0001; 2] });
-    /// # history.push(Release { timestamp: 0, statistic, freshness: Freshness::Fresh, spent: None, reports: 0 }, None)?;
+    /// # let (freshness, spent) = (Freshness::Fresh, Spent::Nothing);
+    /// # history.push(Release { timestamp: 0, statistic, freshness, spent, reports: 0, seeded: false }, None)?;
     /// let answer = history.answer(&Query::counting(0, 1))?;
     /// assert_eq!((answer.value, answer.variance), (0.01, 0.0001));
     /// let interval = answer.interval(0.95)?;

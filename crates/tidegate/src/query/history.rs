@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::Window;
+use tidegate_kernel::{Epsilon, Window};
 
-use crate::release::{Freshness, Release, Statistic};
+use crate::release::{Freshness, Release, Spent, Statistic};
 
 use super::answer::{Answer, Unit};
 use super::domain::{Domain, Place};
@@ -64,13 +64,14 @@ pub struct Ranked {
 /// ```
 /// use tidegate::kernel::Window;
 /// use tidegate::query::{History, Query};
-/// use tidegate::release::{Freshness, Histogram, Release, Statistic};
+/// use tidegate::release::{Freshness, Histogram, Release, Spent, Statistic};
 ///
 /// let mut history = History::new(Window::of(2).ok_or("a window has a length")?, 100)?;
 /// for (timestamp, freshness) in [(0, Freshness::Fresh), (1, Freshness::Approximated), (2, Freshness::Fresh)] {
 ///     let histogram = Histogram { frequencies: vec![0.5, 0.3, 0.2], variances: vec![0.0001; 3] };
 ///     let statistic = Statistic::Histogram(histogram);
-///     history.push(Release { timestamp, statistic, freshness, spent: None, reports: 1000 }, Some(1000))?;
+///     let release = Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 1000, seeded: false };
+///     history.push(release, Some(1000))?;
 /// }
 /// // How often was value 1 or 2 reported in the last three timestamps?
 /// let answer = history.answer(&Query::range(1, 2, 3).in_counts())?;
@@ -179,7 +180,7 @@ impl History {
                 *run = oldest.release.timestamp;
             }
         }
-        let kept = Kept::new(release, population);
+        let kept = Kept::new(SavedRelease::from(release).into(), population);
         if kept.is_fresh() || self.kept.is_empty() {
             self.runs.push_back(kept.release.timestamp);
         }
@@ -217,7 +218,8 @@ impl History {
         self.kept.back().map(|kept| kept.release.timestamp)
     }
 
-    /// The releases that are kept, oldest first, each with the number of users.
+    /// The releases that are kept, oldest first, each with the number of users. They say what was spent at most, and neither
+    /// by whom nor whether the randomness came from a seed.
     pub fn releases(&self) -> impl ExactSizeIterator<Item = (&Release, Option<u64>)> + '_ {
         self.kept.iter().map(|kept| (&kept.release, kept.population))
     }
@@ -315,13 +317,39 @@ struct Saved {
     window: Window,
     capacity: usize,
     correlation: Correlation,
-    releases: Vec<(Release, Option<u64>)>,
+    releases: Vec<(SavedRelease, Option<u64>)>,
+}
+
+/// A release as histories of version 1 keep it: answers need to know neither who paid for it nor its randomness.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedRelease {
+    timestamp: u64,
+    statistic: Statistic,
+    freshness: Freshness,
+    /// The most that any one user spent.
+    spent: Option<Epsilon>,
+    reports: u64,
+}
+
+impl From<Release> for SavedRelease {
+    fn from(release: Release) -> Self {
+        let Release { timestamp, statistic, freshness, spent, reports, seeded: _ } = release;
+        Self { timestamp, statistic, freshness, spent: spent.most(), reports }
+    }
+}
+
+impl From<SavedRelease> for Release {
+    fn from(saved: SavedRelease) -> Self {
+        let SavedRelease { timestamp, statistic, freshness, spent, reports } = saved;
+        Self { timestamp, statistic, freshness, spent: Spent::by_everyone(spent), reports, seeded: false }
+    }
 }
 
 impl From<History> for Saved {
     fn from(history: History) -> Self {
         let History { window, capacity, correlation, kept, .. } = history;
-        let releases = kept.into_iter().map(|kept| (kept.release, kept.population)).collect();
+        let releases = kept.into_iter().map(|kept| (kept.release.into(), kept.population)).collect();
         Self { version: VERSION, window, capacity, correlation, releases }
     }
 }
@@ -339,7 +367,7 @@ impl TryFrom<Saved> for History {
         }
         let mut history = Self::new(saved.window, saved.capacity)?.with_correlation(saved.correlation);
         for (release, population) in saved.releases {
-            history.push(release, population)?;
+            history.push(release.into(), population)?;
         }
         Ok(history)
     }

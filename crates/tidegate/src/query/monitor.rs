@@ -231,7 +231,7 @@ pub struct Observation {
 /// ```
 /// use tidegate::kernel::Window;
 /// use tidegate::query::{EventKind, Monitor, Query, Rule};
-/// use tidegate::release::{Freshness, Histogram, Release, Statistic};
+/// use tidegate::release::{Freshness, Histogram, Release, Spent, Statistic};
 ///
 /// // An event starts when the share of value 0 is above one half, and ends when it is down at 0.4.
 /// let rule = Rule::above(Query::counting(0, 1), 0.5).until(0.4);
@@ -240,7 +240,8 @@ pub struct Observation {
 /// for (timestamp, share) in [(0, 0.2), (1, 0.6), (2, 0.45), (3, 0.55), (4, 0.3)] {
 ///     let histogram = Histogram { frequencies: vec![share, 1.0 - share], variances: vec![0.001; 2] };
 ///     let statistic = Statistic::Histogram(histogram);
-///     let release = Release { timestamp, statistic, freshness: Freshness::Fresh, spent: None, reports: 1000 };
+///     let (freshness, spent) = (Freshness::Fresh, Spent::Nothing);
+///     let release = Release { timestamp, statistic, freshness, spent, reports: 1000, seeded: false };
 ///     events.extend(monitor.push(&release, None)?.event);
 /// }
 /// let events: Vec<_> = events.iter().map(|event| (event.kind, event.timestamp)).collect();

@@ -12,7 +12,7 @@ use tidegate_kernel::oracle::{MalformedReport, Oracle, OracleError, OracleKind};
 use tidegate_kernel::primitives::{SymbolError, seal_symbol};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, Window};
 
-use crate::release::{Freshness, Release, Symbol};
+use crate::release::{Freshness, Release, Spent, Symbol};
 
 /// Which baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -138,8 +138,9 @@ impl Baseline {
             None => u32::try_from(chosen(self.settings.domain as usize, random)).unwrap_or(0),
         };
         let statistic = Symbol { symbol: answer, domain: self.settings.domain }.into();
-        let spent = Some(self.settings.epsilon);
-        Ok(Release { timestamp, statistic, freshness: Freshness::Fresh, spent, reports: 1 })
+        // Each answer depends on its own randomness only.
+        let (spent, seeded) = (Spent::Everyone(self.settings.epsilon), !random.provenance().is_private());
+        Ok(Release { timestamp, statistic, freshness: Freshness::Fresh, spent, reports: 1, seeded })
     }
 }
 

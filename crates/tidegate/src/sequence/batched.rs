@@ -34,7 +34,7 @@ use super::distance::Distance;
 use super::effort::{self, Effort};
 use super::leakage::Leakage;
 use super::model::{Model, ModelError};
-use crate::release::{Freshness, Release, Symbol};
+use crate::release::{Freshness, Release, Spent, Symbol};
 
 /// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature `programme`).
 pub const PROGRAMME_LIMIT: u64 = 256;
@@ -297,6 +297,7 @@ impl Batched {
         if !batch.fits(self.course.model.domain(), self.parts.iter().map(|part| part.length)) {
             return Err(BatchedError::OtherBatch.into());
         }
+        self.course.seeded |= !random.provenance().is_private();
         let sealed = batch.seal(self.course.ledger.account(), timestamp).map_err(BatchedError::from)?;
         let whole = self.settings.batch.step().map_err(BatchedError::from)?;
         let loss = whole.checked_mul(2).ok_or(BatchedError::Step(CrrError::Budget { given: whole }))?;
@@ -365,11 +366,11 @@ impl Batched {
             .zip(first..)
             .map(|(&symbol, timestamp)| {
                 let statistic = Symbol { symbol, domain }.into();
-                Release { timestamp, statistic, freshness, spent: None, reports }
+                Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports, seeded: self.course.seeded }
             })
             .collect();
         if let Some(first) = releases.first_mut() {
-            first.spent = spent;
+            first.spent = Spent::by_everyone(spent);
         }
         releases
     }

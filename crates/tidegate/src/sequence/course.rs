@@ -22,6 +22,8 @@ pub(super) struct Course {
     pub(super) next: Option<u64>,
     pub(super) ledger: Ledger,
     pub(super) leakage: Leakage,
+    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    pub(super) seeded: bool,
 }
 
 impl Course {
@@ -31,7 +33,8 @@ impl Course {
             Window::Timestamps(length) => Some(length),
             Window::Unbounded => None,
         });
-        Self { belief: Belief::new(&model), model, next: None, ledger: Ledger::new(budget, window), leakage }
+        let (belief, ledger) = (Belief::new(&model), Ledger::new(budget, window));
+        Self { belief, model, next: None, ledger, leakage, seeded: false }
     }
 
     /// The belief in the first symbol of a timestamp, where timestamps, of so many symbols each, were left out.
@@ -58,7 +61,7 @@ impl Course {
 
     /// The form in which a mechanism with these settings is saved.
     pub(super) fn saving<'a, S>(&'a self, settings: &'a S) -> Saving<'a, S> {
-        let Self { model, belief, next, ledger, leakage } = self;
+        let Self { model, belief, next, ledger, leakage, seeded: _ } = self;
         Saving { version: VERSION, settings, model, belief, next: *next, ledger, leakage }
     }
 }
@@ -112,7 +115,7 @@ impl<S> Saved<S> {
         if !same_account || !same_time || !same_belief || !leakage.fits(&course.leakage) {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
-        *course = Course { model: Arc::clone(&course.model), belief, next, ledger, leakage };
+        *course = Course { model: Arc::clone(&course.model), belief, next, ledger, leakage, seeded: false };
         Ok(mechanism)
     }
 }

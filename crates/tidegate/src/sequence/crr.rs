@@ -21,7 +21,7 @@ use super::effort;
 pub use super::effort::Effort;
 use super::leakage::Leakage;
 use super::model::{Model, ModelError};
-use crate::release::{Freshness, Release, Symbol};
+use crate::release::{Freshness, Release, Spent, Symbol};
 
 /// What epsilon and budget are counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -289,6 +289,7 @@ impl Crr {
     ) -> Result<Release, StepError<E>> {
         let timestamp = symbol.timestamp();
         let mut belief = self.course.belief_at(timestamp, 1)?;
+        self.course.seeded |= !random.provenance().is_private();
         let channel = self.channel_for(&belief)?;
         if let [(only, _)] = channel.outputs() {
             belief.pass(&self.course.model).map_err(CrrError::from)?;
@@ -329,7 +330,8 @@ impl Crr {
         self.course.move_on(timestamp, belief);
         let statistic = Symbol { symbol: answer, domain: self.course.model.domain() }.into();
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
-        Ok(Release { timestamp, statistic, freshness, spent, reports })
+        let (spent, seeded) = (Spent::by_everyone(spent), self.course.seeded);
+        Ok(Release { timestamp, statistic, freshness, spent, reports, seeded })
     }
 }
 

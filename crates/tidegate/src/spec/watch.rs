@@ -237,7 +237,7 @@ pub enum Reply {
 ///
 /// ```
 /// use tidegate::spec::{Reply, StreamSpec};
-/// use tidegate::release::{Counts, Freshness, Release};
+/// use tidegate::release::{Counts, Freshness, Release, Spent};
 ///
 /// let json = r#"{
 ///     "family": "central", "mechanism": "ba", "epsilon": 1, "window": 10, "domain": ["home", "away"],
@@ -249,8 +249,9 @@ pub enum Reply {
 ///     timestamp,
 ///     statistic: Counts { counts: vec![60.0, 40.0], variances: vec![2.0, 2.0] }.into(),
 ///     freshness: Freshness::Fresh,
-///     spent: None,
+///     spent: Spent::Nothing,
 ///     reports: 0,
+///     seeded: false,
 /// };
 /// assert!(watch.push(&release(0), None)?.is_empty()); // the period has two timestamps
 /// let said = watch.push(&release(1), None)?;

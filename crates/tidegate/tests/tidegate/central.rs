@@ -7,7 +7,7 @@ use tidegate::kernel::primitives::{Neighbours, histogram_noise, seal_histogram};
 use tidegate::kernel::{Epsilon, Ledger, Sealed, SeededRandom, Window};
 use tidegate::post_processing::PostProcessing;
 use tidegate::query::{History, Query};
-use tidegate::release::{Counts, Freshness, Release, Statistic};
+use tidegate::release::{Counts, Freshness, Release, Spent, Statistic};
 
 const ADAPTIVE: [CentralKind; 2] = [CentralKind::Bd, CentralKind::Ba];
 
@@ -77,7 +77,7 @@ fn no_window_is_exceeded_under_any_sequence_of_decisions() {
                 let release = push(&mut mechanism, timestamp, vec![count], random);
                 if (release.freshness == Freshness::Fresh) == publish {
                     let spent = spent_at(mechanism.ledger(), timestamp);
-                    assert_eq!(spent, release.spent.map_or(0, Epsilon::units));
+                    assert_eq!(spent, release.spent.most().map_or(0, Epsilon::units));
                     spends.push(spent);
                     let released = counts_of(&release).counts[0].max(0.0) as u64;
                     explore(&save(&mechanism), released, timestamp + 1, spends, random, leaves);
@@ -282,7 +282,7 @@ fn a_jump_is_published_and_a_constant_stream_mostly_stands() {
 fn counts_answer_queries_in_counts_and_in_frequencies() {
     let release = |timestamp, counts: Vec<f64>| {
         let statistic = Counts { variances: vec![4.0; counts.len()], counts }.into();
-        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: None, reports: 0 }
+        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 0, seeded: false }
     };
     let mut history = History::new(Window::of(2).unwrap(), 10).unwrap();
     history.push(release(0, vec![10.0, 30.0, 60.0]), None).unwrap();

@@ -16,7 +16,7 @@ use tidegate::kernel::primitives::{ClassHistograms, Protects};
 use tidegate::kernel::simulation::standard_normal;
 use tidegate::kernel::{Epsilon, Grid, Sealed, SeededRandom};
 use tidegate::post_processing::norm_sub;
-use tidegate::release::{Counts, Freshness, Number, Release};
+use tidegate::release::{Counts, Freshness, Number, Release, Spent};
 
 use crate::central::{counts_of, fullest_window, spent_at};
 use crate::support::{bytes, copy_of, hex, repeatable, unit};
@@ -716,7 +716,7 @@ fn releases_of_any_mechanism_become_better_by_those_before_them() {
 #[test]
 fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
     let release =
-        |timestamp, statistic, freshness| Release { timestamp, statistic, freshness, spent: None, reports: 0 };
+        |timestamp, statistic, freshness| Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false };
     let number = |value, variance| Number { value, variance }.into();
     let mut smoother = Smoother::new();
     for unchanged in [
@@ -742,7 +742,7 @@ fn counts_with_next_to_no_noise_or_more_than_anything_are_smoothed_to_numbers() 
         for timestamp in 0..6_u64 {
             let counts = vec![1_000.0 + timestamp as f64, 20.0, 0.0];
             let statistic = Counts { counts, variances: vec![variance; 3] }.into();
-            let release = Release { timestamp, statistic, freshness: Freshness::Fresh, spent: None, reports: 0 };
+            let release = Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 0, seeded: false };
             let smoothed = smoother.push(release);
             let (counts, variances) = smoothed.statistic.leaves();
             let fine = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite() && *number >= 0.0);
@@ -758,7 +758,7 @@ fn used_smoothers() -> [Smoother; 2] {
         let counts = Counts { counts: vec![1.0, 5.0 - timestamp as f64, 2.0], variances: vec![2.0; 3] }.into();
         for (smoother, statistic) in smoothers.iter_mut().zip([number, counts]) {
             let freshness = if timestamp == 3 { Freshness::Nullified } else { Freshness::Fresh };
-            let _smoothed = smoother.push(Release { timestamp, statistic, freshness, spent: None, reports: 0 });
+            let _smoothed = smoother.push(Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false });
         }
     }
     smoothers
@@ -866,7 +866,7 @@ fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit
                 spends[class as usize].push(spent_at(ledger, timestamp));
             }
             let most = spends.iter().map(|spends| *spends.last().unwrap()).max().unwrap();
-            assert_eq!(releases.last().unwrap().spent.map_or(0, Epsilon::units), most);
+            assert_eq!(releases.last().unwrap().spent.most().map_or(0, Epsilon::units), most);
             if interrupted {
                 mechanism = postcard::from_bytes(&postcard::to_allocvec(&mechanism).unwrap()).unwrap();
                 mechanism = serde_json::from_str(&serde_json::to_string(&mechanism).unwrap()).unwrap();

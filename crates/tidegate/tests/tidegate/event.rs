@@ -9,7 +9,7 @@ use tidegate::kernel::primitives::{Bucketing, DeviationTests, PrimitiveError, Pr
 use tidegate::kernel::{Epsilon, Grid, GridError, Randomness, SeededRandom, UnlockError, VaultKey, Window};
 use tidegate::post_processing::{PostProcessing, PostProcessingError};
 use tidegate::query::{History, QueryError};
-use tidegate::release::{Freshness, Number, Release, Statistic};
+use tidegate::release::{Freshness, Number, Release, Spent, Statistic};
 
 use crate::support::{repeatable, unit};
 
@@ -148,10 +148,10 @@ fn every_timestamp_spends_exactly_epsilon_and_the_constant_nothing() {
                 let spent: Vec<_> = mechanism.ledger().spends().collect();
                 if kind == EventKind::Constant {
                     assert!(spent.is_empty());
-                    assert!(releases.iter().all(|release| release.spent.is_none() && release.reports == 0));
+                    assert!(releases.iter().all(|release| release.spent.most().is_none() && release.reports == 0));
                 } else {
                     assert_eq!(spent, [(timestamp, settings.epsilon)], "{kind}");
-                    assert!(releases.iter().all(|release| release.spent == Some(settings.epsilon)));
+                    assert!(releases.iter().all(|release| release.spent.most() == Some(settings.epsilon)));
                     assert!(releases.iter().all(|release| release.freshness == Freshness::Fresh));
                 }
             }
@@ -638,7 +638,7 @@ fn queries_and_repairs_of_frequencies_refuse_numbers() {
     let statistic = Statistic::from(Number { value: 3.0, variance: 1.0 });
     assert_eq!((statistic.domain(), statistic.leaves()), (0, (&[][..], &[][..])));
     let release =
-        Release { timestamp: 4, statistic: statistic.clone(), freshness: Freshness::Fresh, spent: None, reports: 1 };
+        Release { timestamp: 4, statistic: statistic.clone(), freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 1, seeded: false };
     let mut history = History::new(Window::EVENT, 10).unwrap();
     assert_eq!(history.push(release.clone(), None), Err(QueryError::NotFrequencies { timestamp: 4 }));
     for repair in [PostProcessing::Clip, PostProcessing::Consistency, PostProcessing::NormSub] {

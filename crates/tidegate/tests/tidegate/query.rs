@@ -6,7 +6,7 @@ use tidegate::post_processing::{PostProcessing, Unsound};
 use tidegate::query::{
     Answer, Correlation, Direction, Domain, EventKind, History, Interval, Monitor, Query, QueryError, Rule, Score, Unit,
 };
-use tidegate::release::{Freshness, Histogram, Release, Statistic};
+use tidegate::release::{Freshness, Histogram, Release, Spent, Statistic};
 use tidegate::tree::{Shape, Tree};
 
 use crate::support::{error, repeatable, unit};
@@ -18,7 +18,7 @@ fn window(length: u64) -> Window {
 fn release(timestamp: u64, frequencies: &[f64], variance: f64, freshness: Freshness) -> Release {
     let (frequencies, variances) = (frequencies.to_vec(), vec![variance; frequencies.len()]);
     let statistic = Statistic::Histogram(Histogram { frequencies, variances });
-    Release { timestamp, statistic, freshness, spent: None, reports: 100 }
+    Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 100, seeded: false }
 }
 
 fn history(releases: impl IntoIterator<Item = Release>) -> History {

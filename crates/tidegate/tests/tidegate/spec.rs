@@ -3,7 +3,7 @@ use std::num::NonZeroU64;
 use tidegate::event::{EventKind, Publication, Smoother};
 use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{SeededRandom, Window};
-use tidegate::release::{Freshness, Histogram, Release};
+use tidegate::release::{Freshness, Histogram, Release, Spent};
 use tidegate::spec::{
     CentralMachine, CentralSpec, ClassSpec, DomainSpec, EventSpec, LocalSpec, ModelSpec, MonitorSpec, Outside,
     Personalised, ProtectsSpec, QuerySpec, Reply, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
@@ -200,7 +200,7 @@ fn what_a_watch_keeps_is_saved_and_goes_on() {
         let mut frequencies = vec![0.2; 5];
         frequencies[0] = if timestamp == 2 { 0.6 } else { 0.2 };
         let statistic = Histogram { frequencies, variances: vec![1e-4; 5] }.into();
-        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: None, reports: 10 }
+        Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 10, seeded: false }
     };
     let mut watch = spec.watch().unwrap();
     let mut told = Vec::new();

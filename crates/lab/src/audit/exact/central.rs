@@ -21,7 +21,7 @@ pub fn largest_loss(kind: CentralKind, settings: &CentralSettings) -> Result<Opt
     for timestamp in 0..2 * settings.window.get() + 1 {
         let counts = Sealed::at(mechanism.ledger().account(), timestamp, vec![0; settings.domain as usize]);
         let releases = mechanism.push(&counts, &mut SeededRandom::new(timestamp)).map_err(RunError::failed)?;
-        let spent = releases.first().and_then(|release| release.spent);
+        let spent = releases.first().and_then(|release| release.spent.most());
         losses.push(spent.map_or(Ok(0.0), |spent| loss_of_counts(settings.neighbours, spent))?);
     }
     Ok(Some(losses.windows(window).map(|losses| losses.iter().sum()).fold(0.0, f64::max)))

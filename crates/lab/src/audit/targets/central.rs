@@ -77,7 +77,7 @@ fn note(transcript: &mut Transcript, releases: &[Release]) {
     for release in releases {
         transcript.extend(release.statistic.leaves().0);
         transcript.extend(release.statistic.leaves().1);
-        transcript.extend([freshness(release.freshness), spent(release.spent)]);
+        transcript.extend([freshness(release.freshness), spent(&release.spent)]);
     }
 }
 

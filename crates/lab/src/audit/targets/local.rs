@@ -113,7 +113,7 @@ impl Target for LocalTarget {
                 return Err(RunError::failed(format!("{} asked {rounds} times at one timestamp", self.kind)));
             }
             transcript.extend(std::iter::repeat_n(0.0, (ROUNDS - rounds) * PER_ROUND));
-            transcript.extend([freshness(release.freshness), spent(release.spent)]);
+            transcript.extend([freshness(release.freshness), spent(&release.spent)]);
         }
         Ok(transcript)
     }

@@ -51,8 +51,8 @@ fn other_input(target: &dyn Target) -> RunError {
 }
 
 /// A spend as a number of a transcript: zero where there was none.
-fn spent(spent: Option<tidegate_kernel::Epsilon>) -> f64 {
-    spent.map_or(0.0, tidegate_kernel::Epsilon::as_f64)
+fn spent(spent: &tidegate::release::Spent) -> f64 {
+    spent.most().map_or(0.0, tidegate_kernel::Epsilon::as_f64)
 }
 
 /// A freshness as a number of a transcript.

@@ -119,7 +119,7 @@ fn note(transcript: &mut Transcript, release: &Release) -> Result<(), RunError> 
     let Statistic::Symbol(answer) = release.statistic else {
         return Err(RunError::failed("a release of something else than a symbol"));
     };
-    transcript.extend([f64::from(answer.symbol), super::freshness(release.freshness), super::spent(release.spent)]);
+    transcript.extend([f64::from(answer.symbol), super::freshness(release.freshness), super::spent(&release.spent)]);
     Ok(())
 }
 

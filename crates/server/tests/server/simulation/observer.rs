@@ -336,7 +336,7 @@ impl Observer {
         };
         let (Some(epsilon), Window::Timestamps(window)) = (epsilon, declaration.spec.window()) else { return };
         let costs = self.costs.entry(declaration.name.clone()).or_default();
-        let spent = release.spent.map_or(0, |spent| spent.units());
+        let spent = release.spent.most().map_or(0, |spent| spent.units());
         costs.insert((release.timestamp, body.to_owned()), spent);
         let (at, window) = (release.timestamp, window.get());
         for start in at.saturating_sub(window - 1)..=at {
@@ -393,7 +393,7 @@ impl Observer {
                 let clock = central.ledger().clock().unwrap_or(0);
                 for record in records.iter().filter(|record| record.timestamp + window.get() > clock) {
                     let release: Release = serde_json::from_str(&record.body).unwrap();
-                    let spent = release.spent.map_or(0, |spent| spent.units());
+                    let spent = release.spent.most().map_or(0, |spent| spent.units());
                     if spends.get(&release.timestamp).copied().unwrap_or(0) < spent {
                         missing = Some(format!("{spent} for timestamp {} is not in the ledger", release.timestamp));
                     }

@@ -8,8 +8,6 @@
 mod turn;
 mod watch;
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
@@ -129,29 +127,30 @@ const TIMESTAMPS_AT_FIRST: f64 = 4.0;
 
 #[allow(clippy::cast_precision_loss)] // a number of timestamps or of counts
 impl Pace {
-    /// Publishes what is due at a timestamp, and takes it in. What was spent, and whether the counts are told afresh.
+    /// Publishes what is due at a timestamp, and takes it in. Returns what each class spent, in any
+    /// order and more than once, and whether the counts are told afresh.
     pub(super) fn advance(
         pace: &mut Option<Self>,
         publisher: &mut impl Publisher,
-    ) -> Result<(Option<Epsilon>, Freshness), CentralError> {
+    ) -> Result<(Vec<(u32, Epsilon)>, Freshness), CentralError> {
         let (timestamp, window) = (publisher.timestamp(), publisher.window());
         let turn = Self::turn(pace.as_ref(), window);
         if pace.as_ref().is_none_or(|pace| pace.is_due(timestamp))
             && let Some(told) = publisher.tell(turn)?
         {
             Self::observe(pace, &told, publisher);
-            return Ok((most(told.spent), Freshness::Fresh));
+            return Ok((told.spent, Freshness::Fresh));
         }
         let Some(watching) = pace.as_mut().filter(|pace| pace.watches) else {
-            return Ok((None, Freshness::Approximated));
+            return Ok((Vec::new(), Freshness::Approximated));
         };
         if watching.watch.alarm().is_some() {
             watching.watch.wait();
-            return Ok((None, Freshness::Approximated));
+            return Ok((Vec::new(), Freshness::Approximated));
         }
         let expected = watching.follower.estimate(timestamp - watching.last);
         let Some(Measured { mut spent, distance, scale }) = publisher.measure(&expected.means, watching.parts)? else {
-            return Ok((None, Freshness::Approximated));
+            return Ok((Vec::new(), Freshness::Approximated));
         };
         let told = publisher.noise_at(watching.period).variance();
         watching.watch.measure(distance, scale, &expected, told, window);
@@ -161,12 +160,12 @@ impl Pace {
         {
             Self::observe(pace, &told, publisher);
             spent.extend(told.spent);
-            return Ok((most(spent), Freshness::Fresh));
+            return Ok((spent, Freshness::Fresh));
         }
         if let Some(pace) = pace.as_mut().filter(|_| alarm.is_some()) {
             pace.watch.wait();
         }
-        Ok((most(spent), Freshness::Approximated))
+        Ok((spent, Freshness::Approximated))
     }
 
     /// How it stands with what is paid for.
@@ -411,16 +410,6 @@ impl Jumps {
             && *seen <= 1.1 * timestamps + 2.0
             && *narrow <= 1.1 * seen
     }
-}
-
-/// The most that any class has spent.
-fn most(spends: Vec<(u32, Epsilon)>) -> Option<Epsilon> {
-    let mut by_class = BTreeMap::new();
-    for (class, amount) in spends {
-        let spent = by_class.entry(class).or_insert(0_u64);
-        *spent = spent.saturating_add(amount.units());
-    }
-    by_class.into_values().max().and_then(|units| Epsilon::from_units(units).ok())
 }
 
 /// By how many standard deviations one of so many counts must be off to have jumped: noise that has a Laplace distribution hardly ever is.
