@@ -8,9 +8,10 @@ use std::thread;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tidegate_kernel::Epsilon;
+use tidegate::spec::{ClassSpec, SequenceMachine, SpecError, StreamSpec};
+use tidegate_kernel::{Epsilon, Window};
 use tidegate_lab::audit::empirical::{AttackError, CONFIDENCE, Plan, steps};
-use tidegate_lab::audit::ledger::{self, Statement, WindowSpend, in_epsilons};
+use tidegate_lab::audit::ledger::{self, Limit, Statement, WindowSpend, in_epsilons};
 use tidegate_lab::audit::{Family, Finding, Settings, Target, audit, report, targets};
 use tidegate_lab::experiment::RunError;
 
@@ -18,6 +19,8 @@ use crate::evaluate::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
+use crate::release::TableFormat;
+use crate::spec::Spec;
 use crate::table::layout;
 
 /// How often a mechanism is run on each of two streams, unless told.
@@ -38,14 +41,15 @@ const SMALL: NonZeroU64 = NonZeroU64::MIN.saturating_add(2);
 /// exact loss stands beside it. A promise is broken where either is above what is claimed; the
 /// command then exits with 1. A bound below the claim proves nothing about what was not tried.
 ///
-/// With --ledger, sums up a recorded run instead: a table or lines of JSON with the fields t and
-/// spent, and, where there are several accounts, user or class; where a part of the population was
-/// asked, first_slot and slots. It exits with 1 if some window has spent more than --epsilon.
+/// With --ledger, sums up a recorded run instead: what `tidegate release` has written, releases of
+/// the service, or any table or lines of JSON with the fields t and spent. It exits with 1 if some
+/// window has spent more than the spec allows, or more than --epsilon in --window timestamps.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "Example:\n  tidegate audit lpa crr\n  tidegate audit --all --family event --html audit.html\n  \
                   tidegate audit --all --thorough --json > audit.json\n  \
+                  tidegate audit --ledger released.csv --spec stream.toml\n  \
                   tidegate audit --ledger releases.csv --window 20 --epsilon 1"
 )]
 pub(crate) struct Audit {
@@ -62,9 +66,13 @@ pub(crate) struct Audit {
     family: Option<Family>,
 
     /// Sum up the windows of a recorded run; a file may be compressed with gzip
-    #[arg(long, value_name = "FILE|-", conflicts_with_all = ["mechanisms", "all", "family", "thorough", "runs", "html", "domain"],
-          requires_all = ["window", "epsilon"])]
+    #[arg(long, value_name = "FILE|-",
+          conflicts_with_all = ["mechanisms", "all", "family", "thorough", "runs", "html", "domain"])]
     ledger: Option<String>,
+
+    /// With --ledger: the spec of the stream, whose windows and budgets are to be kept
+    #[arg(long, value_name = "FILE", requires = "ledger", conflicts_with_all = ["window", "epsilon"])]
+    spec: Option<String>,
 
     /// Twenty times as many runs
     #[arg(long, conflicts_with = "runs")]
@@ -182,21 +190,89 @@ impl Audit {
     }
 
     fn sum_up(&self, record: &str) -> Result<(), Failure> {
-        let (Some(window), Some(budget)) = (self.window, self.epsilon) else {
-            // The parser of arguments has seen to it.
-            return Err(Failure::input("--ledger needs --window and --epsilon"));
+        let limits = match (&self.spec, self.window, self.epsilon) {
+            (Some(spec), ..) => Limits::of(&Spec::read(spec)?)?,
+            (None, Some(window), Some(budget)) => Limits::Same(Limit { window: Some(window), budget }),
+            _ => return Err(Failure::input("--ledger needs --window and --epsilon, or --spec")),
         };
-        let Input { name, source } = Input::open(record)?;
+        let Input { name, source } = TableFormat::of(record).open(record)?;
         let spends = ledger::read(&name, source).map_err(Failure::input)?;
-        let statement = ledger::statement(&spends, Some(window), budget);
-        print(&if self.json {
-            statement_as_json(&statement, window, budget)
-        } else {
-            statement_as_text(&statement, window, budget)
-        })?;
+        if let Some(spend) = spends.iter().find(|spend| limits.find(&spend.account).is_none()) {
+            let account = if spend.account.is_empty() { "everyone" } else { &spend.account };
+            return Err(Failure::input(format_args!("{name}: {account} spent something, and the spec has no budget for it")));
+        }
+        // Every account was found.
+        let none = Limit { window: None, budget: Epsilon::MIN };
+        let statement = ledger::statement_by(&spends, |account| limits.find(account).unwrap_or(none));
+        print(&if self.json { statement_as_json(&statement, &limits) } else { statement_as_text(&statement, &limits) })?;
         match &statement.overspent {
             None => Ok(()),
-            Some(overspent) => Err(Failure::run(format_args!("{name}: {} of {budget}", in_words(overspent)))),
+            Some(overspent) => {
+                Err(Failure::run(format_args!("{name}: {} of {}", in_words(overspent), overspent.budget)))
+            }
+        }
+    }
+}
+
+/// What accounts may spend.
+enum Limits {
+    /// Each account the same.
+    Same(Limit),
+    /// Each class what its place says.
+    Classes(Vec<Limit>),
+}
+
+impl Limits {
+    /// The limits that a spec declares.
+    fn of(spec: &Spec) -> Result<Self, Failure> {
+        let refused = |error: SpecError| spec.refused(&error);
+        let unusable = || Failure::input("the spec has neither epsilon and window nor classes");
+        Ok(match &spec.stream {
+            StreamSpec::Local(spec) => Self::Same(Limit { window: Some(spec.window), budget: spec.epsilon }),
+            StreamSpec::Event(spec) => Self::Same(Limit { window: Some(NonZeroU64::MIN), budget: spec.epsilon }),
+            StreamSpec::Central(spec) => match (&spec.classes, spec.window, spec.epsilon) {
+                (Some(classes), ..) => {
+                    let limit = |class: &ClassSpec| Limit { window: Some(class.window), budget: class.epsilon };
+                    Self::Classes(classes.iter().map(limit).collect())
+                }
+                (None, Some(window), Some(budget)) => Self::Same(Limit { window: Some(window), budget }),
+                _ => return Err(unusable()),
+            },
+            StreamSpec::Sequence(spec) => {
+                let machine = spec.mechanism(spec.model().map_err(refused)?.as_ref()).map_err(refused)?;
+                // A batch is spent on at its first symbol.
+                let (ledger, symbols) = match &machine {
+                    SequenceMachine::Crr(crr) => (crr.ledger(), 1),
+                    SequenceMachine::Batched(batched) => (batched.ledger(), u64::from(batched.settings().length)),
+                    SequenceMachine::Baseline(baseline) => (baseline.ledger(), 1),
+                };
+                let window = match ledger.window() {
+                    Window::Timestamps(length) => NonZeroU64::new(length.get().saturating_mul(symbols)),
+                    Window::Unbounded => None,
+                };
+                Self::Same(Limit { window, budget: ledger.budget() })
+            }
+            _ => return Err(unusable()),
+        })
+    }
+
+    /// The limit of an account.
+    fn find(&self, account: &str) -> Option<Limit> {
+        match self {
+            Self::Same(limit) => Some(*limit),
+            Self::Classes(limits) => {
+                (0..).zip(limits).find(|(class, _)| ledger::account_of(*class) == account).map(|(_, limit)| *limit)
+            }
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self {
+            Self::Same(Limit { window: Some(window), budget }) => {
+                format!("windows of {window} timestamps, budget {budget}")
+            }
+            Self::Same(Limit { window: None, budget }) => format!("windows without end, budget {budget}"),
+            Self::Classes(limits) => format!("windows, budgets of {} classes", limits.len()),
         }
     }
 }
@@ -259,30 +335,33 @@ fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
 
 /// Which window it is, and what it has spent.
 fn in_words(spent: &WindowSpend) -> String {
-    let WindowSpend { first, last, account, slot, units } = spent;
+    let WindowSpend { first, last, account, slot, units, .. } = spent;
     let whose = if account.is_empty() { String::new() } else { format!(" of {account}") };
     let whose = slot.map_or(whose.clone(), |slot| format!("{whose}, slot {slot},"));
     format!("the window {first}..{last}{whose} has spent {}", in_epsilons(*units))
 }
 
-fn statement_as_text(statement: &Statement, window: NonZeroU64, budget: Epsilon) -> String {
+fn statement_as_text(statement: &Statement, limits: &Limits) -> String {
     let Statement { spends, windows, largest, overspent } = statement;
     let largest = largest.as_ref().map_or_else(|| "nothing was spent".to_owned(), in_words);
     let verdict = if overspent.is_some() { "OVERSPENT" } else { "within the budget" };
-    format!(
-        "{spends} spends, {windows} windows of {window} timestamps, budget {budget}: {verdict}\nat most: {largest}\n"
-    )
+    format!("{spends} spends, {windows} {}: {verdict}\nat most: {largest}\n", limits.in_words())
 }
 
-fn statement_as_json(statement: &Statement, window: NonZeroU64, budget: Epsilon) -> String {
+fn statement_as_json(statement: &Statement, limits: &Limits) -> String {
     let spent = |spent: &WindowSpend| {
         json!({ "first": spent.first, "last": spent.last, "account": spent.account, "slot": spent.slot,
-                "spent": in_epsilons(spent.units) })
+                "spent": in_epsilons(spent.units), "budget": spent.budget.to_string() })
     };
     let Statement { spends, windows, largest, overspent } = statement;
     let largest = largest.as_ref().map(spent);
     let overspent = overspent.as_ref().map(spent);
-    let object = json!({ "window": window, "budget": budget.to_string(), "spends": spends, "windows": windows,
+    // With classes, each has its own.
+    let (window, budget) = match limits {
+        Limits::Same(Limit { window, budget }) => (json!(window), json!(budget.to_string())),
+        Limits::Classes(_) => (Value::Null, Value::Null),
+    };
+    let object = json!({ "window": window, "budget": budget, "spends": spends, "windows": windows,
                          "largest": largest, "overspent": overspent });
     format!("{object:#}\n")
 }

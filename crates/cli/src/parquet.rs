@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, Repetition, Type as PhysicalType};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::FileReader as _;
@@ -57,7 +57,8 @@ fn text_of(row: &Row) -> io::Result<Vec<u8>> {
             Field::Float(number) => number.to_string(),
             Field::Double(number) => number.to_string(),
             Field::Str(text) => text.clone(),
-            _ => return Err(io::Error::other(format!("column {name:?} holds neither text nor plain numbers"))),
+            Field::Bool(flag) => flag.to_string(),
+            _ => return Err(io::Error::other(format!("column {name:?} holds neither text, plain numbers nor truth values"))),
         };
         line.push_str(&quoted(&text));
     }
@@ -105,6 +106,7 @@ impl ParquetWriter {
                     Kind::Whole => (PhysicalType::INT64, ConvertedType::UINT_64),
                     Kind::Number => (PhysicalType::DOUBLE, ConvertedType::NONE),
                     Kind::Text => (PhysicalType::BYTE_ARRAY, ConvertedType::UTF8),
+                    Kind::Flag => (PhysicalType::BOOLEAN, ConvertedType::NONE),
                 };
                 let builder = Type::primitive_type_builder(column.name, physical).with_repetition(Repetition::REQUIRED);
                 builder.with_converted_type(converted).build().map(Arc::new)
@@ -155,6 +157,10 @@ impl ParquetWriter {
                         let texts: Vec<ByteArray> = cells.map(ByteArray::from).collect();
                         writer.typed::<ByteArrayType>().write_batch(&texts, None, None)?;
                     }
+                    Kind::Flag => {
+                        let flags: Vec<bool> = cells.map(|cell| cell == "true").collect();
+                        writer.typed::<BoolType>().write_batch(&flags, None, None)?;
+                    }
                 }
                 writer.close()?;
             }
@@ -186,20 +192,21 @@ mod tests {
         Column { name: "user", kind: Kind::Text },
         Column { name: "value", kind: Kind::Text },
         Column { name: "weight", kind: Kind::Number },
+        Column { name: "seeded", kind: Kind::Flag },
     ];
 
     #[test]
     fn what_is_written_is_read_again() {
         let path = std::env::temp_dir().join(format!("tidegate-parquet-{}.parquet", std::process::id()));
         let mut writer = ParquetWriter::new(File::create(&path).unwrap(), COLUMNS).unwrap();
-        let mut expected = "t,user,value,weight\n".to_owned();
+        let mut expected = "t,user,value,weight,seeded\n".to_owned();
         writer.write(&expected).unwrap();
         for row in 0..2 * GROUP + 10 {
-            let line = format!("{row},u{},\"a, \"\"b\"\"\",{}\n", row % 7, row as f64 / 4.0);
+            let line = format!("{row},u{},\"a, \"\"b\"\"\",{},{}\n", row % 7, row as f64 / 4.0, row % 3 == 0);
             writer.write(&line).unwrap();
             expected.push_str(&line);
         }
-        let last = "18446744073709551615,ä,x,-0.125\n";
+        let last = "18446744073709551615,ä,x,-0.125,true\n";
         writer.write(last).unwrap();
         expected.push_str(last);
         writer.finish().unwrap();

@@ -5,6 +5,7 @@ use tidegate::kernel::oracle::OracleKind;
 use tidegate::local::LocalKind;
 use tidegate::spec::{
     CentralChoice, CentralSpec, DomainSpec, EventSpec, LocalSpec, SequenceChoice, SequenceSpec, SpecError, StreamSpec,
+    TimelineSpec,
 };
 use tidegate_lab::UnknownName;
 use toml::de::DeValue;
@@ -36,13 +37,13 @@ impl Family {
                 keys: LocalSpec::KEYS,
                 kind: "local mechanism",
                 mechanisms: LocalKind::ALL.map(LocalKind::name).to_vec(),
-                tables: &[],
+                tables: &[("timeline", TimelineSpec::KEYS)],
             }),
             "central" => Some(Self {
                 keys: CentralSpec::KEYS,
                 kind: "central mechanism",
                 mechanisms: CentralChoice::ALL.map(CentralChoice::name).to_vec(),
-                tables: &[],
+                tables: &[("timeline", TimelineSpec::KEYS)],
             }),
             "event" => Some(Self {
                 keys: EventSpec::KEYS,
@@ -52,6 +53,7 @@ impl Family {
                     ("domain", DomainSpec::KEYS),
                     ("truncation", &["every", "percent"]),
                     ("protects", &["contributor"]),
+                    ("timeline", TimelineSpec::KEYS),
                 ],
             }),
             "sequence" => Some(Self {

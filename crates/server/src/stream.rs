@@ -57,6 +57,9 @@ pub enum DeclarationError {
         /// What was given.
         given: String,
     },
+    /// A timeline, which only `tidegate release` follows.
+    #[error("spec.timeline: the service releases every timestamp of its schedule; delete this key")]
+    Timeline,
     /// It promises something else than the stream of this name does.
     #[error(
         "{key}: stream {name} was created with another; what a stream promises never changes, so declare a new stream"
@@ -111,6 +114,15 @@ impl Declaration {
             && spec.outside != Outside::Clamp
         {
             return Err(DeclarationError::Outside);
+        }
+        let declares_timeline = match &self.spec {
+            StreamSpec::Local(spec) => spec.timeline.is_some(),
+            StreamSpec::Central(spec) => spec.timeline.is_some(),
+            StreamSpec::Event(spec) => spec.timeline.is_some(),
+            _ => false,
+        };
+        if declares_timeline {
+            return Err(DeclarationError::Timeline);
         }
         self.begin()?;
         self.watch()?;

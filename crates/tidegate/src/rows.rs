@@ -31,11 +31,12 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::local::LocalKind;
 use crate::release::{Number, Release, Spent, Statistic};
 use crate::spec::{SpecError, StreamSpec, Values};
+use crate::tree;
 
 /// How a table is written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,8 +100,14 @@ struct Line<'a> {
     #[serde(flatten)]
     cells: Cells<'a>,
     freshness: &'static str,
+    /// As text, like all that is no number, so that every table has one cell for it.
+    #[serde(serialize_with = "as_text")]
     spent: &'a Spent,
     seeded: bool,
+}
+
+fn as_text<S: Serializer>(spent: &Spent, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(spent)
 }
 
 /// The fields that lines of different shapes do not share.
@@ -165,6 +172,18 @@ impl Shape {
                 SEEDED,
             ],
             Self::Symbol(_) => &[T, Column { name: "user", kind: Kind::Text }, VALUE, FRESHNESS, SPENT, SEEDED],
+        }
+    }
+
+    /// How many lines a release has.
+    pub fn numbers(&self) -> u64 {
+        match self {
+            Self::Number | Self::Symbol(_) => 1,
+            Self::Frequencies(values) | Self::Counts(values) => u64::from(values.count()),
+            Self::Tree(values) => {
+                let shape = tree::Shape::new(values.count());
+                (0..=shape.height()).map(|level| u64::from(shape.nodes(level))).sum()
+            }
         }
     }
 

@@ -314,6 +314,25 @@ impl Family for Curated {
         Ok(())
     }
 
+    fn time_of(line: &Line) -> u64 {
+        line.timestamp()
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    fn pass_empty(
+        &mut self,
+        timestamp: u64,
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), Failure> {
+        self.close(random, out)?;
+        self.open = Some((timestamp, Held::Values(Vec::new())));
+        self.close(random, out)
+    }
+
     fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         self.close(random, out)
     }

@@ -72,13 +72,31 @@ impl Family for Numbers {
         let seal = move |Reading { timestamp, value }| {
             intake.seal(account, timestamp, value).map_err(|expected| expected.to_string().into())
         };
-        // No reading that was sealed is refused later on: its line need not be known.
-        Ok(move || Ok(readings.next_checked(seal)?.map(|reading| (0, reading))))
+        Ok(move || Ok(readings.next_checked(seal)?.map(|reading| (readings.line(), reading))))
     }
 
     fn push(&mut self, reading: Self::Item, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {
         self.last = Some(reading.timestamp());
         Ok(self.event.push_into(reading, random, &mut out.releases).map_err(Failure::run)?)
+    }
+
+    fn time_of(reading: &Self::Item) -> u64 {
+        reading.timestamp()
+    }
+
+    fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    fn pass_empty(
+        &mut self,
+        timestamp: u64,
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), Failure> {
+        let missing = self.intake.seal_missing(timestamp).map_err(Failure::run)?;
+        self.last = Some(timestamp);
+        self.event.push_into(missing, random, &mut out.releases).map_err(Failure::run)
     }
 
     fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ use tidegate_lab::datasets::{DataError, Format};
 
 use super::rows::Released;
 use super::state::{Keeper, encoded};
+use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 
@@ -39,6 +40,20 @@ pub(super) trait Family {
 
     /// Takes an item in, and adds what is released.
     fn push(&mut self, item: Self::Item, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected>;
+
+    /// The timestamp of an item.
+    fn time_of(item: &Self::Item) -> u64;
+
+    /// The last timestamp that is over.
+    fn last(&self) -> Option<u64>;
+
+    /// Passes a timestamp at which nobody is present, and adds what is released. Called only where a spec can have a timeline.
+    fn pass_empty(
+        &mut self,
+        timestamp: u64,
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), Failure>;
 
     /// Adds what is still held back.
     fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure>;
@@ -90,6 +105,8 @@ pub(super) struct Sinks {
     pub(super) answers: Option<Output>,
     pub(super) watch: Option<(Watch, Values)>,
     pub(super) keeper: Option<Keeper>,
+    /// Which timestamps are released whoever is present; those that the input has where there is none.
+    pub(super) timeline: Option<Timeline>,
     /// What people should know; told with the first release.
     pub(super) notes: Vec<&'static str>,
 }
@@ -99,6 +116,8 @@ pub(super) struct Gate<F, R> {
     random: R,
     shape: Shape,
     sinks: Sinks,
+    /// Whether randomness of this run, or of one that it goes on from, came from a seed.
+    seeded: bool,
     /// Whether the header was written.
     begun: bool,
     /// Without releases between calls; kept for its memory.
@@ -115,15 +134,43 @@ const MUCH: usize = 1 << 16;
 impl<F: Family, R: Randomness> Gate<F, R> {
     pub(super) fn new(family: F, random: R, sinks: Sinks) -> Self {
         let shape = family.shape();
+        let seeded = !random.provenance().is_private() || sinks.keeper.as_ref().is_some_and(Keeper::is_seeded);
         let (text, answers, alarms) = (String::new(), String::new(), Vec::new());
-        Self { family, random, shape, sinks, begun: false, released: Released::default(), text, answers, alarms }
+        let released = Released::default();
+        Self { family, random, shape, sinks, seeded, begun: false, released, text, answers, alarms }
     }
 
     pub(super) fn push(&mut self, item: F::Item) -> Result<Reader, Rejected> {
+        let timestamp = F::time_of(&item);
+        if let Some(timeline) = &self.sinks.timeline {
+            timeline.check(timestamp)?;
+        }
+        if self.pass_empty(|timeline| timeline.missing_before(timestamp))? == Reader::WentAway {
+            return Ok(Reader::WentAway);
+        }
+        if let Some(timeline) = &mut self.sinks.timeline {
+            timeline.arrive(timestamp);
+        }
         self.family.push(item, &mut self.random, &mut self.released)?;
+        Ok(self.write_much()?)
+    }
+
+    /// Releases the timestamps of the timeline at which nobody is present.
+    fn pass_empty(&mut self, mut missing: impl FnMut(&mut Timeline) -> Option<u64>) -> Result<Reader, Failure> {
+        while let Some(timestamp) = self.sinks.timeline.as_mut().and_then(&mut missing) {
+            self.family.pass_empty(timestamp, &mut self.random, &mut self.released)?;
+            if self.write_much()? == Reader::WentAway {
+                return Ok(Reader::WentAway);
+            }
+        }
+        Ok(Reader::Listens)
+    }
+
+    /// Writes what was released, and hands it over if it is much.
+    fn write_much(&mut self) -> Result<Reader, Failure> {
         self.write_releases()?;
         let much = self.text.len() + self.answers.len() >= MUCH;
-        if much { Ok(self.hand_over()?) } else { Ok(Reader::Listens) }
+        if much { self.hand_over() } else { Ok(Reader::Listens) }
     }
 
     fn write_releases(&mut self) -> Result<(), Failure> {
@@ -131,7 +178,8 @@ impl<F: Family, R: Randomness> Gate<F, R> {
             self.shape.begin(self.sinks.format, &mut self.text);
         }
         let Released { releases, user, population } = &mut self.released;
-        for release in releases.drain(..) {
+        for mut release in releases.drain(..) {
+            release.seeded |= self.seeded;
             let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
             written.map_err(Failure::run)?;
             let Some((watch, values)) = &mut self.sinks.watch else { continue };
@@ -154,7 +202,7 @@ impl<F: Family, R: Randomness> Gate<F, R> {
     fn save(&self) -> Result<(), Failure> {
         let Some(keeper) = &self.sinks.keeper else { return Ok(()) };
         let watch = self.sinks.watch.as_ref().and_then(|(watch, _)| watch.save());
-        keeper.save(self.family.save()?, watch.map(|watch| encoded(&watch)).transpose()?)
+        keeper.save(self.family.save()?, watch.map(|watch| encoded(&watch)).transpose()?, self.seeded)
     }
 
     pub(super) fn hand_over(&mut self) -> Result<Reader, Failure> {
@@ -186,6 +234,15 @@ impl<F: Family, R: Randomness> Gate<F, R> {
             text.clear();
         }
         Ok(reader)
+    }
+
+    /// Releases what the timeline has after the last line, and then closes: the input is at its end.
+    pub(super) fn complete(mut self) -> Result<(), Failure> {
+        match self.pass_empty(Timeline::missing_at_the_end)? {
+            // The open timestamp is closed by the first that is empty, and otherwise here.
+            Reader::Listens => self.close(),
+            Reader::WentAway => Ok(()),
+        }
     }
 
     /// Releases what is held back.

@@ -7,6 +7,7 @@ mod local;
 mod rows;
 mod sequence;
 mod state;
+mod timeline;
 mod users;
 
 use std::io::{self, IsTerminal, Read};
@@ -39,6 +40,7 @@ use gate::{Family, Gate, Sinks};
 use local::Devices;
 use sequence::Sequences;
 use state::{Keeper, Saved};
+use timeline::Timeline;
 
 /// Release a private stream: readings in, line by line, and out what may be published.
 ///
@@ -97,6 +99,10 @@ pub(crate) struct Release {
     #[arg(long, value_name = "FILE")]
     state: Option<String>,
 
+    /// Release every timestamp of the timeline up to this one, also after the last line of the input
+    #[arg(long, value_name = "T")]
+    through: Option<u64>,
+
     /// What readings that are held back are encrypted with in the state; made with the state
     #[arg(long, value_name = "FILE", requires = "state")]
     key: Option<String>,
@@ -136,7 +142,7 @@ pub(crate) struct Release {
 
 /// How a table is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum TableFormat {
+pub(crate) enum TableFormat {
     /// Fields separated by commas
     Csv,
     /// A JSON object a line
@@ -147,7 +153,7 @@ enum TableFormat {
 
 impl TableFormat {
     /// The format that a file's name tells.
-    fn of(name: &str) -> Self {
+    pub(crate) fn of(name: &str) -> Self {
         let lower = name.to_ascii_lowercase();
         let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
         let ends = |end: &str| lower.ends_with(end);
@@ -169,7 +175,7 @@ impl TableFormat {
     }
 
     /// Opens a table.
-    fn open(self, name: &str) -> Result<Input, Failure> {
+    pub(crate) fn open(self, name: &str) -> Result<Input, Failure> {
         match self {
             Self::Csv | Self::Ndjson => Input::open(name),
             #[cfg(feature = "parquet")]
@@ -279,20 +285,16 @@ impl Release {
                     }
                     None => family,
                 };
-                {
-                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, None, saved)?;
-                    self.pass(family, random, sinks)
-                }
+                let sinks = self.sinks(&told.stream, &family, keeper, None, saved)?;
+                self.pass(family, random, sinks)
             }
             StreamSpec::Local(spec) => {
                 let family = Devices::new(spec).map_err(refused)?;
                 let watch = (spec.watch().map_err(refused)?, spec.values().map_err(refused)?);
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                {
-                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, Some(watch), saved)?;
-                    self.pass(family, random, sinks)
-                }
+                let sinks = self.sinks(&told.stream, &family, keeper, Some(watch), saved)?;
+                self.pass(family, random, sinks)
             }
             StreamSpec::Central(spec) => {
                 let family = Curated::new(spec).map_err(refused)?;
@@ -300,19 +302,15 @@ impl Release {
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let mut family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
                 family.enrol(self.users.as_deref())?;
-                {
-                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, Some(watch), saved)?;
-                    self.pass(family, random, sinks)
-                }
+                let sinks = self.sinks(&told.stream, &family, keeper, Some(watch), saved)?;
+                self.pass(family, random, sinks)
             }
             StreamSpec::Sequence(spec) => {
                 let family = Sequences::new(spec).map_err(refused)?;
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                {
-                    let sinks = self.sinks(told.stream.window(), &family.shape(), keeper, None, saved)?;
-                    self.pass(family, random, sinks)
-                }
+                let sinks = self.sinks(&told.stream, &family, keeper, None, saved)?;
+                self.pass(family, random, sinks)
             }
             other => Err(Failure::run(format_args!("the family {} cannot be released", other.family()))),
         }
@@ -349,8 +347,8 @@ impl Release {
     /// Where everything goes that may be published.
     fn sinks(
         &self,
-        window: Window,
-        shape: &Shape,
+        stream: &StreamSpec,
+        family: &impl Family,
         keeper: Option<Keeper>,
         watch: Option<(tidegate::spec::Watch, tidegate::spec::Values)>,
         saved: Option<Saved>,
@@ -363,7 +361,17 @@ impl Release {
             watch.load(&mut saved).map_err(state::misfit)?;
         }
         let mut notes = Vec::new();
-        if keeper.is_none() && window != Window::EVENT {
+        if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
+            notes.push("a run with a seed has contributed to this state, so what is released is not private");
+        }
+        let timeline = self.timeline(stream, family)?;
+        if let StreamSpec::Central(spec) = stream
+            && spec.protects_presence()
+            && self.through.is_none()
+        {
+            notes.push("where the output ends tells where the input ends: --through T releases up to timestamp T");
+        }
+        if keeper.is_none() && stream.window() != Window::EVENT {
             notes.push(
                 "the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it",
             );
@@ -386,8 +394,20 @@ impl Release {
             (false, None) => TableFormat::of(&self.output),
         };
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
-        let output = format.create(&self.output, shape)?;
-        Ok(Sinks { output, format: format.text(), answers, watch, keeper, notes })
+        let output = format.create(&self.output, &family.shape())?;
+        Ok(Sinks { output, format: format.text(), answers, watch, keeper, timeline, notes })
+    }
+
+    /// The timestamps that are released whoever is present.
+    fn timeline(&self, stream: &StreamSpec, family: &impl Family) -> Result<Option<Timeline>, Failure> {
+        match (stream.timeline(), self.through) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
+            (Some(spec), through) => {
+                let numbers = family.shape().numbers();
+                Timeline::new(spec, through, family.last(), numbers).map(Some)
+            }
+        }
     }
 
     /// Passes the whole input through a family.
@@ -408,7 +428,7 @@ impl Release {
         // With the lock held until the process ends: where a signal ends the stream, this waits for that.
         let mut state = lock(&shared);
         match mem::replace(&mut *state, State::Ended(Ok(()))) {
-            State::Open(gate) => read.and_then(|()| gate.close()),
+            State::Open(gate) => read.and_then(|()| gate.complete()),
             // Whatever else came of it, it began with this.
             State::Ended(outcome) => outcome,
         }

@@ -176,6 +176,20 @@ impl Family for Sequences {
         Ok(())
     }
 
+    fn time_of(line: &Line) -> u64 {
+        line.timestamp()
+    }
+
+    /// Each user has a time of its own.
+    fn last(&self) -> Option<u64> {
+        None
+    }
+
+    /// Its specs have no timeline: who answers, and when, is public.
+    fn pass_empty(&mut self, _: u64, _: &mut impl Randomness, _: &mut Released) -> Result<(), Failure> {
+        Ok(())
+    }
+
     fn finish(&mut self, _random: &mut impl Randomness, _out: &mut Released) -> Result<(), Failure> {
         let incomplete = self.roll.users.iter().filter(|(_, user)| user.batch.is_some()).count();
         if incomplete > 0 {

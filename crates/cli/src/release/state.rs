@@ -20,6 +20,9 @@ use crate::secret::{create_private, read_key, write_key};
 /// How every state begins.
 const MAGIC: &[u8] = b"tidegate state 1\n";
 
+/// How a state begins to which a run with a seed has contributed. Its releases are not private, nor are those that follow.
+const SEEDED_MAGIC: &[u8] = b"tidegate state 1, seeded\n";
+
 /// Where the state is kept.
 #[derive(Debug)]
 pub(super) struct Keeper {
@@ -28,6 +31,8 @@ pub(super) struct Keeper {
     _lock: File,
     /// The spec, as the state names it.
     spec: String,
+    /// Whether a run with a seed has contributed to the state that was found.
+    seeded: bool,
 }
 
 /// What is saved of a run.
@@ -52,19 +57,28 @@ impl Keeper {
         // By whatever name it is called, there is one state and one lock.
         let path = place(path);
         let lock = lock_beside(&path)?;
+        let mut seeded = false;
         let saved = match fs::read(&path) {
-            Ok(bytes) => Some(read(&path, &bytes, &spec)?),
+            Ok(bytes) => {
+                seeded = bytes.starts_with(SEEDED_MAGIC);
+                Some(read(&path, &bytes, &spec)?)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Failure::input(format_args!("{} cannot be read: {error}", path.display()))),
         };
-        Ok((Self { path, _lock: lock, spec }, saved))
+        Ok((Self { path, _lock: lock, spec, seeded }, saved))
+    }
+
+    /// Whether a run with a seed has contributed to the state that was found.
+    pub(super) const fn is_seeded(&self) -> bool {
+        self.seeded
     }
 
     /// Replaces the state; once this is done, it has reached the disk.
-    pub(super) fn save(&self, family: Vec<u8>, watch: Option<Vec<u8>>) -> Result<(), Failure> {
+    pub(super) fn save(&self, family: Vec<u8>, watch: Option<Vec<u8>>, seeded: bool) -> Result<(), Failure> {
         let saved = Saved { spec: self.spec.clone(), family, watch };
         let body = postcard::to_allocvec(&saved).map_err(Failure::run)?;
-        let mut bytes = MAGIC.to_vec();
+        let mut bytes = if seeded { SEEDED_MAGIC } else { MAGIC }.to_vec();
         bytes.extend((body.len() as u64).to_le_bytes());
         bytes.extend(checksum(&body));
         bytes.extend(body);
@@ -95,7 +109,8 @@ fn read(path: &Path, bytes: &[u8], spec: &str) -> Result<Saved, Failure> {
         let path = path.display();
         Failure::input(format_args!("{path}: {why}; it was left as it is, because beginning anew would spend again"))
     };
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| refused("it is not the state of a release, or damaged"))?;
+    let rest = bytes.strip_prefix(MAGIC).or_else(|| bytes.strip_prefix(SEEDED_MAGIC));
+    let rest = rest.ok_or_else(|| refused("it is not the state of a release, or damaged"))?;
     let (length, rest) = rest.split_at_checked(8).ok_or_else(|| refused("the state breaks off"))?;
     let (sum, body) = rest.split_at_checked(16).ok_or_else(|| refused("the state breaks off"))?;
     if length != (body.len() as u64).to_le_bytes() {

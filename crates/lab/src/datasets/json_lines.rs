@@ -47,7 +47,7 @@ impl<R: Read> JsonLines<R> {
             if parsed.is_err() {
                 return Err(match object.open {
                     Some(field) => {
-                        let expected = if field == USER { "a text or a whole number" } else { "a text or a number" };
+                        let expected = if field == USER { "a text or a whole number" } else { "a text, a number, or true or false" };
                         DataError::Field { file: file.to_owned(), line, field, expected: expected.into() }
                     }
                     None => DataError::NotJson { file: file.to_owned(), line },
@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for &mut Object {
 /// cannot be names: one person would have several, or several people one.
 const USER: &str = "user";
 
-/// A text, or a number as it would be written.
+/// A text, or a number or a truth value as it would be written.
 struct Scalar {
     text: String,
     /// Whether every digit of it was kept.
@@ -124,6 +124,10 @@ impl<'de> serde::Deserialize<'de> for Scalar {
 
             fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
                 Ok(Scalar::whole(text))
+            }
+
+            fn visit_bool<E>(self, flag: bool) -> Result<Scalar, E> {
+                Ok(Scalar { text: flag.to_string(), is_whole: false })
             }
 
             fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {

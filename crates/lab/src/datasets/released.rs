@@ -18,8 +18,8 @@
 //! 0,0.71,0.28,0.0001
 //! ```
 //!
-//! Besides `t` and the values, the fields `variance` (of each value of the line) and `freshness` are understood, and `spent` and
-//! `reports` are passed over. A field `<value>_variance` is the variance of that value alone. Timestamps are whole numbers, each later
+//! Besides `t` and the values, the fields `variance` (of each value of the line) and `freshness` are understood, and
+//! `spent`, `reports` and `seeded` are passed over. A field `<value>_variance` is the variance of that value alone. Timestamps are whole numbers, each later
 //! than the last; there may be gaps. A file may be compressed with gzip.
 
 use std::borrow::Cow;
@@ -55,7 +55,7 @@ pub struct ReleasedLine {
 }
 
 /// Fields of a release that say nothing about the stream.
-const PASSED_OVER: [&str; 2] = ["spent", "reports"];
+const PASSED_OVER: [&str; 3] = ["spent", "reports", "seeded"];
 const VARIANCE: &str = "variance";
 const FRESHNESS: &str = "freshness";
 

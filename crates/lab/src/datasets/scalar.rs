@@ -49,6 +49,8 @@ pub struct Readings<R> {
     last: Option<u64>,
     /// Timestamps up to this one are over.
     over: Option<u64>,
+    /// The number of the line that was read last.
+    line: u64,
 }
 
 impl<R> std::fmt::Debug for Readings<R> {
@@ -71,13 +73,18 @@ impl<R: Read> Readings<R> {
     }
 
     pub(super) const fn of(table: Table<R>) -> Self {
-        Self { table, last: None, over: None }
+        Self { table, last: None, over: None, line: 0 }
     }
 
     /// The same, but everything up to a timestamp is over and refused.
     #[must_use]
     pub fn after(self, over: Option<u64>) -> Self {
         Self { over, ..self }
+    }
+
+    /// The number of the line that was read last; zero before the first.
+    pub const fn line(&self) -> u64 {
+        self.line
     }
 
     /// What a check makes of the next reading; where it refuses the number, it says what is expected of it, and the error names
@@ -87,6 +94,7 @@ impl<R: Read> Readings<R> {
         check: impl FnOnce(Reading) -> Result<T, Cow<'static, str>>,
     ) -> Result<Option<T>, DataError> {
         let Some(line) = self.table.next_line()? else { return Ok(None) };
+        self.line = line.number_of_line();
         let timestamp = line.timestamp()?;
         if self.over.is_some_and(|over| timestamp <= over) {
             return Err(line.bad_field(0, after_the_last(self.over)));

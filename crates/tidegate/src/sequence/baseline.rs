@@ -118,6 +118,11 @@ impl Baseline {
         &self.settings
     }
 
+    /// What has been spent.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
     /// Seals a symbol of the stream.
     pub fn seal(&self, timestamp: u64, symbol: u32) -> Result<Sealed<u32>, SymbolError> {
         seal_symbol(self.ledger.account(), timestamp, symbol, self.settings.domain)

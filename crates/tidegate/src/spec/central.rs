@@ -8,7 +8,7 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_kernel::{Epsilon, Randomness, Window};
 
-use super::{MonitorSpec, QuerySpec, SpecError, Trust, Values, ValuesSpec, Watch, needed, unused};
+use super::{MonitorSpec, QuerySpec, SpecError, TimelineSpec, Trust, Values, ValuesSpec, Watch, needed, unused};
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
 use crate::central::plbu::Plbu;
@@ -112,6 +112,9 @@ pub struct CentralSpec {
     /// How answers are randomised, for `plbu`; the best oracle for each class where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleKind>,
+    /// Which timestamps are released; unless said and where presence is protected, every one from zero on: [`Self::timeline`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineSpec>,
     /// Who has to be trusted, for the reader of the spec: a curator, and for `plbu` the device; nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
@@ -210,6 +213,7 @@ impl CentralSpec {
         "classes",
         "estimator",
         "oracle",
+        "timeline",
         "trust",
         "queries",
         "monitors",
@@ -221,6 +225,17 @@ impl CentralSpec {
     /// [`SpecError::Values`].
     pub fn values(&self) -> Result<Values, SpecError> {
         self.domain.values()
+    }
+
+    /// Whether it is protected that a user is present at a timestamp.
+    pub fn protects_presence(&self) -> bool {
+        self.mechanism != CentralChoice::Plbu && self.neighbours != Some(Neighbours::Replace)
+    }
+
+    /// Which timestamps are released whoever is present: as declared, and every one from zero on where nothing is declared
+    /// and [presence is protected](Self::protects_presence). `None` where those are released that the input has.
+    pub fn timeline(&self) -> Option<TimelineSpec> {
+        self.timeline.or_else(|| self.protects_presence().then(TimelineSpec::default))
     }
 
     /// The classes that users choose from.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Epsilon, Grid, Sealed};
 
-use super::{SpecError, Trust};
+use super::{SpecError, TimelineSpec, Trust};
 use crate::event::{Event, EventKind, Publication, Settings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
@@ -52,6 +52,9 @@ pub struct EventSpec {
     /// Whether readings are cut off at a private bound, and how that is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
+    /// Which timestamps are released, whether or not there is a reading; unless said, those that the input has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineSpec>,
     /// Who has to be trusted, for the reader of the spec: a curator, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
@@ -135,6 +138,14 @@ impl Intake {
         };
         sealed.map_err(|_| IntakeError::Outside { low: self.grid.low(), high: self.grid.high() })
     }
+
+    /// Seals the stand-in for a reading that is missing from a [timeline](EventSpec::timeline): the lower end of the domain.
+    ///
+    /// # Errors
+    /// None that is known: the lower end lies in the domain.
+    pub fn seal_missing(&self, timestamp: u64) -> Result<Sealed<i64>, IntakeError> {
+        self.seal(timestamp, self.grid.low())
+    }
 }
 
 impl DomainSpec {
@@ -170,6 +181,7 @@ impl EventSpec {
         "buckets",
         "within_domain",
         "truncation",
+        "timeline",
         "trust",
     ];
 
@@ -189,6 +201,7 @@ impl EventSpec {
             buckets: None,
             within_domain: false,
             truncation: None,
+            timeline: None,
             trust: None,
         }
     }

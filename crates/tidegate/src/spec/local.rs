@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Window};
 
-use super::{MonitorSpec, QuerySpec, SpecError, Trust, Values, ValuesSpec, Watch, unused};
+use super::{MonitorSpec, QuerySpec, SpecError, TimelineSpec, Trust, Values, ValuesSpec, Watch, unused};
 use crate::local::mtsp::Smoother;
 use crate::local::{Local, LocalKind, Settings};
 use crate::query::Correlation;
@@ -37,6 +37,9 @@ pub struct LocalSpec {
     /// How `mtsp` and `mtsp_population` average: [`Settings::smoother`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smoother: Option<Smoother>,
+    /// Which timestamps are released, whoever answers; unless said, those that the input has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineSpec>,
     /// Who has to be trusted, for the reader of the spec: the device, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
@@ -59,6 +62,7 @@ impl LocalSpec {
         "oracle",
         "reuse",
         "smoother",
+        "timeline",
         "trust",
         "queries",
         "monitors",

@@ -35,6 +35,7 @@ mod event;
 mod local;
 mod said;
 mod sequence;
+mod timeline;
 mod values;
 mod watch;
 
@@ -57,6 +58,7 @@ pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec, Persona
 pub use event::{DomainSpec, EventSpec, Intake, IntakeError, Outside, ProtectsSpec};
 pub use local::LocalSpec;
 pub use sequence::{ModelSpec, SequenceChoice, SequenceMachine, SequenceSpec};
+pub use timeline::TimelineSpec;
 pub use values::{ValueSpec, Values, ValuesSpec};
 pub use watch::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, Watch};
 
@@ -86,6 +88,17 @@ impl StreamSpec {
             Self::Central(_) => "central",
             Self::Event(_) => "event",
             Self::Sequence(_) => "sequence",
+        }
+    }
+
+    /// Which timestamps are released whoever is present: as the spec declares, and every one from zero on where it does not
+    /// and presence is protected. `None` where those are released that the input has.
+    pub fn timeline(&self) -> Option<TimelineSpec> {
+        match self {
+            Self::Local(spec) => spec.timeline,
+            Self::Central(spec) => spec.timeline(),
+            Self::Event(spec) => spec.timeline,
+            Self::Sequence(_) => None,
         }
     }
 

@@ -105,7 +105,7 @@ fn the_releases_of_central_mechanisms_and_the_questions_of_local_ones_keep_their
         for timestamp in 0..200 {
             let count = if timestamp % 7 < 3 { 500 } else { 0 };
             let counts = Sealed::at(mechanism.ledger().account(), timestamp, vec![count; 3]);
-            spends.extend(mechanism.push(&counts, &mut random).unwrap().iter().filter_map(Spend::of_release));
+            spends.extend(mechanism.push(&counts, &mut random).unwrap().iter().flat_map(Spend::of_release));
         }
         let found = statement(&spends, Some(length), epsilon);
         assert_eq!(found.overspent, None, "{kind}");

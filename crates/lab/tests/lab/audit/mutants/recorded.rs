@@ -71,7 +71,7 @@ fn released(kind: CentralKind, length: u64, restart: Option<u64>) -> Vec<Spend> 
         }
         let counts = vec![1_000_000 * (timestamp % 2), 1_000_000 * (1 - timestamp % 2)];
         let releases = mechanism.push(&Sealed::at(mechanism.ledger().account(), timestamp, counts), random).unwrap();
-        spends.extend(releases.iter().filter_map(Spend::of_release));
+        spends.extend(releases.iter().flat_map(Spend::of_release));
     }
     spends
 }

@@ -1,0 +1,99 @@
+//! [`Timeline`]: timestamps that are released whoever is present.
+
+use tidegate::spec::TimelineSpec;
+
+use super::gate::Rejected;
+use crate::failure::Failure;
+
+/// How many numbers are released at most for timestamps in a row at which nobody is present, where no end is declared.
+const MOST_IN_A_GAP: u64 = 1_000_000;
+
+/// How many numbers a run releases at most where its end is declared.
+const MOST_DECLARED: u64 = 100_000_000;
+
+/// The timestamps that a run goes through, one by one.
+///
+/// Where the end is declared, how many there are is known before any line is read, and no line is refused for being far from
+/// the last. Otherwise a gap may be too long, and a refusal then tells that nobody was present in between.
+#[derive(Debug)]
+pub(super) struct Timeline {
+    spec: TimelineSpec,
+    /// The last timestamp, where it is declared.
+    through: Option<u64>,
+    /// The next timestamp that is not over or open; `None` where there is none.
+    next: Option<u64>,
+    /// How many numbers a timestamp releases.
+    numbers: u64,
+}
+
+impl Timeline {
+    /// A timeline that goes on after `last`.
+    pub(super) fn new(
+        spec: TimelineSpec,
+        through: Option<u64>,
+        last: Option<u64>,
+        numbers: u64,
+    ) -> Result<Self, Failure> {
+        let next = spec.after(last);
+        if let Some(through) = through {
+            if !spec.contains(through) {
+                return Err(Failure::input(format_args!("--through {through}: expected {}", in_words(&spec))));
+            }
+            let count = next.map_or(0, |next| spec.count(next, through).saturating_add(u64::from(next <= through)));
+            if count.saturating_mul(numbers) > MOST_DECLARED {
+                let most = MOST_DECLARED / numbers.max(1);
+                return Err(Failure::input(format_args!(
+                    "--through {through}: {count} timestamps of {numbers} numbers each are too many for a run: at most {most}"
+                )));
+            }
+        }
+        Ok(Self { spec, through, next, numbers })
+    }
+
+    /// That a line may have this timestamp.
+    pub(super) fn check(&self, timestamp: u64) -> Result<(), Rejected> {
+        if !self.spec.contains(timestamp) {
+            return Err(Rejected::time(in_words(&self.spec)));
+        }
+        if let Some(through) = self.through {
+            if timestamp > through {
+                return Err(Rejected::time(format!("a timestamp up to {through}, as --through says")));
+            }
+            return Ok(());
+        }
+        let most = MOST_IN_A_GAP / self.numbers.max(1);
+        match self.next {
+            Some(next) if self.spec.count(next, timestamp) > most => Err(Rejected::time(format!(
+                "at most {most} timestamps without a line before it, each of which is released: the spec's timeline says \
+                 where time starts and its step, and --through where it ends"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The next timestamp before another at which nobody is present. It is over then.
+    pub(super) fn missing_before(&mut self, timestamp: u64) -> Option<u64> {
+        let missing = self.next.filter(|next| *next < timestamp)?;
+        self.next = self.spec.after(Some(missing));
+        Some(missing)
+    }
+
+    /// The next timestamp at the end of the input, up to the declared end. It is over then.
+    pub(super) fn missing_at_the_end(&mut self) -> Option<u64> {
+        let missing = self.next.filter(|next| Some(*next) <= self.through)?;
+        self.next = self.spec.after(Some(missing));
+        Some(missing)
+    }
+
+    /// Takes note of a line's timestamp.
+    pub(super) fn arrive(&mut self, timestamp: u64) {
+        if self.next.is_some_and(|next| next <= timestamp) {
+            self.next = self.spec.after(Some(timestamp));
+        }
+    }
+}
+
+fn in_words(spec: &TimelineSpec) -> String {
+    let TimelineSpec { start, step } = spec;
+    format!("a timestamp of the timeline: {start}, or a multiple of {step} after it")
+}
