@@ -199,12 +199,18 @@ impl Audit {
         let spends = ledger::read(&name, source).map_err(Failure::input)?;
         if let Some(spend) = spends.iter().find(|spend| limits.find(&spend.account).is_none()) {
             let account = if spend.account.is_empty() { "everyone" } else { &spend.account };
-            return Err(Failure::input(format_args!("{name}: {account} spent something, and the spec has no budget for it")));
+            return Err(Failure::input(format_args!(
+                "{name}: {account} spent something, and the spec has no budget for it"
+            )));
         }
         // Every account was found.
         let none = Limit { window: None, budget: Epsilon::MIN };
         let statement = ledger::statement_by(&spends, |account| limits.find(account).unwrap_or(none));
-        print(&if self.json { statement_as_json(&statement, &limits) } else { statement_as_text(&statement, &limits) })?;
+        print(&if self.json {
+            statement_as_json(&statement, &limits)
+        } else {
+            statement_as_text(&statement, &limits)
+        })?;
         match &statement.overspent {
             None => Ok(()),
             Some(overspent) => {

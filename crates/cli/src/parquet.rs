@@ -58,7 +58,11 @@ fn text_of(row: &Row) -> io::Result<Vec<u8>> {
             Field::Double(number) => number.to_string(),
             Field::Str(text) => text.clone(),
             Field::Bool(flag) => flag.to_string(),
-            _ => return Err(io::Error::other(format!("column {name:?} holds neither text, plain numbers nor truth values"))),
+            _ => {
+                return Err(io::Error::other(format!(
+                    "column {name:?} holds neither text, plain numbers nor truth values"
+                )));
+            }
         };
         line.push_str(&quoted(&text));
     }

@@ -103,8 +103,17 @@ impl QueryTruth {
         let mut released: Vec<Vec<f64>> = places().map(|_| Vec::with_capacity(self.populations.len())).collect();
         let mut history = History::new(Window::EVENT, 1)?;
         for (timestamp, statistic) in (0..).zip(self.statistics(outcome)?) {
-            history
-                .push(Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 0, seeded: false }, None)?;
+            history.push(
+                Release {
+                    timestamp,
+                    statistic,
+                    freshness: Freshness::Fresh,
+                    spent: Spent::Nothing,
+                    reports: 0,
+                    seeded: false,
+                },
+                None,
+            )?;
             for (asked, shares) in places().zip(&mut released) {
                 shares.push(history.answer(&Query::range(asked.query.first, asked.query.last, 1))?.value);
             }

@@ -160,7 +160,9 @@ impl Shape {
         match self {
             Self::Number => &[T, Column { name: "value", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED],
             Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS, SPENT, SEEDED],
-            Self::Counts(_) => &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED],
+            Self::Counts(_) => {
+                &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED]
+            }
             Self::Tree(_) => &[
                 T,
                 Column { name: "first", kind: Kind::Text },

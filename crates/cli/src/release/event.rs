@@ -88,12 +88,7 @@ impl Family for Numbers {
         self.last
     }
 
-    fn pass_empty(
-        &mut self,
-        timestamp: u64,
-        random: &mut impl Randomness,
-        out: &mut Released,
-    ) -> Result<(), Failure> {
+    fn pass_empty(&mut self, timestamp: u64, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         let missing = self.intake.seal_missing(timestamp).map_err(Failure::run)?;
         self.last = Some(timestamp);
         self.event.push_into(missing, random, &mut out.releases).map_err(Failure::run)

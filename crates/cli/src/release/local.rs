@@ -179,12 +179,7 @@ impl Family for Devices {
         self.last
     }
 
-    fn pass_empty(
-        &mut self,
-        timestamp: u64,
-        random: &mut impl Randomness,
-        out: &mut Released,
-    ) -> Result<(), Failure> {
+    fn pass_empty(&mut self, timestamp: u64, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure> {
         self.close(random, out)?;
         self.open = Some((timestamp, Vec::new()));
         self.close(random, out)

@@ -11,6 +11,7 @@ mod families;
 #[allow(dead_code)] // the device's tests use the rest
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
+mod ledger;
 mod observable;
 #[allow(dead_code)] // what only the store's tests need
 #[path = "../../../server/tests/server/postgres.rs"]
@@ -20,6 +21,7 @@ mod reproduce;
 mod service;
 mod snapshots;
 mod store;
+mod timeline;
 
 use std::io::{ErrorKind, Write};
 use std::process::{Command, Output, Stdio};

@@ -59,7 +59,7 @@ fn every_reading_is_released_once_and_in_order() {
         );
         assert!(output.status.success() && stderr(&output).is_empty(), "{mechanism}: {}", stderr(&output));
         let mut lines = stdout(&output).lines();
-        assert_eq!(lines.next(), Some("t,value,variance,freshness"));
+        assert_eq!(lines.next(), Some("t,value,variance,freshness,spent,seeded"));
         let timestamps: Vec<f64> = lines.map(|line| fields(line)[0]).collect();
         assert_eq!(timestamps, (0..50).map(|step| f64::from(step * 3)).collect::<Vec<_>>(), "{mechanism}");
     }
@@ -205,7 +205,7 @@ fn json_has_an_object_a_line() {
     assert_eq!(lines.iter().map(|line| line["t"].as_u64().unwrap()).collect::<Vec<_>>(), [7, 9]);
     for line in lines {
         assert!(line["value"].is_f64() && line["variance"].as_f64() > Some(0.0));
-        assert_eq!((&line["freshness"], line.as_object().unwrap().len()), (&"fresh".into(), 4));
+        assert_eq!((&line["freshness"], line.as_object().unwrap().len()), (&"fresh".into(), 6));
     }
 }
 
@@ -237,7 +237,7 @@ fn a_contributor_needs_less_noise_than_a_reading() {
 fn releases_leave_an_endless_pipe_as_soon_as_the_delay_allows() {
     let (mut child, mut released) = spawn("release --mechanism contin --epsilon 1 --domain 0..612 --delay 2");
     feed(&mut child, "t,value\n0,240\n1,238\n2,241\n");
-    assert_eq!(next_line(&mut released), "t,value,variance,freshness\n");
+    assert_eq!(next_line(&mut released), "t,value,variance,freshness,spent,seeded\n");
     for timestamp in 0..3 {
         assert_eq!(fields(&next_line(&mut released))[0], f64::from(timestamp));
     }
@@ -304,7 +304,7 @@ fn an_interrupt_releases_what_is_held_back() {
         let (mut child, mut released) = spawn("release --mechanism contin --epsilon 1 --domain 0..612 --delay 100");
         // In one piece: the header is not handed over before both were taken in.
         feed(&mut child, "t,value\n0,240\n1,238\n");
-        assert_eq!(next_line(&mut released), "t,value,variance,freshness\n");
+        assert_eq!(next_line(&mut released), "t,value,variance,freshness,spent,seeded\n");
         signal(&child, name);
         assert_eq!(child.wait().unwrap().code(), Some(0), "SIG{name}");
         let timestamps: Vec<f64> = released.lines().map(|line| fields(&line.unwrap())[0]).collect();

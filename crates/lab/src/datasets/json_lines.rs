@@ -47,7 +47,11 @@ impl<R: Read> JsonLines<R> {
             if parsed.is_err() {
                 return Err(match object.open {
                     Some(field) => {
-                        let expected = if field == USER { "a text or a whole number" } else { "a text, a number, or true or false" };
+                        let expected = if field == USER {
+                            "a text or a whole number"
+                        } else {
+                            "a text, a number, or true or false"
+                        };
                         DataError::Field { file: file.to_owned(), line, field, expected: expected.into() }
                     }
                     None => DataError::NotJson { file: file.to_owned(), line },

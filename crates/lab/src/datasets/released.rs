@@ -86,7 +86,9 @@ pub fn read(
 ) -> Result<Released, DataError> {
     let mut table = Table::new(name, source)?;
     let header: Vec<&str> = table.header().iter().collect();
-    if matches!(header[..], ["t", "value", "frequency" | "count", "variance", "freshness"]) {
+    if let ["t", "value", "frequency" | "count", "variance", "freshness", rest @ ..] = &header[..]
+        && rest.iter().all(|field| PASSED_OVER.contains(field))
+    {
         return read_long(table, check);
     }
     let (layout, values) = layout(&table)?;

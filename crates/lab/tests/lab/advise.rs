@@ -479,6 +479,10 @@ fn a_sample_that_cannot_be_one_is_refused_with_line_and_field() {
     let wide = "t,a,b,variance,freshness\n0,0.4,0.6,0.01,fresh\n1,0.2,0.8,0.01,fresh\n";
     let read = |table: &str| Sample::read("s", table.as_bytes(), &counts).unwrap();
     assert_eq!(read(long), read(wide));
+    // As `tidegate release` writes it, with who paid and the randomness.
+    let header = "t,value,frequency,variance,freshness,spent,seeded";
+    let whole = long.replace("t,value,frequency,variance,freshness", header).replace(",fresh\n", ",fresh,0.1,false\n");
+    assert_eq!(read(&whole), read(wide));
     assert!(Sample::read("s", "t,user,value,freshness\n0,ada,1,fresh\n1,ada,2,fresh\n".as_bytes(), &symbols).is_ok());
     // Noise may lead out of the domain.
     assert!(Sample::read("s", "t,value,variance\n0,1,1\n1,1019,1\n".as_bytes(), &numbers).is_ok());

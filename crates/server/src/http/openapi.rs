@@ -433,7 +433,29 @@ fn schemas() -> Value {
         },
         "Taken": { "type": "object", "required": ["taken"], "properties": { "taken": number() } },
         "Releases": listed("releases", record("release", json!({
-            "type": "object", "required": ["timestamp", "statistic", "freshness"],
+            "type": "object", "required": ["timestamp", "statistic", "freshness", "spent"],
+            "properties": {
+                "timestamp": number(),
+                "freshness": { "enum": ["fresh", "approximated", "nullified"] },
+                "spent": {
+                    "description": "Who spent how much: nobody, everyone the same, or each user of some slots.",
+                    "oneOf": [
+                        { "type": "null" },
+                        { "type": "string" },
+                        {
+                            "type": "object", "required": ["first_slot", "slots", "epsilon"],
+                            "properties": {
+                                "first_slot": number(), "slots": number(), "epsilon": { "type": "string" },
+                            },
+                        },
+                    ],
+                },
+                "reports": number(),
+                "seeded": {
+                    "description": "Whether its randomness is known to come from a seed; false where it is missing.",
+                    "type": "boolean",
+                },
+            },
         }))),
         "Answers": listed("answers", record("answer", schema_ref("Answer"))),
         "Query": {

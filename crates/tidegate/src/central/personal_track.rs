@@ -76,7 +76,16 @@ impl PersonalTrack {
         }
         let ledgers = classes.ledgers();
         let differences = Differences::unknown(classes.len(), settings.domain);
-        Ok(Self { version: VERSION, settings, classes, ledgers, differences, pace: None, last_pushed: None, seeded: false })
+        Ok(Self {
+            version: VERSION,
+            settings,
+            classes,
+            ledgers,
+            differences,
+            pace: None,
+            last_pushed: None,
+            seeded: false,
+        })
     }
 
     /// What it is set to.

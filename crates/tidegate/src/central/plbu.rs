@@ -116,7 +116,8 @@ impl Plbu {
         }
         self.opened = Some((timestamp, false));
         let shares = self.classes.numbers().zip(self.classes.all());
-        let spent = Spent::by_class(shares.filter_map(|(number, class)| Some((number, share(class.requirement).ok()?))));
+        let spent =
+            Spent::by_class(shares.filter_map(|(number, class)| Some((number, share(class.requirement).ok()?))));
         let Some(counts) = average(answers) else {
             return Ok(vec![release(timestamp, self.last.clone(), Freshness::Approximated, spent)]);
         };

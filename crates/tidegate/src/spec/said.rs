@@ -62,11 +62,22 @@ struct Ranked<'a> {
     answer: Printed,
 }
 
+/// A line, and a mark where it rests on seeded randomness.
+#[derive(Debug, Serialize)]
+struct Marked<'a> {
+    #[serde(flatten)]
+    line: Line<'a>,
+    /// Left out where it is `false`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    seeded: bool,
+}
+
 impl Said<'_> {
-    /// What was said about timestamp `t`, as an object that can be written down, with the names that values have.
+    /// What was said about timestamp `t`, as an object that can be written down, with the names that values have. It has
+    /// `seeded` where that is true.
     pub fn line<'a>(&'a self, t: u64, values: &'a Values) -> impl Serialize + 'a {
         let name = self.name;
-        match &self.reply {
+        let line = match &self.reply {
             Reply::Answer { answer, interval, confidence } => {
                 Line::Answer { t, query: name, answer: Printed::of(answer, Some(interval)), confidence: *confidence }
             }
@@ -80,6 +91,7 @@ impl Said<'_> {
             Reply::Event(event) => {
                 Line::Event { t, monitor: name, event: event.kind.name(), score: Printed::of(&event.score, None) }
             }
-        }
+        };
+        Marked { line, seeded: self.seeded }
     }
 }

@@ -77,7 +77,8 @@ mod tests {
         for start in [0, 1, 5, u64::MAX - 7] {
             for step in [1, 2, 3, 7] {
                 let timeline = TimelineSpec { start, step: NonZeroU64::MIN.saturating_add(step - 1) };
-                let all: Vec<u64> = (start..=start.saturating_add(40)).step_by(usize::try_from(step).unwrap_or(1)).collect();
+                let all: Vec<u64> =
+                    (start..=start.saturating_add(40)).step_by(usize::try_from(step).unwrap_or(1)).collect();
                 for probe in start.saturating_sub(3)..=start.saturating_add(30) {
                     assert_eq!(timeline.contains(probe), all.contains(&probe), "{timeline:?} {probe}");
                     let next = all.iter().copied().find(|timestamp| *timestamp > probe);

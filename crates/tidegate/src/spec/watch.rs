@@ -207,6 +207,8 @@ pub struct Said<'a> {
     pub name: &'a str,
     /// What it says.
     pub reply: Reply,
+    /// Whether the latest release that it rests on is [seeded](Release::seeded).
+    pub seeded: bool,
 }
 
 /// What is said.
@@ -320,12 +322,12 @@ impl Watch {
         }
         for asked in &self.queries {
             if let Some(reply) = answer(&self.history, asked, release.timestamp)? {
-                said.push(Said { name: &asked.name, reply });
+                said.push(Said { name: &asked.name, reply, seeded: release.seeded });
             }
         }
         for (name, monitor) in &mut self.monitors {
             if let Some(event) = monitor.push(release, population)?.event {
-                said.push(Said { name, reply: Reply::Event(event) });
+                said.push(Said { name, reply: Reply::Event(event), seeded: release.seeded });
             }
         }
         Ok(said)

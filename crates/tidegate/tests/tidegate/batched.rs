@@ -294,7 +294,9 @@ fn a_window_counts_batches_and_what_it_does_not_grant_can_be_guessed_for_nothing
     assert!(matches!(refused, BatchedError::Step(CrrError::Refused(Refusal::Overspend { .. }))), "{refused:?}");
     assert_eq!(mechanism.belief(), &belief);
     let guessed = mechanism.guess(8).unwrap();
-    assert!(guessed.iter().all(|release| release.freshness == Freshness::Approximated && release.spent.most().is_none()));
+    assert!(
+        guessed.iter().all(|release| release.freshness == Freshness::Approximated && release.spent.most().is_none())
+    );
     assert!(guessed.iter().map(|release| release.timestamp).eq([16, 17]));
     answer(&mut mechanism, 9, &[0, 1], random).unwrap();
     assert_eq!(mechanism.leakage().total(), 4.0);

@@ -715,8 +715,14 @@ fn releases_of_any_mechanism_become_better_by_those_before_them() {
 
 #[test]
 fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
-    let release =
-        |timestamp, statistic, freshness| Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false };
+    let release = |timestamp, statistic, freshness| Release {
+        timestamp,
+        statistic,
+        freshness,
+        spent: Spent::Nothing,
+        reports: 0,
+        seeded: false,
+    };
     let number = |value, variance| Number { value, variance }.into();
     let mut smoother = Smoother::new();
     for unchanged in [
@@ -742,7 +748,14 @@ fn counts_with_next_to_no_noise_or_more_than_anything_are_smoothed_to_numbers() 
         for timestamp in 0..6_u64 {
             let counts = vec![1_000.0 + timestamp as f64, 20.0, 0.0];
             let statistic = Counts { counts, variances: vec![variance; 3] }.into();
-            let release = Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 0, seeded: false };
+            let release = Release {
+                timestamp,
+                statistic,
+                freshness: Freshness::Fresh,
+                spent: Spent::Nothing,
+                reports: 0,
+                seeded: false,
+            };
             let smoothed = smoother.push(release);
             let (counts, variances) = smoothed.statistic.leaves();
             let fine = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite() && *number >= 0.0);
@@ -758,7 +771,14 @@ fn used_smoothers() -> [Smoother; 2] {
         let counts = Counts { counts: vec![1.0, 5.0 - timestamp as f64, 2.0], variances: vec![2.0; 3] }.into();
         for (smoother, statistic) in smoothers.iter_mut().zip([number, counts]) {
             let freshness = if timestamp == 3 { Freshness::Nullified } else { Freshness::Fresh };
-            let _smoothed = smoother.push(Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports: 0, seeded: false });
+            let _smoothed = smoother.push(Release {
+                timestamp,
+                statistic,
+                freshness,
+                spent: Spent::Nothing,
+                reports: 0,
+                seeded: false,
+            });
         }
     }
     smoothers

@@ -637,8 +637,14 @@ fn a_locked_part_of_another_stream_is_refused_whatever_else_is_taken_over() {
 fn queries_and_repairs_of_frequencies_refuse_numbers() {
     let statistic = Statistic::from(Number { value: 3.0, variance: 1.0 });
     assert_eq!((statistic.domain(), statistic.leaves()), (0, (&[][..], &[][..])));
-    let release =
-        Release { timestamp: 4, statistic: statistic.clone(), freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 1, seeded: false };
+    let release = Release {
+        timestamp: 4,
+        statistic: statistic.clone(),
+        freshness: Freshness::Fresh,
+        spent: Spent::Nothing,
+        reports: 1,
+        seeded: false,
+    };
     let mut history = History::new(Window::EVENT, 10).unwrap();
     assert_eq!(history.push(release.clone(), None), Err(QueryError::NotFrequencies { timestamp: 4 }));
     for repair in [PostProcessing::Clip, PostProcessing::Consistency, PostProcessing::NormSub] {

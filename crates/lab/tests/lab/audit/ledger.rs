@@ -5,9 +5,10 @@ use std::num::NonZeroU64;
 use proptest::prelude::*;
 use tidegate::central::{Central, CentralKind, Settings as CentralSettings};
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::release::{Freshness, Number, Release, Spent};
 use tidegate_kernel::simulation::estimate_of;
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
-use tidegate_lab::audit::ledger::{Spend, in_epsilons, read, statement};
+use tidegate_lab::audit::ledger::{Limit, Spend, in_epsilons, read, statement, statement_by};
 
 fn window(length: u64) -> NonZeroU64 {
     NonZeroU64::new(length).unwrap()
@@ -58,8 +59,15 @@ fn lines_of_one_release_count_once_and_must_agree() {
     assert_eq!(of(table).len(), 2);
     let other = table.replace("1,b,0.8,0.3", "1,b,0.8,0.4");
     assert_eq!(refused(&other), "record, line 5, field \"spent\": expected what the other lines of this release say");
-    let tree = "t,first,last,spent\n0,0,7,0.6\n0,0,3,0.6\n0,4,7,0.6\n";
+    let tree = "t,first,last,frequency,spent\n0,0,7,1,0.6\n0,0,3,0.4,0.6\n0,4,7,0.6,0.6\n";
     assert_eq!(of(tree).len(), 1);
+    // A release begins anew where its first value comes again.
+    let twice = table.replace("1,a,0.2", "0,a,0.2").replace("1,b,0.8", "0,b,0.8");
+    assert_eq!(of(&twice).len(), 2);
+    let lines = "{\"t\":0,\"value\":\"a\",\"count\":1,\"spent\":\"0.6\"}\n{\"t\":0,\"value\":\"b\",\"count\":2,\"spent\":\"0.6\"}\n";
+    assert_eq!(of(lines).len(), 1);
+    // A number has one line, so that each is a spend of its own.
+    assert_eq!(of("t,value,variance,spent\n0,1.5,2,0.6\n0,1.7,2,0.6\n").len(), 2);
     // Without values, each line is a spend of its own.
     assert!(statement(&of("t,spent\n0,0.6\n0,0.6\n"), Some(window(1)), one()).overspent.is_some());
 }
@@ -75,6 +83,53 @@ fn accounts_and_slots_are_kept_apart() {
     let around = "t,first_slot,slots,spent\n0,0,60000,1\n1,60000,5537,1\n";
     let overspent = statement(&of(around), Some(window(2)), one()).overspent.unwrap();
     assert_eq!((overspent.slot, overspent.units), (Some(0), 2_000_000_000));
+}
+
+#[test]
+fn the_payers_of_a_release_are_read_from_text_and_json() {
+    let epsilon = |text: &str| text.parse::<Epsilon>().unwrap();
+    for (spent, accounts) in [
+        (Spent::Nothing, Vec::new()),
+        (Spent::Everyone(epsilon("0.05")), vec![("", 50_000_000, None)]),
+        (Spent::Slots { first: 60_000, count: 6_000, epsilon: one() }, vec![("", 1_000_000_000, Some((60_000, 6_000)))]),
+        (
+            Spent::by_class([(0, epsilon("0.025")), (12, epsilon("0.1"))]),
+            vec![("class 0", 25_000_000, None), ("class 12", 100_000_000, None)],
+        ),
+    ] {
+        let expected: Vec<Spend> = accounts
+            .into_iter()
+            .map(|(account, units, slots)| Spend { timestamp: 7, units, account: account.to_owned(), slots })
+            .collect();
+        let statistic = Number { value: 1.0, variance: 1.0 }.into();
+        let (freshness, text) = (Freshness::Fresh, spent.to_string());
+        let release = Release { timestamp: 7, statistic, freshness, spent, reports: 0, seeded: false };
+        assert_eq!(Spend::of_release(&release), expected);
+        assert_eq!(of(&format!("t,spent,seeded\n7,{text},false\n")), expected);
+        assert_eq!(of(&format!("{{\"t\":7,\"spent\":\"{text}\",\"seeded\":false}}\n")), expected);
+        let json = serde_json::to_string(&release).unwrap();
+        assert_eq!(of(&format!("{json}\n")), expected);
+        // As the service lists it, and as its feed has it.
+        let record = format!("{{\"number\":1,\"version\":3,\"timestamp\":7,\"release\":{json}}}");
+        assert_eq!(of(&format!("{record}\n")), expected);
+        let page = format!("{{\"stream\":\"visitors\",\"releases\":[{record},{record}],\"next\":null}}");
+        assert_eq!(of(&page).len(), 2 * expected.len());
+    }
+    for nonsense in ["1 of", "1 of class x", "1 of class", "1 of slots 0", "1 of slots 0+0", "1 of us", "1;", "1; x"] {
+        assert!(refused(&format!("t,spent\n7,{nonsense}\n")).starts_with("record, line 2, field "), "{nonsense}");
+    }
+}
+
+#[test]
+fn each_account_has_the_limit_that_it_is_given() {
+    let spends = of("t,spent\n0,0.5 of class 0; 1 of class 1\n1,0.5 of class 0; 1 of class 1\n");
+    let limit = |account: &str| match account {
+        "class 0" => Limit { window: Some(window(2)), budget: one() },
+        _ => Limit { window: Some(window(1)), budget: one() },
+    };
+    assert_eq!(statement_by(&spends, limit).overspent, None);
+    let overspent = statement_by(&spends, |_| limit("class 0")).overspent.unwrap();
+    assert_eq!((overspent.account.as_str(), overspent.units, overspent.budget), ("class 1", 2_000_000_000, one()));
 }
 
 #[test]
@@ -117,7 +172,7 @@ fn the_releases_of_central_mechanisms_and_the_questions_of_local_ones_keep_their
         let settings = LocalSettings::new(epsilon, length, domain, window(10_000));
         let mut mechanism = Local::new(kind, settings).unwrap();
         let mut random = SeededRandom::new(2);
-        let mut spends = Vec::new();
+        let (mut spends, mut released) = (Vec::new(), Vec::new());
         for timestamp in 0..200 {
             let mut step = mechanism.open(timestamp).unwrap();
             while let Step::Ask(questions) = step {
@@ -131,10 +186,16 @@ fn the_releases_of_central_mechanisms_and_the_questions_of_local_ones_keep_their
                 let answers: Vec<_> = questions.iter().map(answer).collect();
                 step = mechanism.answer(&questions, &answers).unwrap();
             }
+            let Step::Done(release) = step else { panic!("it is done") };
+            released.extend(Spend::of_release(&release));
         }
         let found = statement(&spends, Some(length), epsilon);
         assert_eq!(found.overspent, None, "{kind}");
-        assert!(found.largest.unwrap().units > 700_000_000, "{kind}");
+        assert!(found.largest.as_ref().unwrap().units > 700_000_000, "{kind}");
+        // Releases say the same as the questions: what the fullest window has spent, of everyone or of some slot.
+        let said = statement(&released, Some(length), epsilon);
+        assert_eq!(said.overspent, None, "{kind}");
+        assert_eq!(said.largest.map(|largest| largest.units), found.largest.map(|largest| largest.units), "{kind}");
     }
 }
 

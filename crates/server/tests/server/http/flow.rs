@@ -59,6 +59,7 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
     });
     let release = &released.json()["releases"][0];
     assert_eq!((&release["timestamp"], &release["release"]["reports"]), (&json!(timestamp), &json!(70)));
+    assert_eq!((&release["release"]["spent"], &release["release"]["seeded"]), (&json!("1"), &json!(false)));
     let frequency = release["release"]["statistic"]["histogram"]["frequencies"][2].as_f64().unwrap();
     assert!((frequency - 60.0 / 70.0).abs() < 0.05, "{frequency}");
     server.post(ingest, REPORTS, BATCH, &bytes).refuses(409, "closed");
@@ -66,8 +67,9 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
     let csv = server.get(Some(Role::Analyst), &format!("{path}&format=csv"));
     assert_eq!(csv.media_type(), "text/csv");
     let lines: Vec<_> = csv.text.lines().collect();
-    assert_eq!((lines.len(), lines[0]), (5, "t,value,frequency,variance,freshness"));
+    assert_eq!((lines.len(), lines[0]), (5, "t,value,frequency,variance,freshness,spent,seeded"));
     assert!(lines[3].starts_with(&format!("{timestamp},shop,")), "{}", lines[3]);
+    assert!(lines[3].ends_with(",fresh,1,false"), "{}", lines[3]);
     let ndjson = server.get(Some(Role::Analyst), &format!("{path}&format=ndjson"));
     assert_eq!((ndjson.media_type(), ndjson.text.lines().count()), ("application/x-ndjson", 4));
     let row: Value = serde_json::from_str(ndjson.text.lines().nth(2).unwrap()).unwrap();
@@ -221,7 +223,8 @@ fn curators_are_told_events_and_release_them() {
     let number = |answer: &super::Answer| {
         let text = &answer.text;
         let values = text.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.parse::<f64>().ok());
-        text.starts_with("t,value,variance,freshness\n") && values.into_iter().any(|value| (value - 42.0).abs() < 20.0)
+        text.starts_with("t,value,variance,freshness,spent,seeded\n")
+            && values.into_iter().any(|value| (value - 42.0).abs() < 20.0)
     };
     server.until(Role::Analyst, "/v1/streams/load/releases?format=csv", number);
     // A number has no values that could be asked about.
