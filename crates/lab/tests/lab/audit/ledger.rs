@@ -91,7 +91,10 @@ fn the_payers_of_a_release_are_read_from_text_and_json() {
     for (spent, accounts) in [
         (Spent::Nothing, Vec::new()),
         (Spent::Everyone(epsilon("0.05")), vec![("", 50_000_000, None)]),
-        (Spent::Slots { first: 60_000, count: 6_000, epsilon: one() }, vec![("", 1_000_000_000, Some((60_000, 6_000)))]),
+        (
+            Spent::Slots { first: 60_000, count: 6_000, epsilon: one() },
+            vec![("", 1_000_000_000, Some((60_000, 6_000)))],
+        ),
         (
             Spent::by_class([(0, epsilon("0.025")), (12, epsilon("0.1"))]),
             vec![("class 0", 25_000_000, None), ("class 12", 100_000_000, None)],
