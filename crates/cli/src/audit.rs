@@ -224,8 +224,8 @@ impl Audit {
 enum Limits {
     /// Each account the same.
     Same(Limit),
-    /// Each class what its place says.
-    Classes(Vec<Limit>),
+    /// Each class its own, in the order of the spec, with its name.
+    Classes(Vec<(String, Limit)>),
 }
 
 impl Limits {
@@ -239,7 +239,7 @@ impl Limits {
             StreamSpec::Central(spec) => match (&spec.classes, spec.window, spec.epsilon) {
                 (Some(classes), ..) => {
                     let limit = |class: &ClassSpec| Limit { window: Some(class.window), budget: class.epsilon };
-                    Self::Classes(classes.iter().map(limit).collect())
+                    Self::Classes(classes.iter().map(|class| (class.name.clone(), limit(class))).collect())
                 }
                 (None, Some(window), Some(budget)) => Self::Same(Limit { window: Some(window), budget }),
                 _ => return Err(unusable()),
@@ -262,12 +262,13 @@ impl Limits {
         })
     }
 
-    /// The limit of an account.
+    /// The limit of an account, which is called by the number of its class, as releases do, or by its name.
     fn find(&self, account: &str) -> Option<Limit> {
         match self {
             Self::Same(limit) => Some(*limit),
             Self::Classes(limits) => {
-                (0..).zip(limits).find(|(class, _)| ledger::account_of(*class) == account).map(|(_, limit)| *limit)
+                let by_number = ledger::class_of(account).and_then(|class| limits.get(class as usize));
+                by_number.or_else(|| limits.iter().find(|(name, _)| name == account)).map(|(_, limit)| *limit)
             }
         }
     }

@@ -20,9 +20,9 @@ pub struct Release {
     pub spent: Spent,
     /// How many reports were received for this timestamp, over all its questions.
     pub reports: u64,
-    /// Whether randomness that it may depend on came from a seed, so that it is not private. A mechanism remembers that,
-    /// but does not save it. Where devices draw the randomness a collector cannot know: the mechanism says `false`, and a
-    /// simulation of devices sets it.
+    /// Whether randomness that it may depend on came from a seed, so that it is not private. A mechanism remembers
+    /// that, but does not save it. Where devices draw the randomness a collector cannot know: the mechanism says
+    /// `false`, and a simulation of devices sets it.
     #[serde(default)]
     pub seeded: bool,
 }

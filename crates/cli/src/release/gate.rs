@@ -47,7 +47,8 @@ pub(super) trait Family {
     /// The last timestamp that is over.
     fn last(&self) -> Option<u64>;
 
-    /// Passes a timestamp at which nobody is present, and adds what is released. Called only where a spec can have a timeline.
+    /// Passes a timestamp at which nobody is present, and adds what is released. Called only where a spec can have a
+    /// timeline.
     fn pass_empty(&mut self, timestamp: u64, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure>;
 
     /// Adds what is still held back.

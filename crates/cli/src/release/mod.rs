@@ -51,7 +51,8 @@ use timeline::Timeline;
 ///   central           t,user,value        or t and a count for each value of the domain
 ///
 /// The output says for each timestamp what was released, its variance (the expected squared error,
-/// as far as the noise tells) and its freshness. A line is written as soon as possible, so this
+/// as far as the noise tells), its freshness, who spent how much on it, and whether its randomness
+/// came from a seed. A line is written as soon as possible, so this
 /// works in the middle of an endless pipe; a timestamp of users is complete when the next begins.
 /// What is held back when the input ends, or on an interrupt, is released then.
 ///

@@ -20,7 +20,8 @@ use crate::secret::{create_private, read_key, write_key};
 /// How every state begins.
 const MAGIC: &[u8] = b"tidegate state 1\n";
 
-/// How a state begins to which a run with a seed has contributed. Its releases are not private, nor are those that follow.
+/// How a state begins to which a run with a seed has contributed. Its releases are not private, nor are those that
+/// follow.
 const SEEDED_MAGIC: &[u8] = b"tidegate state 1, seeded\n";
 
 /// Where the state is kept.

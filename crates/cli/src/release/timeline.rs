@@ -13,8 +13,8 @@ const MOST_DECLARED: u64 = 100_000_000;
 
 /// The timestamps that a run goes through, one by one.
 ///
-/// Where the end is declared, how many there are is known before any line is read, and no line is refused for being far from
-/// the last. Otherwise a gap may be too long, and a refusal then tells that nobody was present in between.
+/// Where the end is declared, how many there are is known before any line is read, and no line is refused for being
+/// far from the last. Otherwise a gap may be too long, and a refusal then tells that nobody was present in between.
 #[derive(Debug)]
 pub(super) struct Timeline {
     spec: TimelineSpec,
@@ -43,7 +43,8 @@ impl Timeline {
             if count.saturating_mul(numbers) > MOST_DECLARED {
                 let most = MOST_DECLARED / numbers.max(1);
                 return Err(Failure::input(format_args!(
-                    "--through {through}: {count} timestamps of {numbers} numbers each are too many for a run: at most {most}"
+                    "--through {through}: {count} timestamps of {numbers} numbers each are too many for a run: \
+                     at most {most}"
                 )));
             }
         }
@@ -64,8 +65,8 @@ impl Timeline {
         let most = MOST_IN_A_GAP / self.numbers.max(1);
         match self.next {
             Some(next) if self.spec.count(next, timestamp) > most => Err(Rejected::time(format!(
-                "at most {most} timestamps without a line before it, each of which is released: the spec's timeline says \
-                 where time starts and its step, and --through where it ends"
+                "at most {most} timestamps without a line before it, each of which is released: the spec's timeline \
+                 says where time starts and its step, and --through where it ends"
             ))),
             _ => Ok(()),
         }

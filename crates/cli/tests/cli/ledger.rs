@@ -92,7 +92,8 @@ fn the_output_of_every_family_is_a_record() {
     let event =
         "family = \"event\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";
     let classes = |mechanism: &str| format!("family = \"central\"\nmechanism = \"{mechanism}\"\ndomain = 2\n{CLASSES}");
-    // With what is too much once an amount of the timestamp is raised by one unit; nothing where windows are not used up.
+    // With what is too much once an amount of the timestamp is raised by one unit; nothing where windows are not used
+    // up.
     let streams: [(&str, String, Option<&str>, Option<(&str, &str)>); 20] = [
         (
             "uniform",

@@ -12,9 +12,10 @@
 //! | `user`, or `class` | whose account it is, where there are several |
 //! | `first_slot`, `slots` | which slots of the population were asked, where not everyone was: so many from the first on, around the end |
 //!
-//! Each line is a spend of its own, also at a timestamp that had one. Where a line has a field `frequency` or `count`, a
-//! release has a line for each of its values, or of the nodes of its tree: lines of one timestamp and account then belong
-//! to one release, until the value that it began with comes again, and must agree on what it spent.
+//! Each line is a spend of its own, also at a timestamp that had one. Where a line has a field `frequency` or
+//! `count`, a release has a line for each of its values, or of the nodes of its tree: lines of one timestamp and
+//! account then belong to one release, until the value that it began with comes again, and must agree on what it
+//! spent.
 //!
 //! So the output of `tidegate release` is a record, and so are [`Release`]s as JSON and what the service lists of them.
 
@@ -90,6 +91,11 @@ impl Spend {
 /// What the account of a class is called.
 pub fn account_of(class: u32) -> String {
     format!("class {class}")
+}
+
+/// The class of an account that is called so.
+pub fn class_of(account: &str) -> Option<u32> {
+    account.strip_prefix("class ")?.parse().ok()
 }
 
 /// What an account may spend.

@@ -19,8 +19,8 @@
 //! ```
 //!
 //! Besides `t` and the values, the fields `variance` (of each value of the line) and `freshness` are understood, and
-//! `spent`, `reports` and `seeded` are passed over. A field `<value>_variance` is the variance of that value alone. Timestamps are whole numbers, each later
-//! than the last; there may be gaps. A file may be compressed with gzip.
+//! `spent`, `reports` and `seeded` are passed over. A field `<value>_variance` is the variance of that value alone.
+//! Timestamps are whole numbers, each later than the last; there may be gaps. A file may be compressed with gzip.
 
 use std::borrow::Cow;
 use std::io::Read;

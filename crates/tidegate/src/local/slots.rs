@@ -38,7 +38,8 @@ impl Slots {
         SLOTS - self.handed_out.iter().filter(in_window).map(|(_, count)| count).sum::<u32>()
     }
 
-    /// The slots that were handed out at the latest timestamp, if it is this one. They lie side by side, and none twice.
+    /// The slots that were handed out at the latest timestamp, if it is this one. They lie side by side, and none
+    /// twice.
     pub fn handed_out_at(&self, timestamp: u64) -> Option<Cohort> {
         let latest = self.handed_out.iter().rev().take_while(|(then, _)| *then == timestamp);
         let count: u32 = latest.map(|(_, count)| count).sum();

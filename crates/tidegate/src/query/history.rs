@@ -218,8 +218,8 @@ impl History {
         self.kept.back().map(|kept| kept.release.timestamp)
     }
 
-    /// The releases that are kept, oldest first, each with the number of users. They say what was spent at most, and neither
-    /// by whom nor whether the randomness came from a seed.
+    /// The releases that are kept, oldest first, each with the number of users. They say what was spent at most, and
+    /// neither by whom nor whether the randomness came from a seed.
     pub fn releases(&self) -> impl ExactSizeIterator<Item = (&Release, Option<u64>)> + '_ {
         self.kept.iter().map(|kept| (&kept.release, kept.population))
     }

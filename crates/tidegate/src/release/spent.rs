@@ -7,9 +7,9 @@ use tidegate_kernel::Epsilon;
 
 /// Who spent how much on a timestamp. It follows from what was published before, so it is public.
 ///
-/// As text, and in tables: nothing at all, `0.05`, `1 of slots 0+3276` (so many slots from the first on, around the end), or
-/// `0.025 of class 0; 0.1 of class 1`. In JSON: `null`, `"0.05"`, `{"first_slot": 0, "slots": 3276, "epsilon": "1"}`, or
-/// `[{"class": 0, "epsilon": "0.025"}, {"class": 1, "epsilon": "0.1"}]`.
+/// As text, and in tables: nothing at all, `0.05`, `1 of slots 0+3276` (so many slots from the first on, around the
+/// end), or `0.025 of class 0; 0.1 of class 1`. In JSON: `null`, `"0.05"`, `{"first_slot": 0, "slots": 3276,
+/// "epsilon": "1"}`, or `[{"class": 0, "epsilon": "0.025"}, {"class": 1, "epsilon": "0.1"}]`.
 ///
 /// ```
 /// use tidegate::release::{ClassSpend, Spent};

@@ -112,7 +112,8 @@ pub struct CentralSpec {
     /// How answers are randomised, for `plbu`; the best oracle for each class where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleKind>,
-    /// Which timestamps are released; unless said and where presence is protected, every one from zero on: [`Self::timeline`].
+    /// Which timestamps are released; unless said and where presence is protected, every one from zero on:
+    /// [`Self::timeline()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
     /// Who has to be trusted, for the reader of the spec: a curator, and for `plbu` the device; nothing else is accepted.
@@ -232,8 +233,9 @@ impl CentralSpec {
         self.mechanism != CentralChoice::Plbu && self.neighbours != Some(Neighbours::Replace)
     }
 
-    /// Which timestamps are released whoever is present: as declared, and every one from zero on where nothing is declared
-    /// and [presence is protected](Self::protects_presence). `None` where those are released that the input has.
+    /// Which timestamps are released whoever is present: as declared, and every one from zero on where nothing is
+    /// declared and [presence is protected](Self::protects_presence). `None` where those are released that the input
+    /// has.
     pub fn timeline(&self) -> Option<TimelineSpec> {
         self.timeline.or_else(|| self.protects_presence().then(TimelineSpec::default))
     }

@@ -139,7 +139,8 @@ impl Intake {
         sealed.map_err(|_| IntakeError::Outside { low: self.grid.low(), high: self.grid.high() })
     }
 
-    /// Seals the stand-in for a reading that is missing from a [timeline](EventSpec::timeline): the lower end of the domain.
+    /// Seals the stand-in for a reading that is missing from a [timeline](EventSpec::timeline): the lower end of the
+    /// domain.
     ///
     /// # Errors
     /// None that is known: the lower end lies in the domain.

@@ -91,8 +91,8 @@ impl StreamSpec {
         }
     }
 
-    /// Which timestamps are released whoever is present: as the spec declares, and every one from zero on where it does not
-    /// and presence is protected. `None` where those are released that the input has.
+    /// Which timestamps are released whoever is present: as the spec declares, and every one from zero on where it
+    /// does not and presence is protected. `None` where those are released that the input has.
     pub fn timeline(&self) -> Option<TimelineSpec> {
         match self {
             Self::Local(spec) => spec.timeline,

@@ -73,8 +73,8 @@ struct Marked<'a> {
 }
 
 impl Said<'_> {
-    /// What was said about timestamp `t`, as an object that can be written down, with the names that values have. It has
-    /// `seeded` where that is true.
+    /// What was said about timestamp `t`, as an object that can be written down, with the names that values have. It
+    /// has `seeded` where that is true.
     pub fn line<'a>(&'a self, t: u64, values: &'a Values) -> impl Serialize + 'a {
         let name = self.name;
         let line = match &self.reply {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The timestamps of a stream, whether or not anybody is present: `start`, `start + step`, and so on.
 ///
-/// Where presence is protected, a timestamp that is left out because nobody is there tells just that. A timeline says in
-/// advance which timestamps are released.
+/// Where presence is protected, a timestamp that is left out because nobody is there tells just that. A timeline says
+/// in advance which timestamps are released.
 ///
 /// ```
 /// use tidegate::spec::TimelineSpec;

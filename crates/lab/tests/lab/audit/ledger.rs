@@ -64,8 +64,8 @@ fn lines_of_one_release_count_once_and_must_agree() {
     // A release begins anew where its first value comes again.
     let twice = table.replace("1,a,0.2", "0,a,0.2").replace("1,b,0.8", "0,b,0.8");
     assert_eq!(of(&twice).len(), 2);
-    let lines = "{\"t\":0,\"value\":\"a\",\"count\":1,\"spent\":\"0.6\"}\n{\"t\":0,\"value\":\"b\",\"count\":2,\"spent\":\"0.6\"}\n";
-    assert_eq!(of(lines).len(), 1);
+    let object = |value: &str| format!("{{\"t\":0,\"value\":\"{value}\",\"count\":1,\"spent\":\"0.6\"}}\n");
+    assert_eq!(of(&(object("a") + &object("b"))).len(), 1);
     // A number has one line, so that each is a spend of its own.
     assert_eq!(of("t,value,variance,spent\n0,1.5,2,0.6\n0,1.7,2,0.6\n").len(), 2);
     // Without values, each line is a spend of its own.
