@@ -144,8 +144,8 @@ impl Intake {
     ///
     /// # Errors
     /// None that is known: the lower end lies in the domain.
-    pub fn seal_missing(&self, timestamp: u64) -> Result<Sealed<i64>, IntakeError> {
-        self.seal(timestamp, self.grid.low())
+    pub fn seal_missing(&self, account: Account, timestamp: u64) -> Result<Sealed<i64>, IntakeError> {
+        self.seal(account, timestamp, self.grid.low())
     }
 }
 
