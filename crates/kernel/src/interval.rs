@@ -208,10 +208,130 @@ impl Interval {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 mod tests {
+    use dashu::integer::{IBig, UBig};
+    use dashu::rational::RBig;
+
     use super::*;
+    use crate::exact::{exp_bounds, many_epsilons, power_of_two_times};
+    use crate::{Epsilon, Randomness, SeededRandom, UNITS_PER_EPSILON};
 
     fn value(float: Float) -> f64 {
         float.mantissa as f64 * 2_f64.powi(float.exponent)
+    }
+
+    fn exact(float: Float) -> RBig {
+        power_of_two_times(float.mantissa, float.exponent)
+    }
+
+    /// Asserts that `rounded` is the float nearest to `exact_value` on the side of the direction.
+    #[track_caller]
+    fn assert_rounded(rounded: Float, exact_value: &RBig, direction: Direction) {
+        if rounded == Float::ZERO {
+            assert_eq!(exact_value, &RBig::ZERO);
+            return;
+        }
+        assert_eq!(rounded.mantissa >> 63, 1, "{rounded:?} is not normalised");
+        let (here, step) = (exact(rounded), power_of_two_times(1_u8, rounded.exponent));
+        match direction {
+            Direction::Down => assert!(here <= *exact_value && *exact_value < here + step, "{rounded:?}"),
+            Direction::Up => {
+                let step = if rounded.mantissa == 1 << 63 { step / RBig::from(2) } else { step };
+                assert!(here.clone() - step < *exact_value && *exact_value <= here, "{rounded:?}");
+            }
+        }
+    }
+
+    /// Floats with few and with many bits, near each other and far apart.
+    fn many_floats() -> Vec<Float> {
+        let mut random = SeededRandom::new(1);
+        let mut floats = vec![Float::ZERO];
+        for exponent in [-200, -128, -127, -126, -125, -65, -64, -63, -62, -61, -2, -1, 0, 1, 2, 61, 62, 63, 64, 65] {
+            let random_mantissa = random.next_word() | 1 << 63;
+            for mantissa in [1 << 63, (1 << 63) + 1, 3 << 62, u64::MAX - 1, u64::MAX, random_mantissa] {
+                floats.push(Float { mantissa, exponent });
+            }
+        }
+        floats
+    }
+
+    #[test]
+    fn operations_round_to_the_nearest_float_of_the_direction() {
+        let floats = many_floats();
+        for &a in &floats {
+            for &b in &floats {
+                let (exact_a, exact_b) = (exact(a), exact(b));
+                let difference = if exact_a < exact_b { RBig::ZERO } else { &exact_a - &exact_b };
+                let (sum, product) = (&exact_a + &exact_b, &exact_a * &exact_b);
+                for direction in [Direction::Down, Direction::Up] {
+                    assert_rounded(a.add(b, direction), &sum, direction);
+                    assert_rounded(a.sub(b, direction), &difference, direction);
+                    assert_rounded(a.mul(b, direction), &product, direction);
+                    if b != Float::ZERO {
+                        assert_rounded(a.div(b, direction), &(&exact_a / &exact_b), direction);
+                    }
+                }
+                assert_eq!(a.at_most(b), exact_a <= exact_b, "{a:?} {b:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn integers_are_the_exact_floor_and_ceiling() {
+        for float in many_floats() {
+            for shift in [-64, -1, 0, 1, 64, 127, 128] {
+                let scaled = exact(float) * power_of_two_times(1_u8, shift);
+                let whole = |integer: IBig| u64::try_from(integer).ok();
+                assert_eq!(float.to_integer(shift, Direction::Down), whole(scaled.floor()), "{float:?} {shift}");
+                assert_eq!(float.to_integer(shift, Direction::Up), whole(scaled.ceil()), "{float:?} {shift}");
+            }
+            let interval = Interval { lower: float, upper: float };
+            for factor in [0, 1, 3, u64::MAX] {
+                let product = exact(float) * RBig::from(UBig::from(factor));
+                assert_eq!(interval.floor_times(factor), u64::try_from(product.floor()).ok(), "{float:?} {factor}");
+            }
+        }
+    }
+
+    #[test]
+    fn interval_operations_enclose_every_pair_of_members() {
+        let member = |lower: u64, upper: u64| {
+            let end = |mantissa: u64| Float { mantissa: mantissa | 1 << 63, exponent: -63 };
+            Interval { lower: end(lower.min(upper)), upper: end(lower.max(upper)) }
+        };
+        let mut random = SeededRandom::new(2);
+        for _ in 0..500 {
+            let mut draw = || member(random.next_word(), random.next_word());
+            let (a, b) = (draw(), draw());
+            let ends = |interval: Interval| (exact(interval.lower), exact(interval.upper));
+            let ((a_low, a_high), (b_low, b_high)) = (ends(a), ends(b));
+            let cut = |number: RBig| if number < RBig::ZERO { RBig::ZERO } else { number };
+            for (result, low, high) in [
+                (a.add(b), &a_low + &b_low, &a_high + &b_high),
+                (a.sub(b), cut(&a_low - &b_high), cut(&a_high - &b_low)),
+                (a.mul(b), &a_low * &b_low, &a_high * &b_high),
+                (a.div(b), &a_low / &b_high, &a_high / &b_low),
+            ] {
+                assert_rounded(result.lower, &low, Direction::Down);
+                assert_rounded(result.upper, &high, Direction::Up);
+            }
+            assert_eq!(a.probability_up(), a.upper.to_integer(64, Direction::Up));
+            assert_eq!(a.probability_down(), a.lower.to_integer(64, Direction::Down));
+        }
+    }
+
+    #[test]
+    fn exp_encloses_exact_rational_bounds_tightly() {
+        for units in [0].into_iter().chain(many_epsilons(Epsilon::MAX.units())) {
+            for denominator in [UNITS_PER_EPSILON, 2 * UNITS_PER_EPSILON] {
+                let interval = Interval::exp(units, denominator);
+                let (below, above) = exp_bounds(units, denominator);
+                let (lower, upper) = (exact(interval.lower), exact(interval.upper));
+                assert!(lower <= below && above <= upper, "{units}/{denominator}");
+                // About a hundred roundings for the fraction, and as many again for each whole power.
+                let parts = RBig::from(units / denominator + 1) * power_of_two_times(1_u8, -57);
+                assert!(&upper - &lower <= lower * parts, "{units}/{denominator}");
+            }
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@
 mod account;
 mod class_ledgers;
 mod epsilon;
+#[cfg(test)]
+mod exact;
 mod grid;
 mod interval;
 mod ledger;

@@ -102,7 +102,34 @@ pub(crate) fn odds(truths: u64, others: u64, epsilon: Epsilon) -> Result<(u64, N
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 mod tests {
+    use dashu::rational::RBig;
+
     use super::*;
+    use crate::UNITS_PER_EPSILON;
+    use crate::exact::{exp_bounds, many_epsilons};
+
+    #[test]
+    fn odds_lie_just_below_exact_bounds() {
+        let almost = RBig::from_parts(999_999_999.into(), 1_000_000_000_u64.into());
+        for units in many_epsilons(MAX_RESPONSE_EPSILON.units()) {
+            let epsilon = Epsilon::from_units(units).unwrap();
+            let (below, above) = exp_bounds(units, UNITS_PER_EPSILON);
+            for values in [2, 3, 100, 1_024, MAX_DOMAIN] {
+                let RandomisedResponse { truth, other, below_total } =
+                    RandomisedResponse::new(values, epsilon).unwrap();
+                let ratio = RBig::from_parts(truth.into(), other.get().into());
+                assert!(ratio <= below, "{epsilon} over {values} values loses too much: {truth}/{other}");
+                assert!(ratio >= &above * &almost, "{epsilon} over {values} values wastes budget: {truth}/{other}");
+                assert_eq!(below_total.bound(), truth + u64::from(values - 1) * other.get());
+            }
+            for (truths, others) in [(1, 1), (7, 93), (u64::from(MAX_DOMAIN) / 2, u64::from(MAX_DOMAIN) / 2)] {
+                let (truth, other) = odds(truths, others, epsilon).unwrap();
+                assert!(RBig::from_parts(truth.into(), other.get().into()) <= below, "{epsilon} {truths} {others}");
+                let total = u128::from(truths) * u128::from(truth) + u128::from(others) * u128::from(other.get());
+                assert!(total < 1 << 63, "{epsilon} {truths} {others}");
+            }
+        }
+    }
 
     #[test]
     fn the_odds_stay_below_e_to_the_epsilon_and_come_within_a_billionth() {

@@ -275,6 +275,38 @@ mod tests {
     }
 
     #[test]
+    fn locked_data_belong_to_every_field_of_the_ledger() {
+        let key = VaultKey::new().unwrap();
+        let mut ledger = Ledger::new("1".parse().unwrap(), Window::of(3).unwrap());
+        ledger.spend(5, "0.25".parse().unwrap()).unwrap();
+        ledger.spend(6, "0.5".parse().unwrap()).unwrap();
+        let locked = key.vault(&ledger, "").lock("numbers", &[1]).unwrap();
+        let saved = serde_json::to_value(&ledger).unwrap();
+        // Ledgers that differ in one field only.
+        let unlock_with = |field: &str, value: serde_json::Value| {
+            let mut changed = saved.clone();
+            changed[field] = value;
+            let ledger: Ledger = serde_json::from_value(changed).unwrap();
+            key.vault(&ledger, "").unlock("numbers", &locked).map(|_| ()).err()
+        };
+        assert_eq!(unlock_with("clock", 6.into()), None);
+        for (field, value) in [
+            ("budget", serde_json::json!("2")),
+            ("window", serde_json::json!({ "timestamps": 4 })),
+            ("clock", serde_json::json!(7)),
+            ("closed", serde_json::json!(true)),
+            ("spends", serde_json::json!([])),
+            ("spends", serde_json::json!([[5, "0.25"]])),
+            ("spends", serde_json::json!([[6, "0.5"]])),
+            ("spends", serde_json::json!([[5, "0.25"], [6, "0.500000001"]])),
+            ("spends", serde_json::json!([[4, "0.25"], [6, "0.5"]])),
+            ("spends", serde_json::json!([[5, "0.5"], [6, "0.25"]])),
+        ] {
+            assert_eq!(unlock_with(field, value.clone()), Some(UnlockError::Key), "{field} {value}");
+        }
+    }
+
+    #[test]
     fn locking_twice_looks_different_and_a_key_is_not_printed() {
         let (key, now) = (VaultKey::from_bytes([7; 32]), ledger(0));
         let vault = key.vault(&now, "");

@@ -177,3 +177,33 @@ fn count_ones(report: &[u8]) -> u32 {
     let whole: u32 = words.iter().map(|word| u64::from_le_bytes(*word).count_ones()).sum();
     whole + rest.iter().map(|byte| byte.count_ones()).sum::<u32>()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use dashu::integer::UBig;
+    use dashu::rational::RBig;
+
+    use super::*;
+    use crate::exact::{exp_bounds, many_epsilons};
+
+    #[test]
+    fn a_bit_loses_at_most_its_epsilon_exactly() {
+        for units in many_epsilons(MAX_RESPONSE_EPSILON.units()) {
+            let epsilon = Epsilon::from_units(units).unwrap();
+            let cases = [
+                (Unary::symmetric(2, epsilon).unwrap(), 2 * UNITS_PER_EPSILON),
+                (Unary::optimised(100, epsilon).unwrap(), UNITS_PER_EPSILON),
+            ];
+            for (unary, denominator) in cases {
+                // The odds (1 - q) / q of a bit, against e^epsilon or its root.
+                let q = unary.q.get();
+                let odds = RBig::from_parts(((UBig::ONE << 64) - UBig::from(q)).into(), UBig::from(q));
+                let (below, above) = exp_bounds(units, denominator);
+                assert!(odds <= below, "{epsilon} loses too much at q = {q}");
+                let almost = RBig::from_parts(999_999_999.into(), 1_000_000_000_u64.into());
+                assert!(odds >= above * almost, "{epsilon} wastes budget at q = {q}");
+            }
+        }
+    }
+}

@@ -438,3 +438,35 @@ fn round_row(
     }
     Ok(Table { items })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use dashu::integer::UBig;
+    use dashu::rational::RBig;
+
+    use super::*;
+    use crate::UNITS_PER_EPSILON;
+    use crate::exact::{exp_bounds, many_epsilons, power_of_two_times};
+
+    #[test]
+    fn limits_lie_on_the_private_side_of_exact_bounds() {
+        let whole = power_of_two_times(1_u8, 64);
+        let almost = RBig::ONE - power_of_two_times(1_u8, -50);
+        for units in many_epsilons(MAX_CHANNEL_EPSILON.units()) {
+            let limits = ChannelLimits::new(Epsilon::from_units(units).unwrap()).unwrap();
+            let (below, above) = exp_bounds(units, UNITS_PER_EPSILON);
+            // The independent answer has at least probability e^-epsilon, and little more.
+            assert!(RBig::from(limits.independent) * &below >= whole, "{units}");
+            assert!(RBig::from(limits.independent) * &above * &almost < whole, "{units}");
+            for output in [1, 2, 3, 1_000_003, (1 << 40) + 7, TOTAL / 3, TOTAL] {
+                // A row gives an output at most (e^epsilon + 1) times its weight, and never more than all.
+                let largest = limits.largest(output);
+                let bound = RBig::from(UBig::from(output)) * (&below + RBig::ONE);
+                assert!(largest <= TOTAL && RBig::from(largest) <= bound, "{units} {output}");
+                let is_tight = RBig::from(largest) > &bound * &almost - RBig::ONE;
+                assert!(largest == TOTAL || is_tight, "{units} {output}");
+            }
+        }
+    }
+}

@@ -374,3 +374,52 @@ fn sample(
     }
     Ok((sample, spent))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use dashu::rational::RBig;
+
+    use super::*;
+    use crate::exact::{exp_bounds, many_epsilons, power_of_two_times};
+
+    /// `2^64 · gain / whole`, the largest share that is private, from bounds of e^epsilon, e^threshold and its root.
+    fn share(neighbours: Neighbours, power: &RBig, threshold: &RBig, root: &RBig) -> RBig {
+        let one = RBig::ONE;
+        let whole = match neighbours {
+            Neighbours::AddRemove => threshold - &one,
+            Neighbours::Replace => root - &one + power * (&one - &one / root),
+        };
+        power_of_two_times(1_u8, 64) * (power - &one) / whole
+    }
+
+    #[test]
+    fn shares_lie_just_below_exact_bounds() {
+        // Bounds of e^x are so narrow that a share computed from either is the same up to 2^-400 of it.
+        let narrow = RBig::ONE - power_of_two_times(1_u8, -400);
+        let almost = RBig::from_parts(99_999_999.into(), 100_000_000_u64.into());
+        for threshold in ["0.000000002", "0.1", "1", "2.5", "20", "40"] {
+            let threshold: Epsilon = threshold.parse().unwrap();
+            let (whole, _) = exp_bounds(threshold.units(), UNITS_PER_EPSILON);
+            let (root, _) = exp_bounds(threshold.units(), 2 * UNITS_PER_EPSILON);
+            for units in many_epsilons(threshold.units().max(3)).into_iter().filter(|units| *units < threshold.units())
+            {
+                let epsilon = Epsilon::from_units(units).unwrap();
+                let (power, _) = exp_bounds(units, UNITS_PER_EPSILON);
+                for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
+                    let largest = share(neighbours, &power, &whole, &root);
+                    let given = match Kept::new(neighbours, epsilon, threshold) {
+                        Ok(Kept::Share(given)) => RBig::from(given.get()),
+                        Ok(Kept::All) => unreachable!(),
+                        Err(error) => {
+                            assert_eq!(error, PrimitiveError::NobodySampled { epsilon, threshold });
+                            RBig::ZERO
+                        }
+                    };
+                    assert!(given <= &largest * &narrow, "{epsilon} of {threshold}: {given} exceeds {largest}");
+                    assert!(given > &largest * &almost - RBig::ONE, "{epsilon} of {threshold}: {given}, {largest}");
+                }
+            }
+        }
+    }
+}

@@ -304,6 +304,11 @@ fn states_that_do_not_fit_together_are_not_loaded() {
         assert!(refused(&|state| state["settings"]["domain"] = 4.into()).contains("does not fit"), "{kind}");
         assert!(refused(&|state| state["settings"]["window"] = 7.into()).contains("does not fit"), "{kind}");
         assert!(refused(&|state| state["more"] = 1.into()).contains("more"));
+        // Only the division of the budget keeps an account of it; cohorts spend all of it at once.
+        let budget = [LocalKind::Lbu, LocalKind::Lsp, LocalKind::Lbd, LocalKind::Lba, LocalKind::Mtsp];
+        if budget.contains(&kind) {
+            assert!(refused(&|state| state["settings"]["epsilon"] = "2".into()).contains("does not fit"), "{kind}");
+        }
     }
     let greedy = r#"{"window":3,"next":0,"handed_out":[[1,60000],[2,60000]]}"#;
     assert!(serde_json::from_str::<tidegate::local::slots::Slots>(greedy).is_err());

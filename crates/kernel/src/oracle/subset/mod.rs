@@ -96,3 +96,30 @@ impl Subset {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use dashu::rational::RBig;
+
+    use super::*;
+    use crate::exact::{exp_bounds, many_epsilons};
+    use crate::{MAX_RESPONSE_EPSILON, UNITS_PER_EPSILON};
+
+    #[test]
+    fn sets_with_the_own_value_keep_to_exact_bounds() {
+        let almost = RBig::from_parts(999_999_999.into(), 1_000_000_000_u64.into());
+        for units in many_epsilons(MAX_RESPONSE_EPSILON.units()) {
+            let (below, above) = exp_bounds(units, UNITS_PER_EPSILON);
+            for domain in [2, 3, 10, 1_000, 100_000] {
+                let subset = Subset::new(domain, Epsilon::from_units(units).unwrap()).unwrap();
+                // There are size / (domain - size) sets with the own value for each without it.
+                let with = u128::from(subset.own_weight) * u128::from(domain - subset.size);
+                let without = u128::from(subset.below_total.bound() - subset.own_weight) * u128::from(subset.size);
+                let ratio = RBig::from_parts(with.into(), without.into());
+                assert!(ratio <= below, "{units} units over {domain} values lose too much");
+                assert!(ratio >= &above * &almost, "{units} units over {domain} values are wasted");
+            }
+        }
+    }
+}
