@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test parquet demo bench fuzz api fmt tools
+.PHONY: help test parquet demo bench fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -61,6 +61,11 @@ fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a ni
 		cargo +nightly fuzz run "$$target" "fuzz/corpus/$$target" crates/kernel/tests/golden -- \
 			-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -verbosity=0; \
 	done
+
+mutants: tools ## run cargo-mutants over the kernel and the device, or over the file FILE
+	@cargo mutants --version >/dev/null 2>&1 || { \
+		$(stage) 'installing cargo-mutants'; cargo install --quiet --locked cargo-mutants; }
+	@cargo mutants --output target $(if $(FILE),--file '$(FILE)')
 
 api: tools ## have Schemathesis look for answers of the service that its description does not have; needs Python and the network
 	@.ci/schemathesis

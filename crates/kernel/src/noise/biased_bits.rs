@@ -171,3 +171,83 @@ fn add(sum: &mut Wide, addend: &Wide) {
         carry = total >> 64;
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use dashu::integer::UBig;
+
+    use super::*;
+    use crate::random::SeededRandom;
+
+    fn wide(words: &Wide) -> UBig {
+        words.iter().fold(UBig::ZERO, |sum, word| (sum << 64) + UBig::from(*word))
+    }
+
+    #[test]
+    fn tables_hold_the_exact_distribution() {
+        let half = 1 << 63;
+        for q in [1, 2, 3, 1 << 16, 1 << 56, half - 1, half, half + 1, 0xdead_beef_0bad_cafe, 3 << 62, u64::MAX] {
+            let bits = BiasedBits::new(NonZeroU64::new(q).unwrap());
+            let q = UBig::from(q);
+            let complement = (UBig::ONE << 64) - &q;
+            let mut starts = vec![UBig::ZERO];
+            for (outcome, border) in bits.borders.iter().enumerate() {
+                assert_eq!(wide(border), starts[outcome]);
+                let ones = outcome.count_ones() as usize;
+                starts.push(&starts[outcome] + q.pow(ones) * complement.pow(COINS - ones));
+            }
+            assert_eq!(starts[OUTCOMES], UBig::ONE << 512);
+            for (cell, &filled) in bits.cells.iter().enumerate() {
+                let (low, high) = (UBig::from(cell) << 496, UBig::from(cell + 1) << 496);
+                let outcome = starts.partition_point(|start| *start <= low) - 1;
+                let expected = if high <= starts[outcome + 1] { u16::try_from(outcome).unwrap() } else { SPLIT };
+                assert_eq!(filled, expected, "cell {cell}");
+            }
+        }
+    }
+
+    #[test]
+    fn lazy_points_compare_like_whole_ones() {
+        let mut words = [9; COINS];
+        SeededRandom::new(3).fill_words(&mut words[1..]);
+        let is_at_or_above = |border: Wide| {
+            let mut point = LazyPoint { words: [9, 0, 0, 0, 0, 0, 0, 0], known: 1 };
+            let mut random = SeededRandom::new(3);
+            let first = point.is_at_or_above(&border, &mut random);
+            // Known words are not drawn again.
+            assert_eq!(point.is_at_or_above(&border, &mut random), first);
+            first
+        };
+        assert!(is_at_or_above(words));
+        for position in 0..COINS {
+            let mut border = words;
+            border[position] += 1;
+            assert!(!is_at_or_above(border), "{position}");
+            border[position] -= 2;
+            assert!(is_at_or_above(border), "{position}");
+        }
+    }
+
+    #[test]
+    fn split_cells_are_settled_at_their_border() {
+        let bits = BiasedBits::new(NonZeroU64::new(0x4000_1234_5678_9abc).unwrap());
+        for cell in (0..=u16::MAX).filter(|cell| bits.cells[usize::from(*cell)] == SPLIT) {
+            let seed = u64::from(cell);
+            let first = (seed << 48) + (SeededRandom::new(seed).next_word() >> 16);
+            // No border of this table shares its first word with the point.
+            let expected = bits.borders.iter().take_while(|border| border[0] < first).count() - 1;
+            assert_eq!(usize::from(bits.settle(cell, &mut SeededRandom::new(seed))), expected);
+        }
+    }
+
+    #[test]
+    fn filling_draws_the_same_words_one_after_the_other() {
+        let bits = BiasedBits::new(NonZeroU64::new(1 << 60).unwrap());
+        let mut words = [0; 5];
+        bits.fill(&mut words, &mut SeededRandom::new(5));
+        let mut random = SeededRandom::new(5);
+        assert_eq!(words, [0; 5].map(|_| bits.next_word(&mut random)));
+        assert_ne!(words, [0; 5]);
+    }
+}
