@@ -317,6 +317,50 @@ mod tests {
     }
 
     #[test]
+    fn states_of_another_budget_or_window_are_not_loaded() {
+        let device = Device::new(policy(3), 7);
+        let load = |change: fn(&mut Saved)| {
+            let Device { policy, slot, .. } = device;
+            let ledger = Ledger::new(policy.epsilon, policy.window);
+            let mut saved = Saved { version: VERSION, policy, slot, ledger, answered: None };
+            change(&mut saved);
+            Device::try_from(saved).map(drop)
+        };
+        assert_eq!(load(|_| ()), Ok(()));
+        let changes: [fn(&mut Saved); 3] = [
+            |saved| saved.policy.epsilon = "2".parse().unwrap(),
+            |saved| saved.policy.window = Window::EVENT,
+            |saved| saved.answered = Some((0, 0)),
+        ];
+        for change in changes {
+            assert_eq!(load(change), Err("the device's state does not fit its policy".to_owned()));
+        }
+    }
+
+    #[test]
+    fn the_spending_of_a_window_is_that_of_the_ledger() {
+        let mut device = Device::new(policy(3), 7);
+        let mut random = SeededRandom::new(3);
+        assert_eq!(device.spent_in_window(5), None);
+        for (timestamp, units) in [(5, 400_000_000), (6, 600_000_000)] {
+            device.answer(timestamp, &question(timestamp, 0, units), 2, &mut random).unwrap();
+        }
+        let spent = |timestamp| device.spent_in_window(timestamp).map(|amount| amount.to_string());
+        let expected = [None, Some("1"), Some("1"), Some("0.6"), None];
+        assert_eq!([5, 6, 7, 8, 9].map(spent), expected.map(|text| text.map(str::to_owned)));
+    }
+
+    #[test]
+    fn the_first_value_beyond_the_domain_is_refused() {
+        let mut random = SeededRandom::new(4);
+        // Ranges would take any number for one of the last range.
+        let asked = Question { view: View::Ranges(vec![0, 3]), ..question(5, 0, 1_000_000) };
+        let mut answer = |value| Device::new(policy(3), 7).answer(5, &asked, value, &mut random).map(drop);
+        assert_eq!(answer(5), Ok(()));
+        assert!(matches!(answer(6), Err(Refused::Value(_))));
+    }
+
+    #[test]
     fn each_refusal_has_its_reason() {
         let mut device = Device::new(policy(3), 7);
         let mut random = SeededRandom::new(2);

@@ -234,6 +234,16 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn slots_are_hashed_with_the_key_of_the_policy() {
+        let own = policy(3);
+        let other = StreamPolicy { slot_key: [9; 16], ..policy(3) };
+        for identity in [&b"a device"[..], b"another"] {
+            assert_eq!(own.slot_of(identity), slot_of(b"sixteen byte key", identity));
+            assert_ne!(own.slot_of(identity), other.slot_of(identity));
+        }
+    }
+
+    #[test]
     fn a_policy_counts_only_as_the_operator_signed_it() {
         let operator = SigningKey::from_bytes(&[7; 32]);
         let signed = policy(3).sign(&operator).unwrap();

@@ -69,15 +69,9 @@ impl Float {
     }
 
     fn add(self, other: Self, direction: Direction) -> Self {
-        match (self.mantissa, other.mantissa) {
-            (0, _) => other,
-            (_, 0) => self,
-            _ => {
-                let (large, small) = if self.at_most(other) { (other, self) } else { (self, other) };
-                let (high, low, lost) = Self::aligned(large, small);
-                Self::round(high + low, large.exponent - 62, lost, direction)
-            }
-        }
+        let (large, small) = if self.at_most(other) { (other, self) } else { (self, other) };
+        let (high, low, lost) = Self::aligned(large, small);
+        Self::round(high + low, large.exponent - 62, lost, direction)
     }
 
     /// `self - other`, and zero where that would be negative.
@@ -111,8 +105,8 @@ impl Float {
         if self.mantissa == 0 {
             return Some(0);
         }
-        if exponent >= 0 {
-            return if exponent == 0 { Some(self.mantissa) } else { None };
+        if exponent > 0 {
+            return None;
         }
         let distance = exponent.unsigned_abs();
         let kept = self.mantissa.checked_shr(distance).unwrap_or(0);

@@ -146,3 +146,64 @@ impl Question {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn slots(first: u16, count: u32) -> Cohort {
+        Cohort::Slots { first, count }
+    }
+
+    #[test]
+    fn cohorts_contain_their_slots_and_no_others() {
+        for (first, count) in [(0, 0), (0, 1), (7, 3), (65_530, 10), (5, SLOTS - 1), (9, SLOTS)] {
+            let cohort = slots(first, count);
+            let inside = |slot: u16| (0..count).any(|step| (u32::from(first) + step) % SLOTS == u32::from(slot));
+            for slot in [0, 1, 3, 4, 5, 6, 7, 9, 10, 32_768, 65_529, 65_530, 65_535] {
+                assert_eq!(cohort.contains(slot), inside(slot), "{first} {count} {slot}");
+            }
+            assert_eq!(cohort.slots(), count);
+        }
+        assert!(Cohort::Everyone.contains(0) && Cohort::Everyone.contains(u16::MAX));
+        assert_eq!(Cohort::Everyone.slots(), SLOTS);
+        let shares = [Cohort::Everyone, slots(3, SLOTS / 4), slots(3, 0)].map(|cohort| cohort.share());
+        assert_eq!(shares.map(f64::to_bits), [1.0_f64, 0.25, 0.0].map(f64::to_bits));
+    }
+
+    #[test]
+    fn parts_follow_each_other_and_differ_by_a_slot() {
+        assert_eq!(slots(10, 7).split(3, 99), [slots(10, 2), slots(12, 2), slots(14, 3)]);
+        assert_eq!(slots(65_535, 2).split(2, 99), [slots(65_535, 1), slots(0, 1)]);
+        assert_eq!(slots(4, 1).split(2, 99), [slots(4, 0), slots(4, 1)]);
+        assert_eq!(Cohort::Everyone.split(2, 40_000), [slots(40_000, 32_768), slots(7_232, 32_768)]);
+        assert_eq!(Cohort::Everyone.split(1, 3), [slots(3, SLOTS)]);
+        assert_eq!(Cohort::Everyone.split(0, 3), []);
+    }
+
+    fn question(cohort: Cohort, view: View) -> Question {
+        let epsilon = "1".parse().unwrap();
+        Question { timestamp: 0, phase: 0, cohort, epsilon, oracle: OracleKind::Grr, domain: 10, view }
+    }
+
+    #[test]
+    fn oracles_are_for_the_cells_of_the_view() {
+        let oracle = |cohort, view| question(cohort, view).oracle().map(|oracle| oracle.domain());
+        assert_eq!(oracle(Cohort::Everyone, View::Values), Ok(10));
+        assert_eq!(oracle(slots(0, SLOTS), View::Ranges(vec![0, 4, 9])), Ok(3));
+        let given = SLOTS + 1;
+        assert_eq!(oracle(slots(0, given), View::Values), Err(QuestionError::Cohort { given }));
+        for starts in [vec![], vec![1, 4], vec![0, 4, 4], vec![0, 5, 4], vec![0, 10], vec![0, 11]] {
+            assert_eq!(oracle(Cohort::Everyone, View::Ranges(starts)), Err(QuestionError::Ranges { domain: 10 }));
+        }
+    }
+
+    #[test]
+    fn values_lie_in_the_range_that_begins_last_before_them() {
+        let ranges = question(Cohort::Everyone, View::Ranges(vec![0, 4, 9]));
+        assert_eq!([0, 3, 4, 8, 9].map(|value| ranges.cell_of(value)), [0, 0, 1, 1, 2]);
+        let values = question(Cohort::Everyone, View::Values);
+        assert_eq!((values.cells(), values.cell_of(7)), (10, 7));
+    }
+}

@@ -182,3 +182,24 @@ impl Randomness for SeededRandom {
         Provenance::Seeded
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::closed::Closed;
+    use super::*;
+
+    #[test]
+    fn few_words_are_the_next_that_lie_side_by_side() {
+        let mut expected = [0; 2 * WORDS];
+        SeededRandom::new(1).fill_words(&mut expected);
+        // Those that do not fit into what was drawn ahead are taken from the next draw.
+        for used in [0, 1, WORDS - FEW - 1, WORDS - FEW, WORDS - FEW + 1, WORDS - 1, WORDS] {
+            let mut random = SeededRandom::new(1);
+            let start = if WORDS - used < FEW { WORDS } else { used };
+            random.fill_words(&mut vec![0; used]);
+            let few: Vec<u64> = random.next_few(FEW).iter().map(|word| u64::from_le_bytes(*word)).collect();
+            assert_eq!(few, expected[start..start + FEW], "{used}");
+            assert_eq!(random.next_word(), expected[start + FEW], "{used}");
+        }
+    }
+}

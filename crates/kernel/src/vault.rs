@@ -312,6 +312,7 @@ mod tests {
         let vault = key.vault(&now, "");
         assert_ne!(vault.lock("numbers", &[1]).unwrap(), vault.lock("numbers", &[1]).unwrap());
         assert_eq!(format!("{key:?}"), "VaultKey(..)");
+        assert_eq!(*key.to_bytes(), [7; 32]);
         assert!(format!("{vault:?}").contains("VaultKey(..)"));
         assert!(!format!("{:?}", vault.lock("numbers", &[0x0bad_cafe]).unwrap()).contains("195939070"));
         assert_ne!(StreamId::new().unwrap(), StreamId::new().unwrap());

@@ -39,3 +39,21 @@ impl Below {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::SeededRandom;
+
+    #[test]
+    fn exactly_the_words_below_the_bound_of_rejection_are_rejected() {
+        let drawn = SeededRandom::new(7).next_word();
+        let bound = 1_000_003;
+        let product = u128::from(drawn) * u128::from(bound);
+        #[allow(clippy::cast_possible_truncation)] // splitting into words
+        let (low, high) = (product as u64, (product >> 64) as u64);
+        let sample = |reject_below| Below { bound, reject_below }.sample(&mut SeededRandom::new(7));
+        assert_eq!((sample(low - 1), sample(low)), (high, high));
+        assert_ne!(sample(low + 1), high);
+    }
+}

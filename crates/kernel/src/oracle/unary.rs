@@ -186,6 +186,20 @@ mod tests {
 
     use super::*;
     use crate::exact::{exp_bounds, many_epsilons};
+    use crate::random::SeededRandom;
+
+    #[test]
+    fn the_own_bit_is_set_from_the_word_q_on() {
+        // Of 2^64 words exactly q are below q: a word equal to q sets the bit, a smaller one does not.
+        let drawn = SeededRandom::new(6).next_word();
+        for (q, expected) in [(drawn - 1, 1), (drawn, 1), (drawn + 1, 0)] {
+            let (codec, q) = (BitsCodec::new(2).unwrap(), NonZeroU64::new(q).unwrap());
+            let unary = Unary { codec, own: OwnBit::Symmetric, q, bits: Arc::default() };
+            let mut report = [0];
+            unary.perturb(0, &mut SeededRandom::new(6), &mut report);
+            assert_eq!(report[0] & 1, expected);
+        }
+    }
 
     #[test]
     fn a_bit_loses_at_most_its_epsilon_exactly() {

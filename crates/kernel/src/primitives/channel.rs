@@ -446,8 +446,58 @@ mod tests {
     use dashu::rational::RBig;
 
     use super::*;
-    use crate::UNITS_PER_EPSILON;
     use crate::exact::{exp_bounds, many_epsilons, power_of_two_times};
+    use crate::{Ledger, SeededRandom, UNITS_PER_EPSILON, Window};
+
+    /// Two outputs; symbol 0 is always answered by the first unless the answer is independent.
+    fn channel(independent: u64) -> SymbolChannel {
+        let table = |items: &[(u32, u64)]| Table { items: items.to_vec() };
+        SymbolChannel {
+            loss: Epsilon::MIN,
+            independent,
+            symbols: vec![0, 1],
+            outputs: table(&[(1, TOTAL)]),
+            rows: vec![table(&[(0, TOTAL)])],
+            mixtures: vec![table(&[(0, TOTAL)])],
+            mixture_of: vec![0],
+        }
+    }
+
+    #[test]
+    fn exactly_the_words_below_the_limit_are_independent() {
+        let drawn = SeededRandom::new(8).next_word();
+        for (independent, expected) in [(drawn - 1, 0), (drawn, 0), (drawn + 1, 1)] {
+            let mut ledger = Ledger::new(Epsilon::MIN, Window::EVENT);
+            let symbol = seal_symbol(ledger.account(), 0, 0, 1).unwrap();
+            let permit = ledger.spend(0, Epsilon::MIN).unwrap();
+            let answer = channel(independent).answer(permit, &symbol, &mut SeededRandom::new(8)).unwrap();
+            assert_eq!(*answer.value(), expected);
+        }
+    }
+
+    #[test]
+    fn rows_cut_at_the_limit_go_to_the_most_likely_outputs() {
+        let limits = ChannelLimits::new(Epsilon::whole::<1>()).unwrap();
+        let outputs = Table { items: vec![(0, TOTAL / 4), (1, TOTAL / 2), (2, TOTAL / 8), (3, TOTAL / 8)] };
+        assert_eq!(most_likely(&outputs), [1, 0]);
+        assert_eq!(most_likely(&Table { items: vec![(0, 5), (1, 5), (2, 7), (3, 6)] }), [2, 3]);
+        assert_eq!(most_likely(&Table { items: vec![(0, 5), (1, 5), (2, 5)] }), [0, 1]);
+        // Where an output may have at most twice its weight, a row of two halves is at its limit here.
+        let limits = ChannelLimits { ratio: Interval::integer(2), ..limits };
+        let row = |outputs: &[(u32, u64)], spare: &[u32]| {
+            let outputs = Table { items: outputs.to_vec() };
+            round_row(&[(0, 0.5), (2, 0.5)], 3, &outputs, spare, &limits).map(|table| table.items)
+        };
+        let (half, quarter, some) = (TOTAL / 2, TOTAL / 4, 1_000);
+        let at_limit = [(0, quarter), (1, half), (2, quarter)];
+        assert_eq!(row(&at_limit, &[1, 0]).unwrap(), [(0, half), (2, half)]);
+        // With a little less on the first output, the spare ones take what is cut off, in their place.
+        let less = [(0, quarter - some), (1, half + some), (2, quarter)];
+        let expected = [(0, half - 2 * some), (1, 2 * some), (2, half)];
+        assert_eq!(row(&less, &[1, 2]).unwrap(), expected);
+        assert_eq!(row(&less, &[0, 1]).unwrap(), expected);
+        assert_eq!(row(&less, &[0]).unwrap_err(), ChannelError::AboveLimit { cell: 3 });
+    }
 
     #[test]
     fn limits_lie_on_the_private_side_of_exact_bounds() {

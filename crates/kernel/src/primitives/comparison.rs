@@ -211,3 +211,27 @@ impl Comparisons {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::{Ledger, VaultKey, Window};
+
+    #[test]
+    fn unlocking_refuses_readings_out_of_order_or_with_too_much_left() {
+        let (one, key) = (Epsilon::whole::<1>(), VaultKey::from_bytes([5; 32]));
+        let ledger = Ledger::fully_spent(one, Window::EVENT, 9);
+        let vault = key.vault(&ledger, "");
+        let unlock = |members: &[[u64; 3]]| {
+            let mut comparisons = Comparisons::new(one, NonZeroU64::new(4).unwrap()).unwrap();
+            let words = [&[one.units(), 4][..], members.as_flattened()].concat();
+            comparisons.unlock(&vault.lock(PURPOSE, &words).unwrap(), &vault)
+        };
+        assert_eq!(unlock(&[[3, 7, 4], [5, 7, 0], [9, 7, 4]]), Ok(()));
+        assert_eq!(unlock(&[[3, 7, 5]]), Err(UnlockError::Content));
+        assert_eq!(unlock(&[[3, 7, 1], [3, 7, 1]]), Err(UnlockError::Content));
+        assert_eq!(unlock(&[[5, 7, 1], [3, 7, 1]]), Err(UnlockError::Content));
+        assert_eq!(unlock(&[[10, 7, 1]]), Err(UnlockError::NotGranted { timestamp: 10, amount: one }));
+    }
+}

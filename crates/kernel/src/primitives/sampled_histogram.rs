@@ -394,6 +394,20 @@ mod tests {
     }
 
     #[test]
+    fn wiping_leaves_no_counts() {
+        let mut histograms = ClassHistograms { first_cells: BTreeMap::from([(1, 0)]), domain: 2, counts: vec![3, 4] };
+        histograms.zeroize();
+        assert!(histograms.counts.iter().all(|count| *count == 0));
+    }
+
+    #[test]
+    fn more_cells_than_the_largest_domain_are_refused() {
+        let cells = MAX_DOMAIN as usize + 1;
+        let refused = ClassHistograms::seal(Account::new(), 0, &[1], vec![0; cells]).map(|_| ());
+        assert_eq!(refused, Err(HistogramError::Cells { cells: cells as u64 }));
+    }
+
+    #[test]
     fn shares_lie_just_below_exact_bounds() {
         // Bounds of e^x are so narrow that a share computed from either is the same up to 2^-400 of it.
         let narrow = RBig::ONE - power_of_two_times(1_u8, -400);

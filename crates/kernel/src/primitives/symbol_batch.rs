@@ -177,6 +177,9 @@ mod tests {
         batch.push(4).unwrap();
         assert_eq!((batch.missing(), format!("{batch:?}")), (1, "SymbolBatch(..)".to_owned()));
         batch.push(4).unwrap();
+        assert_eq!(batch.missing(), 0);
+        assert!(batch.fits(5, [1, 1]));
+        assert!(!batch.fits(4, [1, 1]) && !batch.fits(5, [2]) && !batch.fits(5, [1, 1, 1]));
         assert_eq!(batch.push(0), Err(BatchError::Full { length: 2 }));
         let empty = SymbolBatch::new(5, &[1]).unwrap().seal(Account::new(), 0).map(|_| ());
         assert_eq!(empty, Err(BatchError::Incomplete { given: 0, length: 1 }));

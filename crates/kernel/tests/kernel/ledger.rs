@@ -562,6 +562,8 @@ fn a_class_saved_twice_is_refused() {
     let twice = json.replacen('{', &format!(r#"{{"1":{fresh},"#), 1);
     assert!(serde_json::from_str::<ClassLedgers>(&twice).unwrap_err().to_string().starts_with(reason));
     assert!(serde_json::from_str::<ClassLedgers>(&twice.replacen("\"1\"", "\"2\"", 1)).is_ok());
+    let no_map = serde_json::from_str::<ClassLedgers>("1").unwrap_err().to_string();
+    assert!(no_map.contains("expected a ledger for each requirement class"), "{no_map}");
 
     // The number of classes, then each with its ledger. What is wrong with bytes, postcard does not say.
     let saved = postcard::to_allocvec(&ledgers).unwrap();

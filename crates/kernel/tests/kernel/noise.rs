@@ -344,3 +344,15 @@ mod simulation {
         assert_rejects(&counts, &weights(0.9));
     }
 }
+
+#[test]
+fn noise_of_scales_with_large_parts_is_not_cut_to_64_bits() {
+    // The scale is 2^32, and the numerator so large that one draw in e goes beyond 64 bits before it is divided.
+    let scale = Scale::new(nonzero(u64::MAX), nonzero(1 << 32));
+    let (noise, mut random) = (Geometric::new(scale), SeededRandom::new(90));
+    let draws: Vec<f64> = (0..10_000).map(|_| noise.sample(&mut random) as f64 / 2_f64.powi(32)).collect();
+    // Exponential of mean one: no draw exceeds 64 but with probability 10^4 · e^-64, below 1e-23; the mean of 10^4
+    // draws lies within 0.06 of one but with probability 1e-8 (six standard deviations of 0.01).
+    assert!(draws.iter().all(|draw| (0.0..64.0).contains(draw)));
+    assert!((draws.iter().sum::<f64>() / 1e4 - 1.0).abs() < 0.06);
+}

@@ -174,3 +174,44 @@ fn an_open_group_goes_on_after_being_locked_and_unlocked() {
     let other = VaultKey::from_bytes([4; 32]);
     assert_eq!(new().unlock(&locked, &other.vault(&ledger, "")), Err(UnlockError::Key));
 }
+
+#[test]
+fn unlocked_groups_remember_where_their_randomness_came_from() {
+    let (one, key) = (epsilon("1"), VaultKey::from_bytes([3; 32]));
+    let new = || ContinuousGroups::new(0..=9, Protects::Reading, one, 1_000_000).unwrap();
+    let mut system = SystemRandom::new().unwrap();
+    for provenance in [Provenance::Seeded, Provenance::System] {
+        let mut groups = new();
+        let reading = sealed_at(0, 1);
+        match provenance {
+            Provenance::Seeded => groups.offer(permit_at(0, one), &reading, &mut SeededRandom::new(1)),
+            Provenance::System => groups.offer(permit_at(0, one), &reading, &mut system),
+        }
+        .unwrap();
+        let ledger = Ledger::fully_spent(one, Window::EVENT, 0);
+        let vault = key.vault(&ledger, "");
+        let mut unlocked = new();
+        unlocked.unlock(&groups.lock(&vault).unwrap(), &vault).unwrap();
+        let next = unlocked.offer(permit_at(1, one), &sealed_at(1, 1), &mut system).unwrap();
+        assert_eq!(next.provenance(), provenance);
+    }
+}
+
+#[test]
+fn negative_noisy_thresholds_survive_locking() {
+    // No deviation is below a threshold as low as this, whatever the noise.
+    let (one, key) = (epsilon("1"), VaultKey::from_bytes([3; 32]));
+    let new = || ContinuousGroups::new(0..=9, Protects::Reading, one, i64::MIN).unwrap();
+    let mut random = SeededRandom::new(2);
+    let mut groups = new();
+    let mut ledger = Ledger::new(one, Window::EVENT);
+    for timestamp in 0..20 {
+        let vault = key.vault(&ledger, "");
+        let locked = groups.lock(&vault).unwrap();
+        groups = new();
+        groups.unlock(&locked, &vault).unwrap();
+        ledger = Ledger::fully_spent(one, Window::EVENT, timestamp);
+        let placed = groups.offer(permit_at(timestamp, one), &sealed_at(timestamp, 1), &mut random).unwrap();
+        assert_ne!(*placed.value(), Placed::Joins);
+    }
+}
