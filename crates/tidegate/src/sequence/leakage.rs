@@ -4,14 +4,16 @@
 //!
 //! - *linear*: the whole sequence is SIP for the sum of the epsilons, for whoever knows the model, and nobody else;
 //! - *local*: it is LDP for twice the sum, whoever knows what; the model need not be right;
-//! - *pointwise*: for any one sequence of symbols `x`, with probability `1 - delta` over what is released, the belief in `x` has
-//!   at no time grown by more than `sum eps tanh(eps/2) + sqrt((V + 1)(2 ln(1/delta) + ln(V + 1)))`, in logarithms, where
-//!   `V = sum eps²`. This grows with little more than the root of the length where epsilons are small, and holds at all
-//!   times at once: whether and how a step is taken may depend on what was released before.
+//! - *pointwise*: the belief in one sequence of symbols `x` moves little, with probability `1 - delta` over the answers
+//!   and at all times at once. How steps are taken may depend on earlier answers. With `V = sum eps²` and
+//!   `S = sqrt((V + 1)(2 ln(1/delta) + ln(V + 1)))`, in logarithms:
+//!   - the belief in any `x` fixed beforehand grows by at most `sum eps tanh(eps/2) + S`, whichever sequence is true;
+//!   - the belief in the user's true sequence falls by at most `S`;
+//!   - the belief in any `x` fixed beforehand falls by at most `3/2 V + S`, whichever sequence is true.
 //!
-//! The last holds for a fixed `x`. There is no such bound that holds for all `x` at once: of a fair bit released 1,000 times at
-//! epsilon 0.1, *some* sequence always gains 90.9, since the answers themselves name one. A guarantee of the form "with
-//! probability `1 - delta` no sequence gains more than" is therefore not given here.
+//! No such bound holds for all `x` at once: of a fair bit released 1,000 times at epsilon 0.1, *some* sequence always
+//! gains 90.9, since the answers themselves name one. So this module offers no guarantee of the form "with probability
+//! `1 - delta` no sequence gains more than".
 
 use std::num::NonZeroU64;
 
@@ -37,13 +39,19 @@ pub struct Leakage {
     period_units: u64,
 }
 
-/// How far the belief in one fixed sequence can have moved, but for a probability of `delta` in all.
+/// Limits on how far the belief in one sequence has moved, in logarithms.
+///
+/// For one sequence, all limits that apply to it hold together, but for a probability of `delta` over the answers. A
+/// sequence chosen after the answers, such as the likeliest one, is not covered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pointwise {
-    /// The most that its logarithm has grown.
+    /// Upper limit for any sequence fixed beforehand, whichever sequence is true.
     pub above: f64,
-    /// The most that it has fallen, as a negative number.
-    pub below: f64,
+    /// Lower limit, negative, for the user's **true** sequence only. Answers speak against every other sequence, so the
+    /// belief in one that is not true falls further.
+    pub below_true: f64,
+    /// Lower limit, negative, for any sequence fixed beforehand, whichever sequence is true.
+    pub below_any: f64,
 }
 
 /// A probability of failure that is none.
@@ -107,19 +115,32 @@ impl Leakage {
         2.0 * self.total()
     }
 
-    /// How far the belief in any one sequence can have moved, but for a probability of `delta`; never more than the sum.
+    /// Limits on how far the belief in one sequence has moved, but for a probability of `delta`; none exceeds the sum.
+    /// [`Pointwise`] says to which sequences each applies.
     ///
-    /// It holds at all times at once: with probability `1 - delta` the belief is within these bounds whenever they are looked at, also
-    /// where steps are left out, or stop, because of what was released.
+    /// They hold at all times at once: with probability `1 - delta` the belief is within them whenever they are looked
+    /// at, also where steps are left out, or stop, because of earlier answers.
+    ///
+    /// # Errors
+    /// A `delta` that is not between 0 and 1.
     pub fn pointwise(&self, delta: f64) -> Result<Pointwise, BadDelta> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(BadDelta { given: delta });
         }
         let variance = self.squares + MIXTURE;
         let spread = (variance * (2.0 * (1.0 / delta).ln() + (variance / MIXTURE).ln())).sqrt();
-        Ok(Pointwise { above: (self.drift + spread).min(self.total()), below: (-spread).max(-self.total()) })
+        let total = self.total();
+        Ok(Pointwise {
+            above: (self.drift + spread).min(total),
+            below_true: (-spread).max(-total),
+            below_any: (-FALL_PER_SQUARE * self.squares - spread).max(-total),
+        })
     }
 }
+
+/// The most that a step's expected logarithm falls for a sequence that is not the true one, in units of its epsilon
+/// squared.
+const FALL_PER_SQUARE: f64 = 1.5;
 
 /// The inverse variance of the normal distribution by which bounds for all slopes are mixed into one for all times. It has to be
 /// fixed before anything is released. The bound is closest where the sum of squares is about `2 ln(1/delta)` times this: with one,
