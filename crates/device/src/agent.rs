@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
-use tidegate_kernel::{Question, Randomness, Window};
+use tidegate_kernel::{NoEntropy, Question, Randomness, Window};
 
 use crate::clock::{Pace, Reading};
 use crate::device::Device;
@@ -67,6 +67,9 @@ pub enum Fault {
     /// The value is not one of the domain.
     #[error("the device holds no value of the domain: {0}")]
     Value(OracleError),
+    /// The operating system gives no randomness, so the report would not be private.
+    #[error(transparent)]
+    Entropy(NoEntropy),
     /// The state could not be saved. The agent answers nothing any more: open it again.
     #[error("the device's state could not be saved, so nothing is answered: {0}")]
     Disk(#[source] io::Error),
@@ -344,7 +347,10 @@ impl<D: Disk> Agent<D> {
                 Err(error) => {
                     // It has been spent all the same, so that what is answered later does not depend on the value of now.
                     self.save()?;
-                    Err(Fault::Value(error))
+                    Err(match error {
+                        OracleError::Entropy(error) => Fault::Entropy(error),
+                        error => Fault::Value(error),
+                    })
                 }
             },
         }

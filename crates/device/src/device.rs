@@ -56,7 +56,8 @@ pub enum Refused {
     /// The window's budget does not allow it.
     #[error(transparent)]
     Budget(#[from] Refusal),
-    /// The device holds no value of the domain: a fault of the program around it, which must not be told to the collector.
+    /// The device holds no value of the domain, or the operating system gives no randomness. The collector must not be
+    /// told: it is a fault of the program around the device, or of the system.
     #[error(transparent)]
     Value(#[from] OracleError),
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
 use tidegate_kernel::noise::{DiscreteLaplace, Geometric, Scale};
 use tidegate_kernel::oracle::{Oracle, OracleKind};
-use tidegate_kernel::{Epsilon, Ledger, Permit, SeededRandom, SystemRandom, Window};
+use tidegate_kernel::{Epsilon, FreshRandom, Ledger, Permit, Randomness, SeededRandom, SystemRandom, Window};
 
 const DOMAINS: [u32; 2] = [128, 1024];
 const USERS: usize = 4096;
@@ -35,6 +35,7 @@ fn main() {
         .measurement_time(Duration::from_millis(1500))
         .sample_size(20);
     noise(&mut criterion);
+    entropy(&mut criterion);
     ledger(&mut criterion);
     oracles(&mut criterion);
     criterion.final_summary();
@@ -59,6 +60,14 @@ fn noise(criterion: &mut Criterion) {
         bencher.iter(|| (0..USERS).map(|_| geometric.sample(&mut random)).sum::<i128>());
     });
     group.finish();
+}
+
+/// New entropy and the first words after it: what each primitive and each report pays.
+fn entropy(criterion: &mut Criterion) {
+    let mut random = SystemRandom::new().unwrap();
+    criterion.bench_function("entropy/fresh", |bencher| {
+        bencher.iter(|| FreshRandom::new(&mut random).unwrap().next_word());
+    });
 }
 
 fn ledger(criterion: &mut Criterion) {
@@ -103,8 +112,9 @@ fn oracles(criterion: &mut Criterion) {
                 bencher.iter_batched(
                     || (0..USERS).map(|_| permit()).collect::<Vec<Permit>>(),
                     |permits| {
+                        let random = &mut FreshRandom::new(&mut random).unwrap();
                         for ((report, value), permit) in batch.chunks_exact_mut(length).zip(&values).zip(permits) {
-                            oracle.perturb_into(permit, *value, &mut random, report).unwrap();
+                            oracle.perturb_into(permit, *value, random, report).unwrap();
                         }
                     },
                     BatchSize::PerIteration, // more permits at a time would no longer lie in the cache

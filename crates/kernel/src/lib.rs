@@ -50,7 +50,7 @@ pub use grid::{Grid, GridError};
 pub use ledger::{Ledger, Refusal, SpendError, Window};
 pub use permit::Permit;
 pub use question::{Cohort, Question, QuestionError, SLOTS, View};
-pub use random::{NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
+pub use random::{FreshRandom, NoEntropy, Provenance, Randomness, SeededRandom, SystemRandom};
 pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;
 pub use vault::{Locked, StreamId, UnlockError, Vault, VaultKey};

@@ -25,12 +25,15 @@ impl Provenance {
 }
 
 /// The operating system gave no randomness.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the operating system gave no randomness: {0}")]
 pub struct NoEntropy(#[from] getrandom::Error);
 
 mod closed {
     pub trait Closed {
+        /// Mixes new entropy of the operating system into a generator that is keyed by it.
+        fn renew(&mut self) -> Result<(), super::NoEntropy>;
+
         /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be left out before them, so
         /// that they lie side by side.
         fn next_few(&mut self, count: usize) -> &[[u8; 8]];
@@ -40,7 +43,7 @@ mod closed {
 /// What [`next_few`](closed::Closed::next_few) can give at once.
 pub(crate) const FEW: usize = 16;
 
-/// A source of uniform random words: [`SystemRandom`] or [`SeededRandom`], and nothing else.
+/// A source of uniform random words: [`SystemRandom`] or [`SeededRandom`], by itself or [fresh](FreshRandom).
 ///
 /// The trait cannot be implemented outside the kernel, so no caller can slip in a generator of its own.
 pub trait Randomness: closed::Closed {
@@ -92,6 +95,15 @@ impl Words {
         &self.drawn.as_chunks().0[start..start + count]
     }
 
+    /// Takes a new key: the given entropy, mixed with the generator's next output. Drops the words drawn ahead.
+    fn renew(&mut self, entropy: &[u8; 32]) {
+        let mut key = Zeroizing::new([0; 32]);
+        self.generator.fill_bytes(key.as_mut_slice());
+        key.iter_mut().zip(entropy).for_each(|(key, entropy)| *key ^= entropy);
+        self.generator = ChaCha20Rng::from_seed(*key);
+        self.used = WORDS;
+    }
+
     #[inline(never)]
     fn refill(&mut self) {
         self.generator.fill_bytes(self.drawn.as_mut_slice());
@@ -107,16 +119,61 @@ impl fmt::Debug for Words {
 
 /// ChaCha20 keyed by the operating system: the generator for everything that is published.
 ///
-/// Its state is wiped when it is dropped. It must not be carried across `fork`.
+/// Each primitive and each report of an oracle begins with [fresh](FreshRandom) entropy. So two copies of a generator, as
+/// in a restored snapshot of a virtual machine or after `fork`, draw independent noise. Words drawn directly, by
+/// [`Randomness::next_word`] or a sampler, come without that protection. Its state is wiped when it is dropped.
 #[derive(Debug)]
 pub struct SystemRandom(Words);
 
 impl SystemRandom {
     /// A generator with a fresh key from the operating system.
     pub fn new() -> Result<Self, NoEntropy> {
-        let mut key = Zeroizing::new([0; 32]);
-        getrandom::fill(key.as_mut_slice())?;
-        Ok(Self(Words::new(ChaCha20Rng::from_seed(*key))))
+        Ok(Self(Words::new(ChaCha20Rng::from_seed(*entropy()?))))
+    }
+}
+
+fn entropy() -> Result<Zeroizing<[u8; 32]>, NoEntropy> {
+    let mut entropy = Zeroizing::new([0; 32]);
+    getrandom::fill(entropy.as_mut_slice())?;
+    Ok(entropy)
+}
+
+/// A generator into which new entropy of the operating system was just mixed.
+///
+/// Every [`Noised`](crate::primitives::Noised) value and every [`Report`](crate::oracle::Report) needs one, and the
+/// function that draws it makes one. Two copies of a [`SystemRandom`] thus differ from the next release on. Copies
+/// appear where the snapshot of a running machine is restored: with the same noise on different data, the difference
+/// of two releases would tell the data exactly. A [`SeededRandom`] is not changed.
+///
+/// A caller that releases many things at once may make one for all of them: it is a [`Randomness`] too, and stays fresh
+/// inside. Make it for each batch, and drop it before waiting for anything.
+///
+/// ```
+/// use tidegate_kernel::oracle::{Oracle, OracleKind};
+/// use tidegate_kernel::{FreshRandom, Ledger, SystemRandom, Window};
+///
+/// let oracle = Oracle::new(OracleKind::Grr, 4, "1".parse()?)?;
+/// let mut random = SystemRandom::new()?;
+/// let batch = &mut FreshRandom::new(&mut random)?;
+/// for value in [0, 3, 2] {
+///     let mut ledger = Ledger::new("1".parse()?, Window::EVENT); // of the user
+///     let report = oracle.perturb(ledger.spend(0, oracle.epsilon())?, value, batch)?;
+///     assert!(report.provenance().is_private());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FreshRandom<'a, R>(&'a mut R);
+
+impl<'a, R: Randomness> FreshRandom<'a, R> {
+    /// Mixes 32 new bytes into the generator's key and drops the words drawn ahead.
+    ///
+    /// # Errors
+    /// [`NoEntropy`] where the operating system gives none. Nothing is to be published then.
+    #[inline]
+    pub fn new(random: &'a mut R) -> Result<Self, NoEntropy> {
+        random.renew()?;
+        Ok(Self(random))
     }
 }
 
@@ -149,12 +206,34 @@ impl SeededRandom {
 }
 
 impl closed::Closed for SystemRandom {
+    fn renew(&mut self) -> Result<(), NoEntropy> {
+        self.0.renew(&*entropy()?);
+        Ok(())
+    }
+
     #[inline]
     fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
         self.0.next_few(count)
     }
 }
 impl closed::Closed for SeededRandom {
+    #[inline]
+    fn renew(&mut self) -> Result<(), NoEntropy> {
+        Ok(())
+    }
+
+    #[inline]
+    fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
+        self.0.next_few(count)
+    }
+}
+
+impl<R: Randomness> closed::Closed for FreshRandom<'_, R> {
+    #[inline]
+    fn renew(&mut self) -> Result<(), NoEntropy> {
+        Ok(())
+    }
+
     #[inline]
     fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
         self.0.next_few(count)
@@ -183,10 +262,32 @@ impl Randomness for SeededRandom {
     }
 }
 
+impl<R: Randomness> Randomness for FreshRandom<'_, R> {
+    #[inline]
+    fn next_word(&mut self) -> u64 {
+        self.0.next_word()
+    }
+
+    #[inline]
+    fn fill_words(&mut self, words: &mut [u64]) {
+        self.0.fill_words(words);
+    }
+
+    fn provenance(&self) -> Provenance {
+        self.0.provenance()
+    }
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use super::closed::Closed;
+    use std::num::NonZeroU64;
+
     use super::*;
+    use crate::oracle::{Oracle, OracleError, OracleKind};
+    use crate::primitives::{AboveThreshold, Neighbours, PrimitiveError, noisy_histogram, seal_histogram};
+    use crate::{Epsilon, Ledger, Permit, Window};
+    use closed::Closed;
 
     #[test]
     fn few_words_are_the_next_that_lie_side_by_side() {
@@ -201,5 +302,114 @@ mod tests {
             assert_eq!(few, expected[start..start + FEW], "{used}");
             assert_eq!(random.next_word(), expected[start + FEW], "{used}");
         }
+    }
+
+    /// The generator of a snapshot that was taken in the middle of a run, restored.
+    fn restored() -> SystemRandom {
+        let mut random = SystemRandom(Words::new(ChaCha20Rng::from_seed([7; 32])));
+        random.0.next_few(5);
+        random
+    }
+
+    fn one() -> Epsilon {
+        "1".parse().unwrap()
+    }
+
+    fn permit() -> Permit {
+        Ledger::new(one(), Window::EVENT).spend(0, one()).unwrap()
+    }
+
+    fn histogram(random: &mut impl Randomness) -> Result<(), PrimitiveError> {
+        let mut ledger = Ledger::new(one(), Window::EVENT);
+        let counts = seal_histogram(ledger.account(), 0, [2, 0, 2], 3).unwrap();
+        let permit = ledger.spend(0, one()).unwrap();
+        noisy_histogram(permit, &counts, Neighbours::AddRemove, NonZeroU64::MIN, random).map(drop)
+    }
+
+    /// Whether two restored copies draw different words from the next use on. By accident they differ, or agree, with a
+    /// probability of 2^-64.
+    fn diverges(mut uses: impl FnMut(&mut SystemRandom)) -> bool {
+        let (mut first, mut second) = (restored(), restored());
+        uses(&mut first);
+        uses(&mut second);
+        first.next_word() != second.next_word()
+    }
+
+    #[test]
+    fn restored_copies_diverge_at_the_next_release() {
+        assert!(!diverges(|_| {}), "they are copies");
+        let draws_a_word = |random: &mut SystemRandom| {
+            random.next_word();
+        };
+        assert!(!diverges(draws_a_word), "and remain so while nothing is released");
+        assert!(diverges(|random| histogram(random).unwrap()));
+        assert!(diverges(|random| drop(AboveThreshold::open(permit(), 3, 1, random).unwrap())));
+        for kind in OracleKind::ALL {
+            let oracle = Oracle::new(kind, 8, one()).unwrap();
+            assert!(diverges(|random| drop(oracle.perturb(permit(), 2, random).unwrap())), "{kind}");
+        }
+    }
+
+    #[test]
+    fn restored_copies_share_no_word_drawn_ahead() {
+        let (mut first, mut second) = (restored(), restored());
+        let (mut first, mut second) = (FreshRandom::new(&mut first).unwrap(), FreshRandom::new(&mut second).unwrap());
+        assert!((0..4 * WORDS).all(|_| first.next_word() != second.next_word()));
+    }
+
+    #[test]
+    fn one_batch_takes_entropy_once() {
+        let mut random = restored();
+        let batch = &mut FreshRandom::new(&mut random).unwrap();
+        let ahead = batch.0.0.next_few(2)[1];
+        batch.0.0.used -= 1;
+        assert_eq!(FreshRandom::new(batch).unwrap().next_word(), u64::from_le_bytes(ahead));
+    }
+
+    #[test]
+    fn seeded_words_stay_the_same_when_fresh() {
+        let (mut plain, mut fresh) = (SeededRandom::new(3), SeededRandom::new(3));
+        for _ in 0..3 * WORDS {
+            assert_eq!(FreshRandom::new(&mut fresh).unwrap().next_word(), plain.next_word());
+        }
+        assert_eq!(FreshRandom::new(&mut fresh).unwrap().provenance(), Provenance::Seeded);
+    }
+
+    /// A generator of a system that gives no more entropy.
+    struct Exhausted(SystemRandom);
+
+    impl closed::Closed for Exhausted {
+        fn renew(&mut self) -> Result<(), NoEntropy> {
+            Err(NoEntropy(getrandom::Error::UNSUPPORTED))
+        }
+
+        fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
+            self.0.next_few(count)
+        }
+    }
+
+    impl Randomness for Exhausted {
+        fn next_word(&mut self) -> u64 {
+            self.0.next_word()
+        }
+
+        fn provenance(&self) -> Provenance {
+            Provenance::System
+        }
+    }
+
+    #[test]
+    fn publishes_nothing_without_new_entropy() {
+        let random = &mut Exhausted(restored());
+        let missing = NoEntropy(getrandom::Error::UNSUPPORTED);
+        assert_eq!(histogram(random), Err(PrimitiveError::Entropy(missing)));
+        let opened = AboveThreshold::open(permit(), 3, 1, random);
+        assert_eq!(opened.unwrap_err(), PrimitiveError::Entropy(missing));
+        let oracle = Oracle::new(OracleKind::Grr, 8, one()).unwrap();
+        let mut report = vec![0xAA; oracle.report_length()];
+        let refused = oracle.perturb_into(permit(), 2, random, &mut report);
+        assert_eq!(refused, Err(OracleError::Entropy(missing)));
+        assert!(report.iter().all(|byte| *byte == 0xAA));
+        assert_eq!(random.next_word(), restored().next_word(), "nothing was drawn");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate::kernel::oracle::Estimate;
-use tidegate::kernel::{Question, Randomness, Window};
+use tidegate::kernel::{FreshRandom, Question, Randomness, Window};
 use tidegate::local::{Local, LocalKind, Step};
 use tidegate::rows::Shape;
 use tidegate::spec::{LocalSpec, SpecError, Values};
@@ -115,6 +115,8 @@ pub(super) fn asked<D: AsMut<Device>>(
     random: &mut impl Randomness,
 ) -> Result<Option<Estimate>, Failure> {
     let mut aggregate = question.oracle().map_err(Failure::run)?.aggregate();
+    // All answers are drawn at once: one batch.
+    let random = &mut FreshRandom::new(random).map_err(Failure::run)?;
     for (number, value) in present {
         match devices[number].1.as_mut().answer(now, question, value, random) {
             Ok(report) => aggregate.add(report.as_bytes()).map_err(Failure::run)?,

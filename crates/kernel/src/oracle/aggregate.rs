@@ -177,7 +177,9 @@ fn count_indices<const LENGTH: usize>(batch: &[u8], counts: &mut [u64]) {
     for report in batch.as_chunks::<LENGTH>().0 {
         let mut bytes = [0; 4];
         bytes[..LENGTH].copy_from_slice(report);
-        counts[u32::from_le_bytes(bytes) as usize] += 1;
+        let count = &mut counts[u32::from_le_bytes(bytes) as usize];
+        // No count exceeds the number of reports, and the sum of that is checked.
+        *count = count.wrapping_add(1);
     }
 }
 

@@ -39,7 +39,7 @@ pub use estimate::{Estimate, Variance};
 
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
-use crate::random::{Provenance, Randomness};
+use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
 use grr::Grr;
@@ -112,6 +112,9 @@ impl FromStr for OracleKind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OracleError {
+    /// The operating system gives no randomness.
+    #[error(transparent)]
+    Entropy(#[from] NoEntropy),
     /// The domain or the epsilon is outside what the oracle can represent.
     #[error(transparent)]
     Parameters(#[from] ResponseError),
@@ -404,6 +407,7 @@ impl Oracle {
         if report.len() != expected {
             return Err(OracleError::Buffer { given: report.len(), expected });
         }
+        let random = &mut FreshRandom::new(random)?;
         match &self.method {
             Method::Grr(grr) => grr.perturb(value, random, report),
             Method::Unary(unary) => unary.perturb(value, random, report),

@@ -7,7 +7,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale};
 use crate::permit::Permit;
-use crate::random::{Provenance, Randomness};
+use crate::random::{FreshRandom, Provenance, Randomness};
 use crate::sealed::Sealed;
 
 /// On which side of the threshold a query was found.
@@ -112,6 +112,7 @@ impl AboveThreshold {
     ) -> Result<Self, PrimitiveError> {
         let epsilon = plain(&permit)?;
         let scales = ThresholdNoise::calibrated(sensitivity, epsilon)?;
+        let random = &mut FreshRandom::new(random)?;
         let noise = Geometric::new(scales.threshold).sample(random);
         Ok(Self {
             noisy_threshold: Some(Sealed::at(
@@ -156,6 +157,7 @@ impl AboveThreshold {
         if !self.account.pays_for(query.account()) {
             return Err(PrimitiveError::Account);
         }
+        let random = &mut FreshRandom::new(random)?;
         let paid = self.newly_paid(newcomers, query)?;
         self.admitted.extend(paid);
         let noisy_query = query.value().saturating_add(self.query_noise.sample(random));

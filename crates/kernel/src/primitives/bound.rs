@@ -8,7 +8,7 @@ use super::{Noised, PrimitiveError, Protects, paid_members};
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
 /// A bound at which readings might be cut off.
@@ -93,6 +93,7 @@ pub fn noisy_bound<'a>(
         let cut_off = |reading: &&Sealed<i64>| (i128::from(clamp.apply(reading)) - bound).max(0);
         -readings.iter().map(cut_off).sum::<i128>() - i128::from(candidate.cost)
     };
+    let random = &mut FreshRandom::new(random)?;
     let index = index_of_largest(candidates.iter().map(score), &noise, random);
     let index = index.ok_or(PrimitiveError::Nothing { expected: "candidate" })?;
     Ok(Noised::new(index, epsilon, random))

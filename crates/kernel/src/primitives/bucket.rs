@@ -6,7 +6,7 @@ use super::reading::Clamp;
 use super::{Noised, PrimitiveError, paid, paid_exactly};
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::{RandomisedResponse, ResponseError};
 use crate::sealed::Sealed;
 
@@ -119,6 +119,7 @@ impl Bucketing {
             (Some(product), Ok(points)) => (product / points) as u32,
             _ => (u128::from(above_low) * u128::from(buckets) / self.points) as u32,
         };
+        let random = &mut FreshRandom::new(random)?;
         Ok(Noised::new(self.response.sample(bucket, random), self.epsilon, random))
     }
 }

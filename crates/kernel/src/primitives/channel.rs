@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::interval::Interval;
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
 /// The largest epsilon of a [`ChannelLimits`].
@@ -313,6 +313,7 @@ impl SymbolChannel {
         if epsilon != self.loss {
             return Err(PrimitiveError::ChannelPermit { permit: epsilon, channel: self.loss });
         }
+        let random = &mut FreshRandom::new(random)?;
         let position = if random.next_word() < self.independent {
             self.outputs.sample(random)
         } else {

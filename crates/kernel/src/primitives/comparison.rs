@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::{Noised, PrimitiveError, paid_exactly, paid_members};
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
-use crate::random::{NoEntropy, Randomness};
+use crate::random::{FreshRandom, NoEntropy, Randomness};
 use crate::randomised_response::RandomisedResponse;
 use crate::sealed::Sealed;
 use crate::vault::{Locked, UnlockError, Vault, signed};
@@ -47,6 +47,7 @@ pub fn noisy_comparison(
     let is_less = left.1.content() < right.1.content();
     let (epsilon, _) = paid_members([left, right])?;
     let response = RandomisedResponse::new(2, epsilon)?;
+    let random = &mut FreshRandom::new(random)?;
     Ok(Noised::new(response.sample(u32::from(is_less), random) == 1, epsilon, random))
 }
 
@@ -152,6 +153,7 @@ impl Comparisons {
         right: usize,
         random: &mut impl Randomness,
     ) -> Result<Noised<bool>, PrimitiveError> {
+        let random = &mut FreshRandom::new(random)?;
         let members = self.members.len();
         let member = |index| self.members.get(index).ok_or(PrimitiveError::NoSuchMember { index, members });
         let (first, second) = (member(left)?, member(right)?);

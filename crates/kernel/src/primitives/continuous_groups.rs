@@ -11,7 +11,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::Geometric;
 use crate::permit::Permit;
-use crate::random::{NoEntropy, Provenance, Randomness};
+use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::sealed::Sealed;
 use crate::vault::{Locked, UnlockError, Vault, signed, wipe};
 
@@ -151,6 +151,7 @@ impl ContinuousGroups {
         random: &mut impl Randomness,
     ) -> Result<Noised<Placed>, PrimitiveError> {
         paid_exactly(&permit, reading, self.epsilon)?;
+        let random = &mut FreshRandom::new(random)?;
         let (timestamp, is_first) = (reading.timestamp(), self.members() == 0);
         if !is_first && timestamp <= self.latest {
             return Err(PrimitiveError::OutOfOrder { timestamp, latest: self.latest });

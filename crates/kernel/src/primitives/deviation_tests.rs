@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 use crate::vault::wipe;
 
@@ -162,6 +162,7 @@ impl DeviationTests {
     /// charged then.
     #[inline]
     pub fn ask(&mut self, group: &[usize], random: &mut impl Randomness) -> Result<Noised<Side>, PrimitiveError> {
+        let random = &mut FreshRandom::new(random)?;
         let moves = deviation::sensitivity(group.len() as u64, self.sensitivity, self.fine);
         let values = self.group.content_mut();
         wipe(values);

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use super::{Neighbours, Noised, PrimitiveError, histogram_noise, paid};
 use crate::noise::DiscreteLaplace;
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
 /// The sum over the cells of `|count - reference|`, with [discrete Laplace](DiscreteLaplace) noise: how far the data
@@ -49,6 +49,7 @@ pub fn noisy_distance(
     check_length(reference, counts.len())?;
     let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, epsilon)?);
     let distance = distance(counts.iter().map(|count| i128::from(*count)), reference);
+    let random = &mut FreshRandom::new(random)?;
     Ok(Noised::new(noise.add_to(distance, random), epsilon, random))
 }
 

@@ -10,7 +10,7 @@ use super::{ClassHistograms, Neighbours, Noised, PrimitiveError, histogram_noise
 use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::noise::{DiscreteLaplace, Scale, greatest_common_divisor};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
 /// For each group of classes the histogram of all their members, each weighted by what its class spends, with
@@ -68,6 +68,7 @@ pub fn grouped_histograms(
         sums.push((DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, unit)?), sum));
     }
     let spent = paid.most()?;
+    let random = &mut FreshRandom::new(random)?;
     let noised = sums.iter().map(|(noise, sum)| sum.iter().map(|count| noise.add_to(*count, random)).collect());
     let noised = noised.collect();
     Ok(Noised::new(noised, spent, random))
@@ -127,6 +128,7 @@ pub fn weighted_distance(
     }
     let zero = vec![0; histograms.domain()];
     let noise = DiscreteLaplace::new(Scale::new(weighted_scale(neighbours), NonZeroU64::MIN));
+    let random = &mut FreshRandom::new(random)?;
     Ok(Noised::new(noise.add_to(distance(sums.iter().copied(), &zero), random), spent, random))
 }
 

@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
 
@@ -27,10 +27,11 @@ pub fn seal_histogram(
     if !(1..=MAX_DOMAIN).contains(&domain) {
         return Err(HistogramError::Cells { cells: u64::from(domain) });
     }
-    let mut counts = Zeroizing::new(vec![0; domain as usize]);
+    let mut counts = Zeroizing::new(vec![0_u64; domain as usize]);
     for (position, value) in values.into_iter().enumerate() {
         let count = counts.get_mut(value as usize).ok_or(HistogramError::Value { position, domain })?;
-        *count += 1;
+        // Nobody gives 2^64 values.
+        *count = count.wrapping_add(1);
     }
     Ok(Sealed::at(account, timestamp, std::mem::take(&mut *counts)))
 }
@@ -82,6 +83,7 @@ pub fn noisy_histogram(
 ) -> Result<Noised<Vec<i64>>, PrimitiveError> {
     let epsilon = paid(&permit, counts)?;
     let noise = DiscreteLaplace::new(histogram_noise(neighbours, contribution, epsilon)?);
+    let random = &mut FreshRandom::new(random)?;
     let noised = counts.content().iter().map(|count| noise.add_to(i128::from(*count), random)).collect();
     Ok(Noised::new(noised, epsilon, random))
 }

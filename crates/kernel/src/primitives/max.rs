@@ -6,7 +6,7 @@ use super::{Noised, PrimitiveError, paid};
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale, ScaleError};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
 /// How the scores of two neighbours can differ.
@@ -73,6 +73,7 @@ pub fn noisy_max(
 ) -> Result<Noised<usize>, PrimitiveError> {
     let epsilon = paid(&permit, values)?;
     let noise = Geometric::new(scores.noise(sensitivity, epsilon)?);
+    let random = &mut FreshRandom::new(random)?;
     let index = index_of_largest(values.content().iter().map(|value| i128::from(*value)), &noise, random);
     Ok(Noised::new(index.ok_or(PrimitiveError::Nothing { expected: "score" })?, epsilon, random))
 }

@@ -26,13 +26,15 @@
 //! [`Summing`] and [`Bucketing`] are [`noisy_sum`] and [`randomised_bucket`] set up once for many readings, and
 //! [`Held`] keeps readings that wait, with the permits that pay for them.
 //!
-//! Three things hold for all of them:
+//! Four things hold for all of them:
 //!
 //! - *What is public.* Every argument that is not sealed, and the timestamp, the classes and the length of what is
 //!   sealed. The noise scale and the errors depend on nothing else.
 //! - *What the caller vouches for.* The kernel cannot see where sealed data come from. It relies on the caller for the
 //!   timestamp they are sealed with and for how much one user contributes to them (where the reading itself is
 //!   [protected](Protects::Reading), not even for that), and for scores whose sensitivity the caller states.
+//! - *Fresh noise.* Each begins with [new entropy](FreshRandom) of the operating system, or fails with
+//!   [`PrimitiveError::Entropy`].
 //! - *What an error costs.* A permit handed to a primitive that fails is gone: the budget stays spent.
 
 use std::num::NonZeroU64;
@@ -44,7 +46,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::ScaleError;
 use crate::permit::Permit;
-use crate::random::{Provenance, Randomness};
+use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
 
@@ -130,7 +132,8 @@ pub struct Noised<T> {
 }
 
 impl<T> Noised<T> {
-    fn new(value: T, epsilon: Epsilon, random: &impl Randomness) -> Self {
+    /// Takes the generator that the value was drawn from, which only a [fresh](FreshRandom) one can be.
+    fn new(value: T, epsilon: Epsilon, random: &FreshRandom<'_, impl Randomness>) -> Self {
         Self { value, provenance: random.provenance(), epsilon }
     }
 
@@ -159,6 +162,9 @@ impl<T> Noised<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrimitiveError {
+    /// The operating system gives no randomness.
+    #[error(transparent)]
+    Entropy(#[from] NoEntropy),
     /// Noise cannot be scaled to the sensitivity.
     #[error(transparent)]
     Scale(#[from] ScaleError),

@@ -13,7 +13,7 @@ use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::interval::Interval;
 use crate::noise::{BiasedBits, DiscreteLaplace};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
 
@@ -312,6 +312,7 @@ pub fn sampled_histogram(
     neighbours: Neighbours,
     random: &mut impl Randomness,
 ) -> Result<Noised<Vec<i64>>, PrimitiveError> {
+    let random = &mut FreshRandom::new(random)?;
     let (sample, spent) = sample(permits, histograms, threshold, neighbours, random)?;
     let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
     let noised = sample.iter().map(|kept| noise.add_to(*kept, random)).collect();
@@ -344,6 +345,7 @@ pub fn sampled_distance(
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
     check_length(reference, histograms.content().domain)?;
+    let random = &mut FreshRandom::new(random)?;
     let (sample, spent) = sample(permits, histograms, threshold, neighbours, random)?;
     let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
     let distance = distance(sample.iter().copied(), reference);

@@ -7,7 +7,7 @@ use super::{Noised, PrimitiveError, Protects, paid, paid_exactly, paid_members};
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale};
 use crate::permit::Permit;
-use crate::random::Randomness;
+use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
 /// A reading, in grid units, clamped to a public range, with [discrete Laplace](DiscreteLaplace) noise.
@@ -88,7 +88,7 @@ pub fn noisy_sum<'a>(
     random: &mut impl Randomness,
 ) -> Result<Noised<i64>, PrimitiveError> {
     let (epsilon, readings) = paid_members(members)?;
-    Ok(Summing::new(range, protects, epsilon)?.add_up(readings.into_iter(), random))
+    Summing::new(range, protects, epsilon)?.add_up(readings.into_iter(), random)
 }
 
 /// [`noisy_scalar`] and [`noisy_sum`], set up once for many readings.
@@ -140,12 +140,18 @@ impl Summing {
         if count == 0 {
             return Err(PrimitiveError::Nothing { expected: "reading" });
         }
+        let random = &mut FreshRandom::new(random)?;
         Ok(Noised::new(self.noise.add_to(sum, random), self.epsilon, random))
     }
 
     /// The noisy sum of readings that have been paid for.
-    fn add_up<'a>(&self, readings: impl Iterator<Item = &'a Sealed<i64>>, random: &mut impl Randomness) -> Noised<i64> {
+    fn add_up<'a>(
+        &self,
+        readings: impl Iterator<Item = &'a Sealed<i64>>,
+        random: &mut impl Randomness,
+    ) -> Result<Noised<i64>, PrimitiveError> {
+        let random = &mut FreshRandom::new(random)?;
         let sum = readings.map(|reading| i128::from(self.clamp.apply(reading))).sum();
-        Noised::new(self.noise.add_to(sum, random), self.epsilon, random)
+        Ok(Noised::new(self.noise.add_to(sum, random), self.epsilon, random))
     }
 }
