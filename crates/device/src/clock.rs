@@ -1,6 +1,7 @@
 //! [`Clock`]: the device's own time, which jumps of the system's clock cannot wind forward unnoticed.
 
 use std::num::NonZeroU64;
+use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -49,51 +50,150 @@ pub struct Steady {
     pub seconds: u64,
 }
 
-/// Reads the system's clocks.
-#[derive(Debug)]
-pub struct Clock {
-    run: [u8; 16],
-    started: Instant,
+/// Why no steady clock spans restarts of the program.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownClock {
+    /// The system tells no time since its start.
+    #[error("the steady clock is unknown: CLOCK_BOOTTIME cannot be read: {problem}")]
+    Time {
+        /// The system's reason.
+        problem: String,
+    },
+    /// The file with the identity of the boot is hidden, or holds none.
+    #[error(
+        "the steady clock is unknown: {BOOT_ID} tells no identity of the boot: {problem}; let the program read it (a \
+         systemd unit without ProcSubset=pid, a container with /proc/sys)"
+    )]
+    Boot {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Only Linux tells both.
+    #[error("the steady clock is unknown: only Linux tells one start of the machine from another")]
+    System,
 }
 
-impl Clock {
-    /// The clocks, from now on. Where the system tells one start of the machine from another (Linux), time goes on across
-    /// restarts of the program; elsewhere each start of the program is a run of its own.
-    pub fn new(random: &mut impl Randomness) -> Self {
-        let mut run = [0; 16];
-        run[..8].copy_from_slice(&random.next_word().to_le_bytes());
-        run[8..].copy_from_slice(&random.next_word().to_le_bytes());
-        Self { run, started: Instant::now() }
+/// Where Linux tells the random identity of the present boot.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The system's clocks, where the steady one spans restarts of the program.
+///
+/// The steady clock is `CLOCK_BOOTTIME`, which counts sleep too. Its run is the identity of the boot, read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootClock {
+    boot: [u8; 16],
+}
+
+impl BootClock {
+    /// The clocks of the present boot.
+    ///
+    /// # Errors
+    /// [`UnknownClock`] where the system hides the time since its start or the identity of the boot.
+    pub fn new() -> Result<Self, UnknownClock> {
+        Self::of(since_boot().map(drop), Path::new(BOOT_ID))
+    }
+
+    /// The clocks, if there is a time since the start and a file identifies the boot.
+    fn of(time: Result<(), UnknownClock>, identity: &Path) -> Result<Self, UnknownClock> {
+        time?;
+        let boot = std::fs::read_to_string(identity).map_err(|error| error.to_string());
+        let boot = boot.and_then(|text| parse_identity(&text).ok_or_else(|| "it holds no UUID".to_owned()));
+        boot.map(|boot| Self { boot }).map_err(|problem| UnknownClock::Boot { problem })
     }
 
     /// What the clocks show now.
     pub fn read(&self) -> Reading {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let own = Steady { run: self.run, seconds: self.started.elapsed().as_secs() };
-        Reading { wall, steady: since_boot().unwrap_or(own) }
+        // Readable when the clock was made, and so for good. Zero would count as a steady clock that went back: a jump.
+        Reading { wall: wall(), steady: Steady { run: self.boot, seconds: since_boot().unwrap_or(0) } }
     }
 }
 
-/// The time since the machine was started, sleep included.
+/// A UUID of 32 hexadecimal digits in groups, other than nought.
+fn parse_identity(text: &str) -> Option<[u8; 16]> {
+    let digits: String = text.trim_end().split('-').collect();
+    if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    u128::from_str_radix(&digits, 16).ok().filter(|identity| *identity != 0).map(u128::to_be_bytes)
+}
+
+/// Seconds since 1970.
+fn wall() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Seconds since the machine was started, sleep included.
 #[cfg(target_os = "linux")]
-fn since_boot() -> Option<Steady> {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let digits: String = id.trim().chars().filter(|character| *character != '-').collect();
-    let run = u128::from_str_radix(&digits, 16).ok()?.to_be_bytes();
-    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
-    let seconds = uptime.split(['.', ' ']).next()?.parse().ok()?;
-    Some(Steady { run, seconds })
+fn since_boot() -> Result<u64, UnknownClock> {
+    use std::io;
+
+    use rustix::time::{DynamicClockId, clock_gettime_dynamic};
+
+    let unknown = |error: io::Error| UnknownClock::Time { problem: error.to_string() };
+    let time = clock_gettime_dynamic(DynamicClockId::Boottime).map_err(|error| unknown(error.into()))?;
+    u64::try_from(time.tv_sec).map_err(|error| unknown(io::Error::other(error)))
 }
 
 #[cfg(not(target_os = "linux"))]
-const fn since_boot() -> Option<Steady> {
-    None
+const fn since_boot() -> Result<u64, UnknownClock> {
+    Err(UnknownClock::System)
+}
+
+/// Reads a device's clocks.
+///
+/// Where the steady clock is [unknown](Clock::unknown), each start of the program is a run of its own. An
+/// [`Agent`](crate::agent::Agent) then counts what its window has spent as spent now, at each start.
+#[derive(Debug)]
+pub struct Clock(Source);
+
+#[derive(Debug)]
+enum Source {
+    Boot(BootClock),
+    Process { run: [u8; 16], started: Instant, why: UnknownClock },
+}
+
+impl Clock {
+    /// The clocks, from now on.
+    pub fn new(random: &mut impl Randomness) -> Self {
+        Self::of(BootClock::new(), random)
+    }
+
+    fn of(boot: Result<BootClock, UnknownClock>, random: &mut impl Randomness) -> Self {
+        Self(match boot {
+            Ok(boot) => Source::Boot(boot),
+            Err(why) => {
+                let mut run = [0; 16];
+                run[..8].copy_from_slice(&random.next_word().to_le_bytes());
+                run[8..].copy_from_slice(&random.next_word().to_le_bytes());
+                Source::Process { run, started: Instant::now(), why }
+            }
+        })
+    }
+
+    /// Why the steady clock does not span restarts, where it does not.
+    pub const fn unknown(&self) -> Option<&UnknownClock> {
+        match &self.0 {
+            Source::Boot(_) => None,
+            Source::Process { why, .. } => Some(why),
+        }
+    }
+
+    /// What the clocks show now.
+    pub fn read(&self) -> Reading {
+        match &self.0 {
+            Source::Boot(boot) => boot.read(),
+            Source::Process { run, started, .. } => {
+                Reading { wall: wall(), steady: Steady { run: *run, seconds: started.elapsed().as_secs() } }
+            }
+        }
+    }
 }
 
 /// Whether the wall clock goes ahead no faster than time does.
 ///
-/// Clocks differ a little: the wall clock may gain [`SLACK`] seconds in all, and one second more in [`DRIFT`]. What counts is where it was furthest behind: a
-/// clock that is set back and then set right has gone ahead, though it shows the time.
+/// Clocks differ a little: the wall clock may gain [`SLACK`] seconds in all, and one second more in [`DRIFT`]. What counts
+/// is where it was furthest behind: a clock that is set back and then set right has gone ahead, though it shows the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pace {
@@ -177,5 +277,70 @@ mod tests {
         assert!(first.wall > 1_600_000_000);
         assert!(Pace::from(first).keeps(second));
         assert_eq!(first.steady.run, second.steady.run);
+    }
+
+    /// A file that is removed with the test.
+    struct Identity(std::path::PathBuf);
+
+    impl Identity {
+        fn of(name: &str, text: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("tidegate-boot-{}-{name}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Identity {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn an_identity_of_the_boot_is_a_whole_uuid() {
+        let uuid = "8c1dbbeb-6b7a-4320-8638-75d8e2182486\n";
+        let file = Identity::of("whole", uuid);
+        let clock = BootClock::of(Ok(()), &file.0).unwrap();
+        assert_eq!(clock.boot[..4], [0x8c, 0x1d, 0xbb, 0xeb]);
+        assert_eq!(BootClock::of(Ok(()), &file.0).unwrap(), clock, "the same after a restart");
+        for broken in
+            ["", "\n", &uuid[..35], "+c1dbbeb6b7a4320863875d8e2182486", "00000000-0000-0000-0000-000000000000"]
+        {
+            let file = Identity::of("broken", broken);
+            let problem = "it holds no UUID".to_owned();
+            assert_eq!(BootClock::of(Ok(()), &file.0), Err(UnknownClock::Boot { problem }), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_identity_or_time_leaves_the_clock_unknown() {
+        let hidden = Path::new("/proc/none/boot_id");
+        let refused = BootClock::of(Ok(()), hidden).unwrap_err();
+        assert!(matches!(refused, UnknownClock::Boot { .. }));
+        let said = refused.to_string();
+        assert!(said.contains(BOOT_ID) && said.contains("ProcSubset=pid"), "{said}");
+        let file = Identity::of("timeless", "8c1dbbeb-6b7a-4320-8638-75d8e2182486\n");
+        assert_eq!(BootClock::of(Err(UnknownClock::System), &file.0), Err(UnknownClock::System));
+    }
+
+    #[test]
+    fn an_unknown_clock_starts_a_new_run_each_time() {
+        let start = |seed| Clock::of(Err(UnknownClock::System), &mut SeededRandom::new(seed));
+        let (first, second) = (start(1), start(2));
+        assert_eq!(first.unknown(), Some(&UnknownClock::System));
+        assert!(Pace::from(first.read()).keeps(first.read()), "one run is compared with itself");
+        assert!(!Pace::from(first.read()).keeps(second.read()), "and with no other");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_steady_clock_is_the_time_since_boot() {
+        let uptime = || {
+            let text = std::fs::read_to_string("/proc/uptime").unwrap();
+            text.split('.').next().unwrap().parse::<u64>().unwrap()
+        };
+        let before = uptime();
+        let steady = BootClock::new().unwrap().read().steady.seconds;
+        assert!((before..=uptime()).contains(&steady), "{steady}");
     }
 }

@@ -24,6 +24,7 @@ use ed25519_dalek::SigningKey;
 use rusqlite::{Connection, params};
 use tidegate::kernel::{Ledger, SeededRandom, Window};
 use tidegate_device::api::{Asked, BATCH};
+use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::engine::{HighWater, Mark, Tools};
 use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
@@ -61,7 +62,8 @@ fn start_service(folder: &Path) -> (SocketAddr, Token, Asked) {
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
     let telemetry = Telemetry::new(WebhookSettings::default()).unwrap();
-    let settings = ServiceSettings { queue: 1_024, signer: SigningKey::from_bytes(&[7; 32]) };
+    let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
+    let settings = ServiceSettings { queue: 1_024, signer, clock };
     let service = Service::start(tools, settings, telemetry.clone()).unwrap();
     let declaration = serde_json::json!({ "name": "bench", "tick": 36_000, "epoch": now() / 1_000 - 60, "spec": {
         "family": "local", "mechanism": "lbu", "epsilon": 4, "window": 2, "population": 10_000_000, "oracle": "oue",

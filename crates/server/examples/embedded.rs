@@ -9,6 +9,7 @@ use std::sync::Arc;
 use ed25519_dalek::SigningKey;
 use serde_json::json;
 use tidegate::kernel::VaultKey;
+use tidegate_device::clock::BootClock;
 use tidegate_server::engine::Tools;
 use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
@@ -29,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     getrandom::fill(&mut seed)?;
     let telemetry = Telemetry::new(WebhookSettings::default())?;
     let tools = Tools { store, marks, key, holder: "embedded".to_owned(), lease: 10_000 };
-    let settings = ServiceSettings { queue: 1_024, signer: SigningKey::from_bytes(&seed) };
+    let settings = ServiceSettings { queue: 1_024, signer: SigningKey::from_bytes(&seed), clock: BootClock::new()? };
     let service = Service::start(tools, settings, telemetry.clone())?;
     let streams = [
         json!({ "name": "visits", "tick": 1, "spec": {

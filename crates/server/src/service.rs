@@ -17,7 +17,7 @@ use serde::Serialize;
 use tidegate::kernel::{NoEntropy, Question, SystemRandom};
 use tidegate::spec::StreamSpec;
 use tidegate_device::api::{Asked, Asking, Receipt};
-use tidegate_device::clock::Clock;
+use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
 use tidegate_device::wire::{Batch, StreamTag, WireError};
 use tokio::sync::{oneshot, watch};
@@ -37,6 +37,9 @@ pub struct ServiceSettings {
     pub queue: usize,
     /// What policies are signed with.
     pub signer: SigningKey,
+    /// The clocks. A steady clock that does not span restarts would let a wrong wall clock refund budgets, so there is no
+    /// service without one that does.
+    pub clock: BootClock,
 }
 
 /// Hears what happens, to count it or to tell others. None of it is secret. Called on the threads that do the work: it must not block.
@@ -353,6 +356,7 @@ const LOOK: Duration = Duration::from_millis(500);
 pub struct Service {
     tools: Tools,
     signer: SigningKey,
+    clock: BootClock,
     observer: Arc<dyn Observer>,
     streams: RwLock<HashMap<String, Arc<Running>>>,
     writer: Mutex<Option<SyncSender<Job>>>,
@@ -391,6 +395,7 @@ impl Service {
         let service = Arc::new(Self {
             observer: Arc::clone(&observer),
             signer: settings.signer,
+            clock: settings.clock,
             streams: RwLock::default(),
             writer: Mutex::new(Some(sender)),
             threads: Mutex::default(),
@@ -444,7 +449,8 @@ impl Service {
         streams.insert(name.to_owned(), Arc::clone(&running));
         drop(streams);
         let (tools, observer, stopping) = (self.tools.clone(), Arc::clone(&self.observer), Arc::clone(&self.stopping));
-        self.spawn(name, move || drive(&running, &tools, &*observer, &stopping))
+        let clock = self.clock;
+        self.spawn(name, move || drive(&running, &tools, clock, &*observer, &stopping))
     }
 
     fn running(&self, stream: &str) -> Option<Arc<Running>> {
@@ -695,13 +701,13 @@ fn write(store: &dyn Store, source: &str, receiver: &Receiver<Job>, observer: &d
 }
 
 /// The thread that drives a stream.
-fn drive(running: &Running, tools: &Tools, observer: &dyn Observer, stopping: &AtomicBool) {
+fn drive(running: &Running, tools: &Tools, clock: BootClock, observer: &dyn Observer, stopping: &AtomicBool) {
     let stream = running.name.as_str();
     let mut backoff = BACKOFF.0;
-    let (mut random, mut clock) = (None, None);
+    let mut random = None;
     let mut driver: Option<Driver> = None;
     while !stopping.load(Ordering::Acquire) {
-        match step(running, tools, &mut driver, &mut random, &mut clock, observer) {
+        match step(running, tools, &mut driver, &mut random, clock, observer) {
             Ok(wake) => {
                 backoff = BACKOFF.0;
                 let wait = wake.saturating_sub(now()).clamp(1, 60_000);
@@ -739,7 +745,7 @@ fn step(
     tools: &Tools,
     driver: &mut Option<Driver>,
     random: &mut Option<SystemRandom>,
-    clock: &mut Option<Clock>,
+    clock: BootClock,
     observer: &dyn Observer,
 ) -> Result<u64, DriveError> {
     let stream = running.name.as_str();
@@ -747,7 +753,6 @@ fn step(
         Some(random) => random,
         None => random.insert(SystemRandom::new()?),
     };
-    let clock = clock.get_or_insert_with(|| Clock::new(random));
     let moment = || Now { wall: now(), steady: Some(clock.read().steady) };
     if running.reopen.swap(false, Ordering::AcqRel) {
         *driver = None;

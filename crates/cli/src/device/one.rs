@@ -129,6 +129,9 @@ impl One {
             begun => begun.map_err(fault)?,
         };
         complain("device", begun(&beginning));
+        if let Some(unknown) = clock.unknown() {
+            complain("device", format_args!("{unknown}. What its window has spent counts as spent now"));
+        }
         let output = Output::create("-")?;
         let (reader, settled) = (Reader::Listens, BTreeSet::new());
         Running { one: self, client: &client, agent, values, clock, random, output, reader, settled }.run()

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
+use tidegate_device::clock::{BootClock, UnknownClock};
 use tidegate_device::disk::Folder;
 use tidegate_server::http::certificate::check_files;
 use tidegate_server::store::backup::check_backup;
@@ -135,6 +136,7 @@ fn examine(config: &Config, findings: &mut Findings) {
         marks(config, found, findings);
     }
     clock(config, findings);
+    steady(BootClock::new(), findings);
     space(config, findings);
     port(config, is_running, findings);
     certificate(config, findings);
@@ -290,6 +292,16 @@ fn clock(config: &Config, findings: &mut Findings) {
     findings.add("clock", Verdict::Ok, "it is set, and runs evenly");
 }
 
+/// The clock that no one can set, and the identity of the boot.
+fn steady(clock: Result<BootClock, UnknownClock>, findings: &mut Findings) {
+    match clock {
+        Ok(_) => findings.add("steady", Verdict::Ok, "the time since boot and the boot's identity can be read"),
+        Err(unknown) => {
+            findings.add("steady", Verdict::Fail, format!("{unknown}; the service does not start without it"))
+        }
+    }
+}
+
 fn space(config: &Config, findings: &mut Findings) {
     let mut folders = vec![config.state.as_path()];
     if let Place::Sqlite(path) = &config.store {
@@ -355,5 +367,18 @@ fn certificate(config: &Config, findings: &mut Findings) {
             findings.add("tls", Verdict::Warn, format!("the certificate runs out in {days} days: renew it"));
         }
         _ => findings.add("tls", Verdict::Ok, format!("certificate and key fit, for {days} more days")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fails_where_the_steady_clock_is_unknown() {
+        let mut findings = Findings::default();
+        steady(Err(UnknownClock::System), &mut findings);
+        assert_eq!(findings.failures(), 1);
+        assert!(findings.0[0].message.starts_with("the steady clock is unknown: "), "{findings:?}");
     }
 }

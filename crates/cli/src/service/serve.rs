@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Args;
+use tidegate_device::clock::{BootClock, UnknownClock};
 use tidegate_server::engine::{DriveError, Tools};
 use tidegate_server::http::auth::Secret;
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
@@ -25,6 +26,7 @@ use crate::failure::{Failure, complain};
 /// and SIGINT, after what was begun; SIGHUP has the certificate read again.
 ///
 /// It does not start with a store that is older than what was published: see tidegate restore --help.
+/// Nor where the machine hides its steady clock or the identity of its boot: see tidegate doctor.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -67,6 +69,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(config: &Config) -> Result<Self, Failure> {
+        let clock = BootClock::new().map_err(unknown_clock)?;
         // A port that cannot be had is found out before anything is begun.
         let listener = TcpListener::bind(config.listen)
             .map_err(|error| Failure::run(format_args!("{} cannot be listened on: {error}", config.listen)))?;
@@ -83,7 +86,7 @@ impl Prepared {
         check_marks(config, &tools)?;
         let telemetry =
             Telemetry::new(WebhookSettings { secret, ..WebhookSettings::default() }).map_err(Failure::run)?;
-        let settings = ServiceSettings { queue: config.queue, signer };
+        let settings = ServiceSettings { queue: config.queue, signer, clock };
         let service = Service::start(tools, settings, telemetry.clone()).map_err(explain)?;
         for declaration in &config.streams {
             if let Err(error) = service.create(declaration) {
@@ -174,6 +177,14 @@ fn check_marks(config: &Config, tools: &Tools) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Refuses a clock under which a restart could refund budgets.
+fn unknown_clock(unknown: UnknownClock) -> Failure {
+    Failure::run(format_args!(
+        "{unknown}. Without it a wall clock that is wrong at a restart would refund spent budgets; see \"The steady clock\" in \
+         docs/operations.md"
+    ))
 }
 
 /// What to do about a service that does not start.

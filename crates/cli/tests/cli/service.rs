@@ -442,3 +442,47 @@ fn marks_that_are_a_copy_are_refused_until_their_operator_knows_better() {
     assert!(home.run("restore --adopt-marks").status.success());
     assert_eq!(home.serve().terminate().0, Some(0));
 }
+
+/// The command under a `/proc` that shows processes only, as `ProcSubset=pid` makes it; `None` where this machine allows
+/// no mounts, not even in a namespace of users.
+fn under_pids_only(arguments: &[&std::ffi::OsStr]) -> Option<Output> {
+    const HIDE: &str = "mount -t proc -o subset=pid proc /proc && ! test -e /proc/sys/kernel/random/boot_id || exit 99
+                        exec \"$@\"";
+    let as_root: &[&str] = &["--mount", "--propagation", "private"];
+    let as_user: &[&str] = &["--user", "--map-root-user", "--mount", "--pid", "--fork"];
+    [as_root, as_user].into_iter().find_map(|namespaces| {
+        let mut hidden = Command::new("unshare");
+        hidden.args(namespaces).args(["sh", "-c", HIDE, "sh", env!("CARGO_BIN_EXE_tidegate")]).args(arguments);
+        let output = hidden.output().ok()?;
+        let is_hidden = output.status.code() != Some(99) && !stderr(&output).starts_with("unshare: ");
+        is_hidden.then_some(output)
+    })
+}
+
+#[test]
+fn refuses_to_start_where_the_boot_is_hidden() {
+    let home = Home::new();
+    let config = home.config();
+    let arguments = |subcommand: &'static str| [subcommand.as_ref(), "--config".as_ref(), config.as_os_str()];
+    let Some(served) = under_pids_only(&arguments("serve")) else {
+        // Unit tests of the clock and of `doctor` hide the same file without a mount.
+        eprintln!("SKIPPED: this machine allows no mount of a restricted /proc");
+        return;
+    };
+    assert_eq!(served.status.code(), Some(1), "{}", stderr(&served));
+    let said = stderr(&served);
+    assert!(said.contains("the steady clock is unknown") && said.contains("ProcSubset=pid"), "{said}");
+    assert!(!said.contains("listening"), "{said}");
+
+    let examined = under_pids_only(&arguments("doctor")).unwrap();
+    assert_eq!(examined.status.code(), Some(1), "{}", stderr(&examined));
+    let steady: Vec<_> = stdout(&examined).lines().filter(|line| line.starts_with("fail")).map(str::to_owned).collect();
+    assert!(matches!(&steady[..], [line] if line.contains("the steady clock is unknown")), "{steady:?}");
+}
+
+#[test]
+fn the_unit_file_shows_the_boot() {
+    let unit = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/tidegate.service")).unwrap();
+    let hides = |line: &&str| line.starts_with("ProcSubset=") || line.starts_with("InaccessiblePaths=/proc");
+    assert_eq!(unit.lines().find(hides), None, "the service would not start");
+}

@@ -1,6 +1,7 @@
 //! What the service promises, tried on real stores and on simulated ones.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+mod clock;
 mod http;
 mod model;
 mod postgres;

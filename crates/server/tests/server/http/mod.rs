@@ -18,6 +18,7 @@ use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 use tidegate::kernel::{Ledger, SeededRandom, VaultKey, Window};
 use tidegate_device::api::{Asked, Asking};
+use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::engine::{HighWater, Mark, Tools};
 use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
@@ -31,7 +32,7 @@ use crate::store::TestFolder;
 
 /// Marks in memory, for streams whose store is not put back.
 #[derive(Debug, Default)]
-struct Marks(Mutex<HashMap<String, Mark>>);
+pub(crate) struct Marks(Mutex<HashMap<String, Mark>>);
 
 impl HighWater for Marks {
     fn mark(&self, stream: &str) -> Option<Mark> {
@@ -66,7 +67,8 @@ impl Server {
         let key = Some(Arc::new(VaultKey::new().unwrap()));
         let tools = Tools { store, marks: Arc::new(Marks::default()), key, holder: "only".to_owned(), lease: 60_000 };
         let telemetry = Telemetry::new(webhooks).unwrap();
-        let settings = ServiceSettings { queue: 64, signer: SigningKey::from_bytes(&[7; 32]) };
+        let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
+        let settings = ServiceSettings { queue: 64, signer, clock };
         let service = Service::start(tools, settings, telemetry.clone()).unwrap();
         let made: Vec<_> = Role::ALL.iter().map(|role| (*role, Token::new(*role).unwrap())).collect();
         let entry = |(role, token): &(Role, Token)| TokenEntry {

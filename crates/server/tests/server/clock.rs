@@ -1,0 +1,70 @@
+//! Restarts of a curated stream while the wall clock is wrong.
+
+use std::sync::Arc;
+
+use tidegate::kernel::SeededRandom;
+use tidegate_device::clock::{BootClock, Steady};
+use tidegate_server::engine::{Driver, News, Now, Told, Tools, Tray, Value, first_state};
+use tidegate_server::store::sqlite::SqliteStore;
+use tidegate_server::store::{NewStream, Store as _};
+use tidegate_server::stream::Declaration;
+
+use crate::http::Marks;
+use crate::store::TestFolder;
+
+/// Milliseconds since 1970 at which the first process starts.
+const START: u64 = 1_800_000_000_000;
+/// Spends all of epsilon 1 at one timestamp of each window of 600 seconds.
+const DECLARATION: &str = r#"{ "name": "counts", "tick": 1, "epoch": 1799999000, "spec":
+    { "family": "central", "mechanism": "sample", "epsilon": 1.0, "window": 600, "domain": ["a", "b"] } }"#;
+
+/// Spent units of epsilon by three processes of five seconds each, the wall clock set 700 seconds ahead before each.
+/// `start` is what each finds of the steady clock.
+fn spent_by_three_processes(start: impl Fn(u64) -> Steady) -> u64 {
+    let folder = TestFolder::new();
+    let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
+    let declaration: Declaration = serde_json::from_str(DECLARATION).unwrap();
+    let state = first_state(&declaration, 0, None).unwrap();
+    store.create(&NewStream { name: "counts", declaration: DECLARATION, policy: "", state: &state }).unwrap();
+    let tools = Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "only".to_owned(), lease: 60_000 };
+    let mut spent = 0;
+    for process in 0..3 {
+        let Steady { run, seconds } = start(process);
+        let tray = Tray::of(&declaration).unwrap().map(Arc::new);
+        let at = |second: u64| Now {
+            wall: START + 1_000 * (705 * process + second),
+            steady: Some(Steady { run, seconds: seconds + 5 * process + second }),
+        };
+        let mut driver = Driver::open("counts", at(0), tray.clone(), tools.clone()).unwrap();
+        for second in 0..5 {
+            let turn = driver.turn(at(second), &mut SeededRandom::new(process)).unwrap();
+            spent += turn.news.iter().map(units).sum::<u64>();
+            let tray = tray.as_ref().unwrap();
+            let told = Told { user: Some("one".to_owned()), value: Value::Name("a".to_owned()) };
+            tray.tell(at(second).wall, tray.open(), vec![told]);
+        }
+        driver.give_back().unwrap();
+    }
+    spent
+}
+
+fn units(news: &News) -> u64 {
+    match news {
+        News::Released { spent, .. } => spent.map_or(0, |spent| spent.units()),
+        _ => 0,
+    }
+}
+
+#[test]
+fn refunds_nothing_when_restarted_with_the_clock_ahead() {
+    // As every process finds it, whatever the others have found.
+    let spent = spent_by_three_processes(|_| BootClock::new().unwrap().read().steady);
+    assert_eq!(spent, 1_000_000_000);
+}
+
+/// The reason why a service does not start without a clock that spans restarts.
+#[test]
+fn would_refund_budgets_if_each_start_were_a_run_of_its_own() {
+    let spent = spent_by_three_processes(|process| Steady { run: [process.to_le_bytes()[0]; 16], seconds: 0 });
+    assert_eq!(spent, 3_000_000_000);
+}
