@@ -378,7 +378,7 @@ mod tests {
     /// A generator of a system that gives no more entropy.
     struct Exhausted(SystemRandom);
 
-    impl closed::Closed for Exhausted {
+    impl Closed for Exhausted {
         fn renew(&mut self) -> Result<(), NoEntropy> {
             Err(NoEntropy(getrandom::Error::UNSUPPORTED))
         }

@@ -278,8 +278,8 @@ mod tests {
     fn locked_data_belong_to_every_field_of_the_ledger() {
         let key = VaultKey::new().unwrap();
         let mut ledger = Ledger::new("1".parse().unwrap(), Window::of(3).unwrap());
-        ledger.spend(5, "0.25".parse().unwrap()).unwrap();
-        ledger.spend(6, "0.5".parse().unwrap()).unwrap();
+        let _ = ledger.spend(5, "0.25".parse().unwrap()).unwrap();
+        let _ = ledger.spend(6, "0.5".parse().unwrap()).unwrap();
         let locked = key.vault(&ledger, "").lock("numbers", &[1]).unwrap();
         let saved = serde_json::to_value(&ledger).unwrap();
         // Ledgers that differ in one field only.

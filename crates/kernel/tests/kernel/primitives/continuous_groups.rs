@@ -183,7 +183,7 @@ fn unlocked_groups_remember_where_their_randomness_came_from() {
     for provenance in [Provenance::Seeded, Provenance::System] {
         let mut groups = new();
         let reading = sealed_at(0, 1);
-        match provenance {
+        let _ = match provenance {
             Provenance::Seeded => groups.offer(permit_at(0, one), &reading, &mut SeededRandom::new(1)),
             Provenance::System => groups.offer(permit_at(0, one), &reading, &mut system),
         }
