@@ -12,6 +12,7 @@ use tidegate::spec::{ClassSpec, SequenceMachine, SpecError, StreamSpec};
 use tidegate_kernel::{Epsilon, Window};
 use tidegate_lab::audit::empirical::{AttackError, CONFIDENCE, Plan, steps};
 use tidegate_lab::audit::ledger::{self, Limit, Statement, WindowSpend, in_epsilons};
+use tidegate_lab::audit::transcript::Search;
 use tidegate_lab::audit::{Family, Finding, Settings, Target, audit, report, targets};
 use tidegate_lab::experiment::RunError;
 
@@ -38,8 +39,9 @@ const SMALL: NonZeroU64 = NonZeroU64::MIN.saturating_add(2);
 /// publishes in view. An event that tells the two apart is learned from half of the runs, and how
 /// often it happens in the other half bounds the privacy loss from below, with the confidence
 /// given, for each promise by itself. Where what a mechanism can publish can be enumerated, the
-/// exact loss stands beside it. A promise is broken where either is above what is claimed; the
-/// command then exits with 1. A bound below the claim proves nothing about what was not tried.
+/// exact loss stands beside it. A search for the worst transcripts gives the exact loss of the
+/// worst one found. A promise is broken where one of them is above what is claimed; the command
+/// then exits with 1. Losses below the claim prove nothing about what was not tried.
 ///
 /// With --ledger, sums up a recorded run instead: what `tidegate release` has written, releases of
 /// the service, or any table or lines of JSON with the fields t and spent. It exits with 1 if some
@@ -74,7 +76,7 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "FILE", requires = "ledger", conflicts_with_all = ["window", "epsilon"])]
     spec: Option<String>,
 
-    /// Twenty times as many runs
+    /// Twenty times as many runs, and ten times as many transcripts
     #[arg(long, conflicts_with = "runs")]
     thorough: bool,
 
@@ -109,6 +111,10 @@ pub(crate) struct Audit {
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
+
+    /// Print a table in Markdown, without times and events
+    #[arg(long, conflicts_with_all = ["json", "ledger"])]
+    markdown: bool,
 
     /// Write a page with pictures, too
     #[arg(long, value_name = "FILE")]
@@ -145,8 +151,13 @@ impl Audit {
         }
     }
 
+    const fn search(&self) -> Search {
+        let search = if self.thorough { Search::THOROUGH } else { Search::QUICK };
+        Search { seed: self.seed, ..search }
+    }
+
     fn attack(&self) -> Result<(), Failure> {
-        let (settings, plan) = (self.settings()?, self.plan());
+        let (settings, plan, search) = (self.settings()?, self.plan(), self.search());
         let all = targets::all(&settings).map_err(explain)?;
         let chosen = targets::chosen(all, &self.mechanisms, self.family).map_err(Failure::input)?;
         // Opened before anything is run: a place that cannot be written to is found out at once.
@@ -155,7 +166,7 @@ impl Audit {
         let mut findings = Vec::with_capacity(chosen.len());
         for (number, target) in (1..).zip(&chosen) {
             bar.set_prefix(format!("{number}/{} {}", chosen.len(), target.name()));
-            let finding = audit(target.as_ref(), &plan, &|| bar.inc(1)).map_err(|error| {
+            let finding = audit(target.as_ref(), &plan, &search, &|| bar.inc(1)).map_err(|error| {
                 bar.finish_and_clear();
                 match error {
                     AttackError::Run(error) => explain(error),
@@ -173,14 +184,20 @@ impl Audit {
             page.write(&report(&findings, &settings, &plan).to_html())?;
             page.finish()?;
         }
-        print(&if self.json { as_json(&findings) } else { as_text(&findings, &settings, &plan) })?;
+        print(&if self.json {
+            as_json(&findings)
+        } else if self.markdown {
+            as_markdown(&findings)
+        } else {
+            as_text(&findings, &settings, &plan)
+        })?;
         let broken: Vec<_> = findings.iter().filter(|finding| finding.is_broken()).collect();
         match broken.first() {
             None => Ok(()),
             Some(first) => {
                 let (count, all) = (broken.len(), findings.len());
                 let Finding { mechanism, guarantee, .. } = first;
-                let loss = first.exact.unwrap_or(first.lower_bound).max(first.lower_bound);
+                let loss = first.largest();
                 Err(Failure::run(format_args!(
                     "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} is claimed",
                     first.claimed
@@ -310,14 +327,28 @@ fn as_json(findings: &[Finding]) -> String {
     let entry = |finding: &Finding| {
         let Finding { guarantee, claimed, lower_bound, confidence, pair, event, runs, seconds, .. } = finding;
         json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee, "claimed": claimed,
-                "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact, "broken": finding.is_broken(),
+                "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact,
+                "transcript": finding.transcript.loss, "transcript_pair": finding.transcript.pair,
+                "transcripts": finding.transcript.transcripts, "broken": finding.is_broken(),
                 "pair": pair, "event": event, "runs": runs, "seconds": seconds })
     };
     format!("{:#}\n", Value::from(findings.iter().map(entry).collect::<Vec<_>>()))
 }
 
 fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
-    let header = ["mechanism", "promise", "claimed", "exact", "lower bound", "", "told apart by", "runs", "seconds"];
+    let header = [
+        "mechanism",
+        "promise",
+        "claimed",
+        "exact",
+        "transcript",
+        "lower bound",
+        "",
+        "told apart by",
+        "transcripts",
+        "runs",
+        "seconds",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     for finding in findings {
         rows.push(vec![
@@ -325,9 +356,11 @@ fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
             finding.guarantee.clone(),
             format!("{:.4}", finding.claimed),
             finding.exact.map_or_else(String::new, |exact| format!("{exact:.4}")),
+            format!("{:.4}", finding.transcript.loss),
             format!("{:.4}", finding.lower_bound),
             if finding.is_broken() { "BROKEN" } else { "" }.to_owned(),
             finding.pair.clone(),
+            finding.transcript.transcripts.to_string(),
             finding.runs.to_string(),
             format!("{:.1}", finding.seconds),
         ]);
@@ -338,6 +371,22 @@ fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
         plan.confidence
     );
     format!("{about}\n\n{}", layout(&rows))
+}
+
+/// The table of `docs/audit.md`.
+fn as_markdown(findings: &[Finding]) -> String {
+    let mut table = "| mechanism | promise | claimed | exact | transcript | lower bound |\n\
+                     | --- | --- | ---: | ---: | ---: | ---: |\n"
+        .to_owned();
+    for finding in findings {
+        let Finding { mechanism, guarantee, claimed, lower_bound, .. } = finding;
+        let exact = finding.exact.map_or_else(String::new, |exact| format!("{exact:.4}"));
+        let (transcript, broken) = (finding.transcript.loss, if finding.is_broken() { " **broken**" } else { "" });
+        table += &format!(
+            "| `{mechanism}`{broken} | {guarantee} | {claimed:.1} | {exact} | {transcript:.4} | {lower_bound:.3} |\n"
+        );
+    }
+    table
 }
 
 /// Which window it is, and what it has spent.

@@ -17,7 +17,10 @@
 //! | [`noise`] | exact samplers: integers in, integers out |
 //! | [`oracle`] | frequency oracles for local privacy |
 //! | [`proofs`] | why each primitive is private |
-#![cfg_attr(feature = "simulation", doc = "| [`simulation`] | fast samplers for simulated populations, seeded only |")]
+#![cfg_attr(
+    feature = "simulation",
+    doc = "| [`simulation`] | fast samplers for simulated populations, transcripts and their likelihoods; seeded only |"
+)]
 //!
 //! The kernel has no clock, does no input or output, and contains no `unsafe`. Not covered: the time that a call
 //! takes, and copies of raw data that the caller made before sealing it.
@@ -41,6 +44,7 @@ mod randomised_response;
 mod sealed;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+mod step;
 mod vault;
 
 pub use account::Account;

@@ -7,6 +7,11 @@ use rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::epsilon::Epsilon;
+#[cfg(feature = "simulation")]
+use crate::simulation::Recorder;
+use crate::step::Law;
+
 /// Where the randomness of a release came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,6 +35,10 @@ impl Provenance {
 pub struct NoEntropy(#[from] getrandom::Error);
 
 mod closed {
+    use super::Randomness;
+    use crate::epsilon::Epsilon;
+    use crate::step::Law;
+
     pub trait Closed {
         /// Mixes new entropy of the operating system into a generator that is keyed by it.
         fn renew(&mut self) -> Result<(), super::NoEntropy>;
@@ -37,6 +46,20 @@ mod closed {
         /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be left out before them, so
         /// that they lie side by side.
         fn next_few(&mut self, count: usize) -> &[[u8; 8]];
+
+        /// The published value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can be told what to publish,
+        /// and only with the feature `simulation`.
+        #[inline]
+        fn publish<L: Law>(&mut self, mut law: L) -> L::Output
+        where
+            Self: Randomness + Sized,
+        {
+            law.draw(self)
+        }
+
+        /// Takes note of what the steps since the last note have cost.
+        #[inline]
+        fn note_spend(&mut self, _: Epsilon) {}
     }
 }
 
@@ -180,7 +203,11 @@ impl<'a, R: Randomness> FreshRandom<'a, R> {
 /// ChaCha20 with a known seed, for tests and simulations. What it randomises is **not private**, and says so by its
 /// [`Provenance`].
 #[derive(Debug)]
-pub struct SeededRandom(Words);
+pub struct SeededRandom {
+    words: Words,
+    #[cfg(feature = "simulation")]
+    pub(crate) recorder: Option<Box<Recorder>>,
+}
 
 impl SeededRandom {
     /// A generator that repeats itself for the same seed.
@@ -195,13 +222,33 @@ impl SeededRandom {
         key[..8].copy_from_slice(&seed.to_le_bytes());
         let mut generator = ChaCha20Rng::from_seed(key);
         generator.set_stream(stream);
-        Self(Words::new(generator))
+        Self {
+            words: Words::new(generator),
+            #[cfg(feature = "simulation")]
+            recorder: None,
+        }
     }
 
     /// The generator underneath, for samplers that only simulations may use.
     #[cfg(feature = "simulation")]
     pub(crate) fn generator(&mut self) -> &mut ChaCha20Rng {
-        &mut self.0.generator
+        &mut self.words.generator
+    }
+
+    /// How many words were drawn.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn drawn(&self) -> u128 {
+        // The generator counts words of half the size.
+        (self.words.generator.get_word_pos() / 2 + self.words.used as u128).saturating_sub(WORDS as u128)
+    }
+
+    /// Runs `draw` on the words of another generator.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn on_words_of<T>(&mut self, other: &mut Self, draw: impl FnOnce(&mut Self) -> T) -> T {
+        std::mem::swap(&mut self.words, &mut other.words);
+        let drawn = draw(self);
+        std::mem::swap(&mut self.words, &mut other.words);
+        drawn
     }
 }
 
@@ -224,7 +271,29 @@ impl closed::Closed for SeededRandom {
 
     #[inline]
     fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
-        self.0.next_few(count)
+        self.words.next_few(count)
+    }
+
+    #[cfg(feature = "simulation")]
+    #[inline]
+    fn publish<L: Law>(&mut self, mut law: L) -> L::Output {
+        // Steps within the step are part of it: they find no recorder.
+        match self.recorder.take() {
+            None => law.draw(self),
+            Some(mut recorder) => {
+                let output = recorder.publish(&mut law, self);
+                self.recorder = Some(recorder);
+                output
+            }
+        }
+    }
+
+    #[cfg(feature = "simulation")]
+    #[inline]
+    fn note_spend(&mut self, epsilon: Epsilon) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.note_spend(epsilon);
+        }
     }
 }
 
@@ -237,6 +306,16 @@ impl<R: Randomness> closed::Closed for FreshRandom<'_, R> {
     #[inline]
     fn next_few(&mut self, count: usize) -> &[[u8; 8]] {
         self.0.next_few(count)
+    }
+
+    #[inline]
+    fn publish<L: Law>(&mut self, law: L) -> L::Output {
+        self.0.publish(law)
+    }
+
+    #[inline]
+    fn note_spend(&mut self, epsilon: Epsilon) {
+        self.0.note_spend(epsilon);
     }
 }
 
@@ -254,7 +333,7 @@ impl Randomness for SystemRandom {
 impl Randomness for SeededRandom {
     #[inline]
     fn next_word(&mut self) -> u64 {
-        self.0.next()
+        self.words.next()
     }
 
     fn provenance(&self) -> Provenance {

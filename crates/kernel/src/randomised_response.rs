@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use crate::epsilon::Epsilon;
 use crate::noise::Below;
 use crate::random::Randomness;
+use crate::step::Step;
 
 /// The largest epsilon that integer weights can follow closely.
 pub const MAX_RESPONSE_EPSILON: Epsilon = Epsilon::whole::<20>();
@@ -58,15 +59,13 @@ impl RandomisedResponse {
     /// The answer for a true value, which must be one of the values; the answer is one too.
     #[inline]
     pub(crate) fn sample(&self, value: u32, random: &mut impl Randomness) -> u32 {
-        let point = self.below_total.sample(random);
-        match point.checked_sub(self.truth) {
-            None => value,
-            Some(beyond) => {
-                #[allow(clippy::cast_possible_truncation)] // below the number of values, a u32
-                let other = (beyond / self.other) as u32;
-                other + u32::from(other >= value)
-            }
-        }
+        random.publish(RandomisedValue { value, response: self })
+    }
+
+    /// The weight of the truth, the weight of another value, and the sum over all values.
+    #[cfg(feature = "simulation")]
+    pub(crate) const fn weights(&self) -> (u64, u64, u64) {
+        (self.truth, self.other.get(), self.below_total.bound())
     }
 
     /// The probability of answering with the truth.
@@ -79,6 +78,29 @@ impl RandomisedResponse {
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn probability_of_other(&self) -> f64 {
         self.other.get() as f64 / self.below_total.bound() as f64
+    }
+}
+
+/// A value, or another one instead.
+pub(crate) struct RandomisedValue<'a> {
+    pub(crate) value: u32,
+    pub(crate) response: &'a RandomisedResponse,
+}
+
+impl Step for RandomisedValue<'_> {
+    type Output = u32;
+
+    #[inline]
+    fn draw(&mut self, random: &mut impl Randomness) -> u32 {
+        let RandomisedResponse { truth, other, below_total } = self.response;
+        match below_total.sample(random).checked_sub(*truth) {
+            None => self.value,
+            Some(beyond) => {
+                #[allow(clippy::cast_possible_truncation)] // below the number of values, a u32
+                let other = (beyond / *other) as u32;
+                other + u32::from(other >= self.value)
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::noise::Below;
 use crate::noise::bernoulli::{bernoulli_exp_fraction, bernoulli_exp_one};
 use crate::random::Randomness;
+use crate::step::Step;
 
 /// The scale of noise on the integers: an exact positive fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,12 @@ impl Scale {
         Ok(Self { numerator: part(numerator)?, denominator: part(epsilon.units())? })
     }
 
+    /// The numerator and the denominator.
+    #[cfg(feature = "simulation")]
+    pub(crate) const fn parts(self) -> (u64, u64) {
+        (self.numerator.get(), self.denominator.get())
+    }
+
     /// The scale as a float, for error formulas.
     #[allow(clippy::cast_precision_loss)]
     pub fn as_f64(self) -> f64 {
@@ -78,6 +85,16 @@ impl Geometric {
     /// Noise of the given scale.
     pub const fn new(scale: Scale) -> Self {
         Self { below_numerator: Below::new(scale.numerator), denominator: scale.denominator }
+    }
+
+    /// The scale.
+    #[cfg(feature = "simulation")]
+    pub(crate) const fn scale(&self) -> Scale {
+        let numerator = match NonZeroU64::new(self.below_numerator.bound()) {
+            Some(numerator) => numerator,
+            None => NonZeroU64::MIN, // not reached: the bound was one
+        };
+        Scale { numerator, denominator: self.denominator }
     }
 
     /// Draws a value. It is not cut to 64 bits, and must not be before it is added to something: a secret plus the
@@ -135,7 +152,28 @@ impl DiscreteLaplace {
     /// not one of its parts, that is post-processing.
     #[inline]
     pub(crate) fn add_to(&self, secret: i128, random: &mut impl Randomness) -> i64 {
-        let sum = secret.saturating_add(self.sample(random));
+        random.publish(NoisyInteger { secret, noise: self })
+    }
+
+    /// The scale.
+    #[cfg(feature = "simulation")]
+    pub(crate) const fn scale(&self) -> Scale {
+        self.0.scale()
+    }
+}
+
+/// A secret plus noise, cut to the range of `i64`.
+pub(crate) struct NoisyInteger<'a> {
+    pub(crate) secret: i128,
+    pub(crate) noise: &'a DiscreteLaplace,
+}
+
+impl Step for NoisyInteger<'_> {
+    type Output = i64;
+
+    #[inline]
+    fn draw(&mut self, random: &mut impl Randomness) -> i64 {
+        let sum = self.secret.saturating_add(self.noise.sample(random));
         i64::try_from(sum).unwrap_or(if sum < 0 { i64::MIN } else { i64::MAX })
     }
 }

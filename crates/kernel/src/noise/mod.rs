@@ -12,6 +12,8 @@ mod uniform;
 
 pub use bernoulli::{bernoulli, bernoulli_exp};
 pub use biased_bits::BiasedBits;
+#[cfg(feature = "simulation")]
+pub(crate) use discrete_laplace::NoisyInteger;
 pub(crate) use discrete_laplace::greatest_common_divisor;
 pub use discrete_laplace::{DiscreteLaplace, Geometric, Scale, ScaleError};
 pub use subset::choose;

@@ -42,6 +42,7 @@ use crate::permit::Permit;
 use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
+use crate::step::Step;
 use grr::Grr;
 use hadamard::Hadamard;
 use local_hash::LocalHash;
@@ -408,13 +409,8 @@ impl Oracle {
             return Err(OracleError::Buffer { given: report.len(), expected });
         }
         let random = &mut FreshRandom::new(random)?;
-        match &self.method {
-            Method::Grr(grr) => grr.perturb(value, random, report),
-            Method::Unary(unary) => unary.perturb(value, random, report),
-            Method::LocalHash(hash) => hash.perturb(value, random, report),
-            Method::Hadamard(hadamard) => hadamard.perturb(value, random, report),
-            Method::Subset(subset) => subset.perturb(value, random, report),
-        }
+        random.publish(PerturbedValue { value, oracle: self, report });
+        random.note_spend(self.epsilon);
         Ok(random.provenance())
     }
 
@@ -480,5 +476,27 @@ impl Oracle {
     /// An empty aggregate for this oracle's reports.
     pub fn aggregate(&self) -> Aggregate {
         Aggregate::new(self.clone())
+    }
+}
+
+/// The report of a value, written into a buffer of its length.
+pub(crate) struct PerturbedValue<'a> {
+    pub(crate) value: u32,
+    pub(crate) oracle: &'a Oracle,
+    pub(crate) report: &'a mut [u8],
+}
+
+impl Step for PerturbedValue<'_> {
+    type Output = ();
+
+    #[inline]
+    fn draw(&mut self, random: &mut impl Randomness) {
+        match &self.oracle.method {
+            Method::Grr(grr) => grr.perturb(self.value, random, self.report),
+            Method::Unary(unary) => unary.perturb(self.value, random, self.report),
+            Method::LocalHash(hash) => hash.perturb(self.value, random, self.report),
+            Method::Hadamard(hadamard) => hadamard.perturb(self.value, random, self.report),
+            Method::Subset(subset) => subset.perturb(self.value, random, self.report),
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::noise::{Geometric, Scale};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Provenance, Randomness};
 use crate::sealed::Sealed;
+use crate::step::Step;
 
 /// On which side of the threshold a query was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,34 @@ pub struct AboveThreshold {
     /// The timestamps that have been paid for.
     admitted: BTreeSet<u64>,
     opened_with: Provenance,
+    #[cfg(feature = "simulation")]
+    course: Course,
+}
+
+/// The law of the noisy threshold, and the queries that were found below it: from these follow the likelihoods of the next answer.
+#[cfg(feature = "simulation")]
+#[derive(Debug)]
+pub(crate) struct Course {
+    pub(crate) threshold: i64,
+    pub(crate) threshold_noise: Geometric,
+    pub(crate) below: Sealed<Vec<i128>>,
+}
+
+/// Whether a query with noise lies below a noisy threshold that is kept secret.
+pub(crate) struct LatentTest<'a> {
+    pub(crate) secret: i128,
+    pub(crate) query_noise: &'a Geometric,
+    noisy_threshold: &'a Sealed<i128>,
+    #[cfg(feature = "simulation")]
+    pub(crate) course: &'a Course,
+}
+
+impl Step for LatentTest<'_> {
+    type Output = bool;
+
+    fn draw(&mut self, random: &mut impl Randomness) -> bool {
+        self.secret.saturating_add(self.query_noise.sample(random)) < *self.noisy_threshold.content()
+    }
 }
 
 /// The scales of the [one-sided noise](Geometric) of an [`AboveThreshold`] test, each with the variance
@@ -113,7 +142,8 @@ impl AboveThreshold {
         let epsilon = plain(&permit)?;
         let scales = ThresholdNoise::calibrated(sensitivity, epsilon)?;
         let random = &mut FreshRandom::new(random)?;
-        let noise = Geometric::new(scales.threshold).sample(random);
+        let threshold_noise = Geometric::new(scales.threshold);
+        let noise = threshold_noise.sample(random);
         Ok(Self {
             noisy_threshold: Some(Sealed::at(
                 permit.account(),
@@ -126,6 +156,8 @@ impl AboveThreshold {
             epsilon,
             admitted: BTreeSet::from([permit.timestamp()]),
             opened_with: random.provenance(),
+            #[cfg(feature = "simulation")]
+            course: Course { threshold, threshold_noise, below: Sealed::at(permit.timestamp(), Vec::new()) },
         })
     }
 
@@ -160,8 +192,16 @@ impl AboveThreshold {
         let random = &mut FreshRandom::new(random)?;
         let paid = self.newly_paid(newcomers, query)?;
         self.admitted.extend(paid);
-        let noisy_query = query.value().saturating_add(self.query_noise.sample(random));
-        let side = if noisy_query < *noisy_threshold.content() { Side::Below } else { Side::Above };
+        let test = LatentTest {
+            secret: query.value(),
+            query_noise: &self.query_noise,
+            noisy_threshold,
+            #[cfg(feature = "simulation")]
+            course: &self.course,
+        };
+        let side = if random.publish(test) { Side::Below } else { Side::Above };
+        #[cfg(feature = "simulation")]
+        self.course.below.content_mut().push(query.value());
         if side == Side::Above {
             self.noisy_threshold = None;
         }

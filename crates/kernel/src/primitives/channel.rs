@@ -7,6 +7,7 @@ use crate::interval::Interval;
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
+use crate::step::Step;
 
 /// The largest epsilon of a [`ChannelLimits`].
 pub const MAX_CHANNEL_EPSILON: Epsilon = Epsilon::whole::<10>();
@@ -274,6 +275,12 @@ impl SymbolChannel {
         self.loss
     }
 
+    /// The symbols that an answer can be.
+    #[cfg(feature = "simulation")]
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = u32> + '_ {
+        self.symbols.iter().copied()
+    }
+
     /// The probability of answering `output` for `symbol`, from the same integer weights that [`SymbolChannel::answer`]
     /// draws with; zero outside the domain. For audits.
     #[allow(clippy::cast_precision_loss)] // a probability to the precision of a float is what is asked for
@@ -314,14 +321,29 @@ impl SymbolChannel {
             return Err(PrimitiveError::ChannelPermit { permit: epsilon, channel: self.loss });
         }
         let random = &mut FreshRandom::new(random)?;
-        let position = if random.next_word() < self.independent {
-            self.outputs.sample(random)
+        let symbol = (*symbol.content()).min(self.domain() - 1);
+        Ok(Noised::new(random.publish(ChannelAnswer { symbol, channel: self }), epsilon, random))
+    }
+}
+
+/// A symbol of the domain, answered through a channel.
+pub(crate) struct ChannelAnswer<'a> {
+    pub(crate) symbol: u32,
+    pub(crate) channel: &'a SymbolChannel,
+}
+
+impl Step for ChannelAnswer<'_> {
+    type Output = u32;
+
+    fn draw(&mut self, random: &mut impl Randomness) -> u32 {
+        let SymbolChannel { independent, symbols, outputs, rows, mixtures, mixture_of, .. } = self.channel;
+        let position = if random.next_word() < *independent {
+            outputs.sample(random)
         } else {
-            let symbol = (*symbol.content() as usize).min(self.mixture_of.len() - 1);
-            let cell = self.mixtures[self.mixture_of[symbol] as usize].sample(random);
-            self.rows[cell as usize].sample(random)
+            let cell = mixtures[mixture_of[self.symbol as usize] as usize].sample(random);
+            rows[cell as usize].sample(random)
         };
-        Ok(Noised::new(self.symbols[position as usize], epsilon, random))
+        symbols[position as usize]
     }
 }
 

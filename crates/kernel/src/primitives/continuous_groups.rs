@@ -13,6 +13,7 @@ use crate::noise::Geometric;
 use crate::permit::Permit;
 use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::sealed::Sealed;
+use crate::step::Step;
 use crate::vault::{Locked, UnlockError, Vault, signed, wipe};
 
 /// Where a reading went.
@@ -79,6 +80,40 @@ pub struct ContinuousGroups {
 }
 
 const PURPOSE: &str = "continuous group 1";
+
+/// Whether the last reading of a group joins the others, which have joined before.
+pub(crate) struct GroupTest<'a> {
+    pub(crate) group: &'a [u64],
+    pub(crate) width: u64,
+    account: Account,
+    pub(crate) timestamp: u64,
+    pub(crate) threshold: i64,
+    pub(crate) threshold_noise: &'a Geometric,
+    pub(crate) query_noise: &'a Geometric,
+    noisy_threshold: &'a mut Option<Sealed<i128>>,
+}
+
+impl GroupTest<'_> {
+    /// The deviation of the first `count` readings, in whole grid units.
+    pub(crate) fn deviation(&self, count: usize) -> i128 {
+        deviation::times_count(&self.group[..count], self.width) / (count as i128).max(1)
+    }
+}
+
+impl Step for GroupTest<'_> {
+    type Output = bool;
+
+    #[inline]
+    fn draw(&mut self, random: &mut impl Randomness) -> bool {
+        let deviation = self.deviation(self.group.len());
+        let (threshold, noise) = (i128::from(self.threshold), self.threshold_noise);
+        let (account, timestamp) = (self.account, self.timestamp);
+        let noisy_threshold = self
+            .noisy_threshold
+            .get_or_insert_with(|| Sealed::at(account, timestamp, threshold.saturating_add(noise.sample(random))));
+        deviation.saturating_add(self.query_noise.sample(random)) < *noisy_threshold.content()
+    }
+}
 
 impl ContinuousGroups {
     /// Groups of readings clamped to a range, for permits of `epsilon`. The threshold is in grid units.
@@ -165,15 +200,18 @@ impl ContinuousGroups {
         let placed = if is_first {
             Placed::Opens
         } else {
-            let (account, threshold) = (reading.account(), i128::from(self.threshold));
-            let noise = &self.threshold_noise;
-            let noisy_threshold = self
-                .noisy_threshold
-                .get_or_insert_with(|| Sealed::at(account, timestamp, threshold.saturating_add(noise.sample(random))));
-            let deviation = deviation::times_count(group, self.clamp.width()) / group.len() as i128;
             self.tests += 1;
-            let joins = deviation.saturating_add(self.query_noise.sample(random)) < *noisy_threshold.content();
-            if joins { Placed::Joins } else { Placed::Alone }
+            let test = GroupTest {
+                group,
+                width: self.clamp.width(),
+                account: reading.account(),
+                timestamp,
+                threshold: self.threshold,
+                threshold_noise: &self.threshold_noise,
+                query_noise: &self.query_noise,
+                noisy_threshold: &mut self.noisy_threshold,
+            };
+            if random.publish(test) { Placed::Joins } else { Placed::Alone }
         };
         let mut answer = Noised::new(placed, self.epsilon, random);
         answer.provenance = self.provenance;

@@ -11,6 +11,7 @@ use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
+use crate::step::Step;
 use crate::vault::wipe;
 
 /// Tests of the [deviation](super::Query::deviation) of any groups among a batch of readings, each test answered, with
@@ -71,6 +72,22 @@ struct Member {
     /// How much of the total was used up.
     used: u64,
     tests: u64,
+}
+
+/// Whether a secret with noise lies below a public threshold.
+pub(crate) struct NoisyTest<'a> {
+    pub(crate) secret: i128,
+    pub(crate) threshold: i128,
+    pub(crate) noise: &'a DiscreteLaplace,
+}
+
+impl Step for NoisyTest<'_> {
+    type Output = bool;
+
+    #[inline]
+    fn draw(&mut self, random: &mut impl Randomness) -> bool {
+        self.secret.saturating_add(self.noise.sample(random)) < self.threshold
+    }
 }
 
 impl DeviationTests {
@@ -186,8 +203,8 @@ impl DeviationTests {
         }
         let count = (group.len() as i128).max(1);
         let deviation = deviation::times_count(values, self.clamp.width()).saturating_mul(i128::from(self.fine));
-        let noisy = (deviation / count).saturating_add(self.noise.sample(random));
-        let side = if noisy < self.threshold { Side::Below } else { Side::Above };
+        let test = NoisyTest { secret: deviation / count, threshold: self.threshold, noise: &self.noise };
+        let side = if random.publish(test) { Side::Below } else { Side::Above };
         Ok(Noised::new(side, self.epsilon, random))
     }
 

@@ -8,6 +8,7 @@ use crate::noise::{Geometric, Scale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
+use crate::step::Step;
 
 /// How the scores of two neighbours can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,16 +81,30 @@ pub fn noisy_max(
 
 /// The index of the largest score after noise; the lowest such index. `None` for no scores.
 pub(super) fn index_of_largest(
-    scores: impl Iterator<Item = i128>,
+    scores: impl Iterator<Item = i128> + Clone,
     noise: &Geometric,
     random: &mut impl Randomness,
 ) -> Option<usize> {
-    let mut best: Option<(usize, i128)> = None;
-    for (index, score) in scores.enumerate() {
-        let noised = score.saturating_add(noise.sample(random));
-        if best.is_none_or(|(_, largest)| noised > largest) {
-            best = Some((index, noised));
+    random.publish(Largest { scores, noise })
+}
+
+/// The index of the largest score after noise.
+pub(crate) struct Largest<'a, S> {
+    pub(crate) scores: S,
+    pub(crate) noise: &'a Geometric,
+}
+
+impl<S: Iterator<Item = i128> + Clone> Step for Largest<'_, S> {
+    type Output = Option<usize>;
+
+    fn draw(&mut self, random: &mut impl Randomness) -> Option<usize> {
+        let mut best: Option<(usize, i128)> = None;
+        for (index, score) in self.scores.clone().enumerate() {
+            let noised = score.saturating_add(self.noise.sample(random));
+            if best.is_none_or(|(_, largest)| noised > largest) {
+                best = Some((index, noised));
+            }
         }
+        best.map(|(index, _)| index)
     }
-    best.map(|(index, _)| index)
 }

@@ -69,6 +69,15 @@ mod sampled_histogram;
 mod scalar;
 mod symbol_batch;
 
+#[cfg(feature = "simulation")]
+pub(crate) use self::{
+    above_threshold::LatentTest,
+    channel::ChannelAnswer,
+    continuous_groups::GroupTest,
+    deviation_tests::NoisyTest,
+    max::Largest,
+    sampled_histogram::{Kept, SampledCounts, SampledDistance, Sampling},
+};
 pub use above_threshold::{AboveThreshold, Side, ThresholdNoise};
 pub use bound::{Bound, bound_noise, noisy_bound};
 pub use bucket::{BucketProbabilities, Bucketing, bucket_probabilities, bucket_range, randomised_bucket};
@@ -133,7 +142,8 @@ pub struct Noised<T> {
 
 impl<T> Noised<T> {
     /// Takes the generator that the value was drawn from, which only a [fresh](FreshRandom) one can be.
-    fn new(value: T, epsilon: Epsilon, random: &FreshRandom<'_, impl Randomness>) -> Self {
+    fn new(value: T, epsilon: Epsilon, random: &mut FreshRandom<'_, impl Randomness>) -> Self {
+        random.note_spend(epsilon);
         Self { value, provenance: random.provenance(), epsilon }
     }
 

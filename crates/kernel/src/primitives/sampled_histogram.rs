@@ -16,6 +16,7 @@ use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
+use crate::step::Step;
 
 /// A histogram for each class of users, all over the same domain. It exists only sealed.
 pub struct ClassHistograms {
@@ -204,7 +205,7 @@ impl<'a> PaidClasses<'a> {
 }
 
 /// How many of a class are kept.
-enum Kept {
+pub(crate) enum Kept {
     All,
     /// So many out of 2^64, by a coin for each.
     Share(NonZeroU64),
@@ -313,10 +314,8 @@ pub fn sampled_histogram(
     random: &mut impl Randomness,
 ) -> Result<Noised<Vec<i64>>, PrimitiveError> {
     let random = &mut FreshRandom::new(random)?;
-    let (sample, spent) = sample(permits, histograms, threshold, neighbours, random)?;
-    let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
-    let noised = sample.iter().map(|kept| noise.add_to(*kept, random)).collect();
-    Ok(Noised::new(noised, spent, random))
+    let (sampling, spent) = Sampling::new(permits, histograms, threshold, neighbours)?;
+    Ok(Noised::new(random.publish(SampledCounts(sampling)), spent, random))
 }
 
 /// The sum over the cells of `|count - reference|`, where the counts are those of a sample of the users, with
@@ -346,35 +345,78 @@ pub fn sampled_distance(
 ) -> Result<Noised<i64>, PrimitiveError> {
     check_length(reference, histograms.content().domain)?;
     let random = &mut FreshRandom::new(random)?;
-    let (sample, spent) = sample(permits, histograms, threshold, neighbours, random)?;
-    let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
-    let distance = distance(sample.iter().copied(), reference);
-    Ok(Noised::new(noise.add_to(distance, random), spent, random))
+    let (sampling, spent) = Sampling::new(permits, histograms, threshold, neighbours)?;
+    Ok(Noised::new(random.publish(SampledDistance { sampling, reference }), spent, random))
 }
 
-/// The counts of those users who are kept, and the most that any class spends.
-fn sample(
-    permits: impl IntoIterator<Item = Permit>,
-    histograms: &Sealed<ClassHistograms>,
-    threshold: Epsilon,
-    neighbours: Neighbours,
-    random: &mut impl Randomness,
-) -> Result<(Zeroizing<Vec<i128>>, Epsilon), PrimitiveError> {
-    let mut paid = PaidClasses::new(histograms);
-    permits.into_iter().try_for_each(|permit| paid.add(&permit))?;
-    let spent = paid.most()?;
+/// Whom a sample is drawn from, and the noise on what is published of it.
+pub(crate) struct Sampling<'a> {
+    /// For each class, who is kept, and its counts.
+    pub(crate) classes: Vec<(Kept, &'a [u64])>,
+    pub(crate) domain: usize,
+    pub(crate) noise: DiscreteLaplace,
+}
 
-    let mut sample = Zeroizing::new(vec![0_i128; histograms.content().domain]);
-    for (class, amount) in paid.amounts {
-        let coins = match Kept::new(neighbours, amount, threshold)? {
-            Kept::All => None,
-            Kept::Share(share) => Some(BiasedBits::new(share)),
-        };
-        for (kept, count) in sample.iter_mut().zip(histograms.content().of(class)) {
-            *kept += i128::from(coins.as_ref().map_or(*count, |coins| coins.count_ones(*count, random)));
+impl<'a> Sampling<'a> {
+    /// With the most that any class spends.
+    fn new(
+        permits: impl IntoIterator<Item = Permit>,
+        histograms: &'a Sealed<ClassHistograms>,
+        threshold: Epsilon,
+        neighbours: Neighbours,
+    ) -> Result<(Self, Epsilon), PrimitiveError> {
+        let mut paid = PaidClasses::new(histograms);
+        permits.into_iter().try_for_each(|permit| paid.add(&permit))?;
+        let spent = paid.most()?;
+        let mut classes = Vec::with_capacity(paid.amounts.len());
+        for (class, amount) in paid.amounts {
+            classes.push((Kept::new(neighbours, amount, threshold)?, histograms.content().of(class)));
         }
+        let noise = DiscreteLaplace::new(histogram_noise(neighbours, NonZeroU64::MIN, threshold)?);
+        Ok((Self { classes, domain: histograms.content().domain, noise }, spent))
     }
-    Ok((sample, spent))
+
+    /// The counts of those users who are kept.
+    fn sample(&self, random: &mut impl Randomness) -> Zeroizing<Vec<i128>> {
+        let mut sample = Zeroizing::new(vec![0_i128; self.domain]);
+        for (kept, counts) in &self.classes {
+            let coins = match kept {
+                Kept::All => None,
+                Kept::Share(share) => Some(BiasedBits::new(*share)),
+            };
+            for (kept, count) in sample.iter_mut().zip(*counts) {
+                *kept += i128::from(coins.as_ref().map_or(*count, |coins| coins.count_ones(*count, random)));
+            }
+        }
+        sample
+    }
+}
+
+/// The counts of a sample, with noise on each.
+pub(crate) struct SampledCounts<'a>(pub(crate) Sampling<'a>);
+
+impl Step for SampledCounts<'_> {
+    type Output = Vec<i64>;
+
+    fn draw(&mut self, random: &mut impl Randomness) -> Vec<i64> {
+        let sample = self.0.sample(random);
+        sample.iter().map(|kept| self.0.noise.add_to(*kept, random)).collect()
+    }
+}
+
+/// The distance of a sample's counts from public ones, with noise.
+pub(crate) struct SampledDistance<'a> {
+    pub(crate) sampling: Sampling<'a>,
+    pub(crate) reference: &'a [i64],
+}
+
+impl Step for SampledDistance<'_> {
+    type Output = i64;
+
+    fn draw(&mut self, random: &mut impl Randomness) -> i64 {
+        let sample = self.sampling.sample(random);
+        self.sampling.noise.add_to(distance(sample.iter().copied(), self.reference), random)
+    }
 }
 
 #[cfg(test)]

@@ -13,4 +13,5 @@ mod noise;
 mod oracles;
 mod primitives;
 mod support;
+mod transcript;
 mod types;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`empirical`] | what the loss is at least: a black-box attack, with a stated confidence |
 //! | [`exact`] | the largest loss of a whole mechanism at a small domain and window, by enumeration |
+//! | [`transcript`] | the exact loss of the worst transcripts that a search finds |
 //! | [`ledger`] | what every window of a recorded run has spent, from the record alone |
 //! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
 //!
@@ -16,6 +17,7 @@ pub mod exact;
 pub mod ledger;
 mod report;
 pub mod targets;
+pub mod transcript;
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -28,6 +30,7 @@ use crate::experiment::RunError;
 use crate::names::UnknownName;
 use empirical::{AttackError, Evidence, Plan, attack};
 pub use report::report;
+use transcript::{Search, Worst, examine};
 
 /// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and domains small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +147,11 @@ pub trait Target: Send + Sync {
     /// Everything that one run on a stream publishes, with randomness of that run's own.
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError>;
 
+    /// The streams that an input stands for, each with the logarithm of its probability: one, unless it is [drawn](Input::Drawn).
+    fn streams(&self, input: &Input) -> Vec<(f64, Input)> {
+        vec![(0.0, input.clone())]
+    }
+
     /// The largest loss over all transcripts and neighbouring streams, where it can be enumerated.
     fn exact(&self) -> Result<Option<f64>, RunError> {
         Ok(None)
@@ -167,6 +175,8 @@ pub struct Finding {
     pub confidence: f64,
     /// The largest loss, where it was enumerated.
     pub exact: Option<f64>,
+    /// The worst transcript that was found.
+    pub transcript: Worst,
     /// The neighbouring streams that the attack told apart best.
     pub pair: String,
     /// What it told them apart by.
@@ -183,17 +193,29 @@ pub const ROUNDING: f64 = 1e-9;
 impl Finding {
     /// Whether the promise is broken: a loss above the claim is certain, or as good as.
     pub fn is_broken(&self) -> bool {
-        self.lower_bound > self.claimed
-            || self.exact.is_some_and(|exact| exact.is_nan() || exact > self.claimed + ROUNDING)
+        let is_above = |loss: f64| loss.is_nan() || loss > self.claimed + ROUNDING;
+        self.lower_bound > self.claimed || self.exact.is_some_and(is_above) || is_above(self.transcript.loss)
+    }
+
+    /// The largest loss that was found in any way.
+    pub fn largest(&self) -> f64 {
+        self.exact.unwrap_or(0.0).max(self.transcript.loss).max(self.lower_bound)
     }
 }
 
-/// Audits a target: exactly, where that is possible, and as a black box. `progress` is called [`steps`](empirical::steps) times.
+/// Audits a target: exactly, where that is possible, by its worst transcripts, and as a black box. `progress` is called
+/// [`steps`](empirical::steps) times.
 ///
 /// # Errors
 /// A plan that makes no sense, and runs that fail.
-pub fn audit(target: &dyn Target, plan: &Plan, progress: &(dyn Fn() + Sync)) -> Result<Finding, AttackError> {
+pub fn audit(
+    target: &dyn Target,
+    plan: &Plan,
+    search: &Search,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Finding, AttackError> {
     let start = Instant::now();
+    let transcript = examine(target, search)?;
     let Evidence { lower_bound, pair, event, runs, .. } = attack(target, plan, progress)?;
     let exact = target.exact()?;
     Ok(Finding {
@@ -204,6 +226,7 @@ pub fn audit(target: &dyn Target, plan: &Plan, progress: &(dyn Fn() + Sync)) -> 
         lower_bound,
         confidence: plan.confidence,
         exact,
+        transcript,
         pair,
         event,
         runs,

@@ -21,7 +21,8 @@ pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> Report 
         plan.confidence, plan.seed
     );
     let how = "Claimed is the loss that a mechanism promises not to exceed. The exact loss is the largest over all transcripts and \
-               neighbouring streams, where they can be enumerated. The lower bound comes from an attack on the mechanism as a \
+               neighbouring streams, where they can be enumerated. The transcript loss is the exact loss of the worst \
+               transcript that a search found. The lower bound comes from an attack on the mechanism as a \
                black box: the loss is at least that. A bound above the claim is a broken promise; one below proves nothing about \
                what was not tried.";
     let mut page = Report::new("Audit of privacy", Vec::new());
@@ -60,8 +61,9 @@ fn labels(findings: &[&Finding]) -> Vec<String> {
     findings.iter().enumerate().map(label).collect()
 }
 
-const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), and what the loss is at least (dot). \
-                       A diamond or a dot to the right of its bar is a broken promise.";
+const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), the loss of the worst \
+                       transcript found (ring), and the lower bound of the loss (dot). Any of them to the right of the bar is \
+                       a broken promise.";
 
 // Where the axis begins and ends, the height of a line, and of what stands above the first.
 const LEFT: f64 = 230.0;
@@ -71,8 +73,8 @@ const TOP: f64 = 34.0;
 
 /// A line for each finding, with its marks on a common axis. Text takes the colour of the page; marks differ in shape as well as in colour.
 fn picture(findings: &[&Finding]) -> String {
-    let losses = findings.iter().flat_map(|finding| [Some(finding.claimed), finding.exact, Some(finding.lower_bound)]);
-    let most = losses.flatten().filter(|loss| loss.is_finite()).fold(f64::MIN_POSITIVE, f64::max);
+    let losses = findings.iter().flat_map(|finding| [finding.claimed, finding.largest()]);
+    let most = losses.filter(|loss| loss.is_finite()).fold(f64::MIN_POSITIVE, f64::max);
     let place = |loss: f64| LEFT + (RIGHT - LEFT) * (loss / most).min(1.03);
     #[allow(clippy::cast_precision_loss)] // a few dozen
     let bottom = TOP + LINE * findings.len() as f64;
@@ -121,6 +123,10 @@ fn picture(findings: &[&Finding]) -> String {
                 y + 6.0
             ));
         }
+        draw(format!(
+            "<circle cx=\"{:.1}\" cy=\"{y:.1}\" r=\"8\" fill=\"none\" stroke=\"#cc79a7\" stroke-width=\"2\"/>",
+            place(finding.transcript.loss)
+        ));
         draw("</g>".to_owned());
         y += LINE;
     }
@@ -136,12 +142,13 @@ fn table(findings: &[&Finding]) -> Table {
             Cell::text(&finding.guarantee),
             number(finding.claimed),
             finding.exact.map_or_else(|| Cell::text(""), number),
+            number(finding.transcript.loss),
             number(finding.lower_bound),
             if finding.is_broken() { Cell::badge(Tone::Bad, "broken") } else { Cell::badge(Tone::Good, "not broken") },
             Cell::text(format!("{}; {}", finding.pair, finding.event)),
             Cell::number(finding.runs.to_string()),
         ]
     };
-    let header = ["mechanism", "promise", "claimed", "exact", "lower bound", "", "told apart by", "runs"];
+    let header = ["mechanism", "promise", "claimed", "exact", "transcript", "lower bound", "", "told apart by", "runs"];
     Table::new(header, findings.iter().zip(labels(findings)).map(row).collect())
 }

@@ -217,6 +217,24 @@ impl Target for SequenceTarget {
         Ok(transcript)
     }
 
+    /// All sequences of the model.
+    fn streams(&self, input: &Input) -> Vec<(f64, Input)> {
+        let Input::Drawn(length) = input else { return vec![(0.0, input.clone())] };
+        let mut streams = vec![(1.0, Vec::new())];
+        for _ in 0..*length {
+            let extend = |(probability, symbols): &(f64, Vec<u32>)| {
+                let next = |next: u32| match symbols.last() {
+                    None => self.model.prior().get(next as usize).copied().unwrap_or(0.0),
+                    Some(last) => self.model.transition(None, *last, next),
+                };
+                let longer = |symbol: u32| (probability * next(symbol), [symbols.as_slice(), &[symbol]].concat());
+                (0..self.model.domain()).map(longer).collect::<Vec<_>>()
+            };
+            streams = streams.iter().flat_map(extend).collect();
+        }
+        streams.into_iter().map(|(probability, symbols)| (probability.ln(), Input::Symbols(symbols))).collect()
+    }
+
     fn exact(&self) -> Result<Option<f64>, RunError> {
         exact::sequence::largest_loss(self)
     }

@@ -4,6 +4,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use tidegate_lab::audit::empirical::Plan;
 use tidegate_lab::audit::targets::{all, chosen};
+use tidegate_lab::audit::transcript::{Search, Worst};
 use tidegate_lab::audit::{Finding, Settings, audit, report};
 
 fn plan(runs: u64) -> Plan {
@@ -13,7 +14,7 @@ fn plan(runs: u64) -> Plan {
 fn finding() -> Finding {
     let settings = Settings::small("1".parse().unwrap());
     let targets = chosen(all(&settings).unwrap(), &["grr".to_owned()], None).unwrap();
-    audit(targets[0].as_ref(), &plan(1_000), &|| ()).unwrap()
+    audit(targets[0].as_ref(), &plan(1_000), &Search::QUICK, &|| ()).unwrap()
 }
 
 #[test]
@@ -22,12 +23,18 @@ fn an_audit_has_the_exact_loss_beside_the_bound() {
     assert_eq!((found.mechanism, found.claimed, found.confidence), ("grr", 1.0, 0.999));
     assert!(found.lower_bound > 0.3 && found.lower_bound <= found.exact.unwrap() && !found.is_broken());
     assert!(found.runs >= 1_500 && found.seconds > 0.0);
+    // All transcripts of a report are examined: as many as there are symbols, for each of two pairs.
+    assert!((found.transcript.loss - found.exact.unwrap()).abs() < 1e-9 && found.transcript.transcripts >= 6);
 }
 
 #[test]
 fn a_loss_above_the_claim_breaks_the_promise_and_rounding_does_not() {
     let found = finding();
     let with = |lower_bound, exact| Finding { lower_bound, exact, ..found.clone() }.is_broken();
+    let with_transcript =
+        |loss| Finding { transcript: Worst { loss, ..found.transcript.clone() }, ..found.clone() }.is_broken();
+    assert!(!with_transcript(1.0 + 1e-12) && with_transcript(1.0 + 1e-8));
+    assert!(with_transcript(f64::INFINITY) && with_transcript(f64::NAN));
     assert!(!with(1.0, Some(1.0 + 1e-12)) && !with(0.2, None));
     assert!(with(1.001, None) && with(0.2, Some(1.001)) && with(0.2, Some(f64::INFINITY)) && with(0.2, Some(f64::NAN)));
 }

@@ -7,3 +7,4 @@ mod ledger;
 mod mutants;
 mod registry;
 mod targets;
+mod transcript;

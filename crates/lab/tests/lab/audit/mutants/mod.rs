@@ -11,6 +11,7 @@ mod event;
 mod local;
 mod recorded;
 mod sequence;
+mod transcript;
 
 use std::num::{NonZeroU64, NonZeroUsize};
 

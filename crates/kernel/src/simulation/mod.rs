@@ -1,12 +1,51 @@
-//! Samplers for simulated populations.
+//! Samplers for simulated populations, and transcripts of simulated runs.
 //!
 //! They use floating point, and so must never touch real data. That is a matter of types: they accept only a
 //! [`SeededRandom`], whose output is marked as not private.
+//!
+//! # Transcripts
+//!
+//! A [`Transcript`] lists the randomised steps of a run: the probability law, its public parameters, the published value and its
+//! likelihood under the run's own data. A [replay](Transcript::replay) runs the same mechanism on a neighbouring stream and makes each
+//! step publish the recorded value. The [loss](Transcript::loss) is the sum of the differences of the log-likelihoods: exactly the
+//! privacy loss of that transcript. Noise that stays secret, such as a noisy threshold, is summed over. A mechanism that asks for another step, other
+//! parameters or another amount during the replay has looked at raw data; its loss is infinite.
+//!
+//! A [script](SeededRandom::scripted) chooses what each step publishes, among values of extreme likelihood ratios, so that rare
+//! transcripts can be examined as well.
+//!
+//! ```
+//! use std::num::NonZeroU64;
+//! use std::sync::Arc;
+//! use tidegate_kernel::primitives::{Neighbours, noisy_histogram};
+//! use tidegate_kernel::{Epsilon, Ledger, Sealed, SeededRandom, Window};
+//!
+//! let epsilon: Epsilon = "1".parse()?;
+//! let run = |counts: Vec<u64>, random: &mut SeededRandom| -> Result<(), Box<dyn std::error::Error>> {
+//!     let permit = Ledger::new(epsilon, Window::EVENT).spend(0, epsilon)?;
+//!     let _ = noisy_histogram(permit, &Sealed::at(0, counts), Neighbours::AddRemove, NonZeroU64::MIN, random)?;
+//!     Ok(())
+//! };
+//! // The first option of noisy counts lies far above them: one user more makes that e times as likely.
+//! let mut random = SeededRandom::scripted(1, Box::new(|_| 0));
+//! run(vec![3, 5], &mut random)?;
+//! let transcript = Arc::new(random.into_transcript().ok_or("no transcript")?);
+//! let mut random = transcript.replay();
+//! run(vec![3, 4], &mut random)?;
+//! let loss = transcript.loss(&random.into_transcript().ok_or("no transcript")?);
+//! assert!((loss - 1.0).abs() < 1e-12);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub(crate) mod law;
+mod transcript;
 
 use rand_distr::{Binomial, Distribution, StandardNormal, StandardUniform};
 
 use crate::oracle::{Estimate, Method, Oracle};
 use crate::random::{Randomness, SeededRandom};
+pub(crate) use transcript::Recorder;
+pub use transcript::{Choice, Script, Transcript, TranscriptStep};
 
 /// A simulation was given parameters that no distribution has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
