@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test parquet demo bench fuzz mutants api fmt tools
+.PHONY: help test parquet demo bench audit fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -50,6 +50,9 @@ demo: tools ## show the main job on simulated data, in less than a minute after 
 
 bench: tools ## run the benchmarks
 	@cargo bench --workspace $(FEATURES)
+
+audit: tools ## audit every mechanism thoroughly, and print the table of docs/audit.md; takes hours
+	@cargo run --quiet --release -p tidegate-cli -- audit --all --thorough --markdown
 
 fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a nightly compiler
 	@cargo +nightly --version >/dev/null 2>&1 || { \

@@ -157,7 +157,11 @@ impl AboveThreshold {
             admitted: BTreeSet::from([permit.timestamp()]),
             opened_with: random.provenance(),
             #[cfg(feature = "simulation")]
-            course: Course { threshold, threshold_noise, below: Sealed::at(permit.timestamp(), Vec::new()) },
+            course: Course {
+                threshold,
+                threshold_noise,
+                below: Sealed::at(permit.account(), permit.timestamp(), Vec::new()),
+            },
         })
     }
 

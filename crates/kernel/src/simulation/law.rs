@@ -82,16 +82,6 @@ impl Rate {
         let log_sum = (-self.0).exp().ln_1p(); // ln(1 + q)
         if z > 0 { self.log_power(z) - log_sum } else { log1m_exp(self.log_power(1_i128.saturating_sub(z)) - log_sum) }
     }
-
-    /// `ln P(Z < z)` of one-sided noise; minus infinity for a `z` that is not positive.
-    fn log_one_sided_below(self, z: i128) -> f64 {
-        if z > 0 { self.log_complement(z) } else { f64::NEG_INFINITY }
-    }
-
-    /// `ln P(Z >= z)` of one-sided noise.
-    fn log_one_sided_from(self, z: i128) -> f64 {
-        self.log_power(z.max(0))
-    }
 }
 
 #[allow(clippy::cast_precision_loss)] // to the precision of a float
@@ -113,21 +103,29 @@ fn log_sum_exp(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     largest + logs.map(|log| (log - largest).exp()).sum::<f64>().ln()
 }
 
-/// The logarithm of `sum over z >= from of q^z · f(z)`, where `f` does not decrease, is positive at `from` and at most one.
-fn log_series(rate: Rate, from: i128, log_factor: impl Fn(i128) -> f64) -> f64 {
-    let (base, mut sum, mut z) = (rate.log_power(from), 0.0_f64, from);
-    loop {
-        // With f at most one, q^z / (1 - q) bounds all that is left.
-        let left = rate.log_power(z - from) - rate.log_complement(1);
-        if sum > 0.0 && left < sum.ln() - 40.0 {
-            return base + sum.ln();
-        }
-        sum += (rate.log_power(z - from) + log_factor(z)).exp();
+/// The logarithm of `sum over z >= 0 of P(z) · product over i of P(Z < z + below_i) · P(Z' >= z - above)`: latent one-sided noise
+/// `z`, tests of one-sided noise `Z` that stayed below it by `below_i`, and a last one that did not.
+///
+/// Terms are summed until less than 10⁻¹⁷ of the sum is left. All of them are positive, and each factor follows from the one before by sums
+/// of positive numbers, so nothing cancels.
+fn log_latent(latent: Rate, tested: Rate, below: &[i128], above: Option<i128>) -> f64 {
+    // Below this, one of the tests cannot have stayed below.
+    let from = below.iter().map(|margin| 1 - margin).max().unwrap_or(0).max(0);
+    let mut factors: Vec<f64> = below.iter().map(|margin| -tested.log_power(margin + from).exp_m1()).collect();
+    let (ratio, tested_ratio, complement) = ((-latent.0).exp(), (-tested.0).exp(), -(-tested.0).exp_m1());
+    // The last test is certain not to stay below up to `above`. Beyond, its probability falls by a constant ratio.
+    let beyond = above.map_or(0, |above| (from - above).max(0));
+    let base = latent.log_complement(1) + latent.log_power(from) + tested.log_power(beyond);
+    let (mut sum, mut weight, mut z) = (0.0_f64, 1.0_f64, from);
+    // With factors of at most one, the weight over one minus the ratio bounds all that is left.
+    let least = 1e-17 * -(-latent.0).exp_m1();
+    while weight > f64::MIN_POSITIVE && weight > least * sum {
+        sum += weight * factors.iter().product::<f64>();
+        factors.iter_mut().for_each(|factor| *factor = complement + tested_ratio * *factor);
+        weight *= if above.is_some_and(|above| z >= above) { ratio * tested_ratio } else { ratio };
         z += 1;
-        if sum == 0.0 && left < -700.0 {
-            return f64::NEG_INFINITY;
-        }
     }
+    base + sum.ln()
 }
 
 /// A secret number with noise far above it, far below it, near it, and none.
@@ -244,23 +242,6 @@ impl Law for NoisyTest<'_> {
     }
 }
 
-/// The law of a series of tests against one noisy threshold: `ln P` that all of `below` are found below it, and then `above`, if any, is not.
-fn log_course(threshold: i128, of_threshold: Rate, of_query: Rate, below: &[i128], above: Option<i128>) -> f64 {
-    // The least noise of the threshold at which all of `below` can be found below.
-    let from = below.iter().map(|query| query + 1 - threshold).max().unwrap_or(0).max(0);
-    let log_below =
-        |z: i128| below.iter().map(|query| of_query.log_one_sided_below(threshold + z - query)).sum::<f64>();
-    let log_first = of_threshold.log_complement(1); // ln(1 - q), of P(z) = (1 - q) q^z
-    let Some(above) = above else { return log_first + log_series(of_threshold, from, log_below) };
-    // Up to the query the reject is certain; beyond, its probability falls by a constant ratio, which joins that of the threshold.
-    let turn = (above - threshold).max(from);
-    let certain = (from..turn).map(|z| of_threshold.log_power(z) + log_below(z));
-    let joined = Rate(of_threshold.0 + of_query.0);
-    let shift = of_query.log_one_sided_from(threshold + turn - above) - of_query.log_power(turn);
-    let beyond = log_series(joined, turn, log_below) + shift;
-    log_first + log_sum_exp(certain.chain([beyond]))
-}
-
 /// `ln P` of the next answer of a series of tests, given that all earlier queries were found below.
 fn log_answer(
     threshold: i128,
@@ -270,9 +251,14 @@ fn log_answer(
     secret: i128,
     is_below: bool,
 ) -> f64 {
-    let course = |below: &[i128], above| log_course(threshold, of_threshold, of_query, below, above);
-    let now = if is_below { course(&[earlier, &[secret]].concat(), None) } else { course(earlier, Some(secret)) };
-    now - course(earlier, None)
+    let mut margins: Vec<i128> = earlier.iter().map(|query| threshold - query).collect();
+    let before = log_latent(of_threshold, of_query, &margins, None);
+    if is_below {
+        margins.push(threshold - secret);
+        log_latent(of_threshold, of_query, &margins, None) - before
+    } else {
+        log_latent(of_threshold, of_query, &margins, Some(secret - threshold)) - before
+    }
 }
 
 impl Law for LatentTest<'_> {
@@ -352,12 +338,10 @@ impl<S: Iterator<Item = i128> + Clone> Law for Largest<'_, S> {
         let rate = Rate::of_geometric(self.noise);
         let Ok(winner) = usize::try_from(first(output)) else { return f64::NEG_INFINITY };
         let Some(score) = self.scores.clone().nth(winner) else { return f64::NEG_INFINITY };
-        // By how much the winner, without its noise, must stay above each other one: an earlier one wins ties.
+        // By how much the winner, without its noise, is above each other one: an earlier one wins ties.
         let others = self.scores.clone().enumerate().filter(|(index, _)| *index != winner);
-        let gaps: Vec<i128> = others.map(|(index, other)| score - other + i128::from(index > winner)).collect();
-        let from = gaps.iter().map(|gap| 1 - gap).max().unwrap_or(0).max(0);
-        let log_below = |z: i128| gaps.iter().map(|gap| rate.log_one_sided_below(gap + z)).sum::<f64>();
-        rate.log_complement(1) + log_series(rate, from, log_below)
+        let margins: Vec<i128> = others.map(|(index, other)| score - other + i128::from(index > winner)).collect();
+        log_latent(rate, rate, &margins, None)
     }
 
     fn options(&self) -> Vec<Vec<i64>> {

@@ -22,8 +22,10 @@
 //!
 //! let epsilon: Epsilon = "1".parse()?;
 //! let run = |counts: Vec<u64>, random: &mut SeededRandom| -> Result<(), Box<dyn std::error::Error>> {
-//!     let permit = Ledger::new(epsilon, Window::EVENT).spend(0, epsilon)?;
-//!     let _ = noisy_histogram(permit, &Sealed::at(0, counts), Neighbours::AddRemove, NonZeroU64::MIN, random)?;
+//!     let mut ledger = Ledger::new(epsilon, Window::EVENT);
+//!     let counts = Sealed::at(ledger.account(), 0, counts);
+//!     let permit = ledger.spend(0, epsilon)?;
+//!     let _ = noisy_histogram(permit, &counts, Neighbours::AddRemove, NonZeroU64::MIN, random)?;
 //!     Ok(())
 //! };
 //! // The first option of noisy counts lies far above them: one user more makes that e times as likely.

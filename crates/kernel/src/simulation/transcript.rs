@@ -178,8 +178,10 @@ impl Recorder {
                 drawn
             }
         };
-        step.log_likelihood = law.log_likelihood(&step.output);
         step.log_likelihoods = step.options.iter().map(|option| law.log_likelihood(option)).collect();
+        let known = step.options.iter().position(|option| *option == step.output);
+        let known = known.and_then(|option| step.log_likelihoods.get(option).copied());
+        step.log_likelihood = known.unwrap_or_else(|| law.log_likelihood(&step.output));
         self.transcript.steps.push(step);
         output
     }

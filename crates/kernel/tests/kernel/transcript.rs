@@ -10,9 +10,9 @@ use tidegate_kernel::primitives::{
     noisy_histogram, noisy_max, noisy_scalar, randomised_bucket, sampled_distance, sampled_histogram, seal_symbol,
 };
 use tidegate_kernel::simulation::Transcript;
-use tidegate_kernel::{Randomness, Sealed, SeededRandom};
+use tidegate_kernel::{Randomness, SeededRandom};
 
-use crate::support::{assert_fits, class_permit, epsilon, permit_at as permit, tally};
+use crate::support::{account, assert_fits, class_permit, epsilon, permit_at as permit, sealed_at, tally};
 
 /// The transcript of a run in which step `n` publishes its option `choices[n]`, and the last of them afterwards.
 fn scripted(choices: &[usize], run: impl Fn(&mut SeededRandom)) -> Arc<Transcript> {
@@ -52,7 +52,7 @@ fn assert_close(found: f64, expected: f64) {
 #[test]
 fn laplace_noise_loses_its_epsilon_in_both_directions() {
     let run = |reading: &i64, random: &mut SeededRandom| {
-        let reading = Sealed::at(0, *reading);
+        let reading = sealed_at(0, *reading);
         let _ = noisy_scalar(permit(0, epsilon("0.7")), &reading, 0..=20, Protects::Reading, random).unwrap();
     };
     // Far above, far below, none, one scale above and below.
@@ -65,7 +65,7 @@ fn laplace_noise_loses_its_epsilon_in_both_directions() {
 #[test]
 fn histogram_cells_are_steps_of_one_call() {
     let run = |counts: [u64; 3], random: &mut SeededRandom| {
-        let counts = Sealed::at(0, counts.to_vec());
+        let counts = sealed_at(0, counts.to_vec());
         let once = NonZeroU64::MIN;
         let _ = noisy_histogram(permit(0, epsilon("1")), &counts, Neighbours::Replace, once, random).unwrap();
     };
@@ -79,7 +79,7 @@ fn histogram_cells_are_steps_of_one_call() {
 fn buckets_and_comparisons_lose_the_ratio_of_their_weights() {
     let one = epsilon("1");
     let run = |reading: &i64, random: &mut SeededRandom| {
-        let _ = randomised_bucket(permit(0, one), &Sealed::at(0, *reading), 0..=9, 5, random).unwrap();
+        let _ = randomised_bucket(permit(0, one), &sealed_at(0, *reading), 0..=9, 5, random).unwrap();
     };
     let probabilities = bucket_probabilities(5, one).unwrap();
     let losses = losses(0, 9, run);
@@ -89,7 +89,7 @@ fn buckets_and_comparisons_lose_the_ratio_of_their_weights() {
     let compare = |reading: i64, random: &mut SeededRandom| {
         let mut comparisons = Comparisons::new(one, NonZeroU64::new(2).unwrap()).unwrap();
         for (timestamp, reading) in [(0, 5), (1, reading), (2, 6)] {
-            comparisons.admit(permit(timestamp, one), &Sealed::at(timestamp, reading)).unwrap();
+            comparisons.admit(permit(timestamp, one), &sealed_at(timestamp, reading)).unwrap();
         }
         for other in [0, 2] {
             let _ = comparisons.compare(1, other, random).unwrap();
@@ -97,7 +97,7 @@ fn buckets_and_comparisons_lose_the_ratio_of_their_weights() {
     };
     let transcript = scripted(&[0], |random| compare(9, random));
     let loss = transcript.loss(&replayed(&transcript, |random| compare(0, random)));
-    assert!(loss <= 1.0 && loss > 1.0 - 1e-8, "{loss}");
+    assert!(loss <= 1.0 + 1e-9 && loss > 1.0 - 1e-8, "{loss}");
 }
 
 #[test]
@@ -120,7 +120,8 @@ fn symbols_lose_the_ratio_of_the_channel() {
     let parts = ChannelParts { outputs: &[(0, 0.3), (1, 0.7)], rows: &rows, mixtures: &rows, mixture_of: &[0, 1] };
     let channel = SymbolChannel::new(&limits, parts).unwrap();
     let run = |symbol: &u32, random: &mut SeededRandom| {
-        let _ = channel.answer(permit(0, limits.loss()), &seal_symbol(0, *symbol, 2).unwrap(), random).unwrap();
+        let _ =
+            channel.answer(permit(0, limits.loss()), &seal_symbol(account(), 0, *symbol, 2).unwrap(), random).unwrap();
     };
     let expected: Vec<f64> =
         (0..2).map(|output| (channel.probability(0, output) / channel.probability(1, output)).ln()).collect();
@@ -141,8 +142,8 @@ fn assert_complete(run: impl Fn(&mut SeededRandom)) -> Vec<f64> {
 #[test]
 fn a_noisy_maximum_loses_at_most_its_epsilon_and_nearly_all() {
     let run = |scores: &Vec<i64>, random: &mut SeededRandom| {
-        let _ = noisy_max(permit(0, epsilon("1")), &Sealed::at(0, scores.clone()), 1, Scores::AnyDirection, random)
-            .unwrap();
+        let _ =
+            noisy_max(permit(0, epsilon("1")), &sealed_at(0, scores.clone()), 1, Scores::AnyDirection, random).unwrap();
     };
     for scores in [vec![0, 0, 0], vec![5, 0, -40], vec![0, 3], vec![7]] {
         assert_complete(|random| run(&scores, random));
@@ -160,7 +161,7 @@ fn a_noisy_maximum_loses_at_most_its_epsilon_and_nearly_all() {
 fn a_noisy_bound_loses_at_most_its_epsilon() {
     let candidates = [10, 6, 2].map(|at| Bound { at, cost: at });
     let run = |reading: &i64, random: &mut SeededRandom| {
-        let members = [(permit(0, epsilon("1")), &Sealed::at(0, *reading))];
+        let members = [(permit(0, epsilon("1")), &sealed_at(0, *reading))];
         let _ = noisy_bound(members, &candidates, 0..=10, Protects::Reading, random).unwrap();
     };
     assert_complete(|random| run(&4, random));
@@ -174,7 +175,7 @@ fn a_test_of_a_deviation_has_the_tails_of_its_noise() {
         let run = |readings: &[i64; 2], random: &mut SeededRandom| {
             let mut tests = DeviationTests::new(0..=10, Protects::Reading, epsilon("1"), threshold, 2).unwrap();
             for (timestamp, reading) in (0..).zip(readings) {
-                tests.admit(permit(timestamp, epsilon("1")), &Sealed::at(timestamp, *reading)).unwrap();
+                tests.admit(permit(timestamp, epsilon("1")), &sealed_at(timestamp, *reading)).unwrap();
             }
             let _ = tests.ask(&[0, 1], random).unwrap();
         };
@@ -207,7 +208,7 @@ fn offer_all(readings: &[i64], threshold: i64, random: &mut SeededRandom) -> usi
     let mut groups = ContinuousGroups::new(0..=4, Protects::Reading, one, threshold).unwrap();
     let mut joined = 0;
     for (timestamp, reading) in (0..).zip(readings) {
-        match groups.offer(permit(timestamp, one), &Sealed::at(timestamp, *reading), random).unwrap().into_value() {
+        match groups.offer(permit(timestamp, one), &sealed_at(timestamp, *reading), random).unwrap().into_value() {
             Placed::Opens => {}
             Placed::Joins => joined += 1,
             Placed::Alone => break,
@@ -234,7 +235,7 @@ fn a_noisy_threshold_is_summed_over() {
 fn the_sparse_vector_technique_loses_at_most_its_epsilon_in_any_course() {
     let one = epsilon("1");
     let run = |reading: i64, random: &mut SeededRandom| {
-        let readings = [reading, 4, 0, 4].map(|reading| Sealed::at(0, reading));
+        let readings = [reading, 4, 0, 4].map(|reading| sealed_at(0, reading));
         let mut test = AboveThreshold::open(permit(0, one), 3, 4, random).unwrap();
         for reading in &readings {
             let query = Query::reading(reading, 0..=4, Protects::Reading).unwrap();
@@ -264,12 +265,12 @@ fn sampled_counts_lose_what_the_class_spends() {
             Neighbours::Replace => (vec![3, 1, 2, 2], vec![2, 2, 2, 2]),
         };
         let counts = |counts: &Vec<u64>, random: &mut SeededRandom| {
-            let sealed = ClassHistograms::seal(0, &[0, 1], counts.clone()).unwrap();
+            let sealed = ClassHistograms::seal(account(), 0, &[0, 1], counts.clone()).unwrap();
             let _ = sampled_histogram(permits(), &sealed, relaxed, neighbours, random).unwrap();
         };
         assert_close(largest(&losses(more.clone(), less.clone(), counts)), 0.5);
         let distance = |counts: &Vec<u64>, random: &mut SeededRandom| {
-            let sealed = ClassHistograms::seal(0, &[0, 1], counts.clone()).unwrap();
+            let sealed = ClassHistograms::seal(account(), 0, &[0, 1], counts.clone()).unwrap();
             let _ = sampled_distance(permits(), &sealed, &[-50, 50], relaxed, neighbours, random).unwrap();
         };
         assert_close(largest(&losses(more, less, distance)), 0.5);
@@ -281,12 +282,12 @@ fn a_replay_that_asks_for_other_noise_has_an_infinite_loss() {
     // The amount, the number of steps, or a coin depends on the reading.
     let amount = |reading: i64, random: &mut SeededRandom| {
         let amount = if reading > 0 { epsilon("0.5") } else { epsilon("0.4") };
-        let _ = noisy_scalar(permit(0, amount), &Sealed::at(0, reading), 0..=1, Protects::Reading, random).unwrap();
+        let _ = noisy_scalar(permit(0, amount), &sealed_at(0, reading), 0..=1, Protects::Reading, random).unwrap();
     };
     let number = |reading: i64, random: &mut SeededRandom| {
         for _ in 0..=reading {
             let one = epsilon("1");
-            let _ = noisy_scalar(permit(0, one), &Sealed::at(0, reading), 0..=1, Protects::Reading, random).unwrap();
+            let _ = noisy_scalar(permit(0, one), &sealed_at(0, reading), 0..=1, Protects::Reading, random).unwrap();
         }
     };
     let coin = |reading: i64, random: &mut SeededRandom| {

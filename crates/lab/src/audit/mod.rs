@@ -144,6 +144,11 @@ pub trait Target: Send + Sync {
     /// Pairs of neighbouring streams that are hard on it. Every pair is one that the promise covers.
     fn neighbours(&self) -> Vec<Pair>;
 
+    /// The pairs whose transcripts are examined: those of [`neighbours`](Self::neighbours), unless more are affordable.
+    fn pairs_for_transcripts(&self) -> Vec<Pair> {
+        self.neighbours()
+    }
+
     /// Everything that one run on a stream publishes, with randomness of that run's own.
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError>;
 

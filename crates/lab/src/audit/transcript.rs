@@ -66,7 +66,7 @@ const COINS: u64 = 4;
 /// Runs that fail.
 pub fn examine(target: &dyn Target, search: &Search) -> Result<Worst, RunError> {
     let mut worst = Worst { loss: 0.0, pair: String::new(), transcripts: 0 };
-    for pair in target.neighbours() {
+    for pair in target.pairs_for_transcripts() {
         let (one, other) = (target.streams(&pair.one), target.streams(&pair.other));
         let mut hunt = Hunt { target, one: &one, other: &other, largest: 0.0, transcripts: 0 };
         hunt.run(search)?;
@@ -203,7 +203,10 @@ impl Hunt<'_> {
         let mut random = SeededRandom::scripted(seed, Box::new(script));
         let releases = self.target.observe(recorded_on, &mut random)?;
         let steps = Arc::new(transcript_of(random)?);
-        let (of_one, _) = self.likelihood(self.one, &steps, &releases)?;
+        let of_one = match self.one {
+            [(log_probability, _)] => Some(log_probability + steps.log_likelihood()),
+            mixture => self.likelihood(mixture, &steps, &releases)?.0,
+        };
         let (of_other, replayed) = self.likelihood(self.other, &steps, &releases)?;
         self.transcripts += 1;
         let loss = match (of_one, of_other) {
@@ -237,22 +240,10 @@ impl Hunt<'_> {
             last = Some(replayed);
         }
         let largest = logs.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum = logs.iter().copied().sum_of_exponentials(largest);
+        // With a single stream, its own logarithm; a stream of no probability has no part in the sum.
+        let sum = logs.iter().map(|log| log.map(|log| (log - largest).exp())).sum::<Option<f64>>();
         let last = last.ok_or_else(|| RunError::failed("a pair of streams without a stream"))?;
-        Ok((sum, last))
-    }
-}
-
-/// The logarithm of a sum.
-trait SumOfExponentials {
-    fn sum_of_exponentials(self, largest: f64) -> Option<f64>;
-}
-
-impl<I: Iterator<Item = Option<f64>>> SumOfExponentials for I {
-    /// Of numbers given by their logarithms, of which the largest is known; `None` where one is missing.
-    fn sum_of_exponentials(self, largest: f64) -> Option<f64> {
-        let sum: Option<f64> = self.map(|log| log.map(|log| (log - largest).exp())).sum();
-        sum.map(|sum| largest + sum.ln())
+        Ok((sum.map(|sum| if largest == f64::NEG_INFINITY { largest } else { largest + sum.ln() }), last))
     }
 }
 

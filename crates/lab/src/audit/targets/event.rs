@@ -1,6 +1,9 @@
 //! Event-level mechanisms: numbers, of which one differs.
 
+use std::num::NonZeroU64;
+
 use tidegate::event::{Event, EventKind, Publication, Settings as EventSettings, Truncation};
+use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 
 use super::other_input;
@@ -58,7 +61,10 @@ pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunEr
         let settings = EventSettings { publication, truncation, buckets, ..plain };
         Box::new(EventTarget { name, kind, settings }) as Box<dyn Target>
     };
-    Ok(VARIANTS.into_iter().map(target).collect())
+    let mut targets: Vec<Box<dyn Target>> = VARIANTS.into_iter().map(target).collect();
+    let settings = EventSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..plain };
+    targets.push(Box::new(EventTarget { name: "track", kind: EventKind::Track, settings }));
+    Ok(targets)
 }
 
 impl EventTarget {
@@ -77,17 +83,25 @@ impl Target for EventTarget {
     }
 
     fn guarantee(&self) -> String {
-        "DP of any one reading".to_owned()
+        match self.settings.protects {
+            Protects::Reading => "DP of any one reading".to_owned(),
+            Protects::Contribution(most) => format!("DP of a contribution of {most} to any one reading"),
+        }
     }
 
     fn claimed(&self) -> f64 {
         self.settings.epsilon.as_f64()
     }
 
-    /// One reading at the lower or the upper end of the domain, the others at the lower end, at both ends in turn, or climbing from one to
-    /// the other; in the first timestamp, the last of the first batch, and the first of the next. Two batches and a timestamp.
+    /// One reading at the lower or the upper end of the domain, or with and without a contribution; the others at the lower end, at both ends
+    /// in turn, or climbing from one to the other; in the first timestamp, the last of the first batch, and the first of the next. Two batches and a timestamp.
     fn neighbours(&self) -> Vec<Pair> {
         let (low, high) = (self.settings.grid.low(), self.settings.grid.high());
+        #[allow(clippy::cast_precision_loss)] // small
+        let changed = match self.settings.protects {
+            Protects::Reading => high,
+            Protects::Contribution(most) => (low + self.settings.grid.step() * most.get() as f64).min(high),
+        };
         let length = 2 * self.batch() + 1;
         #[allow(clippy::cast_precision_loss)] // a few timestamps
         let slope = |timestamp: usize| low + ((high - low) * timestamp as f64 / (length - 1) as f64).floor();
@@ -101,7 +115,7 @@ impl Target for EventTarget {
             let with = |reading: f64| {
                 Input::Readings((0..length).map(|at| if at == place { reading } else { background(at) }).collect())
             };
-            Pair { name: format!("{name} at {place}"), one: with(low), other: with(high) }
+            Pair { name: format!("{name} at {place}"), one: with(low), other: with(changed) }
         };
         let of = |(name, background): (&str, &dyn Fn(usize) -> f64)| -> Vec<Pair> {
             places.iter().map(|place| pair(name, background, *place)).collect()

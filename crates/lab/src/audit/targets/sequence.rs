@@ -14,6 +14,9 @@ use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 use crate::sequence::drawn;
 
+/// The most sequences of a window whose transcripts are examined.
+const MOST_SEQUENCES: u32 = 64;
+
 /// How symbols are answered.
 #[derive(Clone, Debug)]
 pub enum Method {
@@ -173,6 +176,36 @@ impl Target for SequenceTarget {
                     let name = format!("{name} or {other_name}");
                     let (one, other) = (Input::Symbols(sequence.clone()), Input::Symbols(other.clone()));
                     pairs.push(Pair { name, one, other });
+                }
+            }
+        }
+        pairs
+    }
+
+    /// For a window, each sequence against those in which every symbol is moved on by as many places.
+    fn pairs_for_transcripts(&self) -> Vec<Pair> {
+        let domain = self.model.domain();
+        let sequences = u32::try_from(self.length).ok().and_then(|length| domain.checked_pow(length));
+        let sequences = match (self.promise, sequences) {
+            (Promise::LocalWindow, Some(sequences)) if sequences <= MOST_SEQUENCES => sequences,
+            _ => return self.neighbours(),
+        };
+        let digits = |mut number: u32| -> Vec<u32> {
+            let mut digit = || {
+                let digit = number % domain;
+                number /= domain;
+                digit
+            };
+            (0..self.length).map(|_| digit()).collect()
+        };
+        let mut pairs = Vec::new();
+        for one in (0..sequences).map(digits) {
+            for places in 1..domain {
+                let other: Vec<u32> = one.iter().map(|symbol| (symbol + places) % domain).collect();
+                // Losses are taken in both directions: each pair once.
+                if one < other {
+                    let name = format!("{one:?} or {other:?}");
+                    pairs.push(Pair { name, one: Input::Symbols(one.clone()), other: Input::Symbols(other) });
                 }
             }
         }
