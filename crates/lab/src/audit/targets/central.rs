@@ -13,7 +13,7 @@ use tidegate_device::{Device, Policy};
 use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, Window};
 
-use super::patterns::{Pattern, patterns};
+use super::patterns::{Pattern, patterns, patterns_everywhere};
 use super::{freshness, other_input, spent};
 use crate::audit::targets::oracle::supported;
 use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
@@ -96,6 +96,12 @@ impl CentralTarget {
         let Settings { epsilon, window, domain } = *settings;
         Self { kind, settings: CentralSettings { neighbours, ..CentralSettings::new(epsilon, window, domain) } }
     }
+
+    fn pairs(&self, patterns: fn(usize, usize) -> Vec<Pattern>) -> Vec<Pair> {
+        let CentralSettings { window, domain, neighbours, .. } = self.settings;
+        let all = patterns(length(window), in_timestamps(window));
+        all.iter().map(|pattern| pair(pattern, neighbours, domain as usize, 0)).collect()
+    }
 }
 
 impl Target for CentralTarget {
@@ -123,9 +129,11 @@ impl Target for CentralTarget {
     }
 
     fn neighbours(&self) -> Vec<Pair> {
-        let CentralSettings { window, domain, neighbours, .. } = self.settings;
-        let all = patterns(length(window), in_timestamps(window));
-        all.iter().map(|pattern| pair(pattern, neighbours, domain as usize, 0)).collect()
+        self.pairs(patterns)
+    }
+
+    fn pairs_for_transcripts(&self) -> Vec<Pair> {
+        self.pairs(patterns_everywhere)
     }
 
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError> {
@@ -180,6 +188,14 @@ impl PersonalTarget {
         Ok(Self { kind, settings: personal, classes: classes(settings)?, class })
     }
 
+    fn pairs(&self, patterns: fn(usize, usize) -> Vec<Pattern>) -> Vec<Pair> {
+        let Requirement { window, .. } = self.requirement();
+        let domain = self.settings.domain as usize;
+        let (cells, start) = (domain * self.classes.len(), domain * self.class);
+        let all = patterns(length(window), in_timestamps(window));
+        all.iter().map(|pattern| pair(pattern, self.settings.neighbours, cells, start)).collect()
+    }
+
     fn requirement(&self) -> Requirement {
         self.classes.all()[self.class].requirement
     }
@@ -219,11 +235,11 @@ impl Target for PersonalTarget {
     }
 
     fn neighbours(&self) -> Vec<Pair> {
-        let Requirement { window, .. } = self.requirement();
-        let domain = self.settings.domain as usize;
-        let (cells, start) = (domain * self.classes.len(), domain * self.class);
-        let all = patterns(length(window), in_timestamps(window));
-        all.iter().map(|pattern| pair(pattern, self.settings.neighbours, cells, start)).collect()
+        self.pairs(patterns)
+    }
+
+    fn pairs_for_transcripts(&self) -> Vec<Pair> {
+        self.pairs(patterns_everywhere)
     }
 
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError> {

@@ -7,7 +7,7 @@ use tidegate_device::{Device, Refused};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Question, SLOTS, SeededRandom};
 
-use super::patterns::patterns;
+use super::patterns::{Pattern, patterns, patterns_everywhere};
 use super::{freshness, other_input, spent};
 use crate::audit::targets::oracle::supported;
 use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
@@ -35,9 +35,28 @@ impl LocalTarget {
         Self { kind, settings: LocalSettings::new(epsilon, window, domain, population) }
     }
 
+    fn window(&self) -> usize {
+        usize::try_from(self.settings.window.get()).unwrap_or(usize::MAX)
+    }
+
+    /// The streams of patterns.
+    fn pairs(&self, patterns: Vec<Pattern>) -> Vec<Pair> {
+        // Trees tell neighbouring values apart at their lowest level only, and the ends of the domain at all of them.
+        let far = match self.kind {
+            LocalKind::Mtsp | LocalKind::MtspPopulation => self.settings.domain - 1,
+            _ => 1,
+        };
+        let pair = |pattern: Pattern| Pair {
+            name: pattern.name,
+            one: Input::Values(pattern.bits.iter().map(|(one, _)| one * far).collect()),
+            other: Input::Values(pattern.bits.iter().map(|(_, other)| other * far).collect()),
+        };
+        patterns.into_iter().map(pair).collect()
+    }
+
     /// How many timestamps are run: every window that a change can touch, and the first decision after it.
     fn length(&self) -> usize {
-        usize::try_from(self.settings.window.get()).unwrap_or(usize::MAX).saturating_mul(2) + 1
+        self.window().saturating_mul(2) + 1
     }
 }
 
@@ -70,18 +89,11 @@ impl Target for LocalTarget {
     }
 
     fn neighbours(&self) -> Vec<Pair> {
-        let window = usize::try_from(self.settings.window.get()).unwrap_or(usize::MAX);
-        // Trees tell neighbouring values apart at their lowest level only, and the ends of the domain at all of them.
-        let far = match self.kind {
-            LocalKind::Mtsp | LocalKind::MtspPopulation => self.settings.domain - 1,
-            _ => 1,
-        };
-        let pair = |pattern: super::patterns::Pattern| Pair {
-            name: pattern.name,
-            one: Input::Values(pattern.bits.iter().map(|(one, _)| one * far).collect()),
-            other: Input::Values(pattern.bits.iter().map(|(_, other)| other * far).collect()),
-        };
-        patterns(self.length(), window).into_iter().map(pair).collect()
+        self.pairs(patterns(self.length(), self.window()))
+    }
+
+    fn pairs_for_transcripts(&self) -> Vec<Pair> {
+        self.pairs(patterns_everywhere(self.length(), self.window()))
     }
 
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError> {

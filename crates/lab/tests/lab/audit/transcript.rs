@@ -6,12 +6,30 @@ use tidegate_lab::audit::{Family, ROUNDING, Settings, Target, targets};
 /// The least share of its claim that the worst transcript of a mechanism reaches.
 const REACHED: f64 = 0.9;
 
-/// Promises whose worst transcript stays below that share, with the loss that is attained.
-const EXCEPTIONS: &[(&str, f64, f64)] = &[];
+/// Promises whose worst transcript stays below that share: the claim, and the loss that is attained.
+const EXCEPTIONS: &[(&str, f64, f64)] = &[
+    // Where classes share a distance, the relaxed class spends no more on it than the careful one, 1/12 at each of two
+    // timestamps; its publications have 1/4 + 1/8, or 1/2 at once.
+    ("pbd", 1.0, 2.0 / 12.0 + 3.0 / 8.0),
+    ("pba", 1.0, 2.0 / 12.0 + 1.0 / 2.0),
+    // A second publication spends no more than the sampling threshold, which is the 3/32 that the careful class offers.
+    ("pbd_sampling", 1.0, 2.0 / 4.0 + 1.0 / 4.0 + 3.0 / 32.0),
+    // Sums and points lose their 0.8. Of the 0.2 for groups of any length, so few readings of three values tell a part:
+    // the exact audit computes 0.0307 for batches of three, which for `contin` is all there is.
+    ("contin", 1.0, 0.830_676),
+    ("contin_points", 1.0, 0.830_676),
+    ("contin_points_truncated", 1.0, 0.830_676),
+    ("pegasus", 1.0, 0.855_924),
+    ("pegasus_delay", 1.0, 0.855_924),
+    ("pegasus_delay_truncated", 1.0, 0.849_516),
+    // A bucket has a single point, so that its sums tell nothing beyond the label's 0.5.
+    ("bucorder_clipped_sums", 1.0, 0.5),
+];
 
 /// The figures of the table in `docs/audit.md`: mechanism, promise, exact and transcript loss.
 fn documented() -> Vec<(String, String, Option<f64>, f64)> {
-    let page = include_str!("../../../../../docs/audit.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/audit.md");
+    let page = std::fs::read_to_string(page).unwrap();
     let row = |line: &str| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, mechanism, promise, _, exact, transcript, _, _] = cells[..] else { return None };
