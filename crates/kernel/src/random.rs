@@ -63,13 +63,15 @@ mod closed {
     }
 }
 
+pub(crate) use closed::Closed;
+
 /// What [`next_few`](closed::Closed::next_few) can give at once.
 pub(crate) const FEW: usize = 16;
 
 /// A source of uniform random words: [`SystemRandom`] or [`SeededRandom`], by itself or [fresh](FreshRandom).
 ///
 /// The trait cannot be implemented outside the kernel, so no caller can slip in a generator of its own.
-pub trait Randomness: closed::Closed {
+pub trait Randomness: Closed {
     /// 64 independent, uniform random bits.
     fn next_word(&mut self) -> u64;
 
@@ -252,7 +254,7 @@ impl SeededRandom {
     }
 }
 
-impl closed::Closed for SystemRandom {
+impl Closed for SystemRandom {
     fn renew(&mut self) -> Result<(), NoEntropy> {
         self.0.renew(&*entropy()?);
         Ok(())
@@ -263,7 +265,7 @@ impl closed::Closed for SystemRandom {
         self.0.next_few(count)
     }
 }
-impl closed::Closed for SeededRandom {
+impl Closed for SeededRandom {
     #[inline]
     fn renew(&mut self) -> Result<(), NoEntropy> {
         Ok(())
@@ -297,7 +299,7 @@ impl closed::Closed for SeededRandom {
     }
 }
 
-impl<R: Randomness> closed::Closed for FreshRandom<'_, R> {
+impl<R: Randomness> Closed for FreshRandom<'_, R> {
     #[inline]
     fn renew(&mut self) -> Result<(), NoEntropy> {
         Ok(())
@@ -366,7 +368,6 @@ mod tests {
     use crate::oracle::{Oracle, OracleError, OracleKind};
     use crate::primitives::{AboveThreshold, Neighbours, PrimitiveError, noisy_histogram, seal_histogram};
     use crate::{Epsilon, Ledger, Permit, Window};
-    use closed::Closed;
 
     #[test]
     fn few_words_are_the_next_that_lie_side_by_side() {

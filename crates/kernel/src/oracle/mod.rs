@@ -39,7 +39,7 @@ pub use estimate::{Estimate, Variance};
 
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
-use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
+use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
 use crate::step::Step;

@@ -7,7 +7,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{Geometric, Scale};
 use crate::permit::Permit;
-use crate::random::{FreshRandom, Provenance, Randomness};
+use crate::random::{Closed, FreshRandom, Provenance, Randomness};
 use crate::sealed::Sealed;
 use crate::step::Step;
 

@@ -5,7 +5,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::interval::Interval;
 use crate::permit::Permit;
-use crate::random::{FreshRandom, Randomness};
+use crate::random::{Closed, FreshRandom, Randomness};
 use crate::sealed::Sealed;
 use crate::step::Step;
 

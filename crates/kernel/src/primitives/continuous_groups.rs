@@ -11,7 +11,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::Geometric;
 use crate::permit::Permit;
-use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
+use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::sealed::Sealed;
 use crate::step::Step;
 use crate::vault::{Locked, UnlockError, Vault, signed, wipe};

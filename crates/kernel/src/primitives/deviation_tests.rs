@@ -9,7 +9,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::{DiscreteLaplace, Scale, ScaleError};
 use crate::permit::Permit;
-use crate::random::{FreshRandom, Randomness};
+use crate::random::{Closed, FreshRandom, Randomness};
 use crate::sealed::Sealed;
 use crate::step::Step;
 use crate::vault::wipe;

@@ -46,7 +46,7 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::noise::ScaleError;
 use crate::permit::Permit;
-use crate::random::{FreshRandom, NoEntropy, Provenance, Randomness};
+use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
 

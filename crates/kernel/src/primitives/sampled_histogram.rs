@@ -13,7 +13,7 @@ use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::interval::Interval;
 use crate::noise::{BiasedBits, DiscreteLaplace};
 use crate::permit::Permit;
-use crate::random::{FreshRandom, Randomness};
+use crate::random::{Closed, FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
 use crate::step::Step;
