@@ -384,6 +384,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn few_words_of_the_system_are_new_each_time() -> Result<(), NoEntropy> {
+        // 128 bytes of chance are equal with probability 2^-1024.
+        let (mut random, mut other) = (SystemRandom::new()?, SystemRandom::new()?);
+        let first = random.next_few(FEW).to_vec();
+        assert_eq!(first.len(), FEW);
+        assert_ne!(first, random.next_few(FEW));
+        assert_ne!(first, other.next_few(FEW));
+        Ok(())
+    }
+
     /// The generator of a snapshot that was taken in the middle of a run, restored.
     fn restored() -> SystemRandom {
         let mut random = SystemRandom(Words::new(ChaCha20Rng::from_seed([7; 32])));

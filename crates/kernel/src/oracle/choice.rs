@@ -91,3 +91,27 @@ fn subset_support(domain: u32, size: u32, ratio: f64) -> Support {
     let own = k * ratio / (k * ratio + d - k);
     Support { own, other: (k - own) / (d - 1.0) }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::oracle::Oracle;
+
+    #[test]
+    fn lengths_are_those_of_the_reports() {
+        for epsilon in ["0.1", "1", "3", "6"] {
+            let epsilon: Epsilon = epsilon.parse().unwrap();
+            for domain in [2, 8, 9, 256, 257, 70_000] {
+                for kind in OracleKind::ALL {
+                    let oracle = Oracle::new(kind, domain, epsilon).unwrap();
+                    assert_eq!(
+                        kind.report_length(domain, epsilon),
+                        oracle.report_length(),
+                        "{kind} {domain} {epsilon}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -63,3 +63,16 @@ impl Estimate {
         self.variance
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frequencies_can_be_taken_out() {
+        let variance = Variance { constant: 1.0, slope: 0.0 };
+        let estimate = Estimate::new(vec![0.25, 0.75], 3, variance);
+        assert_eq!(estimate.frequencies().to_vec(), estimate.clone().into_frequencies());
+        assert_eq!((estimate.reports(), estimate.variance()), (3, variance));
+    }
+}

@@ -59,3 +59,31 @@ impl IndexCodec {
         largest.is_none_or(|largest| largest < self.bound)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_below_the_bound_are_read_back_and_no_others() {
+        for (bound, length) in [(2, 1), (0x100, 1), (0x101, 2), (0x1_0000, 2), (0x1_0001, 3), (0x100_0001, 4)] {
+            let codec = IndexCodec::new(bound);
+            assert_eq!((codec.bound(), codec.length()), (bound, length));
+            let written = |index: u32| {
+                let mut bytes = vec![0; length];
+                codec.write(index, &mut bytes);
+                bytes
+            };
+            for index in [0, 1, bound / 2, bound - 1] {
+                assert_eq!(codec.read(&written(index)), Ok(index));
+                assert!(codec.all_below_bound(&[written(index), written(0)].concat()));
+            }
+            // The bound itself can be written where it takes no more bytes.
+            if bound.to_le_bytes()[length..].iter().all(|byte| *byte == 0) {
+                assert_eq!(codec.read(&written(bound)), Err(MalformedReport::Index { given: bound, bound }));
+                assert!(!codec.all_below_bound(&[written(0), written(bound)].concat()));
+            }
+            assert_eq!(codec.read(&[0; 5]), Err(MalformedReport::Length { given: 5, expected: length }));
+        }
+    }
+}

@@ -499,6 +499,16 @@ mod tests {
     }
 
     #[test]
+    fn more_symbols_than_the_largest_domain_are_refused() {
+        let limits = ChannelLimits::new(Epsilon::whole::<1>()).unwrap();
+        let given = crate::MAX_DOMAIN as usize + 1;
+        let mixture_of = vec![0; given];
+        let (rows, mixtures) = ([vec![(0, 1.0)]], [vec![(0, 1.0)]]);
+        let parts = ChannelParts { outputs: &[(0, 1.0)], rows: &rows, mixtures: &mixtures, mixture_of: &mixture_of };
+        assert_eq!(SymbolChannel::new(&limits, parts).map(drop), Err(ChannelError::Domain { given }));
+    }
+
+    #[test]
     fn rows_cut_at_the_limit_go_to_the_most_likely_outputs() {
         let limits = ChannelLimits::new(Epsilon::whole::<1>()).unwrap();
         let outputs = Table { items: vec![(0, TOTAL / 4), (1, TOTAL / 2), (2, TOTAL / 8), (3, TOTAL / 8)] };

@@ -218,7 +218,20 @@ impl Comparisons {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::{Ledger, VaultKey, Window};
+    use crate::{Ledger, SeededRandom, VaultKey, Window};
+
+    #[test]
+    fn equal_readings_are_not_less() {
+        // At an epsilon of 20 a comparison is wrong with probability 2e-9.
+        let amount = Epsilon::whole::<20>();
+        let mut comparisons = Comparisons::new(amount, NonZeroU64::MIN).unwrap();
+        let mut ledger = Ledger::new(amount, Window::EVENT);
+        for timestamp in 0..2 {
+            let reading = Sealed::at(ledger.account(), timestamp, 7);
+            comparisons.admit(ledger.spend(timestamp, amount).unwrap(), &reading).unwrap();
+        }
+        assert!(!comparisons.compare(0, 1, &mut SeededRandom::new(1)).unwrap().into_value());
+    }
 
     #[test]
     fn unlocking_refuses_readings_out_of_order_or_with_too_much_left() {

@@ -203,3 +203,11 @@ fn what_does_not_pay_or_comes_twice_is_refused() {
         Err(PrimitiveError::Range { low: 3, high: 3 })
     );
 }
+
+#[test]
+fn batches_beyond_the_largest_are_refused() {
+    let new = |batch| DeviationTests::new(0..=1, Protects::Reading, epsilon("1"), 0, batch).map(drop);
+    let (most, given) = (DeviationTests::MAX_BATCH, DeviationTests::MAX_BATCH + 1);
+    assert_eq!(new(given), Err(PrimitiveError::Batch { given, most }));
+    assert_ne!(new(most), Err(PrimitiveError::Batch { given: most, most }));
+}
