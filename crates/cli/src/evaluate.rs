@@ -219,7 +219,7 @@ pub(crate) fn cannot_load(dataset: &str, error: &DataError) -> Failure {
     }
 }
 
-pub(crate) fn domain(text: &str) -> Result<(f64, f64), &'static str> {
+pub(crate) fn domain<T: FromStr>(text: &str) -> Result<(T, T), &'static str> {
     let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
     ends.ok_or("expected two numbers: LO..HI")
 }

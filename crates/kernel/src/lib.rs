@@ -12,7 +12,7 @@
 //!
 //! | module | what lives there |
 //! | --- | --- |
-//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Grid`], [`Randomness`], [`Question`] |
+//! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Grid`], [`Decimal`], [`Randomness`], [`Question`] |
 //! | [`primitives`] | from sealed data to noisy histograms, sums, comparisons, ... |
 //! | [`noise`] | exact samplers: integers in, integers out |
 //! | [`oracle`] | frequency oracles for local privacy |
@@ -27,6 +27,7 @@
 
 mod account;
 mod class_ledgers;
+mod decimal;
 mod epsilon;
 #[cfg(test)]
 mod exact;
@@ -49,6 +50,7 @@ mod vault;
 
 pub use account::Account;
 pub use class_ledgers::ClassLedgers;
+pub use decimal::{Decimal, DecimalError};
 pub use epsilon::{Epsilon, EpsilonError, UNITS_PER_EPSILON, as_units};
 pub use grid::{Grid, GridError};
 pub use ledger::{Ledger, Refusal, SpendError, Window};

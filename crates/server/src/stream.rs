@@ -7,7 +7,7 @@ use tidegate::central::Central;
 use tidegate::event::Event;
 use tidegate::kernel::{Account, Window};
 use tidegate::local::{Local, LocalKind};
-use tidegate::spec::{CentralMachine, Outside, SpecError, StreamSpec, Watch};
+use tidegate::spec::{CentralMachine, SpecError, StreamSpec, Watch};
 use tidegate_device::Policy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
@@ -48,9 +48,6 @@ pub enum DeclarationError {
         /// What to do instead.
         why: &'static str,
     },
-    /// Readings outside the domain would be refused, and the release that is then missing would tell so.
-    #[error("spec.outside: a service moves readings into the domain: write outside = \"clamp\"")]
-    Outside,
     /// A webhook that is no URL of the web.
     #[error("webhooks: {given:?} is no http or https URL")]
     Webhook {
@@ -109,11 +106,6 @@ impl Declaration {
         };
         if let Some(given) = self.webhooks.iter().find(|url| !is_url(url)) {
             return Err(DeclarationError::Webhook { given: given.chars().take(80).collect() });
-        }
-        if let StreamSpec::Event(spec) = &self.spec
-            && spec.outside != Outside::Clamp
-        {
-            return Err(DeclarationError::Outside);
         }
         let declares_timeline = match &self.spec {
             StreamSpec::Local(spec) => spec.timeline.is_some(),

@@ -32,6 +32,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use tidegate_kernel::Decimal;
 
 use crate::local::LocalKind;
 use crate::release::{Number, Release, Spent, Statistic};
@@ -46,6 +48,57 @@ pub enum Format {
     Csv,
     /// A JSON object a line, each with the same fields.
     Ndjson,
+}
+
+/// The text that a JSON value stands for in a table: a text itself, or a number with all its digits, written without an exponent.
+/// `None` for everything else.
+///
+/// ```
+/// let text = |json| tidegate::rows::text_of_json(serde_json::from_str(json).ok()?);
+/// assert_eq!(text("1700000000000000129").as_deref(), Some("1700000000000000129"));
+/// assert_eq!(text("-1.50e1").as_deref(), Some("-15"));
+/// assert_eq!(text("\"home\"").as_deref(), Some("home"));
+/// assert_eq!(text("null"), None);
+/// ```
+pub fn text_of_json(value: &RawValue) -> Option<String> {
+    let json = value.get();
+    match json.as_bytes() {
+        [b'"', ..] => serde_json::from_str(json).ok(),
+        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => Some(json.to_owned()),
+        [b'-' | b'0'..=b'9', ..] => {
+            // A longer one keeps its form.
+            Some(json.parse::<Decimal>().map_or_else(|_| json.to_owned(), |number| number.to_string()))
+        }
+        _ => None,
+    }
+}
+
+/// JSON in which `NaN`, `Infinity` and `-Infinity` are `null`: some writers put them in the place of numbers, and one of them must not make
+/// a whole text unreadable. `None` where there is none.
+///
+/// ```
+/// use tidegate::rows::without_nan;
+///
+/// assert_eq!(without_nan(r#"{"NaN": -Infinity}"#).as_deref(), Some(r#"{"NaN": null}"#));
+/// assert_eq!(without_nan(r#"{"value": "a \\"NaN\\""}"#), None);
+/// ```
+pub fn without_nan(json: &str) -> Option<String> {
+    let (mut clean, mut rest, mut in_text, mut changed) = (String::with_capacity(json.len()), json, false, false);
+    while let Some(next) = rest.chars().next() {
+        let word = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| !in_text && rest.starts_with(word));
+        if let Some(word) = word {
+            clean.push_str("null");
+            rest = &rest[word.len()..];
+            changed = true;
+            continue;
+        }
+        let is_escape = in_text && next == '\\';
+        let taken = if is_escape { rest.chars().take(2).map(char::len_utf8).sum() } else { next.len_utf8() };
+        in_text ^= next == '"';
+        clean.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    changed.then_some(clean)
 }
 
 /// A column of a table that has types.

@@ -7,7 +7,7 @@ use tidegate::event::{Event, SavedEvent};
 use tidegate::kernel::{Account, Ledger, Randomness, Sealed, VaultKey};
 use tidegate::rows::Shape;
 use tidegate::spec::{EventSpec, Intake, SpecError};
-use tidegate_lab::datasets::scalar::{Reading, Readings};
+use tidegate_lab::datasets::scalar::Readings;
 use tidegate_lab::datasets::{DataError, Format};
 
 use super::gate::{Family, Next, Rejected};
@@ -69,10 +69,8 @@ impl Family for Numbers {
         format: Format,
     ) -> Result<impl FnMut() -> Next<Self::Item>, DataError> {
         let mut readings = Readings::in_format(name, source, format)?.after(last);
-        let seal = move |Reading { timestamp, value }| {
-            intake.seal(account, timestamp, value).map_err(|expected| expected.to_string().into())
-        };
-        Ok(move || Ok(readings.next_checked(seal)?.map(|reading| (readings.line(), reading))))
+        let seal = move |timestamp, text: &str| intake.seal(account, timestamp, text);
+        Ok(move || Ok(readings.next_text(seal)?.map(|reading| (readings.line(), reading))))
     }
 
     fn push(&mut self, reading: Self::Item, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected> {

@@ -23,7 +23,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::event::EventKind;
-use tidegate::kernel::{Epsilon, Randomness, SeededRandom, SystemRandom, Window};
+use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, Window};
 use tidegate::rows::Shape;
 use tidegate::spec::{DomainSpec, EventSpec, SpecError, StreamSpec};
 use tidegate_lab::UnknownName;
@@ -64,9 +64,10 @@ use timeline::Timeline;
 ///   delay = 10                  # how many timestamps a release may be held back
 ///   domain = { low = 0, high = 612 }
 ///
-/// A reading that is refused ends the command, with an error that names its line and field.
-/// What was written to standard output before it stays there; a file is written whole or not
-/// at all.
+/// Every number is released: rounded to the resolution, moved into the domain, and replaced by
+/// `missing` where it is none. A line that is no line of the table ends the command, with an
+/// error that names its line and field. What was written to standard output before it stays
+/// there; a file is written whole or not at all.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -122,11 +123,15 @@ pub(crate) struct Release {
 
     /// What readings can be
     #[arg(long, value_name = "LO..HI", value_parser = domain, allow_hyphen_values = true, requires = "mechanism")]
-    domain: Option<(f64, f64)>,
+    domain: Option<(Decimal, Decimal)>,
 
     /// The distance of two readings that are told apart; whole numbers unless given
     #[arg(long, value_name = "STEP", requires = "mechanism")]
-    resolution: Option<f64>,
+    resolution: Option<Decimal>,
+
+    /// What stands for a reading that is not a number; the lower end of the domain unless given
+    #[arg(long, value_name = "NUMBER", requires = "mechanism")]
+    missing: Option<Decimal>,
 
     /// How many timestamps a release may be held back
     #[arg(long, requires = "mechanism")]
@@ -248,7 +253,7 @@ impl Release {
             // The parser of arguments has seen to it.
             return Err(Failure::input("either --spec or --mechanism, --epsilon and --domain must be given"));
         };
-        let domain = DomainSpec { low, high, resolution: self.resolution };
+        let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
         let spec = EventSpec { delay: self.delay.unwrap_or(0), ..EventSpec::new(mechanism, epsilon, domain) };
         Ok(StreamSpec::Event(spec))
     }

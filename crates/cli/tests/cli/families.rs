@@ -368,11 +368,8 @@ fn bad_lines_of_users_are_refused_with_line_and_field_and_leave_no_file() {
     // Numbers as lines of JSON.
     let stream = Stream::new("bad-event", EVENT);
     for (line, why) in [
-        (r#"{"t":1,"value":613}"#, "line 2, field \"value\": expected a number within the domain, 0..612"),
-        (r#"{"t":1,"value":0.5}"#, "line 2, field \"value\": expected a whole number"),
-        (r#"{"t":1,"value":"x"}"#, "line 2, field \"value\": expected a number"),
-        (r#"{"t":1,"value":NaN}"#, "line 2, field \"value\": expected a text or a number"),
-        (r#"{"t":1,"value":1e999}"#, "line 2, field \"value\": expected a text or a number"),
+        (r#"{"t":1.5,"value":1}"#, "line 2, field \"t\": expected a timestamp"),
+        (r#"{"t":1,"value":1,"value":2}"#, "line 2, field \"value\": expected to be there, once"),
         (r#"{"t":0,"value":1}"#, "line 2, field \"t\": expected a timestamp that is later than the last"),
         (r#"{"t":1,"value":1"#, "line 2"),
     ] {

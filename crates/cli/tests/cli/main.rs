@@ -7,6 +7,7 @@ mod channel;
 mod crash;
 mod demo;
 mod device;
+mod exact;
 mod families;
 #[allow(dead_code)] // the device's tests use the rest
 #[path = "../../../device/tests/device/http_server.rs"]

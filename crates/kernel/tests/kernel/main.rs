@@ -3,6 +3,7 @@
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 #![allow(clippy::cast_possible_wrap, unreachable_pub)]
 
+mod decimal;
 mod epsilon;
 mod fuzz;
 #[path = "../fuzz_bodies/mod.rs"]

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use tidegate::rows::{text_of_json, without_nan};
 
 use super::DataError;
 use super::table::{LONGEST_LINE, Rationed};
@@ -41,11 +43,15 @@ impl<R: Read> JsonLines<R> {
             if text.trim().is_empty() {
                 continue;
             }
-            let mut object = Object::default();
-            let mut parser = serde_json::Deserializer::from_str(text);
-            let parsed = object.deserialize(&mut parser).and_then(|()| parser.end());
-            if parsed.is_err() {
-                return Err(match object.open {
+            let mut read = Object::read(text);
+            if read.is_err()
+                && let Some(clean) = without_nan(text)
+            {
+                read = Object::read(&clean);
+            }
+            return match read {
+                Ok(fields) => Ok(Some((line, fields))),
+                Err(open) => Err(match open {
                     Some(field) => {
                         let expected = if field == USER {
                             "a text or a whole number"
@@ -55,9 +61,8 @@ impl<R: Read> JsonLines<R> {
                         DataError::Field { file: file.to_owned(), line, field, expected: expected.into() }
                     }
                     None => DataError::NotJson { file: file.to_owned(), line },
-                });
-            }
-            return Ok(Some((line, object.fields)));
+                }),
+            };
         }
     }
 }
@@ -67,6 +72,18 @@ impl<R: Read> JsonLines<R> {
 struct Object {
     fields: Fields,
     open: Option<String>,
+}
+
+impl Object {
+    /// The fields of an object, or the one whose content could not be read.
+    fn read(text: &str) -> Result<Fields, Option<String>> {
+        let mut object = Self::default();
+        let mut parser = serde_json::Deserializer::from_str(text);
+        match object.deserialize(&mut parser).and_then(|()| parser.end()) {
+            Ok(()) => Ok(object.fields),
+            Err(_) => Err(object.open),
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for &mut Object {
@@ -87,10 +104,13 @@ impl<'de> Visitor<'de> for &mut Object {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(field) = map.next_key::<String>()? {
             self.open = Some(field.chars().take(40).collect());
-            let Scalar { text, is_whole } = map.next_value()?;
-            if field == USER && !is_whole {
-                return Err(A::Error::custom("not a name"));
-            }
+            let json: &RawValue = map.next_value()?;
+            let text = match text_of_json(json) {
+                Some(text) if field != USER || is_name(json.get(), &text) => text,
+                // Whatever stands in the place of a value is handed on: an error would tell something about it.
+                None if field == VALUE => String::new(),
+                _ => return Err(A::Error::custom("neither a text nor a number")),
+            };
             self.open = None;
             self.fields.push((field, text));
         }
@@ -98,55 +118,14 @@ impl<'de> Visitor<'de> for &mut Object {
     }
 }
 
-/// The field with somebody's name. Numbers that are not whole, or too large for a whole one, do not keep their digits, so that they
-/// cannot be names: one person would have several, or several people one.
+/// The field with somebody's name.
 const USER: &str = "user";
 
-/// A text, or a number or a truth value as it would be written.
-struct Scalar {
-    text: String,
-    /// Whether every digit of it was kept.
-    is_whole: bool,
-}
+/// The field with a reading, or the value of a user.
+pub(super) const VALUE: &str = "value";
 
-impl Scalar {
-    fn whole(text: impl ToString) -> Self {
-        Self { text: text.to_string(), is_whole: true }
-    }
-}
-
-impl<'de> serde::Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Content;
-
-        impl Visitor<'_> for Content {
-            type Value = Scalar;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("a text or a number")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
-                Ok(Scalar::whole(text))
-            }
-
-            fn visit_bool<E>(self, flag: bool) -> Result<Scalar, E> {
-                Ok(Scalar { text: flag.to_string(), is_whole: false })
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
-                Ok(Scalar::whole(number))
-            }
-
-            fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
-                Ok(Scalar::whole(number))
-            }
-
-            fn visit_f64<E>(self, number: f64) -> Result<Scalar, E> {
-                Ok(Scalar { text: number.to_string(), is_whole: false })
-            }
-        }
-
-        deserializer.deserialize_any(Content)
-    }
+/// Whether a user can be called so: a text, or a whole number of 64 bits that is written in one way only. Otherwise one person would
+/// have several names.
+fn is_name(json: &str, text: &str) -> bool {
+    json.starts_with('"') || (json == text && (text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()))
 }

@@ -14,7 +14,7 @@ use std::io::Read;
 use super::DataError;
 use super::Format;
 use super::long::after_the_last;
-use super::table::Table;
+use super::table::{Line, Table};
 use tidegate_kernel::Grid;
 
 use crate::stream::NumberStream;
@@ -31,8 +31,9 @@ pub struct Reading {
 /// A scalar stream, read line by line: each reading is given out as soon as its line is complete, and none is kept. So it
 /// serves an endless pipe as well as a file.
 ///
-/// That a number lies within a domain is not checked here: where the stream is to be released, an error that depends on the
-/// number would tell something about it ([`Grid::seal_clamped`]).
+/// That a number lies within a domain is not checked here. Where the stream is to be released, an error that depends on the
+/// number would tell something about it: [`next_text`](Self::next_text) hands on the text, for
+/// [`Grid::seal_text`](tidegate_kernel::Grid::seal_text).
 ///
 /// ```
 /// use tidegate_lab::datasets::scalar::{Reading, Readings};
@@ -68,6 +69,7 @@ impl<R: Read> Readings<R> {
     /// The same, of a table in any format.
     pub fn in_format(name: &str, source: R, format: Format) -> Result<Self, DataError> {
         let mut table = Table::in_format(name, source, format)?;
+        table.allow_missing_values();
         table.expect_header(&["t", "value"])?;
         Ok(Self::of(table))
     }
@@ -93,6 +95,21 @@ impl<R: Read> Readings<R> {
         &mut self,
         check: impl FnOnce(Reading) -> Result<T, Cow<'static, str>>,
     ) -> Result<Option<T>, DataError> {
+        self.next_with(|timestamp, line| {
+            let value = line.finite(1, "a number")?;
+            check(Reading { timestamp, value }).map_err(|expected| line.bad_field(1, expected))
+        })
+    }
+
+    /// What is made of the next timestamp and the text of its number. Whatever the text is, no error comes of it.
+    pub fn next_text<T>(&mut self, take: impl FnOnce(u64, &str) -> T) -> Result<Option<T>, DataError> {
+        self.next_with(|timestamp, line| Ok(take(timestamp, line.text(1))))
+    }
+
+    fn next_with<T>(
+        &mut self,
+        take: impl FnOnce(u64, &Line<'_>) -> Result<T, DataError>,
+    ) -> Result<Option<T>, DataError> {
         let Some(line) = self.table.next_line()? else { return Ok(None) };
         self.line = line.number_of_line();
         let timestamp = line.timestamp()?;
@@ -102,10 +119,9 @@ impl<R: Read> Readings<R> {
         if self.last.is_some_and(|last| timestamp <= last) {
             return Err(line.bad_field(0, "a timestamp that is later than the last"));
         }
-        let value = line.finite(1, "a number")?;
-        let checked = check(Reading { timestamp, value }).map_err(|expected| line.bad_field(1, expected))?;
+        let taken = take(timestamp, &line)?;
         self.last = Some(timestamp);
-        Ok(Some(checked))
+        Ok(Some(taken))
     }
 }
 

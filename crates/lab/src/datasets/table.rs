@@ -9,7 +9,7 @@ use flate2::bufread::MultiGzDecoder;
 use tidegate::rows::Format;
 
 use super::DataError;
-use super::json_lines::{Fields, JsonLines};
+use super::json_lines::{Fields, JsonLines, VALUE};
 
 /// Opens a file, and decompresses it if it begins as gzip does.
 pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
@@ -94,6 +94,8 @@ pub(super) struct Table<R> {
     record: StringRecord,
     /// Whether lines may have any number of fields.
     ragged: bool,
+    /// Whether an object without a value has an empty one.
+    lacks_values: bool,
 }
 
 enum Reader<R> {
@@ -121,7 +123,7 @@ impl<R: Read> Table<R> {
         let first = lines.next(&file)?;
         let fields = first.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).collect();
         let table =
-            Self { file, reader: Reader::Json { lines, first }, fields, record: StringRecord::new(), ragged: false };
+            Self { file, reader: Reader::Json { lines, first }, fields, record: StringRecord::new(), ragged: false, lacks_values: false };
         if table.fields.is_empty() {
             return Err(table.bad_header("the file is empty"));
         }
@@ -159,7 +161,7 @@ impl<R: Read> Table<R> {
             .delimiter(delimiter)
             .from_reader(Rationed { source, ration: LONGEST_LINE });
         let reader = Reader::Csv(Box::new(reader));
-        Self { file: file.into(), reader, fields: fields.to_vec().into(), record: StringRecord::new(), ragged }
+        Self { file: file.into(), reader, fields: fields.to_vec().into(), record: StringRecord::new(), ragged, lacks_values: false }
     }
 
     /// The names of the fields.
@@ -176,6 +178,16 @@ impl<R: Read> Table<R> {
             self.fields = fields.to_vec().into();
         }
         self.fields == *fields
+    }
+
+    /// Takes an object that has no field `value` for one with an empty value, also the first one.
+    pub(super) fn allow_missing_values(&mut self) {
+        if matches!(self.reader, Reader::Json { .. }) {
+            self.lacks_values = true;
+            if !self.fields.iter().any(|field| field == VALUE) {
+                self.fields.push_field(VALUE);
+            }
+        }
     }
 
     /// Puts a field before all others, where they are JSON, which has no order.
@@ -232,6 +244,7 @@ impl<R: Read> Table<R> {
                     let mut found = fields.iter().filter(|(field, _)| field == name);
                     match (found.next(), found.next()) {
                         (Some((_, text)), None) => self.record.push_field(text),
+                        (None, _) if self.lacks_values && name == VALUE => self.record.push_field(""),
                         _ => {
                             let (file, expected) = (self.file.clone(), "to be there, once".into());
                             return Err(DataError::Field { file, line, field: name.to_owned(), expected });

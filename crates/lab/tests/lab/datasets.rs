@@ -854,6 +854,28 @@ mod long_tables {
     }
 
     #[test]
+    fn readings_keep_every_digit_and_no_text_is_refused() {
+        let all = |content: &str, format| {
+            let mut readings = Readings::in_format("n", content.as_bytes(), format).unwrap();
+            let mut found = Vec::new();
+            while let Some(text) = readings.next_text(|_, text| text.to_owned()).unwrap() {
+                found.push(text);
+            }
+            found
+        };
+        let long = format!("0.{}1", "0".repeat(100));
+        let given = ["1700000000000000129", "1.7000000000000000129e18", &long, "-0.5", "null", "[1]", "NaN", "true"];
+        let kept = ["1700000000000000129", "1700000000000000012.9", &long, "-0.5", "", "", "", ""];
+        let lines = |form: &dyn Fn(usize, &str) -> String| -> String {
+            given.iter().enumerate().map(|(t, text)| form(t, text) + "\n").collect()
+        };
+        let json = lines(&|t, text| format!("{{\"t\":{t},\"value\":{text}}}"));
+        assert_eq!(all(&json, Format::Ndjson), kept);
+        assert_eq!(all(&format!("t,value\n{}", lines(&|t, text| format!("{t},{text}"))), Format::Csv), given);
+        assert_eq!(all("{\"t\":0}\n{\"t\":1,\"value\":3}\n{\"t\":2}\n", Format::Ndjson), ["", "3", ""]);
+    }
+
+    #[test]
     fn what_is_over_is_refused_and_so_is_what_a_check_refuses() {
         let table = "t,user,value\n4,a,x\n5,a,x\n";
         let mut entries = Entries::new("table", table.as_bytes(), Format::Csv).unwrap().after(Some(4));

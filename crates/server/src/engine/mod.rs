@@ -33,7 +33,7 @@ use crate::stream::{Begun, Declaration, DeclarationError, Schedule};
 
 pub use poison::{Suspicion, honest_ones};
 use tray::Taken;
-pub use tray::{MAX_USER, MAX_USERS, NotTold, Told, Tray, TrayError, Value};
+pub use tray::{MAX_USER, MAX_USERS, NotTold, Told, Tray, TrayError};
 
 /// Why a driver cannot go on. It is to be dropped, and opened again.
 #[derive(Debug, thiserror::Error)]

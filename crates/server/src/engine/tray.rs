@@ -5,7 +5,6 @@ use std::collections::hash_map::Entry;
 use std::hash::Hasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 use tidegate::kernel::primitives::{HistogramError, seal_histogram};
 use tidegate::kernel::{Account, NoEntropy, Sealed};
@@ -18,28 +17,20 @@ use crate::stream::{Declaration, DeclarationError, Schedule};
 /// is there.
 pub const MAX_USERS: usize = 20_000_000;
 
+/// In the place of a value that is outside the domain; no domain is so large.
+const NO_CELL: u32 = u32::MAX;
+
 /// How long a user's name may be, in bytes.
 pub const MAX_USER: usize = 256;
 
 /// What a curator is told: of which user, where the stream is one of users' values, and what.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// The user; for a stream of users' values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// A value of the domain, by name or number; for a stream of numbers, the number.
-    pub value: Value,
-}
-
-/// A value of a domain, or a number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// A number.
-    Number(f64),
-    /// A name.
-    Name(String),
+    /// A value of the domain, by name or number; for a stream of numbers, the number with all its digits. Empty where it is
+    /// neither. Whatever it is, it is taken: neither the answer nor whether there is a release depends on it.
+    pub value: String,
 }
 
 /// Why something that a curator was told is not taken. Of what it was, nothing is repeated.
@@ -54,12 +45,6 @@ pub enum NotTold {
     User {
         /// What was expected.
         expected: &'static str,
-    },
-    /// A value outside the domain.
-    #[error("value: expected {expected}")]
-    Value {
-        /// What was expected.
-        expected: String,
     },
     /// It is about another tick than the one that is open; or does not say which it is about, so that whoever sends it again cannot tell whether it is taken twice.
     #[error("timestamp: expected {open}, the tick that is open")]
@@ -157,7 +142,7 @@ impl Tray {
         for (count, told) in told.into_iter().enumerate() {
             let taken = match &self.form {
                 Form::Users { values, key, most } => tell_user(&mut inside, values, key, *most, told),
-                Form::Numbers { intake } => tell_number(&mut inside, *intake, timestamp, &told),
+                Form::Numbers { intake } => tell_number(&mut inside, *intake, timestamp, told),
             };
             if let Err(error) = taken {
                 return (count, Some(error));
@@ -198,7 +183,8 @@ impl Tray {
         let taken = match (&self.form, account) {
             (_, None) => None,
             (Form::Users { values, .. }, Some(account)) => {
-                Some(Taken::Histogram(seal_histogram(account, ended, users.values().copied(), values.count())?))
+                let held = users.values().copied().filter(|value| *value != NO_CELL);
+                Some(Taken::Histogram(seal_histogram(account, ended, held, values.count())?))
             }
             (Form::Numbers { .. }, Some(_)) => Some(reading.map_or(Taken::Nothing, Taken::Reading)),
         };
@@ -223,12 +209,9 @@ fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], most: usize, 
     let Some(mut user) = told.user.filter(|user| (1..=MAX_USER).contains(&user.len())) else {
         return Err(NotTold::User { expected: "a name of 1 to 256 bytes" });
     };
-    let name = match told.value {
-        Value::Name(name) => name,
-        Value::Number(number) => number.to_string(),
-    };
-    // What was given is not repeated in the error.
-    let value = values.find(&name).ok_or_else(|| NotTold::Value { expected: "a value of the domain".to_owned() })?;
+    let mut name = told.value;
+    let value = values.find(&name);
+    name.zeroize();
     let mut hasher = SipHasher24::new_with_key(key);
     hasher.write(user.as_bytes());
     user.zeroize();
@@ -237,25 +220,22 @@ fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], most: usize, 
     if let Entry::Vacant(empty) = inside.users.entry(hasher.finish128().as_u128())
         && has_room
     {
-        empty.insert(value);
+        // A user whose value is outside the domain is in no cell, which moves a count by one, as leaving does.
+        empty.insert(value.unwrap_or(NO_CELL));
     }
     Ok(())
 }
 
-fn tell_number(inside: &mut Inside, intake: Intake, timestamp: u64, told: &Told) -> Result<(), NotTold> {
+fn tell_number(inside: &mut Inside, intake: Intake, timestamp: u64, mut told: Told) -> Result<(), NotTold> {
     if told.user.is_some() {
         return Err(NotTold::User { expected: "none, for this is a stream of numbers" });
     }
-    let Value::Number(number) = told.value else {
-        return Err(NotTold::Value { expected: "a number".to_owned() });
-    };
     if inside.reading.is_some() {
         return Err(NotTold::Reading);
     }
     let account = inside.account.ok_or(NotTold::NotOpen)?;
-    let sealed =
-        intake.seal(account, timestamp, number).map_err(|error| NotTold::Value { expected: error.to_string() })?;
-    inside.reading = Some(sealed);
+    inside.reading = Some(intake.seal(account, timestamp, &told.value));
+    told.value.zeroize();
     Ok(())
 }
 

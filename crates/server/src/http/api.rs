@@ -1,5 +1,6 @@
 //! The routes.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
@@ -17,9 +18,10 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as JsonValue, json};
 use tidegate::release::Release;
-use tidegate::rows::{Format, Shape};
+use tidegate::rows::{Format, Shape, text_of_json, without_nan};
 use tidegate::spec::{QuerySpec, StreamSpec};
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
@@ -29,7 +31,7 @@ use super::listen::Peer;
 use super::problem::Problem;
 use super::rate::Caller;
 use super::{App, feed, openapi};
-use crate::engine::{Told, Value};
+use crate::engine::Told;
 use crate::service::{Overview, ReportError};
 use crate::store::{Record, Records, Status, Wanted};
 use crate::stream::Declaration;
@@ -648,18 +650,27 @@ async fn events(
     Ok(Json(json!({ "taken": app.service.tell(&name, timestamp, told)? })))
 }
 
-/// What is told, one by one. Errors name the place and the field, and never what stood there.
+/// What is told, one by one. Errors name the place and the field, and never what stood there. None of them depends on a value.
 fn events_of(body: &[u8], is_lines: bool) -> Answer<Vec<Told>> {
+    events_of_json(body, is_lines).or_else(|problem| match str::from_utf8(body).ok().and_then(without_nan) {
+        Some(clean) => events_of_json(clean.as_bytes(), is_lines),
+        None => Err(problem),
+    })
+}
+
+fn events_of_json(body: &[u8], is_lines: bool) -> Answer<Vec<Told>> {
     let no_json = |position: usize| Problem::bad("malformed", "this is no JSON").at(position, 0);
-    let values: Vec<JsonValue> = if is_lines {
+    let values: Vec<&RawValue> = if is_lines {
         let lines = body.split(|byte| *byte == b'\n').enumerate();
         let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty()).take(MAX_EVENTS + 1);
         let read = lines.map(|(place, line)| serde_json::from_slice(line).map_err(|_| no_json(place)));
         read.collect::<Answer<_>>()?
     } else {
-        match serde_json::from_slice(body).map_err(|_| no_json(0))? {
-            JsonValue::Array(values) => values,
-            value => vec![value],
+        let whole: &RawValue = serde_json::from_slice(body).map_err(|_| no_json(0))?;
+        if whole.get().starts_with('[') {
+            serde_json::from_str(whole.get()).map_err(|_| no_json(0))?
+        } else {
+            vec![whole]
         }
     };
     if values.is_empty() || values.len() > MAX_EVENTS {
@@ -670,19 +681,16 @@ fn events_of(body: &[u8], is_lines: bool) -> Answer<Vec<Told>> {
     values.into_iter().enumerate().map(told).collect()
 }
 
-fn event_of(value: JsonValue) -> Result<Told, &'static str> {
-    let JsonValue::Object(mut event) = value else { return Err("expected an object with value, and user") };
-    let user = match event.remove("user") {
-        None | Some(JsonValue::Null) => None,
-        Some(JsonValue::String(user)) => Some(user),
-        Some(_) => return Err("user: expected a text"),
+fn event_of(event: &RawValue) -> Result<Told, &'static str> {
+    let Ok(mut event) = serde_json::from_str::<HashMap<String, &RawValue>>(event.get()) else {
+        return Err("expected an object with value, and user");
     };
-    let value = match event.remove("value") {
-        Some(JsonValue::String(name)) => Value::Name(name),
-        Some(JsonValue::Number(number)) => Value::Number(number.as_f64().ok_or("value: out of range")?),
-        Some(_) => return Err("value: expected a number or a text"),
-        None => return Err("value: is missing"),
+    let user = match event.remove("user").map(RawValue::get) {
+        None | Some("null") => None,
+        Some(user) => Some(serde_json::from_str(user).map_err(|_| "user: expected a text")?),
     };
+    // Senders leave a field out for reasons of their own, such as that it is null, or zero.
+    let value = event.remove("value").and_then(text_of_json).unwrap_or_default();
     if event.is_empty() { Ok(Told { user, value }) } else { Err("expected value and user, and nothing else") }
 }
 
@@ -906,14 +914,37 @@ mod tests {
 
     #[test]
     fn events_come_alone_in_arrays_and_in_lines() {
-        let told = |user: Option<&str>, value| Told { user: user.map(str::to_owned), value };
+        let told = |user: Option<&str>, value: &str| Told { user: user.map(str::to_owned), value: value.to_owned() };
         let one = r#"{"user": "anna", "value": "home"}"#;
-        let anna = told(Some("anna"), Value::Name("home".to_owned()));
+        let anna = told(Some("anna"), "home");
         assert_eq!(events(one, false).unwrap(), std::slice::from_ref(&anna));
         let two = r#"[{"user": "anna", "value": "home"}, {"value": 7.5}]"#;
-        let both = [anna, told(None, Value::Number(7.5))];
+        let both = [anna, told(None, "7.5")];
         assert_eq!(events(two, false).unwrap(), both);
         assert_eq!(events(&format!("{one}\n\r\n  {{\"value\": 7.5}}\n"), true).unwrap(), both);
+    }
+
+    #[test]
+    fn keeps_every_digit_of_a_number_and_takes_everything_else() {
+        let value = |json: &str| events(json, false).unwrap()[0].value.clone();
+        for (json, text) in [
+            ("1700000000000000129", "1700000000000000129"),
+            ("1.50", "1.5"),
+            ("-0", "0"),
+            ("1e400", &format!("1{}", "0".repeat(400))),
+            ("1e4000", "1e4000"),
+            ("\"abc\"", "abc"),
+            ("\"\\ud800\"", ""),
+            ("null", ""),
+            ("NaN", ""),
+            ("-Infinity", ""),
+            ("true", ""),
+            ("[1]", ""),
+            ("{\"is\": 1}", ""),
+        ] {
+            assert_eq!(value(&format!("{{\"value\": {json}}}")), text, "{json}");
+        }
+        assert_eq!(value("{}"), "");
     }
 
     #[test]
@@ -923,8 +954,6 @@ mod tests {
             (format!(r#"[{{"value": 1}}, {{"value": 1, "user": ["{secret}"]}}]"#), false, "user: expected", "Some(1)"),
             (format!("{{\"value\": 1}}\n\n{{\"value\": 1, \"{secret}\": 1}}"), true, "nothing else", "Some(1)"),
             (format!("{{\"value\": 1}}\n\n{{\"value\": {secret}}}"), true, "no JSON", "Some(2)"),
-            (format!(r#"{{"user": "{secret}"}}"#), false, "value: is missing", "Some(0)"),
-            (format!(r#"{{"value": {{"is": "{secret}"}}}}"#), false, "value: expected", "Some(0)"),
             (format!(r#""{secret}""#), false, "expected an object", "Some(0)"),
             (secret.to_owned(), false, "no JSON", "Some(0)"),
             ("[]".to_owned(), false, "1 to 100000", "None"),

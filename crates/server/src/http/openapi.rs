@@ -424,10 +424,10 @@ fn schemas() -> Value {
             "properties": { "accepted": number(), "repeated": number(), "conflicting": number(), "implausible": number() },
         },
         "Event": {
-            "type": "object", "required": ["value"],
+            "type": "object",
             "properties": {
                 "user": { "type": ["string", "null"] },
-                "value": { "oneOf": [{ "type": "string" }, { "type": "number" }] },
+                "value": { "description": "A text or a number. Anything else, or nothing, is taken for a missing value." },
             },
             "additionalProperties": false,
         },

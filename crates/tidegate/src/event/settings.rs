@@ -217,8 +217,11 @@ impl Settings {
             truncation,
         } = self;
         let amount = |given: Option<u64>| given.map_or_else(|| "none".to_owned(), |given| given.to_string());
-        // Seven digits: on the way through a text format the last bit of a number may be lost.
-        let [low, high, step] = [grid.low(), grid.high(), grid.step()].map(|number| format!("{number:.6e}"));
+        // Seven digits where there are no more, as states of earlier versions have them.
+        let [low, high, step] = grid.decimals().map(|number| {
+            let short = format!("{:.6e}", number.to_f64());
+            if short.parse() == Ok(number) { short } else { number.to_string() }
+        });
         let threshold = threshold.map_or_else(|| "none".to_owned(), |given| format!("{given:.6e}"));
         let contribution = match protects {
             Protects::Reading => None,

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
-use tidegate_kernel::{Account, Epsilon, Grid, Sealed};
+use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
 use super::{SpecError, TimelineSpec, Trust};
 use crate::event::{Event, EventKind, Publication, Settings, Smoother, Truncation};
@@ -12,7 +12,7 @@ use crate::event::{Event, EventKind, Publication, Settings, Smoother, Truncation
 /// A stream of numbers, and how it is released.
 ///
 /// It says the same as [`Settings`] in the words of somebody who has a stream and no grid: `domain` with a resolution, what one
-/// contributor can change in the stream's own unit, and what happens to readings outside the domain.
+/// contributor can change in the stream's own unit, and which number stands for a reading that is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventSpec {
@@ -28,7 +28,7 @@ pub struct EventSpec {
     /// What is protected.
     #[serde(default)]
     pub protects: ProtectsSpec,
-    /// What happens to a reading outside the domain.
+    /// What happens to a reading outside the domain; there is one answer.
     #[serde(default)]
     pub outside: Outside,
     /// What of epsilon is spent on grouping: [`Settings::grouping`].
@@ -65,13 +65,16 @@ pub struct EventSpec {
 #[serde(deny_unknown_fields)]
 pub struct DomainSpec {
     /// The lower end.
-    pub low: f64,
+    pub low: Decimal,
     /// The upper end.
-    pub high: f64,
-    /// The distance of two readings that are told apart; readings are rounded to it. Where nothing is said, readings are whole
-    /// numbers, and others are refused: nobody's decimals are rounded away by oversight.
+    pub high: Decimal,
+    /// The distance of two readings that are told apart; readings are rounded to it. Where nothing is said, to whole numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resolution: Option<f64>,
+    pub resolution: Option<Decimal>,
+    /// The number that stands for a reading that is not a number: empty, `null`, `NaN`, other text. The lower end where nothing
+    /// is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missing: Option<Decimal>,
 }
 
 /// What is protected.
@@ -83,86 +86,85 @@ pub enum ProtectsSpec {
     Reading,
     /// One contributor to the reading, as in a count of people, who can change it by so much at most, in the unit of the stream.
     /// That nobody can change it by more is the owner's claim about the data.
-    Contributor(f64),
+    Contributor(Decimal),
 }
 
 /// What happens to a reading outside the domain.
+///
+/// Refusing it is not among the answers: a release that is missing, or a stream that ends, would tell that the reading was outside,
+/// at no cost to the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
+#[non_exhaustive]
 pub enum Outside {
-    /// It is refused, which whoever sees the stream end there can tell.
-    #[default]
-    Refuse,
     /// It is taken for the nearest end of the domain, and nothing that is published, or when, tells that it was.
+    #[default]
     Clamp,
 }
 
-/// Why a reading was refused. The reading itself is never told.
-#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum IntakeError {
-    /// It is not within the domain, or not a number.
-    #[error("a number within the domain, {low}..{high}")]
-    Outside {
-        /// The lower end of the domain.
-        low: f64,
-        /// The upper end of the domain.
-        high: f64,
-    },
-    /// It has decimals, and no resolution was given.
-    #[error("a whole number, for no resolution was given")]
-    NotWhole,
+/// An answer other than `clamp`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected \"clamp\", or nothing: a reading that is outside the domain is moved to its nearest end, because refusing it would \
+     tell that it was outside"
+)]
+pub struct UnknownOutside;
+
+impl TryFrom<String> for Outside {
+    type Error = UnknownOutside;
+
+    fn try_from(name: String) -> Result<Self, UnknownOutside> {
+        if name == "clamp" { Ok(Self::Clamp) } else { Err(UnknownOutside) }
+    }
 }
 
 /// Seals readings as a spec says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Intake {
     grid: Grid,
-    outside: Outside,
-    whole: bool,
+    missing: u64,
 }
 
 impl Intake {
-    /// Seals the reading of a timestamp for the account of the mechanism's ledger.
-    ///
-    /// # Errors
-    /// What was expected of the reading; both depend on it, so that whoever can tell that there was an error learns something.
+    /// Seals the reading of a timestamp, as text, for the account of the mechanism's ledger: see [`Grid::seal_text`].
+    /// Blanks around it do not count. Every text is sealed, so that nothing that is published, or when, depends on it.
     #[inline]
-    pub fn seal(&self, account: Account, timestamp: u64, reading: f64) -> Result<Sealed<i64>, IntakeError> {
-        if self.whole && reading.is_finite() && reading.fract() != 0.0 {
-            return Err(IntakeError::NotWhole);
-        }
-        let sealed = match self.outside {
-            Outside::Refuse => self.grid.seal(account, timestamp, reading),
-            Outside::Clamp => self.grid.seal_clamped(account, timestamp, reading),
-        };
-        sealed.map_err(|_| IntakeError::Outside { low: self.grid.low(), high: self.grid.high() })
+    pub fn seal(&self, account: Account, timestamp: u64, reading: &str) -> Sealed<i64> {
+        self.grid.seal_text(account, timestamp, reading.trim(), self.missing)
     }
 
-    /// Seals the stand-in for a reading that is missing from a [timeline](EventSpec::timeline): the lower end of the
-    /// domain.
-    ///
-    /// # Errors
-    /// None that is known: the lower end lies in the domain.
-    pub fn seal_missing(&self, account: Account, timestamp: u64) -> Result<Sealed<i64>, IntakeError> {
-        self.seal(account, timestamp, self.grid.low())
+    /// Seals the stand-in for a reading that is missing from a [timeline](EventSpec::timeline), as for a text that is no
+    /// number.
+    pub fn seal_missing(&self, account: Account, timestamp: u64) -> Sealed<i64> {
+        self.seal(account, timestamp, "")
     }
 }
 
 impl DomainSpec {
     /// Its keys.
-    pub const KEYS: &[&str] = &["low", "high", "resolution"];
+    pub const KEYS: &[&str] = &["low", "high", "resolution", "missing"];
+
+    /// Whole numbers between two others, inclusive.
+    pub const fn whole(low: Decimal, high: Decimal) -> Self {
+        Self { low, high, resolution: None, missing: None }
+    }
 
     /// The grid onto which readings are rounded.
     ///
     /// # Errors
     /// [`SpecError::Domain`] and [`SpecError::NotWhole`].
     pub fn grid(&self) -> Result<Grid, SpecError> {
-        let grid = Grid::new(self.low, self.high, self.resolution.unwrap_or(1.0))?;
-        if self.resolution.is_none() && self.low.fract() != 0.0 {
+        let grid = Grid::exact(self.low, self.high, self.resolution.unwrap_or(Decimal::ONE))?;
+        if self.resolution.is_none() && !self.low.is_whole() {
             return Err(SpecError::NotWhole { low: self.low });
         }
         Ok(grid)
+    }
+
+    /// The grid point that stands for a reading that is not a number.
+    fn missing(&self, grid: &Grid) -> Result<u64, SpecError> {
+        let given = self.missing.unwrap_or(self.low);
+        grid.steps_of(given).map_err(|_| SpecError::StandIn { given, low: self.low, high: self.high })
     }
 }
 
@@ -194,7 +196,7 @@ impl EventSpec {
             domain,
             delay: 0,
             protects: ProtectsSpec::Reading,
-            outside: Outside::Refuse,
+            outside: Outside::Clamp,
             grouping: None,
             threshold: None,
             publication: None,
@@ -210,9 +212,10 @@ impl EventSpec {
     /// How readings are sealed.
     ///
     /// # Errors
-    /// As [`DomainSpec::grid`].
+    /// As [`DomainSpec::grid`], and [`SpecError::StandIn`].
     pub fn intake(&self) -> Result<Intake, SpecError> {
-        Ok(Intake { grid: self.domain.grid()?, outside: self.outside, whole: self.domain.resolution.is_none() })
+        let grid = self.domain.grid()?;
+        Ok(Intake { grid, missing: self.domain.missing(&grid)? })
     }
 
     /// What the mechanism is set to.
@@ -240,23 +243,16 @@ impl EventSpec {
     /// What cannot be followed: see the variants of [`SpecError`].
     pub fn mechanism(&self) -> Result<Event, SpecError> {
         Trust::Curator.check(self.trust, self.mechanism.name())?;
+        self.intake()?;
         Ok(Event::new(self.mechanism, self.settings()?)?)
     }
 
-    /// What is protected, in grid units. Whole readings lie on the grid and move by whole steps. Others are rounded to it, which
-    /// can make a difference of one step more: [`Grid::sensitivity`].
+    /// What is protected, in grid units: [`Grid::exact_sensitivity`], because readings are sealed from their text.
     fn protected(&self, grid: &Grid) -> Result<Protects, SpecError> {
         let ProtectsSpec::Contributor(given) = self.protects else { return Ok(Protects::Reading) };
-        let error = SpecError::Contributor { given, least: grid.step() };
-        if given.is_nan() || given < grid.step() {
-            return Err(error);
-        }
-        let rounded = grid.sensitivity(given).map_err(|_| error.clone())?;
-        let steps = match self.domain.resolution {
-            Some(_) => rounded,
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at least 1; large ones saturate
-            None => (given.floor() as u64).min(grid.width()),
-        };
-        NonZeroU64::new(steps).map(Protects::Contribution).ok_or(error)
+        let [_, _, least] = grid.decimals();
+        let error = SpecError::Contributor { given, least };
+        let steps = grid.exact_sensitivity(given).ok().filter(|_| given >= least).and_then(NonZeroU64::new);
+        steps.map(Protects::Contribution).ok_or(error)
     }
 }

@@ -24,7 +24,7 @@
 //! let StreamSpec::Event(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
 //! let (intake, mut mechanism) = (spec.intake()?, spec.mechanism()?);
 //! let random = &mut SystemRandom::new()?;
-//! let mut released = mechanism.push(intake.seal(0, 240.0)?, random)?;
+//! let mut released = mechanism.push(intake.seal(0, "240"), random)?;
 //! released.extend(mechanism.finish(random)?);
 //! assert_eq!(released.len(), 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -42,7 +42,7 @@ mod watch;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::{GridError, Window};
+use tidegate_kernel::{Decimal, GridError, Window};
 
 use crate::central::CentralError;
 use crate::central::classes::ClassError;
@@ -55,7 +55,7 @@ use crate::sequence::crr::CrrError;
 use crate::sequence::model::ModelError;
 
 pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec, Personalised};
-pub use event::{DomainSpec, EventSpec, Intake, IntakeError, Outside, ProtectsSpec};
+pub use event::{DomainSpec, EventSpec, Intake, Outside, ProtectsSpec, UnknownOutside};
 pub use local::LocalSpec;
 pub use sequence::{ModelSpec, SequenceChoice, SequenceMachine, SequenceSpec};
 pub use timeline::TimelineSpec;
@@ -154,15 +154,25 @@ pub enum SpecError {
     #[error("without a resolution readings are whole numbers, but the lower end is {low}")]
     NotWhole {
         /// The lower end.
-        low: f64,
+        low: Decimal,
+    },
+    /// A number for missing readings that is outside the domain.
+    #[error("missing stands for readings that are not numbers; expected a number within {low}..{high}, but {given} was given")]
+    StandIn {
+        /// What was given.
+        given: Decimal,
+        /// The lower end of the domain.
+        low: Decimal,
+        /// The upper end.
+        high: Decimal,
     },
     /// A contributor who changes nothing, or no number.
     #[error("a contributor changes a reading by at least {least}, the distance of two readings; {given} was given")]
     Contributor {
         /// What was given.
-        given: f64,
+        given: Decimal,
         /// The least.
-        least: f64,
+        least: Decimal,
     },
     /// Values that have no name, or not one of their own.
     #[error("{problem}")]
@@ -236,7 +246,7 @@ impl SpecError {
     /// The key that it is about, if it is about one that is there.
     pub const fn key(&self) -> Option<&'static str> {
         match self {
-            Self::Domain(_) | Self::NotWhole { .. } | Self::Values { .. } => Some("domain"),
+            Self::Domain(_) | Self::NotWhole { .. } | Self::StandIn { .. } | Self::Values { .. } => Some("domain"),
             Self::Contributor { .. } => Some("protects"),
             Self::Unused { key, .. } | Self::Watch { key, .. } => Some(key),
             Self::Missing { .. } => None,

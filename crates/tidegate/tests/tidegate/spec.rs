@@ -2,21 +2,27 @@ use std::num::NonZeroU64;
 
 use tidegate::event::{EventKind, Publication, Smoother};
 use tidegate::kernel::primitives::Protects;
-use tidegate::kernel::{SeededRandom, Window};
+use tidegate::kernel::{Decimal, SeededRandom, Window};
 use tidegate::release::{Freshness, Histogram, Release, Spent};
 use tidegate::spec::{
     CentralMachine, CentralSpec, ClassSpec, DomainSpec, EventSpec, LocalSpec, ModelSpec, MonitorSpec, Outside,
     Personalised, ProtectsSpec, QuerySpec, Reply, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
 };
 
-const DOMAIN: DomainSpec = DomainSpec { low: 0.0, high: 612.0, resolution: None };
-
-fn spec() -> EventSpec {
-    EventSpec::new(EventKind::Contin, "0.5".parse().unwrap(), DOMAIN)
+fn decimal(text: &str) -> Decimal {
+    text.parse().unwrap()
 }
 
-fn contribution(domain: DomainSpec, contributor: f64) -> Result<u64, SpecError> {
-    let spec = EventSpec { domain, protects: ProtectsSpec::Contributor(contributor), ..spec() };
+fn domain(low: &str, high: &str) -> DomainSpec {
+    DomainSpec::whole(decimal(low), decimal(high))
+}
+
+fn spec() -> EventSpec {
+    EventSpec::new(EventKind::Contin, "0.5".parse().unwrap(), domain("0", "612"))
+}
+
+fn contribution(domain: DomainSpec, contributor: &str) -> Result<u64, SpecError> {
+    let spec = EventSpec { domain, protects: ProtectsSpec::Contributor(decimal(contributor)), ..spec() };
     spec.settings().map(|settings| match settings.protects {
         Protects::Contribution(steps) => steps.get(),
         Protects::Reading => panic!("not a contributor"),
@@ -55,7 +61,7 @@ fn a_spec_is_what_it_says() {
     let settings = spec.settings().unwrap();
     assert_eq!((spec.mechanism, spec.outside), (EventKind::Discontin, Outside::Clamp));
     assert_eq!((settings.epsilon.to_string(), settings.delay, settings.grid.width()), ("0.5".to_owned(), 7, 500));
-    assert_eq!(settings.protects, Protects::Contribution(NonZeroU64::new(21).unwrap()));
+    assert_eq!(settings.protects, Protects::Contribution(NonZeroU64::new(20).unwrap()));
     assert_eq!(settings.grouping.map(|grouping| grouping.to_string()), Some("0.1".to_owned()));
     assert_eq!((settings.threshold, settings.publication), (Some(3.0), Some(Publication::Points)));
     assert_eq!((settings.smoother, settings.buckets, settings.within_domain), (Smoother::Median, Some(4), true));
@@ -65,45 +71,74 @@ fn a_spec_is_what_it_says() {
 }
 
 #[test]
-fn whole_readings_move_by_whole_steps_and_rounded_ones_by_one_more() {
-    assert_eq!(contribution(DOMAIN, 1.0), Ok(1));
-    assert_eq!(contribution(DOMAIN, 2.9), Ok(2));
-    assert_eq!(contribution(DOMAIN, 1e300), Ok(612));
-    let halves = DomainSpec { resolution: Some(0.5), ..DOMAIN };
-    assert_eq!(contribution(halves, 1.0), Ok(3));
-    assert_eq!(contribution(DomainSpec { resolution: Some(1.0), ..DOMAIN }, 1.0), Ok(2));
-    for given in [0.0, 0.4, -1.0, f64::NAN, f64::INFINITY] {
+fn a_contributor_moves_a_reading_by_no_more_steps_than_needed() {
+    assert_eq!(contribution(domain("0", "612"), "1"), Ok(1));
+    assert_eq!(contribution(domain("0", "612"), "2.9"), Ok(3));
+    assert_eq!(contribution(domain("0", "612"), "1e300"), Ok(612));
+    let halves = DomainSpec { resolution: Some(decimal("0.5")), ..domain("0", "612") };
+    assert_eq!(contribution(halves, "1"), Ok(2));
+    assert_eq!(contribution(halves, "1.1"), Ok(3));
+    assert_eq!(contribution(DomainSpec { resolution: Some(decimal("1")), ..domain("0", "612") }, "1"), Ok(1));
+    for given in ["0", "0.4", "-1", "0.4999999999999999999999"] {
         let error = contribution(halves, given).unwrap_err();
         assert_eq!(error.key(), Some("protects"), "{given}");
     }
 }
 
+/// The released number of a reading, with noise that is zero but for a chance of e^-1000.
+fn released(domain: &str, reading: &str) -> f64 {
+    let protects = "\"protects\": { \"contributor\": 1 }, \"epsilon\": 1000";
+    let json = format!("{{ \"mechanism\": \"laplace\", {protects}, \"domain\": {domain} }}");
+    let spec: EventSpec = serde_json::from_str(&json).unwrap();
+    let (intake, mut mechanism) = (spec.intake().unwrap(), spec.mechanism().unwrap());
+    let released = mechanism.push(intake.seal(mechanism.ledger().account(), 0, reading), &mut SeededRandom::new(1)).unwrap();
+    released[0].statistic.number().unwrap().value
+}
+
 #[test]
-fn readings_are_taken_in_as_the_spec_says() {
-    let account = spec().mechanism().unwrap().ledger().account();
-    let strict = spec().intake().unwrap();
-    let clamping = EventSpec { outside: Outside::Clamp, ..spec() }.intake().unwrap();
-    for (reading, refused) in
-        [(612.5, "a whole number, for no resolution was given"), (0.5, "a whole number, for no resolution was given")]
+fn every_reading_is_rounded_clamped_or_replaced() {
+    let plain = r#"{ "low": 2, "high": 612 }"#;
+    for (reading, value) in
+        [("5", 5.0), (" 5.5\t", 6.0), ("5.49", 5.0), ("613", 612.0), ("-1e300", 2.0), ("inf", 2.0), ("", 2.0)]
     {
-        assert_eq!(strict.seal(account, 0, reading).unwrap_err().to_string(), refused);
-        assert_eq!(clamping.seal(account, 0, reading).unwrap_err().to_string(), refused);
+        assert_eq!(released(plain, reading), value, "{reading:?}");
     }
-    for reading in [-1.0, 613.0, f64::INFINITY] {
-        assert_eq!(strict.seal(account, 0, reading).unwrap_err().to_string(), "a number within the domain, 0..612");
-        assert!(clamping.seal(account, 0, reading).is_ok());
+    let declared = r#"{ "low": 0, "high": 612, "resolution": 0.5, "missing": 40.2 }"#;
+    for (reading, value) in [("1.23", 1.0), ("NaN", 40.0), ("null", 40.0), ("1_000", 40.0), ("0x10", 40.0)] {
+        assert_eq!(released(declared, reading), value, "{reading:?}");
     }
-    assert!(clamping.seal(account, 0, f64::NAN).is_err());
-    let rounded = EventSpec { domain: DomainSpec { resolution: Some(0.5), ..DOMAIN }, ..spec() }.intake().unwrap();
-    assert!(rounded.seal(account, 0, 1.23).is_ok() && strict.seal(account, 0, 612.0).is_ok());
+}
+
+#[test]
+fn numbers_of_a_spec_are_kept_exactly() {
+    let spec = |domain: &str| {
+        let json = format!(r#"{{ "family": "event", "mechanism": "laplace", "epsilon": 1, "domain": {domain} }}"#);
+        let StreamSpec::Event(spec) = read(&json) else { panic!("it says event") };
+        spec
+    };
+    let large = spec(r#"{ "low": 1700000000000000129, "high": "1700000000000001129.5" }"#);
+    assert_eq!(large.domain, DomainSpec { high: decimal("1700000000000001129.5"), ..domain("1700000000000000129", "1") });
+    assert_eq!(large.settings().unwrap().grid.width(), 1_001);
+    let tenths = spec(r#"{ "low": 0.1, "high": 0.3, "resolution": 0.1 }"#);
+    assert_eq!(tenths.settings().unwrap().grid.decimals(), [decimal("0.1"), decimal("0.3"), decimal("0.1")]);
+    let floats = large.mechanism().unwrap().seal(0, 1.7e18).unwrap_err();
+    assert!(floats.to_string().contains("give readings as decimal text"), "{floats}");
+}
+
+#[test]
+fn refusing_readings_is_no_longer_an_answer() {
+    assert_eq!(serde_json::from_str::<Outside>("\"clamp\"").unwrap(), Outside::Clamp);
+    let error = serde_json::from_str::<Outside>("\"refuse\"").unwrap_err().to_string();
+    assert!(error.contains("refusing it would tell"), "{error}");
 }
 
 #[test]
 fn errors_name_the_key_that_they_are_about() {
     let key = |spec: EventSpec| spec.mechanism().unwrap_err().key();
-    let domain = |low: f64, high: f64| EventSpec { domain: DomainSpec { low, high, resolution: None }, ..spec() };
-    assert_eq!(key(domain(1.0, 0.0)), Some("domain"));
-    assert_eq!(key(domain(0.5, 10.0)), Some("domain"));
+    let of = |domain: DomainSpec| EventSpec { domain, ..spec() };
+    assert_eq!(key(of(domain("1", "0"))), Some("domain"));
+    assert_eq!(key(of(domain("0.5", "10"))), Some("domain"));
+    assert_eq!(key(of(DomainSpec { missing: Some(decimal("10.1")), ..domain("0", "10") })), Some("domain"));
     assert_eq!(key(EventSpec { grouping: Some("0.5".parse().unwrap()), ..spec() }), Some("grouping"));
     assert_eq!(key(EventSpec { threshold: Some(-1.0), ..spec() }), Some("threshold"));
     assert_eq!(key(EventSpec { publication: Some(Publication::Labels), ..spec() }), Some("publication"));

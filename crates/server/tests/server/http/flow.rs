@@ -192,11 +192,11 @@ fn curators_are_told_events_and_release_them() {
     let lines: String = (0..40).map(|user| format!("{{\"user\": \"u{user}\", \"value\": \"in\"}}\n")).collect();
     let told = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
     assert_eq!((told.status, told.json()), (200, json!({ "taken": 40 })), "{}", told.text);
-    let outside = json!([{ "user": "u50", "value": "out" }, { "user": "u51", "value": "attic" }]);
-    let outside = server.post_json(Role::Ingest, path, &outside);
-    outside.refuses(400, "not_taken");
-    assert_eq!((&outside.json()["position"], &outside.json()["taken"]), (&json!(1), &json!(1)));
-    assert!(!outside.text.contains("attic") && !outside.text.contains("u51"));
+    let unnamed = json!([{ "user": "u50", "value": "out" }, { "value": "attic" }]);
+    let unnamed = server.post_json(Role::Ingest, path, &unnamed);
+    unnamed.refuses(400, "not_taken");
+    assert_eq!((&unnamed.json()["position"], &unnamed.json()["taken"]), (&json!(1), &json!(1)));
+    assert!(!unnamed.text.contains("attic") && !unnamed.text.contains("u50"));
     open("load");
     // Which tick is open may change between looking and telling; then it is refused, and told again.
     let path = loop {

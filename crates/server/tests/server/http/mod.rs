@@ -5,6 +5,7 @@ mod flow;
 mod limits;
 mod observable;
 mod refusals;
+mod values;
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate::kernel::{VaultKey, Window};
 use tidegate_device::wire::Batch;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom};
-use tidegate_server::engine::{DriveError, Driver, HighWater, News, Told, Tools, Tray, Value, first_state};
+use tidegate_server::engine::{DriveError, Driver, HighWater, News, Told, Tools, Tray, first_state};
 use tidegate_server::store::{Intake, NewStream, NotTaken, OpenPhase, Status, Store, StoreError};
 use tidegate_server::stream::Declaration;
 
@@ -701,12 +701,9 @@ impl<B: Base> World<B> {
                 let told = match declaration.name.as_str() {
                     "ba" => {
                         let value = ["a", "b", "c"][self.dice.index(3)].to_owned();
-                        Told { user: Some(format!("user {}", self.dice.below(30))), value: Value::Name(value) }
+                        Told { user: Some(format!("user {}", self.dice.below(30))), value }
                     }
-                    _ => Told {
-                        user: None,
-                        value: Value::Number(f64::from(u8::try_from(self.dice.below(101)).unwrap())),
-                    },
+                    _ => Told { user: None, value: self.dice.below(101).to_string() },
                 };
                 let open = tray.open();
                 let clock = self.now.saturating_add_signed(process.ahead);

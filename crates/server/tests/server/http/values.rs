@@ -1,0 +1,85 @@
+//! Whatever a curator is told, the answer is the same and the tick is released.
+
+use serde_json::{Value, json};
+
+use tidegate_server::http::auth::Role;
+
+use super::{Server, rooms};
+
+/// What a sender may put into the place of a number, as JSON, and what it stands for on the domain 0..100 with `missing = 40`.
+const READINGS: [(&str, f64); 13] = [
+    ("1", 1.0),
+    ("1.5", 2.0),
+    ("99.49999999999999999999999", 99.0),
+    ("1e300", 100.0),
+    ("-1e400", 0.0),
+    ("\"7\"", 7.0),
+    ("\"abc\"", 40.0),
+    ("null", 40.0),
+    ("true", 40.0),
+    ("[1]", 40.0),
+    ("{\"is\": 1}", 40.0),
+    ("NaN", 40.0),
+    ("-Infinity", 40.0),
+];
+
+/// A stream of numbers whose noise is zero, but for a chance of 1e-8.
+fn numbers(name: &str) -> Value {
+    let domain = json!({ "low": 0, "high": 100, "missing": 40 });
+    json!({ "name": name, "tick": 2, "spec": {
+        "family": "event", "mechanism": "laplace", "epsilon": 20, "domain": domain, "protects": { "contributor": 1 },
+    } })
+}
+
+#[test]
+fn releases_every_tick_whatever_the_reading() {
+    let server = Server::start();
+    let name = |index: usize| format!("s{index}");
+    (0..=READINGS.len()).for_each(|index| server.create(&numbers(&name(index))));
+    let bodies = READINGS.map(|(json, expected)| (format!("{{\"value\": {json}}}"), expected));
+    let bodies: Vec<_> = bodies.into_iter().chain([("{}".to_owned(), 40.0)]).collect();
+    for (index, (body, _)) in bodies.iter().enumerate() {
+        let stream = format!("/v1/streams/{}", name(index));
+        let told = loop {
+            let open = server.until(Role::Analyst, &stream, |answer| answer.json()["open"].is_u64()).json();
+            let path = format!("{stream}/events?timestamp={}", open["open"]);
+            let told = server.post(Some(Role::Ingest), &path, "application/json", body.as_bytes());
+            // Which tick is open may change between looking and telling.
+            if told.status != 409 {
+                break told;
+            }
+        };
+        assert_eq!((told.status, told.json()), (200, json!({ "taken": 1 })), "{body}: {}", told.text);
+    }
+    for (index, (body, expected)) in bodies.iter().enumerate() {
+        let released = server.until(Role::Analyst, &format!("/v1/streams/{}/releases", name(index)), |answer| {
+            answer.json()["releases"].as_array().is_some_and(|releases| !releases.is_empty())
+        });
+        let value = &released.json()["releases"][0]["release"]["statistic"]["number"]["value"];
+        assert_eq!(value.as_f64(), Some(*expected), "{body}");
+    }
+}
+
+/// One user's value must not decide whether others are counted.
+#[test]
+fn takes_a_whole_batch_whatever_a_value_is() {
+    let server = Server::start();
+    server.create(&rooms());
+    let path = "/v1/streams/rooms/events";
+    server.until(Role::Analyst, "/v1/streams/rooms", |answer| answer.json()["open"].is_u64());
+    let odd = ["\"attic\"", "7", "1e400", "null", "[]", "NaN"];
+    for (batch, odd) in odd.into_iter().enumerate() {
+        let user = |number: usize| format!("b{batch}u{number}");
+        let mut lines: String = (0..40).map(|number| format!("{{\"user\": {:?}, \"value\": \"in\"}}\n", user(number))).collect();
+        lines.insert_str(0, &format!("{{\"user\": \"odd{batch}\", \"value\": {odd}}}\n"));
+        let told = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
+        assert_eq!((told.status, told.json()), (200, json!({ "taken": 41 })), "{odd}: {}", told.text);
+    }
+    // Noise of scale 1/10: a distance of 5 has a chance of e^-50.
+    server.until(Role::Analyst, "/v1/streams/rooms/releases", |answer| {
+        let releases = answer.json()["releases"].as_array().unwrap().clone();
+        let count = |release: &Value, cell: usize| release["release"]["statistic"]["counts"]["counts"][cell].as_f64();
+        let total: f64 = releases.iter().filter_map(|release| count(release, 0)).map(|count| (count / 40.0).round()).sum();
+        total == 6.0
+    });
+}
