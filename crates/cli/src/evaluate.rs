@@ -120,7 +120,7 @@ pub(crate) struct Evaluate {
     length: Option<NonZeroUsize>,
 
     /// The domain of a stream of numbers that is read from a table; named data sets have their own
-    #[arg(long, value_name = "LO..HI", value_parser = domain, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LO..HI", value_parser = domain::<f64>, allow_hyphen_values = true)]
     domain: Option<(f64, f64)>,
 
     /// The distance of two numbers that are told apart, with --domain; 1 unless given

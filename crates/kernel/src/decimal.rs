@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// Limits of a domain, resolutions and distances are decimals: a float between the text and the number would move it.
 ///
-/// Text is read as `[+-] digits [. digits] [e [+-] digits]`, with a digit before or after the point. Blanks, `_`, `NaN`,
-/// infinities and hexadecimal digits are not part of a number. A float stands for the shortest decimal that reads back as
-/// that float: `0.1` is a tenth.
+/// Text is read as `[+-] digits [. digits] [e [+-] digits]`, with a digit before or after the point. Blanks, `_`,
+/// `NaN`, infinities and hexadecimal digits are not part of a number. A float stands for the shortest decimal that
+/// reads back as that float: `0.1` is a tenth.
 ///
 /// ```
 /// use tidegate_kernel::{Decimal, DecimalError};
@@ -319,8 +319,8 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// A text format holds a float where one stands for the number, otherwise a whole number of 64 bits, otherwise text. A binary
-/// format holds a float; NaN announces a number for which no float stands.
+/// A text format holds a float where one stands for the number, otherwise a whole number of 64 bits, otherwise text. A
+/// binary format holds a float; NaN announces a number for which no float stands.
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let float = self.as_float();

@@ -50,7 +50,8 @@ pub enum Format {
     Ndjson,
 }
 
-/// The text that a JSON value stands for in a table: a text itself, or a number with all its digits, written without an exponent.
+/// The text that a JSON value stands for in a table: a text itself, or a number with all its digits, written without
+/// an exponent.
 /// `None` for everything else.
 ///
 /// ```
@@ -73,8 +74,8 @@ pub fn text_of_json(value: &RawValue) -> Option<String> {
     }
 }
 
-/// JSON in which `NaN`, `Infinity` and `-Infinity` are `null`: some writers put them in the place of numbers, and one of them must not make
-/// a whole text unreadable. `None` where there is none.
+/// JSON in which `NaN`, `Infinity` and `-Infinity` are `null`: some writers put them in the place of numbers, and one
+/// of them must not make a whole text unreadable. `None` where there is none.
 ///
 /// ```
 /// use tidegate::rows::without_nan;

@@ -122,7 +122,13 @@ pub(crate) struct Release {
     epsilon: Option<Epsilon>,
 
     /// What readings can be
-    #[arg(long, value_name = "LO..HI", value_parser = domain, allow_hyphen_values = true, requires = "mechanism")]
+    #[arg(
+        long,
+        value_name = "LO..HI",
+        value_parser = domain::<Decimal>,
+        allow_hyphen_values = true,
+        requires = "mechanism"
+    )]
     domain: Option<(Decimal, Decimal)>,
 
     /// The distance of two readings that are told apart; whole numbers unless given

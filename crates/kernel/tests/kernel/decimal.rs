@@ -23,7 +23,13 @@ fn rational(text: &str) -> RBig {
 
 /// The grid point nearest to the clamped reading, the upper one of two.
 fn nearest(low: &RBig, high: &RBig, step: &RBig, reading: &RBig) -> i64 {
-    let clamped = if reading < low { low } else if reading > high { high } else { reading };
+    let clamped = if reading < low {
+        low
+    } else if reading > high {
+        high
+    } else {
+        reading
+    };
     let half = RBig::from_parts(1.into(), 2_u8.into());
     i64::try_from(((clamped - low) / step + half).floor()).unwrap()
 }
@@ -163,8 +169,32 @@ fn reads_what_is_a_number_and_nothing_else() {
         assert_eq!(decimal(text).to_string(), same, "{text}");
     }
     for text in [
-        "", " ", " 3", "3 ", "1_000", "1,000", "0x10", "NaN", "nan", "inf", "-Infinity", "abc", "null", ".", "-", "+", "e5",
-        "1e", "1e+", "1e1.5", "1.2.3", "--1", "1-2", "١", "1\u{a0}", "1\0",
+        "",
+        " ",
+        " 3",
+        "3 ",
+        "1_000",
+        "1,000",
+        "0x10",
+        "NaN",
+        "nan",
+        "inf",
+        "-Infinity",
+        "abc",
+        "null",
+        ".",
+        "-",
+        "+",
+        "e5",
+        "1e",
+        "1e+",
+        "1e1.5",
+        "1.2.3",
+        "--1",
+        "1-2",
+        "١",
+        "1\u{a0}",
+        "1\0",
     ] {
         assert_eq!(text.parse::<Decimal>(), Err(DecimalError::NotANumber), "{text:?}");
     }
@@ -231,8 +261,8 @@ fn a_grid_that_is_too_fine_for_floats_takes_none() {
         assert!(matches!(error, GridError::Floats { .. }), "whatever the reading: {error}");
         assert_eq!(fine.seal_clamped(0, reading).unwrap_err(), error.clone());
     }
-    let message = "floats near 10000000000001000 lie 2 apart, and a step must be at least 1024 times that, but is 1: give \
-                   readings as decimal text";
+    let message = "floats near 10000000000001000 lie 2 apart, and a step must be at least 1024 times that, but is 1: \
+                   give readings as decimal text";
     assert_eq!(Grid::new(1e16, 1e16 + 1_000.0, 1.0).unwrap_err().to_string(), message);
     // Just coarse enough: floats below 2^43 lie 2^-10 apart.
     assert!(Grid::new(8_796_093_000_000.0, 8_796_093_022_207.0, 1.0).is_ok());

@@ -124,8 +124,8 @@ const USER: &str = "user";
 /// The field with a reading, or the value of a user.
 pub(super) const VALUE: &str = "value";
 
-/// Whether a user can be called so: a text, or a whole number of 64 bits that is written in one way only. Otherwise one person would
-/// have several names.
+/// Whether a user can be called so: a text, or a whole number of 64 bits that is written in one way only. Otherwise
+/// one person would have several names.
 fn is_name(json: &str, text: &str) -> bool {
     json.starts_with('"') || (json == text && (text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()))
 }

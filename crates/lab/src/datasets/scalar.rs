@@ -31,8 +31,8 @@ pub struct Reading {
 /// A scalar stream, read line by line: each reading is given out as soon as its line is complete, and none is kept. So it
 /// serves an endless pipe as well as a file.
 ///
-/// That a number lies within a domain is not checked here. Where the stream is to be released, an error that depends on the
-/// number would tell something about it: [`next_text`](Self::next_text) hands on the text, for
+/// That a number lies within a domain is not checked here. Where the stream is to be released, an error that depends
+/// on the number would tell something about it: [`next_text`](Self::next_text) hands on the text, for
 /// [`Grid::seal_text`](tidegate_kernel::Grid::seal_text).
 ///
 /// ```

@@ -122,8 +122,14 @@ impl<R: Read> Table<R> {
         let mut lines = JsonLines::new(source);
         let first = lines.next(&file)?;
         let fields = first.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).collect();
-        let table =
-            Self { file, reader: Reader::Json { lines, first }, fields, record: StringRecord::new(), ragged: false, lacks_values: false };
+        let table = Self {
+            file,
+            reader: Reader::Json { lines, first },
+            fields,
+            record: StringRecord::new(),
+            ragged: false,
+            lacks_values: false,
+        };
         if table.fields.is_empty() {
             return Err(table.bad_header("the file is empty"));
         }
@@ -161,7 +167,14 @@ impl<R: Read> Table<R> {
             .delimiter(delimiter)
             .from_reader(Rationed { source, ration: LONGEST_LINE });
         let reader = Reader::Csv(Box::new(reader));
-        Self { file: file.into(), reader, fields: fields.to_vec().into(), record: StringRecord::new(), ragged, lacks_values: false }
+        Self {
+            file: file.into(),
+            reader,
+            fields: fields.to_vec().into(),
+            record: StringRecord::new(),
+            ragged,
+            lacks_values: false,
+        }
     }
 
     /// The names of the fields.

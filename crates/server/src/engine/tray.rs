@@ -28,8 +28,8 @@ pub const MAX_USER: usize = 256;
 pub struct Told {
     /// The user; for a stream of users' values.
     pub user: Option<String>,
-    /// A value of the domain, by name or number; for a stream of numbers, the number with all its digits. Empty where it is
-    /// neither. Whatever it is, it is taken: neither the answer nor whether there is a release depends on it.
+    /// A value of the domain, by name or number; for a stream of numbers, the number with all its digits. Empty where
+    /// it is neither. Whatever it is, it is taken: neither the answer nor whether there is a release depends on it.
     pub value: String,
 }
 

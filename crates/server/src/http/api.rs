@@ -650,7 +650,8 @@ async fn events(
     Ok(Json(json!({ "taken": app.service.tell(&name, timestamp, told)? })))
 }
 
-/// What is told, one by one. Errors name the place and the field, and never what stood there. None of them depends on a value.
+/// What is told, one by one. Errors name the place and the field, and never what stood there. None of them depends on
+/// a value.
 fn events_of(body: &[u8], is_lines: bool) -> Answer<Vec<Told>> {
     events_of_json(body, is_lines).or_else(|problem| match str::from_utf8(body).ok().and_then(without_nan) {
         Some(clean) => events_of_json(clean.as_bytes(), is_lines),

@@ -427,7 +427,7 @@ fn schemas() -> Value {
             "type": "object",
             "properties": {
                 "user": { "type": ["string", "null"] },
-                "value": { "description": "A text or a number. Anything else, or nothing, is taken for a missing value." },
+                "value": { "description": "A text or a number; anything else counts as a missing value" },
             },
             "additionalProperties": false,
         },

@@ -376,9 +376,9 @@ impl Event {
     /// [`Grid::seal_text`](tidegate_kernel::Grid::seal_text).
     ///
     /// # Errors
-    /// [`GridError::Floats`] for every reading, where floats are too coarse for the grid. [`GridError::Reading`] for a reading
-    /// that is NaN, infinite or outside the domain. Skipping its timestamp would tell that it was; where that can happen,
-    /// decide on a public stand-in, or use [`Grid::seal_clamped`](tidegate_kernel::Grid::seal_clamped).
+    /// [`GridError::Floats`] for every reading, where floats are too coarse for the grid. [`GridError::Reading`] for a
+    /// reading that is NaN, infinite or outside the domain. Skipping its timestamp would tell that it was; where that
+    /// can happen, decide on a public stand-in, or use [`Grid::seal_clamped`](tidegate_kernel::Grid::seal_clamped).
     pub fn seal(&self, timestamp: u64, reading: f64) -> Result<Sealed<i64>, GridError> {
         self.settings.grid.seal(self.ledger.account(), timestamp, reading)
     }

@@ -68,11 +68,12 @@ pub struct DomainSpec {
     pub low: Decimal,
     /// The upper end.
     pub high: Decimal,
-    /// The distance of two readings that are told apart; readings are rounded to it. Where nothing is said, to whole numbers.
+    /// The distance of two readings that are told apart; readings are rounded to it. Where nothing is said, to whole
+    /// numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resolution: Option<Decimal>,
-    /// The number that stands for a reading that is not a number: empty, `null`, `NaN`, other text. The lower end where nothing
-    /// is said.
+    /// The number that stands for a reading that is not a number: empty, `null`, `NaN`, other text. The lower end
+    /// where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<Decimal>,
 }
@@ -91,8 +92,8 @@ pub enum ProtectsSpec {
 
 /// What happens to a reading outside the domain.
 ///
-/// Refusing it is not among the answers: a release that is missing, or a stream that ends, would tell that the reading was outside,
-/// at no cost to the budget.
+/// Refusing it is not among the answers: a release that is missing, or a stream that ends, would tell that the reading
+/// was outside, at no cost to the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "String")]
 #[non_exhaustive]
@@ -105,8 +106,8 @@ pub enum Outside {
 /// An answer other than `clamp`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected \"clamp\", or nothing: a reading that is outside the domain is moved to its nearest end, because refusing it would \
-     tell that it was outside"
+    "expected \"clamp\", or nothing: a reading that is outside the domain is moved to its nearest end, because \
+     refusing it would tell that it was outside"
 )]
 pub struct UnknownOutside;
 

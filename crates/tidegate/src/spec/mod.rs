@@ -157,7 +157,9 @@ pub enum SpecError {
         low: Decimal,
     },
     /// A number for missing readings that is outside the domain.
-    #[error("missing stands for readings that are not numbers; expected a number within {low}..{high}, but {given} was given")]
+    #[error(
+        "missing stands for readings that are not numbers, and is a number within {low}..{high}; {given} was given"
+    )]
     StandIn {
         /// What was given.
         given: Decimal,

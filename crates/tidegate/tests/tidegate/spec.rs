@@ -117,7 +117,10 @@ fn numbers_of_a_spec_are_kept_exactly() {
         spec
     };
     let large = spec(r#"{ "low": 1700000000000000129, "high": "1700000000000001129.5" }"#);
-    assert_eq!(large.domain, DomainSpec { high: decimal("1700000000000001129.5"), ..domain("1700000000000000129", "1") });
+    assert_eq!(
+        large.domain,
+        DomainSpec { high: decimal("1700000000000001129.5"), ..domain("1700000000000000129", "1") }
+    );
     assert_eq!(large.settings().unwrap().grid.width(), 1_001);
     let tenths = spec(r#"{ "low": 0.1, "high": 0.3, "resolution": 0.1 }"#);
     assert_eq!(tenths.settings().unwrap().grid.decimals(), [decimal("0.1"), decimal("0.3"), decimal("0.1")]);

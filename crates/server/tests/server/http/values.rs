@@ -6,7 +6,8 @@ use tidegate_server::http::auth::Role;
 
 use super::{Server, rooms};
 
-/// What a sender may put into the place of a number, as JSON, and what it stands for on the domain 0..100 with `missing = 40`.
+/// What a sender may put into the place of a number, as JSON, and what it stands for on the domain 0..100 with
+/// `missing = 40`.
 const READINGS: [(&str, f64); 13] = [
     ("1", 1.0),
     ("1.5", 2.0),
@@ -70,8 +71,9 @@ fn takes_a_whole_batch_whatever_a_value_is() {
     let odd = ["\"attic\"", "7", "1e400", "null", "[]", "NaN"];
     for (batch, odd) in odd.into_iter().enumerate() {
         let user = |number: usize| format!("b{batch}u{number}");
-        let mut lines: String = (0..40).map(|number| format!("{{\"user\": {:?}, \"value\": \"in\"}}\n", user(number))).collect();
-        lines.insert_str(0, &format!("{{\"user\": \"odd{batch}\", \"value\": {odd}}}\n"));
+        let line = |user: String, value: &str| format!("{{\"user\": {user:?}, \"value\": {value}}}\n");
+        let others = (0..40).map(|number| line(user(number), "\"in\""));
+        let lines: String = std::iter::once(line(format!("odd{batch}"), odd)).chain(others).collect();
         let told = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
         assert_eq!((told.status, told.json()), (200, json!({ "taken": 41 })), "{odd}: {}", told.text);
     }
@@ -79,7 +81,7 @@ fn takes_a_whole_batch_whatever_a_value_is() {
     server.until(Role::Analyst, "/v1/streams/rooms/releases", |answer| {
         let releases = answer.json()["releases"].as_array().unwrap().clone();
         let count = |release: &Value, cell: usize| release["release"]["statistic"]["counts"]["counts"][cell].as_f64();
-        let total: f64 = releases.iter().filter_map(|release| count(release, 0)).map(|count| (count / 40.0).round()).sum();
-        total == 6.0
+        let batches = |release: &Value| count(release, 0).map(|count| (count / 40.0).round());
+        releases.iter().filter_map(batches).sum::<f64>() == 6.0
     });
 }
