@@ -192,8 +192,14 @@ impl Grid {
         let floats = Floats::of(low, high, step);
         let wrong_domain = GridError::Domain { low: floats.low, high: floats.high };
         let wrong_step = GridError::Step { low: floats.low, high: floats.high, step: floats.step };
-        if !(floats.high - floats.low).is_finite() {
+        if low >= high || !(floats.high - floats.low).is_finite() {
             return Err(wrong_domain);
+        }
+        // Far too small a step is not counted in digits. It needs no exact look.
+        #[allow(clippy::cast_precision_loss)] // a power of two
+        let most = 2.0 * Self::MAX_WIDTH as f64;
+        if step <= Decimal::ZERO || floats.step == 0.0 || (floats.high - floats.low) / floats.step > most {
+            return Err(wrong_step);
         }
         // One power of ten less than all of them have, so that half a step is a whole number.
         let unit = [low, high, step].iter().map(Decimal::exponent).min().unwrap_or_default() - 1;
@@ -201,12 +207,8 @@ impl Grid {
             let units = number.spelled().floor(unit);
             (units.unsigned_abs() < LIMIT).then_some(units)
         };
-        // Where a step has more digits than are counted, it is wider than all domains that have fewer.
         let (Some(low), Some(high)) = (counted(low), counted(high)) else { return Err(GridError::Digits) };
-        if low >= high {
-            return Err(wrong_domain);
-        }
-        let step = counted(step).filter(|step| *step > 0 && floats.step > 0.0).ok_or(wrong_step)?;
+        let step = counted(step).ok_or(wrong_step)?;
         let mut grid = Self { unit, low, high, step, width: 0, floats };
         grid.width = u64::try_from(grid.rounded(high)).unwrap_or(u64::MAX);
         if (1..=Self::MAX_WIDTH).contains(&grid.width) { Ok(grid) } else { Err(wrong_step) }

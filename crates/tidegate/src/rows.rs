@@ -50,8 +50,8 @@ pub enum Format {
     Ndjson,
 }
 
-/// The text that a JSON value stands for in a table: a text itself, or a number with all its digits, written without
-/// an exponent.
+/// The text that a JSON value stands for in a table: a text itself, a truth value, or a number with all its digits,
+/// written without an exponent.
 /// `None` for everything else.
 ///
 /// ```
@@ -70,6 +70,7 @@ pub fn text_of_json(value: &RawValue) -> Option<String> {
             // A longer one keeps its form.
             Some(json.parse::<Decimal>().map_or_else(|_| json.to_owned(), |number| number.to_string()))
         }
+        b"true" | b"false" => Some(json.to_owned()),
         _ => None,
     }
 }

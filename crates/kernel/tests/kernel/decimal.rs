@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use tidegate_kernel::{Decimal, DecimalError, Grid, GridError};
 
 use crate::grid::revealed;
+use crate::support::account;
 
 fn decimal(text: &str) -> Decimal {
     text.parse().unwrap()
@@ -75,7 +76,7 @@ proptest! {
     #[test]
     fn text_is_rounded_exactly((grid, low, high, step) in grids(), reading in text(60)) {
         let exact = nearest(&low, &high, &step, &rational(&reading));
-        prop_assert_eq!(revealed(&grid.seal_text(0, &reading, 0)), exact);
+        prop_assert_eq!(revealed(&grid.seal_text(account(), 0, &reading, 0)), exact);
     }
 
     /// Readings near the boundaries between grid points, and a digit far behind that decides.
@@ -90,9 +91,9 @@ proptest! {
         let scaled = &reading * RBig::from(UBig::from(10_u8).pow(60 + far));
         let reading_text = format!("{}e-{}", scaled.floor(), 60 + far);
         let exact = nearest(&low, &high, &step, &reading);
-        prop_assert_eq!(revealed(&grid.seal_text(0, &reading_text, 0)), exact);
+        prop_assert_eq!(revealed(&grid.seal_text(account(), 0, &reading_text, 0)), exact);
         let middle = nearest(&low, &high, &step, &boundary);
-        prop_assert_eq!(revealed(&grid.seal_text(0, &exact_text(&boundary), 0)), middle);
+        prop_assert_eq!(revealed(&grid.seal_text(account(), 0, &exact_text(&boundary), 0)), middle);
     }
 
     /// Neighbours' steps differ by at most what the proof says, and that is no more than needed.
@@ -104,7 +105,7 @@ proptest! {
         let first = &low + RBig::from(at) * &thousandth * &step;
         let distance = RBig::from(thousandths) * &thousandth * &step;
         let second = &first + &distance;
-        let [first, second] = [first, second].map(|reading| revealed(&grid.seal_text(0, &exact_text(&reading), 0)));
+        let [first, second] = [first, second].map(|reading| revealed(&grid.seal_text(account(), 0, &exact_text(&reading), 0)));
         let exact = decimal(&exact_text(&distance));
         let bound = grid.exact_sensitivity(exact).unwrap();
         prop_assert!(first.abs_diff(second) <= bound);
@@ -120,9 +121,9 @@ proptest! {
         if halves {
             reading = grid.low() + (((reading - grid.low()) / grid.step()).floor() + 0.5) * grid.step();
         }
-        match grid.seal(0, reading) {
+        match grid.seal(account(), 0, reading) {
             Ok(sealed) => {
-                let text = revealed(&grid.seal_text(0, &format!("{reading:e}"), 0));
+                let text = revealed(&grid.seal_text(account(), 0, &format!("{reading:e}"), 0));
                 prop_assert_eq!(revealed(&sealed), text);
             }
             Err(GridError::Floats { .. }) => prop_assert!(grid.check_floats().is_err()),
@@ -232,13 +233,13 @@ fn whatever_a_reading_is_it_is_sealed() {
         ("abc", 9),
         ("0x1", 9),
     ] {
-        assert_eq!(revealed(&grid.seal_text(3, reading, 9)), steps, "{reading}");
+        assert_eq!(revealed(&grid.seal_text(account(), 0, reading, 9)), steps, "{reading}");
     }
     let long = format!("{}.{}e-900", "7".repeat(901), "3".repeat(1_000));
-    assert_eq!(revealed(&grid.seal_text(0, &long, 0)), 20);
-    assert_eq!(revealed(&grid.seal_text(0, &format!("0.{}1e1000", "0".repeat(1_000)), 0)), 4);
-    assert_eq!(revealed(&grid.seal_text(0, "x", 1 << 40)), 20, "no more than the width");
-    assert_eq!(grid.seal_text(3, "x", 0).timestamp(), 3);
+    assert_eq!(revealed(&grid.seal_text(account(), 0, &long, 0)), 20);
+    assert_eq!(revealed(&grid.seal_text(account(), 0, &format!("0.{}1e1000", "0".repeat(1_000)), 0)), 4);
+    assert_eq!(revealed(&grid.seal_text(account(), 0, "x", 1 << 40)), 20, "no more than the width");
+    assert_eq!(grid.seal_text(account(), 3, "x", 0).timestamp(), 3);
 }
 
 #[test]
@@ -248,7 +249,7 @@ fn neighbours_beyond_the_precision_of_floats_are_sealed_a_step_apart() {
         let grid = Grid::exact(decimal(low), decimal(&high), Decimal::ONE).unwrap();
         for steps in [1_u64, 2, 3, 128, 129, 999] {
             let reading = (rational(low) + RBig::from(steps)).to_string();
-            assert_eq!(revealed(&grid.seal_text(0, &reading, 0)), steps as i64, "{reading}");
+            assert_eq!(revealed(&grid.seal_text(account(), 0, &reading, 0)), steps as i64, "{reading}");
         }
     }
 }
@@ -257,9 +258,9 @@ fn neighbours_beyond_the_precision_of_floats_are_sealed_a_step_apart() {
 fn a_grid_that_is_too_fine_for_floats_takes_none() {
     let fine = Grid::exact(decimal("1e16"), decimal("10000000000001000"), Decimal::ONE).unwrap();
     for reading in [1e16, 0.0, f64::NAN] {
-        let error = fine.seal(0, reading).unwrap_err();
+        let error = fine.seal(account(), 0, reading).unwrap_err();
         assert!(matches!(error, GridError::Floats { .. }), "whatever the reading: {error}");
-        assert_eq!(fine.seal_clamped(0, reading).unwrap_err(), error.clone());
+        assert_eq!(fine.seal_clamped(account(), 0, reading).unwrap_err(), error.clone());
     }
     let message = "floats near 10000000000001000 lie 2 apart, and a step must be at least 1024 times that, but is 1: \
                    give readings as decimal text";

@@ -256,7 +256,7 @@ mod tests {
         *most = 2;
         tray.turn_over(7, Some(7)).unwrap();
         let tell = |user: &str| {
-            let told = Told { user: Some(user.to_owned()), value: Value::Name("in".to_owned()) };
+            let told = Told { user: Some(user.to_owned()), value: "in".to_owned() };
             tray.tell(7_000, None, vec![told])
         };
         for user in ["anna", "bert", "cleo", "anna", "dora"] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate::kernel::SeededRandom;
 use tidegate_device::clock::{BootClock, Steady};
-use tidegate_server::engine::{Driver, News, Now, Told, Tools, Tray, Value, first_state};
+use tidegate_server::engine::{Driver, News, Now, Told, Tools, Tray, first_state};
 use tidegate_server::store::sqlite::SqliteStore;
 use tidegate_server::store::{NewStream, Store as _};
 use tidegate_server::stream::Declaration;
@@ -40,7 +40,7 @@ fn spent_by_three_processes(start: impl Fn(u64) -> Steady) -> u64 {
             let turn = driver.turn(at(second), &mut SeededRandom::new(process)).unwrap();
             spent += turn.news.iter().map(units).sum::<u64>();
             let tray = tray.as_ref().unwrap();
-            let told = Told { user: Some("one".to_owned()), value: Value::Name("a".to_owned()) };
+            let told = Told { user: Some("one".to_owned()), value: "a".to_owned() };
             tray.tell(at(second).wall, tray.open(), vec![told]);
         }
         driver.give_back().unwrap();

@@ -91,7 +91,8 @@ fn released(domain: &str, reading: &str) -> f64 {
     let json = format!("{{ \"mechanism\": \"laplace\", {protects}, \"domain\": {domain} }}");
     let spec: EventSpec = serde_json::from_str(&json).unwrap();
     let (intake, mut mechanism) = (spec.intake().unwrap(), spec.mechanism().unwrap());
-    let released = mechanism.push(intake.seal(mechanism.ledger().account(), 0, reading), &mut SeededRandom::new(1)).unwrap();
+    let released =
+        mechanism.push(intake.seal(mechanism.ledger().account(), 0, reading), &mut SeededRandom::new(1)).unwrap();
     released[0].statistic.number().unwrap().value
 }
 
