@@ -2,16 +2,14 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 /// The identity of one [`Ledger`](crate::Ledger), or of one set of [`ClassLedgers`](crate::ClassLedgers).
 ///
 /// Sealed data name the account whose budget protects them, and each permit names the account that was charged. A
 /// primitive refuses a pair that does not match, so nobody opens sealed data with a ledger made on the spot.
 ///
-/// An account is drawn at random together with its ledger and is saved with it. It can be copied and read off a ledger,
-/// but not chosen. Loading a saved ledger brings its account back, so a saved ledger is as sensitive as the budget
-/// itself: whoever can write one can write a larger budget.
+/// An account is drawn at random when a ledger is made or loaded. It can be copied and read off a ledger, but neither
+/// chosen nor saved: a saved ledger could be changed and loaded again. Data that outlive the process are
+/// [locked](crate::Locked), and come back with the account of the ledger that they are unlocked for.
 ///
 /// ```
 /// use tidegate_kernel::{Ledger, Window};
@@ -22,8 +20,7 @@ use serde::{Deserialize, Serialize};
 /// assert_ne!(ledger.account(), another.account());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Account([u8; 16]);
 
 impl Account {

@@ -12,7 +12,7 @@ use crate::ledger::{Ledger, Refusal, SpendError};
 use crate::permit::Permit;
 
 /// A [`Ledger`] for each requirement class: users of a class share a budget and a window length, and everything
-/// spent on one member is spent on all. All classes belong to one [account](Account).
+/// spent on one member is spent on all. All classes belong to one [account](Account), a new one for loaded ledgers.
 ///
 /// ```
 /// use tidegate_kernel::{ClassLedgers, Ledger, Window};
@@ -26,11 +26,19 @@ use crate::permit::Permit;
 /// assert_eq!(ledgers.remaining(2, 0), Some("0.4".parse()?));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct ClassLedgers {
     account: Account,
     ledgers: BTreeMap<u32, Ledger>,
 }
+
+impl PartialEq for ClassLedgers {
+    fn eq(&self, other: &Self) -> bool {
+        self.ledgers == other.ledgers
+    }
+}
+
+impl Eq for ClassLedgers {}
 
 impl Default for ClassLedgers {
     /// No class yet, and an account of its own.
@@ -40,6 +48,12 @@ impl Default for ClassLedgers {
 }
 
 impl ClassLedgers {
+    /// No class yet, and an account of the caller's choice: see [`Ledger::forged`].
+    #[cfg(feature = "forged-accounts")]
+    pub fn forged(account: Account) -> Self {
+        Self { account, ledgers: BTreeMap::new() }
+    }
+
     /// The account that all permits are charged to. Seal data of the classes with it.
     pub const fn account(&self) -> Account {
         self.account
@@ -127,11 +141,7 @@ impl<'de> Visitor<'de> for EachClassOnce {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<ClassLedgers, A::Error> {
         let mut ledgers = ClassLedgers::default();
-        while let Some((class, ledger)) = entries.next_entry::<u32, Ledger>()? {
-            // The ledgers of one account were saved with it; those of the first version have none.
-            if ledgers.ledgers.is_empty() {
-                ledgers.account = ledger.account();
-            }
+        while let Some((class, ledger)) = entries.next_entry()? {
             if !ledgers.register(class, ledger) {
                 return Err(A::Error::custom(format_args!("requirement class {class} has more than one ledger")));
             }

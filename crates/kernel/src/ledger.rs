@@ -1,12 +1,9 @@
 //! [`Ledger`]: the only accountant.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::num::NonZeroU64;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Error, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::account::Account;
 use crate::epsilon::Epsilon;
@@ -118,8 +115,10 @@ pub enum SpendError<E> {
 ///
 /// A ledger cannot be cloned: two copies would each grant the whole budget.
 ///
-/// Each ledger has an [account](Account) of its own. Its permits pay only for data that were sealed for that account.
-#[derive(Debug, PartialEq, Eq)]
+/// Each ledger has an [account](Account) of its own, and gets a new one when it is loaded. Its permits pay only for data
+/// that were sealed for that account. Two ledgers are equal if all but their accounts is.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Saved")]
 pub struct Ledger {
     account: Account,
     budget: Epsilon,
@@ -134,6 +133,15 @@ pub struct Ledger {
     /// Their sum, in units.
     spent: u64,
 }
+
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        let state = |ledger: &Self| (ledger.budget, ledger.window, ledger.clock, ledger.closed);
+        state(self) == state(other) && self.spends == other.spends
+    }
+}
+
+impl Eq for Ledger {}
 
 impl Ledger {
     /// A ledger from which nothing has been spent.
@@ -156,6 +164,13 @@ impl Ledger {
     /// The account that its permits are charged to. Seal data with it to put them under this budget.
     pub const fn account(&self) -> Account {
         self.account
+    }
+
+    /// A ledger that charges an account of the caller's choice: for tests, which need many permits of one account. Do not
+    /// enable the feature elsewhere: it lets anybody open sealed data.
+    #[cfg(feature = "forged-accounts")]
+    pub fn forged(account: Account, budget: Epsilon, window: Window) -> Self {
+        Self::new(budget, window).of_account(account)
     }
 
     /// The same ledger, as part of an account that it shares with others.
@@ -298,7 +313,8 @@ impl Ledger {
 
 /// The saved form. Loading goes through `TryFrom`, which accepts only states that a ledger can be in.
 ///
-/// Version 1 had no account. A ledger of version 1 gets a new one when it is loaded.
+/// The account is not saved: a loaded ledger gets a new one. Otherwise a program could write the account of sealed data
+/// and a budget of its choice into a saved form, load it, and open the data.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -310,25 +326,15 @@ struct Saved {
     clock: Option<u64>,
     closed: bool,
     spends: Vec<(u64, Epsilon)>,
-    #[serde(default = "nobody")]
-    account: Account,
 }
 
-const fn nobody() -> Account {
-    Account::NOBODY
-}
-
-const FIELDS: &[&str] = &["version", "budget", "window", "clock", "closed", "spends", "account"];
-const VERSION: u16 = 2;
-const WITHOUT_ACCOUNT: u16 = 1;
+const VERSION: u16 = 1;
 
 /// Why a saved ledger was not loaded.
 #[derive(Debug, thiserror::Error)]
 enum Corrupt {
-    #[error("ledger version {0} is not known; this program reads versions {WITHOUT_ACCOUNT} and {VERSION}")]
+    #[error("ledger version {0} is not known; this program reads version {VERSION}")]
     Version(u16),
-    #[error("ledger's account does not fit its version")]
-    Account,
     #[error("ledger holds spends of {spent} units in one window, more than its budget of {budget}")]
     Overspent { spent: u128, budget: Epsilon },
     #[error("ledger's spends are not in order of time, or reach beyond its clock or window")]
@@ -337,46 +343,9 @@ enum Corrupt {
 
 impl Serialize for Ledger {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { account, budget, window, clock, closed, ref spends, spent: _ } = *self;
+        let Self { account: _, budget, window, clock, closed, ref spends, spent: _ } = *self;
         let spends = spends.iter().copied().collect();
-        Saved { version: VERSION, budget, window, clock, closed, spends, account }.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Ledger {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_struct("Ledger", FIELDS, SavedVisitor)?.try_into().map_err(D::Error::custom)
-    }
-}
-
-/// Reads both versions of the saved form, also from formats that do not name the fields.
-struct SavedVisitor;
-
-impl<'de> Visitor<'de> for SavedVisitor {
-    type Value = Saved;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a ledger")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Saved, A::Error> {
-        Saved::deserialize(MapAccessDeserializer::new(map))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> Result<Saved, A::Error> {
-        fn next<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(fields: &mut A) -> Result<T, A::Error> {
-            fields.next_element()?.ok_or_else(|| A::Error::custom("a ledger has more fields"))
-        }
-        let version = next(&mut fields)?;
-        Ok(Saved {
-            version,
-            budget: next(&mut fields)?,
-            window: next(&mut fields)?,
-            clock: next(&mut fields)?,
-            closed: next(&mut fields)?,
-            spends: next(&mut fields)?,
-            account: if version == WITHOUT_ACCOUNT { nobody() } else { next(&mut fields)? },
-        })
+        Saved { version: VERSION, budget, window, clock, closed, spends }.serialize(serializer)
     }
 }
 
@@ -384,13 +353,10 @@ impl TryFrom<Saved> for Ledger {
     type Error = Corrupt;
 
     fn try_from(saved: Saved) -> Result<Self, Corrupt> {
-        let Saved { version, budget, window, clock, closed, spends, account } = saved;
-        let account = match version {
-            WITHOUT_ACCOUNT if account == nobody() => Account::new(),
-            VERSION if account != nobody() => account,
-            WITHOUT_ACCOUNT | VERSION => return Err(Corrupt::Account),
-            _ => return Err(Corrupt::Version(version)),
-        };
+        let Saved { version, budget, window, clock, closed, spends } = saved;
+        if version != VERSION {
+            return Err(Corrupt::Version(version));
+        }
         let in_order = spends.windows(2).all(|pair| pair[0].0 < pair[1].0);
         let in_window = |(timestamp, _): &(u64, Epsilon)| {
             clock.is_some_and(|clock| *timestamp <= clock && window.spans(*timestamp, clock))
@@ -402,7 +368,7 @@ impl TryFrom<Saved> for Ledger {
         let spent: u128 = spends.iter().map(|(_, amount)| u128::from(amount.units())).sum();
         match u64::try_from(spent) {
             Ok(spent) if spent <= budget.units() => {
-                Ok(Self { account, budget, window, clock, closed, spends: spends.into(), spent })
+                Ok(Self { account: Account::new(), budget, window, clock, closed, spends: spends.into(), spent })
             }
             _ => Err(Corrupt::Overspent { spent, budget }),
         }

@@ -75,7 +75,7 @@ pub fn text_of_json(value: &RawValue) -> Option<String> {
     }
 }
 
-/// JSON in which `NaN`, `Infinity` and `-Infinity` are `null`: some writers put them in the place of numbers, and one
+/// JSON in which `NaN`, `Infinity` and their other spellings are `null`: some writers put them in the place of numbers, and one
 /// of them must not make a whole text unreadable. `None` where there is none.
 ///
 /// ```
@@ -87,7 +87,9 @@ pub fn text_of_json(value: &RawValue) -> Option<String> {
 pub fn without_nan(json: &str) -> Option<String> {
     let (mut clean, mut rest, mut in_text, mut changed) = (String::with_capacity(json.len()), json, false, false);
     while let Some(next) = rest.chars().next() {
-        let word = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| !in_text && rest.starts_with(word));
+        let begins = |word: &str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+        let words = ["-infinity", "infinity", "-inf", "inf", "-nan", "nan"];
+        let word = words.into_iter().find(|word| !in_text && begins(word));
         if let Some(word) = word {
             clean.push_str("null");
             rest = &rest[word.len()..];

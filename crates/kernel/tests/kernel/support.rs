@@ -3,7 +3,6 @@
 //! Seeds are fixed, so a test either always passes or always fails; the false-alarm probability below is the chance
 //! that a seed chosen blindly would have failed on correct code.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
@@ -109,18 +108,15 @@ pub fn permit(amount: Epsilon) -> Permit {
     permit_at(0, amount)
 }
 
-/// A ledger from which nothing has been spent, with the [account] of all tests: loaded again and again from one saved
-/// form, which nobody should do.
-pub fn ledger() -> Ledger {
-    static SAVED: OnceLock<Vec<u8>> = OnceLock::new();
-    let saved = SAVED.get_or_init(|| postcard::to_allocvec(&Ledger::new(Epsilon::MAX, Window::EVENT)).unwrap());
-    postcard::from_bytes(saved).unwrap()
-}
-
-/// The account that [`permit_at`] charges.
+/// The account of all tests.
 pub fn account() -> Account {
     static ACCOUNT: OnceLock<Account> = OnceLock::new();
-    *ACCOUNT.get_or_init(|| ledger().account())
+    *ACCOUNT.get_or_init(|| Ledger::new(Epsilon::MAX, Window::EVENT).account())
+}
+
+/// A ledger from which nothing has been spent, with the [account] of all tests.
+pub fn ledger() -> Ledger {
+    Ledger::forged(account(), Epsilon::MAX, Window::EVENT)
 }
 
 /// Seals data for the account that [`permit_at`] charges.
@@ -135,8 +131,11 @@ pub fn permit_at(timestamp: u64, amount: Epsilon) -> Permit {
 
 /// Ledgers of classes from which nothing has been spent, with the [account] of all tests.
 pub fn class_ledgers(classes: impl IntoIterator<Item = u32>) -> ClassLedgers {
-    let ledgers: BTreeMap<u32, Ledger> = classes.into_iter().map(|class| (class, ledger())).collect();
-    postcard::from_bytes(&postcard::to_allocvec(&ledgers).unwrap()).unwrap()
+    let mut ledgers = ClassLedgers::forged(account());
+    for class in classes {
+        ledgers.register(class, Ledger::new(Epsilon::MAX, Window::EVENT));
+    }
+    ledgers
 }
 
 /// A permit for the data of a class at timestamp 0.

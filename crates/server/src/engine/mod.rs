@@ -368,7 +368,7 @@ impl Driver {
             }
         }
         if let Some(tray) = &tray {
-            tray.claim(lease.epoch, machine.account());
+            tray.claim(lease.epoch);
             // A tick that this process did not open, or that was opened by another since, is not this one's to release.
             if tray.open().is_some_and(|open| last != Some(open)) {
                 tray.close();
@@ -615,7 +615,7 @@ impl Driver {
             let done = self.end_tick(&tray, open, now, random, news);
             if done.is_err() && tray.open() != Some(open) {
                 // Perhaps another may open the tick that has begun: what is told about it here would be lost.
-                tray.turn_over(open, None)?;
+                tray.turn_over(None, open, None)?;
             }
             return done.map(|()| None);
         }
@@ -642,7 +642,7 @@ impl Driver {
                 // Nobody else opens it from now on, whatever their clocks show: a tick is told to one process only.
                 self.last = Some(timestamp);
                 self.advance(Vec::new(), None, news)?;
-                tray.turn_over(timestamp, Some(timestamp))?;
+                tray.turn_over(None, timestamp, Some(timestamp))?;
                 Ok(Some(self.schedule.ends(timestamp)))
             }
         }
@@ -664,7 +664,7 @@ impl Driver {
         if next.is_none() {
             self.whole_from = now;
         }
-        let taken = tray.turn_over(open, next)?;
+        let taken = tray.turn_over(self.machine.account(), open, next)?;
         let releases = match (&mut self.machine, taken) {
             (Begun::Central(central), Some(Taken::Histogram(histogram))) => central.push(&histogram, random)?,
             (Begun::Event(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,

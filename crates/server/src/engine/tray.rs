@@ -9,7 +9,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use tidegate::kernel::primitives::{HistogramError, seal_histogram};
 use tidegate::kernel::{Account, NoEntropy, Sealed};
 use tidegate::spec::{Intake, StreamSpec, Values};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::stream::{Declaration, DeclarationError, Schedule};
 
@@ -86,11 +86,9 @@ struct Inside {
     open: Option<u64>,
     /// Of the lease under which it was opened.
     epoch: u64,
-    /// The account of the stream's ledger, once the stream is driven.
-    account: Option<Account>,
     /// Under a keyed hash of their names, what users hold. A user counts once, whatever is told.
     users: HashMap<u128, u32>,
-    reading: Option<Sealed<i64>>,
+    reading: Option<Zeroizing<String>>,
 }
 
 impl std::fmt::Debug for Inside {
@@ -142,7 +140,7 @@ impl Tray {
         for (count, told) in told.into_iter().enumerate() {
             let taken = match &self.form {
                 Form::Users { values, key, most } => tell_user(&mut inside, values, key, *most, told),
-                Form::Numbers { intake } => tell_number(&mut inside, *intake, timestamp, told),
+                Form::Numbers { .. } => tell_number(&mut inside, told),
             };
             if let Err(error) = taken {
                 return (count, Some(error));
@@ -151,14 +149,10 @@ impl Tray {
         (all, None)
     }
 
-    /// Sets the lease under which the stream is driven from now on, and the account that protects its data. Forgets the
-    /// events of another lease or account: another process may have taken the rest.
-    pub(crate) fn claim(&self, epoch: u64, account: Option<Account>) {
-        let mut inside = self.lock();
-        let before = (inside.epoch, inside.account);
-        (inside.epoch, inside.account) = (epoch, account);
-        drop(inside);
-        if before != (epoch, account) {
+    /// Sets the lease under which the stream is driven from now on. Forgets the events of another lease: another process
+    /// may have taken the rest.
+    pub(crate) fn claim(&self, epoch: u64) {
+        if std::mem::replace(&mut self.lock().epoch, epoch) != epoch {
             self.close();
         }
     }
@@ -173,20 +167,28 @@ impl Tray {
         users.values_mut().for_each(Zeroize::zeroize);
     }
 
-    /// Ends the timestamp that is open, if it is this one, with what was told; and begins another. `None` where it is not, for then something may be missing.
-    pub(crate) fn turn_over(&self, ended: u64, begun: Option<u64>) -> Result<Option<Taken>, HistogramError> {
+    /// Ends the open timestamp, if it is this one, seals its events for the account of the stream's ledger, and begins
+    /// another. `None` where another timestamp is open, for then something may be missing.
+    pub(crate) fn turn_over(
+        &self,
+        account: Option<Account>,
+        ended: u64,
+        begun: Option<u64>,
+    ) -> Result<Option<Taken>, HistogramError> {
         let mut inside = self.lock();
         let (mut users, reading) = (std::mem::take(&mut inside.users), inside.reading.take());
         let was_open = std::mem::replace(&mut inside.open, begun) == Some(ended);
-        let account = inside.account.filter(|_| was_open);
         drop(inside);
-        let taken = match (&self.form, account) {
+        let taken = match (&self.form, account.filter(|_| was_open)) {
             (_, None) => None,
             (Form::Users { values, .. }, Some(account)) => {
                 let held = users.values().copied().filter(|value| *value != NO_CELL);
                 Some(Taken::Histogram(seal_histogram(account, ended, held, values.count())?))
             }
-            (Form::Numbers { .. }, Some(_)) => Some(reading.map_or(Taken::Nothing, Taken::Reading)),
+            (Form::Numbers { intake }, Some(account)) => {
+                let sealed = reading.map(|text| intake.seal(account, ended, &text));
+                Some(sealed.map_or(Taken::Nothing, Taken::Reading))
+            }
         };
         users.values_mut().for_each(Zeroize::zeroize);
         Ok(taken)
@@ -226,16 +228,14 @@ fn tell_user(inside: &mut Inside, values: &Values, key: &[u8; 16], most: usize, 
     Ok(())
 }
 
-fn tell_number(inside: &mut Inside, intake: Intake, timestamp: u64, mut told: Told) -> Result<(), NotTold> {
+fn tell_number(inside: &mut Inside, told: Told) -> Result<(), NotTold> {
     if told.user.is_some() {
         return Err(NotTold::User { expected: "none, for this is a stream of numbers" });
     }
     if inside.reading.is_some() {
         return Err(NotTold::Reading);
     }
-    let account = inside.account.ok_or(NotTold::NotOpen)?;
-    inside.reading = Some(intake.seal(account, timestamp, &told.value));
-    told.value.zeroize();
+    inside.reading = Some(Zeroizing::new(told.value));
     Ok(())
 }
 
@@ -254,7 +254,7 @@ mod tests {
         let mut tray = Tray::of(&serde_json::from_value(declaration).unwrap()).unwrap().unwrap();
         let Form::Users { most, .. } = &mut tray.form else { unreachable!("a stream of users") };
         *most = 2;
-        tray.turn_over(7, Some(7)).unwrap();
+        tray.turn_over(None, 7, Some(7)).unwrap();
         let tell = |user: &str| {
             let told = Told { user: Some(user.to_owned()), value: "in".to_owned() };
             tray.tell(7_000, None, vec![told])
