@@ -315,7 +315,7 @@ fn an_interrupt_leaves_a_whole_file() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     let text = std::fs::read_to_string(&file).unwrap();
     let timestamps: Vec<f64> = text.lines().skip(1).map(|line| fields(line)[0]).collect();
-    assert!(text.ends_with("fresh\n") && timestamps.len() > 100);
+    assert!(text.ends_with(",fresh,1,false\n") && timestamps.len() > 100);
     assert!((0_u32..).zip(&timestamps).all(|(step, timestamp)| f64::from(step) == *timestamp));
 }
 

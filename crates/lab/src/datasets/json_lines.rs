@@ -53,11 +53,7 @@ impl<R: Read> JsonLines<R> {
                 Ok(fields) => Ok(Some((line, fields))),
                 Err(open) => Err(match open {
                     Some(field) => {
-                        let expected = if field == USER {
-                            "a text or a whole number"
-                        } else {
-                            "a text, a number, or true or false"
-                        };
+                        let expected = if field == USER { "a text or a whole number" } else { "a text or a number" };
                         DataError::Field { file: file.to_owned(), line, field, expected: expected.into() }
                     }
                     None => DataError::NotJson { file: file.to_owned(), line },
