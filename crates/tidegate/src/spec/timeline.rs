@@ -53,10 +53,8 @@ impl TimelineSpec {
         match last {
             Some(last) if last >= self.start => {
                 let step = self.step.get();
-                match ((last - self.start) / step + 1).checked_mul(step) {
-                    Some(offset) => self.start.checked_add(offset),
-                    None => None,
-                }
+                // The rest up to the next one is at most a step, so that nothing but the last sum can be too large.
+                last.checked_add(step - (last - self.start) % step)
             }
             _ => Some(self.start),
         }
