@@ -47,8 +47,8 @@ mod closed {
         /// that they lie side by side.
         fn next_few(&mut self, count: usize) -> &[[u8; 8]];
 
-        /// The published value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can be told what to publish,
-        /// and only with the feature `simulation`.
+        /// The published value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can be told what to
+        /// publish, and only with the feature `simulation`.
         #[inline]
         fn publish<L: Law>(&mut self, mut law: L) -> L::Output
         where
@@ -144,8 +144,8 @@ impl fmt::Debug for Words {
 
 /// ChaCha20 keyed by the operating system: the generator for everything that is published.
 ///
-/// Each primitive and each report of an oracle begins with [fresh](FreshRandom) entropy. So two copies of a generator, as
-/// in a restored snapshot of a virtual machine or after `fork`, draw independent noise. Words drawn directly, by
+/// Each primitive and each report of an oracle begins with [fresh](FreshRandom) entropy. So two copies of a generator,
+/// as in a restored snapshot of a virtual machine or after `fork`, draw independent noise. Words drawn directly, by
 /// [`Randomness::next_word`] or a sampler, come without that protection. Its state is wiped when it is dropped.
 #[derive(Debug)]
 pub struct SystemRandom(Words);

@@ -70,7 +70,8 @@ pub struct AboveThreshold {
     course: Course,
 }
 
-/// The law of the noisy threshold, and the queries that were found below it: from these follow the likelihoods of the next answer.
+/// The law of the noisy threshold, and the queries that were found below it: from these follow the likelihoods of the
+/// next answer.
 #[cfg(feature = "simulation")]
 pub(crate) struct Course {
     pub(crate) threshold: i64,

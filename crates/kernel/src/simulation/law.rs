@@ -1,7 +1,7 @@
 //! Likelihoods of randomised steps: closed forms, or sums of positive terms with a bound on what is left out.
 //!
-//! Logarithms are exact to about 10⁻¹², relative to numbers of the size of the steps' losses. Sums run until what is left out
-//! is less than 10⁻¹⁷ of what was summed; their cost is in proportion to the scale of the noise.
+//! Logarithms are exact to about 10⁻¹², relative to numbers of the size of the steps' losses. Sums run until what is
+//! left out is less than 10⁻¹⁷ of what was summed; their cost is in proportion to the scale of the noise.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ pub trait Law: Step {
     /// The natural logarithm of the probability of a published value.
     fn log_likelihood(&self, output: &[i64]) -> f64;
 
-    /// Published values among which the likelihoods of neighbours differ as much as they can, and so do the decisions that follow.
+    /// Published values among which the likelihoods of neighbours differ as much as they can, and so do the decisions
+    /// that follow.
     fn options(&self) -> Vec<Vec<i64>>;
 
     /// The numbers of a published value.
@@ -34,8 +35,8 @@ pub trait Law: Step {
     fn published(&mut self, numbers: &[i64]) -> Self::Output;
 }
 
-/// How far from a secret an option lies, in scales. Any distance above the sensitivity attains the largest loss, and decisions compare noise with
-/// noise of a few times its scale.
+/// How far from a secret an option lies, in scales. Any distance above the sensitivity attains the largest loss, and
+/// decisions compare noise with noise of a few times its scale.
 const FAR: f64 = 64.0;
 
 /// The largest number of options of one step.
@@ -103,11 +104,11 @@ fn log_sum_exp(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     largest + logs.map(|log| (log - largest).exp()).sum::<f64>().ln()
 }
 
-/// The logarithm of `sum over z >= 0 of P(z) · product over i of P(Z < z + below_i) · P(Z' >= z - above)`: latent one-sided noise
-/// `z`, tests of one-sided noise `Z` that stayed below it by `below_i`, and a last one that did not.
+/// The logarithm of `sum over z >= 0 of P(z) · product over i of P(Z < z + below_i) · P(Z' >= z - above)`: latent
+/// one-sided noise `z`, tests of one-sided noise `Z` that stayed below it by `below_i`, and a last one that did not.
 ///
-/// Terms are summed until less than 10⁻¹⁷ of the sum is left. All of them are positive, and each factor follows from the one before by sums
-/// of positive numbers, so nothing cancels.
+/// Terms are summed until less than 10⁻¹⁷ of the sum is left. All of them are positive, and each factor follows from
+/// the one before by sums of positive numbers, so nothing cancels.
 fn log_latent(latent: Rate, tested: Rate, below: &[i128], above: Option<i128>) -> f64 {
     // Below this, one of the tests cannot have stayed below.
     let from = below.iter().map(|margin| 1 - margin).max().unwrap_or(0).max(0);
@@ -394,8 +395,8 @@ fn of_bytes(bytes: &[u8]) -> Vec<i64> {
     bytes.iter().copied().map(i64::from).collect()
 }
 
-/// One report for each set of values that a report can support, where reports are short. All reports with the same support are equally
-/// likely, whatever the value.
+/// One report for each set of values that a report can support, where reports are short. All reports with the same
+/// support are equally likely, whatever the value.
 fn reports(oracle: &Oracle) -> Vec<Vec<u8>> {
     const SEED: usize = 8;
     let length = oracle.report_length();

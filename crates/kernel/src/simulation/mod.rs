@@ -5,14 +5,15 @@
 //!
 //! # Transcripts
 //!
-//! A [`Transcript`] lists the randomised steps of a run: the probability law, its public parameters, the published value and its
-//! likelihood under the run's own data. A [replay](Transcript::replay) runs the same mechanism on a neighbouring stream and makes each
-//! step publish the recorded value. The [loss](Transcript::loss) is the sum of the differences of the log-likelihoods: exactly the
-//! privacy loss of that transcript. Noise that stays secret, such as a noisy threshold, is summed over. A mechanism that asks for another step, other
-//! parameters or another amount during the replay has looked at raw data; its loss is infinite.
+//! A [`Transcript`] lists the randomised steps of a run: the probability law, its public parameters, the published
+//! value and its likelihood under the run's own data. A [replay](Transcript::replay) runs the same mechanism on a
+//! neighbouring stream and makes each step publish the recorded value. The [loss](Transcript::loss) is the sum of the
+//! differences of the log-likelihoods: exactly the privacy loss of that transcript. Noise that stays secret, such as a
+//! noisy threshold, is summed over. A mechanism that asks for another step, other parameters or another amount during
+//! the replay has looked at raw data; its loss is infinite.
 //!
-//! A [script](SeededRandom::scripted) chooses what each step publishes, among values of extreme likelihood ratios, so that rare
-//! transcripts can be examined as well.
+//! A [script](SeededRandom::scripted) chooses what each step publishes, among values of extreme likelihood ratios, so
+//! that rare transcripts can be examined as well.
 //!
 //! ```
 //! use std::num::NonZeroU64;
@@ -149,8 +150,8 @@ pub fn sample_without_replacement(
 
 /// How many of `marked` among `population` are in a sample of `sample`, neither of which exceeds the population.
 ///
-/// By inversion from the mode outwards, which takes about as many steps as the standard deviation is large. (The sampler
-/// of `rand_distr` 0.6 fails, or takes time proportional to the population, where few of many are marked.)
+/// By inversion from the mode outwards, which takes about as many steps as the standard deviation is large. (The
+/// sampler of `rand_distr` 0.6 fails, or takes time proportional to the population, where few of many are marked.)
 #[allow(clippy::cast_precision_loss)]
 fn hypergeometric(population: u64, marked: u64, sample: u64, random: &mut SeededRandom) -> u64 {
     let smallest = (sample + marked).saturating_sub(population);
@@ -202,9 +203,9 @@ fn ln_factorial(n: u64) -> f64 {
     (x + 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series
 }
 
-/// The estimate from the reports of a simulated population, given how many of it hold each value, without simulating each
-/// member. Whatever the population, it costs O(domain); for Hadamard response O(domain · log domain) at most, and O(population)
-/// where that is less; for subset selection O(domain · size of the subset).
+/// The estimate from the reports of a simulated population, given how many of it hold each value, without simulating
+/// each member. Whatever the population, it costs O(domain); for Hadamard response O(domain · log domain) at most, and
+/// O(population) where that is less; for subset selection O(domain · size of the subset).
 ///
 /// It has exactly the distribution that real reports give, over all values together; for local hashing, with an ideal
 /// hash function.
@@ -262,8 +263,8 @@ fn hadamard_columns(
     name_columns(&agreeing, &disagreeing, random)
 }
 
-/// As [`name_columns`]: each user draws any column, and changes it by a bit of the row where that does not have the sign they
-/// want there. That pairs the columns of either sign, so each is equally likely.
+/// As [`name_columns`]: each user draws any column, and changes it by a bit of the row where that does not have the
+/// sign they want there. That pairs the columns of either sign, so each is equally likely.
 fn name_columns_one_by_one(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom) -> Vec<u64> {
     let mut named = vec![0; agreeing.len()];
     let all_bits = agreeing.len() - 1;
@@ -281,8 +282,8 @@ fn name_columns_one_by_one(agreeing: &[u64], disagreeing: &[u64], random: &mut S
     named
 }
 
-/// The number of heads among so many tosses of a fair coin: few are counted as bits of random words, which is much faster than
-/// a sampler that has to be set up.
+/// The number of heads among so many tosses of a fair coin: few are counted as bits of random words, which is much
+/// faster than a sampler that has to be set up.
 fn heads(tosses: u64, random: &mut SeededRandom) -> Result<u64, SimulationError> {
     const FEW: u64 = 1_024;
     if tosses > FEW {
@@ -297,8 +298,9 @@ fn heads(tosses: u64, random: &mut SeededRandom) -> Result<u64, SimulationError>
 }
 
 /// Users of a row name a column in which it has the sign they want, each such column equally likely. Going through the
-/// bits of the column from the top: a half is chosen by a fair coin, after which users whose rows agree in the lower bits,
-/// and who now want the same sign there, are alike. Only where no lower bit is left in the row does the sign settle it.
+/// bits of the column from the top: a half is chosen by a fair coin, after which users whose rows agree in the lower
+/// bits, and who now want the same sign there, are alike. Only where no lower bit is left in the row does the sign
+/// settle it.
 fn name_columns(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
     let half = agreeing.len() / 2;
     if half == 0 {

@@ -1,5 +1,5 @@
-//! Transcripts: the randomised steps of a run with their likelihoods, and the run of a neighbouring stream that is made to publish
-//! the same.
+//! Transcripts: the randomised steps of a run with their likelihoods, and the run of a neighbouring stream that is made
+//! to publish the same.
 
 use std::fmt;
 use std::sync::Arc;
@@ -75,16 +75,16 @@ impl Transcript {
         self.steps.iter().map(|step| step.log_likelihood).sum()
     }
 
-    /// Whether a [replay](Self::replay) followed this transcript to its end: the same steps, parameters, costs and coins.
-    /// A mechanism that does anything else has looked at raw data.
+    /// Whether a [replay](Self::replay) followed this transcript to its end: the same steps, parameters, costs and
+    /// coins. A mechanism that does anything else has looked at raw data.
     pub fn is_followed_by(&self, replayed: &Self) -> bool {
         let alike = self.steps.len() == replayed.steps.len()
             && self.steps.iter().zip(&replayed.steps).all(|(one, other)| one.is_like(other));
         alike && !replayed.diverged && self.spends == replayed.spends && self.words == replayed.words
     }
 
-    /// The privacy loss of this transcript against its replay on a neighbouring stream: the logarithm of how much likelier it
-    /// is here. Infinite where the replay could not follow, or publishes something that it never would.
+    /// The privacy loss of this transcript against its replay on a neighbouring stream: the logarithm of how much
+    /// likelier it is here. Infinite where the replay could not follow, or publishes something that it never would.
     pub fn loss(&self, replayed: &Self) -> f64 {
         if !self.is_followed_by(replayed) {
             return f64::INFINITY;
@@ -119,7 +119,8 @@ enum Mode {
 pub(crate) struct Recorder {
     mode: Mode,
     transcript: Transcript,
-    /// Where outputs come from that are drawn: words of their own, so that the mechanism finds the same coins in every mode.
+    /// Where outputs come from that are drawn: words of their own, so that the mechanism finds the same coins in every
+    /// mode.
     draws: SeededRandom,
 }
 
@@ -204,8 +205,8 @@ impl SeededRandom {
         Self::with_recorder(seed, Mode::Record)
     }
 
-    /// A generator that has a script choose what each randomised step publishes. Coins that a mechanism draws for itself come from
-    /// the seed.
+    /// A generator that has a script choose what each randomised step publishes. Coins that a mechanism draws for
+    /// itself come from the seed.
     pub fn scripted(seed: u64, script: Script) -> Self {
         Self::with_recorder(seed, Mode::Script(script))
     }

@@ -148,7 +148,8 @@ fn a_noisy_maximum_loses_at_most_its_epsilon_and_nearly_all() {
     for scores in [vec![0, 0, 0], vec![5, 0, -40], vec![0, 3], vec![7]] {
         assert_complete(|random| run(&scores, random));
     }
-    // Two scores with noise of ratio q: the second wins with probability q^(d+1)/(1+q), d behind; the first one wins ties.
+    // Two scores with noise of ratio q: the second wins with probability q^(d+1)/(1+q), d behind; the first one wins
+    // ties.
     let q = (-0.5_f64).exp();
     let probabilities = assert_complete(|random| run(&vec![3, 0], random));
     assert_close(probabilities[1], q.powi(4) / (1.0 + q));

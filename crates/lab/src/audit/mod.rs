@@ -152,7 +152,8 @@ pub trait Target: Send + Sync {
     /// Everything that one run on a stream publishes, with randomness of that run's own.
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError>;
 
-    /// The streams that an input stands for, each with the logarithm of its probability: one, unless it is [drawn](Input::Drawn).
+    /// The streams that an input stands for, each with the logarithm of its probability: one, unless it is
+    /// [drawn](Input::Drawn).
     fn streams(&self, input: &Input) -> Vec<(f64, Input)> {
         vec![(0.0, input.clone())]
     }

@@ -1,15 +1,17 @@
 //! The transcript audit: the exact privacy loss of transcripts that are chosen to be the worst.
 //!
-//! A mechanism runs on one of two neighbouring streams, and a script chooses what each randomised step publishes. Then it
-//! [replays](tidegate_kernel::simulation::Transcript::replay) on the other stream, with every step made to publish the same. The difference of the two log-likelihoods is the
-//! loss of that transcript, without any confidence level. A replay that does anything else (another step, other public parameters, another
-//! spend, another release) shows a decision that looks at raw data: an infinite loss.
+//! A mechanism runs on one of two neighbouring streams, and a script chooses what each randomised step publishes. Then
+//! it [replays](tidegate_kernel::simulation::Transcript::replay) on the other stream, with every step made to publish
+//! the same. The difference of the two log-likelihoods is the loss of that transcript, without any confidence level. A
+//! replay that does anything else (another step, other public parameters, another spend, another release) shows a
+//! decision that looks at raw data: an infinite loss.
 //!
 //! Which transcripts are examined, for each pair of streams:
 //!
 //! - all of them, where they are few;
-//! - otherwise all sequences of decisions, up to a limit: each noisy number or test that stands alone is far above and far below, or yes and no. What
-//!   else is published is chosen, step by step, to speak for the one stream, and then for the other;
+//! - otherwise all sequences of decisions, up to a limit: each noisy number or test that stands alone is far above and
+//!   far below, or yes and no. What else is published is chosen, step by step, to speak for the one stream, and then
+//!   for the other;
 //! - and some that are chosen at random and improved in the same way.
 
 use std::collections::HashMap;
@@ -122,8 +124,8 @@ impl Hunt<'_> {
         Ok(())
     }
 
-    /// Goes through all sequences of choices among the first `ways` options of the steps that `branches` names, up to a limit. With a
-    /// stream to speak for, the other steps are chosen for it.
+    /// Goes through all sequences of choices among the first `ways` options of the steps that `branches` names, up to a
+    /// limit. With a stream to speak for, the other steps are chosen for it.
     fn walk(
         &mut self,
         seed: u64,
@@ -220,8 +222,8 @@ impl Hunt<'_> {
         Ok(Examined { steps, replayed })
     }
 
-    /// The log-likelihood of a transcript and its releases on a mixture of streams, and the replay on the last of them; `None` where a
-    /// replay could not follow.
+    /// The log-likelihood of a transcript and its releases on a mixture of streams, and the replay on the last of them;
+    /// `None` where a replay could not follow.
     fn likelihood(
         &self,
         streams: &[(f64, Input)],
@@ -270,7 +272,8 @@ const DECIDING: [&str; 5] = [
     "test with a noisy threshold",
 ];
 
-/// The first option for style zero; otherwise random ones, often the same several times in a row, since answers that agree decide more.
+/// The first option for style zero; otherwise random ones, often the same several times in a row, since answers that
+/// agree decide more.
 fn styled(style: u64) -> impl FnMut(&Choice<'_>) -> usize + Send {
     let mut random = SeededRandom::with_stream(style, 2);
     let mut last = 0;

@@ -93,8 +93,9 @@ impl Target for EventTarget {
         self.settings.epsilon.as_f64()
     }
 
-    /// One reading at the lower or the upper end of the domain, or with and without a contribution; the others at the lower end, at both ends
-    /// in turn, or climbing from one to the other; in the first timestamp, the last of the first batch, and the first of the next. Two batches and a timestamp.
+    /// One reading at the lower or the upper end of the domain, or with and without a contribution; the others at the
+    /// lower end, at both ends in turn, or climbing from one to the other; in the first timestamp, the last of the
+    /// first batch, and the first of the next. Two batches and a timestamp.
     fn neighbours(&self) -> Vec<Pair> {
         let (low, high) = (self.settings.grid.low(), self.settings.grid.high());
         #[allow(clippy::cast_precision_loss)] // small

@@ -39,8 +39,8 @@ fn documented() -> Vec<(String, String, Option<f64>, f64)> {
     page.lines().filter_map(row).collect()
 }
 
-/// Fewer transcripts are examined here than by the command where that finds the same: the filters of `track` take long, and the
-/// decisions of central mechanisms are enumerated.
+/// Fewer transcripts are examined here than by the command where that finds the same: the filters of `track` take long,
+/// and the decisions of central mechanisms are enumerated.
 fn search(target: &dyn Target) -> Search {
     match (target.family(), target.name().ends_with("track")) {
         (Family::Local | Family::Central, true) => Search { decisions: 6, random: 2, ..Search::QUICK },

@@ -1,7 +1,7 @@
 //! Broken mechanisms that the transcript audit must find, each beside a healthy twin, without any doubt left to chance.
 //!
-//! They randomise through the kernel's primitives, so that every step has a likelihood. The kernel's ledger would stop most of them;
-//! those spend from a ledger without a limit.
+//! They randomise through the kernel's primitives, so that every step has a likelihood. The kernel's ledger would stop
+//! most of them; those spend from a ledger without a limit.
 
 use std::num::NonZeroU64;
 
@@ -70,7 +70,7 @@ fn finds_a_central_window_one_too_short() {
 #[test]
 fn finds_a_local_window_one_too_short() {
     for kind in LocalKind::ALL {
-        // Each level of a tree needs a few of the six users: with a single level and little noise it is worth publishing.
+        // Each level of a tree needs a few of the six users: a single level with little noise is worth publishing.
         let (epsilon, domain) = match kind {
             LocalKind::MtspPopulation => ("4".parse().unwrap(), 2),
             _ => (one(), 3),
