@@ -98,7 +98,7 @@ impl Curated {
                 Machine::One(mechanism)
             }
             (Machine::Personal { mechanism: new, .. }, Saved::Personal(mechanism, registry, users)) => {
-                personal(&new, Personalised::Budgets(mechanism), registry, users).ok_or_else(other)?
+                personal(&new, Personalised::Budgets(Box::new(mechanism)), registry, users).ok_or_else(other)?
             }
             (Machine::Personal { mechanism: new, .. }, Saved::PersonalTrack(mechanism, registry, users)) => {
                 personal(&new, Personalised::Track(mechanism), registry, users).ok_or_else(other)?

@@ -94,7 +94,8 @@ fn the_output_of_every_family_is_a_record() {
     let classes = |mechanism: &str| format!("family = \"central\"\nmechanism = \"{mechanism}\"\ndomain = 2\n{CLASSES}");
     // With what is too much once an amount of the timestamp is raised by one unit; nothing where windows are not used
     // up.
-    let streams: [(&str, String, Option<&str>, Option<(&str, &str)>); 20] = [
+    type Case<'a> = (&'a str, String, Option<&'a str>, Option<(&'a str, &'a str)>);
+    let streams: [Case<'_>; 20] = [
         (
             "uniform",
             users("uniform", ""),

@@ -300,7 +300,8 @@ fn a_replay_that_asks_for_other_noise_has_an_infinite_loss() {
         random.next_word();
         amount(0, random);
     };
-    let runs: [(&dyn Fn(i64, &mut SeededRandom), f64); 4] =
+    type Run<'a> = &'a dyn Fn(i64, &mut SeededRandom);
+    let runs: [(Run<'_>, f64); 4] =
         [(&amount, f64::INFINITY), (&number, f64::INFINITY), (&coin, f64::INFINITY), (&innocent, 0.0)];
     for (number, (run, expected)) in runs.into_iter().enumerate() {
         for (one, other) in [(0, 1), (1, 0)] {

@@ -159,7 +159,7 @@ pub enum CentralMachine {
 #[derive(Debug)]
 pub enum Personalised {
     /// Budgets that are distributed or absorbed: `pbd` or `pba`.
-    Budgets(Personal),
+    Budgets(Box<Personal>),
     /// An estimate from all histograms: `personal_track`.
     Track(Box<PersonalTrack>),
 }
@@ -285,7 +285,7 @@ impl CentralSpec {
         };
         let budgets = |kind| {
             let (classes, settings) = personal()?;
-            Ok(CentralMachine::Personal(Personalised::Budgets(Personal::new(kind, classes, settings)?)))
+            Ok(CentralMachine::Personal(Personalised::Budgets(Box::new(Personal::new(kind, classes, settings)?))))
         };
         match self.mechanism {
             CentralChoice::Uniform => one(CentralKind::Uniform),

@@ -203,7 +203,7 @@ impl PersonalTarget {
 
 /// A mechanism with classes.
 enum Machine {
-    Personal(Personal),
+    Personal(Box<Personal>),
     Track(Box<PersonalTrack>),
 }
 
@@ -249,7 +249,10 @@ impl Target for PersonalTarget {
         let members = vec![OTHERS * u64::from(self.settings.domain) + 1; numbers.len()];
         let (classes, settings) = (self.classes.clone(), self.settings);
         let mut machine = match self.kind {
-            Some(kind) => Machine::Personal(Personal::new(kind, classes, settings).map_err(RunError::unsupported)?),
+            Some(kind) => {
+                let mechanism = Personal::new(kind, classes, settings).map_err(RunError::unsupported)?;
+                Machine::Personal(Box::new(mechanism))
+            }
             None => Machine::Track(Box::new(PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?)),
         };
         let mut transcript = Transcript::new();

@@ -61,7 +61,7 @@ fn keeps_its_claims(family: Family) {
         let worst = examine(target.as_ref(), &search(target.as_ref())).unwrap();
         let (name, promise, claimed) = (target.name(), target.guarantee(), target.claimed());
         println!("| `{name}` | {promise} | {claimed} | {:.6} | {} | {} |", worst.loss, worst.pair, worst.transcripts);
-        if !(worst.loss <= claimed + ROUNDING) {
+        if worst.loss.is_nan() || worst.loss > claimed + ROUNDING {
             problems.push(format!("{name}, {promise}: {worst:?} is above {claimed}"));
         }
         let exception = EXCEPTIONS.iter().find(|(other, of, _)| (*other, *of) == (name, claimed));

@@ -59,7 +59,7 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
     });
     let release = &released.json()["releases"][0];
     assert_eq!((&release["timestamp"], &release["release"]["reports"]), (&json!(timestamp), &json!(70)));
-    assert_eq!((&release["release"]["spent"], &release["release"]["seeded"]), (&json!("1"), &json!(false)));
+    assert_eq!((&release["release"]["spent"], &release["release"]["seeded"]), (&json!("10"), &json!(false)));
     let frequency = release["release"]["statistic"]["histogram"]["frequencies"][2].as_f64().unwrap();
     assert!((frequency - 60.0 / 70.0).abs() < 0.05, "{frequency}");
     server.post(ingest, REPORTS, BATCH, &bytes).refuses(409, "closed");

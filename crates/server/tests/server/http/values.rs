@@ -82,6 +82,6 @@ fn takes_a_whole_batch_whatever_a_value_is() {
         let releases = answer.json()["releases"].as_array().unwrap().clone();
         let count = |release: &Value, cell: usize| release["release"]["statistic"]["counts"]["counts"][cell].as_f64();
         let batches = |release: &Value| count(release, 0).map(|count| (count / 40.0).round());
-        releases.iter().filter_map(batches).sum::<f64>() == 6.0
+        releases.iter().filter_map(batches).sum::<f64>() >= 6.0
     });
 }
