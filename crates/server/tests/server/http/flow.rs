@@ -69,7 +69,7 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
     let lines: Vec<_> = csv.text.lines().collect();
     assert_eq!((lines.len(), lines[0]), (5, "t,value,frequency,variance,freshness,spent,seeded"));
     assert!(lines[3].starts_with(&format!("{timestamp},shop,")), "{}", lines[3]);
-    assert!(lines[3].ends_with(",fresh,1,false"), "{}", lines[3]);
+    assert!(lines[3].ends_with(",fresh,10,false"), "{}", lines[3]);
     let ndjson = server.get(Some(Role::Analyst), &format!("{path}&format=ndjson"));
     assert_eq!((ndjson.media_type(), ndjson.text.lines().count()), ("application/x-ndjson", 4));
     let row: Value = serde_json::from_str(ndjson.text.lines().nth(2).unwrap()).unwrap();
