@@ -55,7 +55,7 @@ pub enum DeclarationError {
         given: String,
     },
     /// A timeline, which only `tidegate release` follows.
-    #[error("spec.timeline: the service releases every timestamp of its schedule; delete this key")]
+    #[error("spec.timeline: the schedule of the service says which timestamps there are; delete this key")]
     Timeline,
     /// It promises something else than the stream of this name does.
     #[error(

@@ -96,5 +96,6 @@ impl Timeline {
 
 fn in_words(spec: &TimelineSpec) -> String {
     let TimelineSpec { start, step } = spec;
-    format!("a timestamp of the timeline: {start}, or a multiple of {step} after it")
+    let next = start.saturating_add(step.get());
+    format!("a timestamp of the timeline: {start}, {next}, {}, ..", next.saturating_add(step.get()))
 }

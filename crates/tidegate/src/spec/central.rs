@@ -261,6 +261,8 @@ impl CentralSpec {
         let name = self.mechanism.name();
         let trusted = if self.mechanism == CentralChoice::Plbu { Trust::Device } else { Trust::Curator };
         trusted.check(self.trust, name)?;
+        let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
+        self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))?;
         let domain = self.values()?.count();
         let guarantee = [("epsilon", self.epsilon.is_some()), ("window", self.window.is_some())];
         let oracle = ("oracle", self.oracle.is_some());

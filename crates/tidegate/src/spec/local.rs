@@ -83,6 +83,7 @@ impl LocalSpec {
     pub fn settings(&self) -> Result<Settings, SpecError> {
         let name = self.mechanism.name();
         Trust::Device.check(self.trust, name)?;
+        self.timeline.unwrap_or_default().check(self.window)?;
         if matches!(self.mechanism, LocalKind::Lbu | LocalKind::Lsp | LocalKind::Lpu) {
             unused(name, &[("reuse", self.reuse.is_some())])?;
         }

@@ -182,6 +182,15 @@ pub enum SpecError {
         /// What is wrong with them.
         problem: String,
     },
+    /// Timestamps of a timeline that lie farther apart than a window counts.
+    #[error(
+        "windows count units of t, so that with a step of {step} a window would hold a single timestamp: number the \
+         timestamps of the input 0, 1, 2, .. and leave step out"
+    )]
+    Step {
+        /// The distance of two timestamps.
+        step: u64,
+    },
     /// A key that the mechanism does not use.
     #[error("{mechanism} has no use for it")]
     Unused {
@@ -250,6 +259,7 @@ impl SpecError {
         match self {
             Self::Domain(_) | Self::NotWhole { .. } | Self::StandIn { .. } | Self::Values { .. } => Some("domain"),
             Self::Contributor { .. } => Some("protects"),
+            Self::Step { .. } => Some("timeline"),
             Self::Unused { key, .. } | Self::Watch { key, .. } => Some(key),
             Self::Missing { .. } => None,
             Self::Trust { .. } => Some("trust"),

@@ -4,6 +4,8 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 
+use super::SpecError;
+
 /// The timestamps of a stream, whether or not anybody is present: `start`, `start + step`, and so on.
 ///
 /// Where presence is protected, a timestamp that is left out because nobody is there tells just that. A timeline says
@@ -43,6 +45,16 @@ impl TimelineSpec {
     /// Its keys.
     pub const KEYS: &[&str] = &["start", "step"];
 
+    /// Refuses steps over which a window of several timestamps would reach only one. Then any so many consecutive
+    /// timestamps of the timeline could spend the budget each, and the promise would be hollow.
+    pub(super) fn check(&self, longest_window: NonZeroU64) -> Result<(), SpecError> {
+        if self.step > one() && longest_window > one() {
+            Err(SpecError::Step { step: self.step.get() })
+        } else {
+            Ok(())
+        }
+    }
+
     /// Whether it has a timestamp.
     pub const fn contains(&self, timestamp: u64) -> bool {
         timestamp >= self.start && (timestamp - self.start).is_multiple_of(self.step.get())
@@ -69,6 +81,15 @@ impl TimelineSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Otherwise hours that are counted in seconds would have the whole budget each, whatever the window says.
+    #[test]
+    fn refuses_steps_that_leave_windows_one_timestamp() {
+        let (hourly, every) = (TimelineSpec { start: 0, step: one().saturating_add(3599) }, TimelineSpec::default());
+        let several = one().saturating_add(19);
+        assert!(matches!(hourly.check(several), Err(SpecError::Step { step: 3600 })));
+        assert!(hourly.check(one()).is_ok() && every.check(several).is_ok());
+    }
 
     #[test]
     fn after_and_count_agree_with_enumeration() {
