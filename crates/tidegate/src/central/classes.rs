@@ -293,14 +293,17 @@ impl From<Classes> for Vec<Class> {
 /// ```
 /// use std::num::NonZeroU64;
 /// use tidegate::central::classes::{Classes, Registry, Requirement};
+/// use tidegate::central::{Personal, PersonalKind, PersonalSettings};
 ///
 /// let window = |length| NonZeroU64::new(length).ok_or("a window has a length");
 /// let careful = Requirement { epsilon: "0.1".parse()?, window: window(3)? };
 /// let relaxed = Requirement { epsilon: "1".parse()?, window: window(2)? };
-/// let mut registry = Registry::new(Classes::numbered(&[careful, relaxed])?);
+/// let classes = Classes::numbered(&[careful, relaxed])?;
+/// let mechanism = Personal::new(PersonalKind::Pba, classes.clone(), PersonalSettings::new(5))?;
+/// let mut registry = Registry::new(classes);
 /// let (anna, ben) = (registry.join(0)?, registry.join(1)?);
 /// registry.begin(0)?;
-/// let _values = registry.seal(0, [(anna, 4), (ben, 2)], 5)?;
+/// let _values = registry.seal(mechanism.ledgers().account(), 0, [(anna, 4), (ben, 2)], 5)?;
 /// registry.change(ben, 0)?; // Ben counted at 0, and sits out 1 and 2
 /// registry.begin(1)?;
 /// assert_eq!((registry.class_of(ben), registry.members()), (None, &[1, 0][..]));

@@ -24,7 +24,8 @@
 //! let StreamSpec::Event(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
 //! let (intake, mut mechanism) = (spec.intake()?, spec.mechanism()?);
 //! let random = &mut SystemRandom::new()?;
-//! let mut released = mechanism.push(intake.seal(0, "240"), random)?;
+//! let reading = intake.seal(mechanism.ledger().account(), 0, "240");
+//! let mut released = mechanism.push(reading, random)?;
 //! released.extend(mechanism.finish(random)?);
 //! assert_eq!(released.len(), 1);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
