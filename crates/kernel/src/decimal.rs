@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// let large: Decimal = "1700000000000000129".parse()?;
 /// assert_eq!(large.to_string(), "1700000000000000129");
-/// assert_eq!("-0012.50e1".parse(), Ok(Decimal::from(-125)));
+/// assert_eq!("-0012.50e1".parse(), Ok(Decimal::from(-125_i64)));
 /// assert_eq!(Decimal::try_from(0.1), "0.1".parse());
 /// assert_eq!("0x10".parse::<Decimal>(), Err(DecimalError::NotANumber));
 /// # Ok::<(), DecimalError>(())
