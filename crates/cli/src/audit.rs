@@ -237,7 +237,7 @@ impl Audit {
     }
 }
 
-/// What accounts may spend.
+/// Budgets and windows of accounts.
 enum Limits {
     /// Each account the same.
     Same(Limit),

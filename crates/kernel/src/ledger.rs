@@ -116,7 +116,7 @@ pub enum SpendError<E> {
 /// A ledger cannot be cloned: two copies would each grant the whole budget.
 ///
 /// Each ledger has an [account](Account) of its own, and gets a new one when it is loaded. Its permits pay only for data
-/// that were sealed for that account. Two ledgers are equal if all but their accounts is.
+/// that were sealed for that account. Equality ignores the account.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Ledger {

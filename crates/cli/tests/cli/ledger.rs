@@ -35,7 +35,7 @@ impl Stream {
         self.folder.join("stream.toml").display().to_string()
     }
 
-    /// What a run of 24 timestamps writes.
+    /// The output of a run of 24 timestamps.
     fn release(&self, options: &str) -> String {
         let lines = (0..24).map(|t: u64| match self.is_event {
             true => format!("{t},{}\n", t * 20),

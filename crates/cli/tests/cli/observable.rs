@@ -28,7 +28,7 @@ fn without_noise(text: &str) -> Vec<String> {
     lines.map(|line| kept(line).join(",")).collect()
 }
 
-/// What the operator's shell and the readers of the output see of a run.
+/// Everything that the operator's shell and readers of the output see of a run.
 fn seen(output: &Output) -> (Option<i32>, String, Vec<String>) {
     (output.status.code(), stderr(output).to_owned(), without_noise(stdout(output)))
 }
