@@ -294,7 +294,7 @@ fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Fail
     let spec = Spec::read(name)?;
     let refused = |error: SpecError| spec.refused(&error);
     let subject = match &spec.stream {
-        StreamSpec::Event(stream) => {
+        StreamSpec::Scalar(stream) => {
             let settings = stream.settings().map_err(refused)?;
             Subject {
                 data: Data::Numbers { grid: settings.grid, protects: settings.protects },

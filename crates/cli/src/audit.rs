@@ -252,7 +252,7 @@ impl Limits {
         let unusable = || Failure::input("the spec has neither epsilon and window nor classes");
         Ok(match &spec.stream {
             StreamSpec::Local(spec) => Self::Same(Limit { window: Some(spec.window), budget: spec.epsilon }),
-            StreamSpec::Event(spec) => Self::Same(Limit { window: Some(NonZeroU64::MIN), budget: spec.epsilon }),
+            StreamSpec::Scalar(spec) => Self::Same(Limit { window: Some(NonZeroU64::MIN), budget: spec.epsilon }),
             StreamSpec::Central(spec) => match (&spec.classes, spec.window, spec.epsilon) {
                 (Some(classes), ..) => {
                     let limit = |class: &ClassSpec| Limit { window: Some(class.window), budget: class.epsilon };

@@ -1,10 +1,10 @@
 //! Reading the spec of a stream from TOML, with errors that point at the line and the key.
 
-use tidegate::event::EventKind;
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::local::LocalKind;
+use tidegate::scalar::ScalarKind;
 use tidegate::spec::{
-    CentralChoice, CentralSpec, DomainSpec, EventSpec, LocalSpec, SequenceChoice, SequenceSpec, SpecError, StreamSpec,
+    CentralChoice, CentralSpec, DomainSpec, LocalSpec, ScalarSpec, SequenceChoice, SequenceSpec, SpecError, StreamSpec,
     TimelineSpec,
 };
 use tidegate_lab::UnknownName;
@@ -45,10 +45,10 @@ impl Family {
                 mechanisms: CentralChoice::ALL.map(CentralChoice::name).to_vec(),
                 tables: &[("timeline", TimelineSpec::KEYS)],
             }),
-            "event" => Some(Self {
-                keys: EventSpec::KEYS,
+            "scalar" => Some(Self {
+                keys: ScalarSpec::KEYS,
                 kind: "event-level mechanism",
-                mechanisms: EventKind::ALL.map(EventKind::name).to_vec(),
+                mechanisms: ScalarKind::ALL.map(ScalarKind::name).to_vec(),
                 tables: &[
                     ("domain", DomainSpec::KEYS),
                     ("truncation", &["every", "percent"]),
@@ -89,7 +89,7 @@ impl Spec {
         let (stream, places) = match name {
             "local" => table.read().map(|(spec, places)| (StreamSpec::Local(spec), places)),
             "central" => table.read().map(|(spec, places)| (StreamSpec::Central(spec), places)),
-            "event" => table.read().map(|(spec, places)| (StreamSpec::Event(spec), places)),
+            "scalar" => table.read().map(|(spec, places)| (StreamSpec::Scalar(spec), places)),
             _ => table.read().map(|(spec, places)| (StreamSpec::Sequence(spec), places)),
         }?;
         Ok(Self { stream, places })

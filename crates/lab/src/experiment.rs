@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::estimate::follower::Smoother;
-use tidegate::event::Truncation;
 use tidegate::query::QueryError;
 use tidegate::release::{Histogram, Release};
+use tidegate::scalar::Truncation;
 use tidegate::sequence::effort::Effort;
 use tidegate::tree::Tree;
 use tidegate_kernel::oracle::OracleKind;
@@ -50,15 +50,15 @@ pub struct Settings {
     /// Central: what users require, instead of what [`requirements`](crate::central::requirements) derives from `epsilon` and
     /// `window` where this is empty.
     pub classes: Vec<RequirementClass>,
-    /// Event: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
+    /// Scalar: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
     pub protects: Protects,
-    /// Event: whether what is released is moved into the domain where it lies outside, which costs nothing.
+    /// Scalar: whether what is released is moved into the domain where it lies outside, which costs nothing.
     pub within_domain: bool,
-    /// Event: how much a group may scatter, in the unit of the stream; `None` leaves the choice to the mechanism.
+    /// Scalar: how much a group may scatter, in the unit of the stream; `None` leaves the choice to the mechanism.
     pub threshold: Option<f64>,
-    /// Event: into how many parts `bucorder` divides the domain; `None` leaves the choice to the mechanism.
+    /// Scalar: into how many parts `bucorder` divides the domain; `None` leaves the choice to the mechanism.
     pub buckets: Option<u32>,
-    /// Event: how the mechanisms that cut readings off choose the bound; `None` for the default.
+    /// Scalar: how the mechanisms that cut readings off choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
     /// All but sequences: whether what is released is made better by what was released before, as
     /// [`Smoother`] does.

@@ -12,7 +12,7 @@
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
 //! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
 //! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
-//! | [`event`] | event-level mechanisms on streams of numbers |
+//! | [`scalar`] | event-level mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`central`] | central mechanisms, with users in classes |
 //! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |
@@ -32,7 +32,6 @@ pub mod central;
 pub mod city;
 pub mod datasets;
 mod draw;
-pub mod event;
 pub mod experiment;
 pub mod generate;
 pub mod local;
@@ -42,6 +41,7 @@ pub mod plot;
 pub mod queries;
 pub mod report;
 pub mod reproduce;
+pub mod scalar;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;

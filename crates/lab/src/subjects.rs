@@ -11,7 +11,7 @@ use crate::experiment::{
 };
 use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
-use crate::{central, event, local, sequence, track};
+use crate::{central, local, scalar, sequence, track};
 
 /// The baseline that looks at nothing: it publishes, always, the uniform distribution, the number in the middle of the domain
 /// or the symbol in the middle of the space ([`Space::middle`](crate::stream::Space::middle)). A mechanism that is not better
@@ -77,7 +77,7 @@ impl OnSymbols for Constant {
 
 /// All subjects, a list for each family, in the order in which they are listed.
 pub const FAMILIES: &[&[&dyn Subject]] =
-    &[&[&Constant], track::SUBJECTS, local::SUBJECTS, central::SUBJECTS, event::SUBJECTS, sequence::SUBJECTS];
+    &[&[&Constant], track::SUBJECTS, local::SUBJECTS, central::SUBJECTS, scalar::SUBJECTS, sequence::SUBJECTS];
 
 /// All subjects.
 pub fn all() -> impl Iterator<Item = &'static dyn Subject> {

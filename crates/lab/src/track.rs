@@ -2,9 +2,9 @@
 
 use tidegate::local::LocalKind;
 
-use crate::event::TRACK as EVENT;
 use crate::experiment::{OnCounts, OnNumbers, Setting, Subject};
 use crate::local::LocalSubject;
+use crate::scalar::TRACK as EVENT;
 
 /// The mechanisms `track` of local and of event-level streams.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Subject for TrackSubject {
     }
 
     fn summary(&self) -> &'static str {
-        "local, event: an estimate from all that was ever asked, of what seems to move how"
+        "local, scalar: an estimate from all that was ever asked, of what seems to move how"
     }
 
     fn uses(&self) -> &'static [Setting] {

@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             "family": "central", "mechanism": "ba", "epsilon": 1, "window": 5, "domain": 4,
         } }),
         json!({ "name": "load", "tick": 1, "spec": {
-            "family": "event", "mechanism": "laplace", "epsilon": 1, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+            "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
         } }),
     ];
     for stream in streams {

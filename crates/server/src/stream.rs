@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate::central::Central;
-use tidegate::event::Event;
 use tidegate::kernel::{Account, Window};
 use tidegate::local::{Local, LocalKind};
-use tidegate::spec::{CentralMachine, SpecError, StreamSpec, Watch};
+use tidegate::scalar::Scalar;
+use tidegate::spec::{CentralMachine, SpecError, StandingQueries, StreamSpec};
 use tidegate_device::Policy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
@@ -75,7 +75,7 @@ pub enum DeclarationError {
 pub(crate) enum Begun {
     Local(Local),
     Central(Central),
-    Event(Event),
+    Scalar(Scalar),
 }
 
 impl Begun {
@@ -84,7 +84,7 @@ impl Begun {
         match self {
             Self::Local(_) => None,
             Self::Central(central) => Some(central.ledger().account()),
-            Self::Event(event) => Some(event.ledger().account()),
+            Self::Scalar(event) => Some(event.ledger().account()),
         }
     }
 }
@@ -110,14 +110,14 @@ impl Declaration {
         let declares_timeline = match &self.spec {
             StreamSpec::Local(spec) => spec.timeline.is_some(),
             StreamSpec::Central(spec) => spec.timeline.is_some(),
-            StreamSpec::Event(spec) => spec.timeline.is_some(),
+            StreamSpec::Scalar(spec) => spec.timeline.is_some(),
             _ => false,
         };
         if declares_timeline {
             return Err(DeclarationError::Timeline);
         }
         self.begin()?;
-        self.watch()?;
+        self.standing_queries()?;
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Declaration {
         let not_served = |mechanism: &str, why| DeclarationError::NotServed { mechanism: mechanism.to_owned(), why };
         Ok(match &self.spec {
             StreamSpec::Local(spec) => Begun::Local(spec.mechanism()?),
-            StreamSpec::Event(spec) => Begun::Event(spec.mechanism()?),
+            StreamSpec::Scalar(spec) => Begun::Scalar(spec.mechanism()?),
             StreamSpec::Central(spec) => match spec.mechanism()? {
                 CentralMachine::One(central) => Begun::Central(central),
                 _ => {
@@ -143,13 +143,13 @@ impl Declaration {
     }
 
     /// What answers its queries and runs its monitors; `None` where there are none.
-    pub(crate) fn watch(&self) -> Result<Option<Watch>, DeclarationError> {
-        let watch = match &self.spec {
-            StreamSpec::Local(spec) => spec.watch()?,
-            StreamSpec::Central(spec) => spec.watch()?,
+    pub(crate) fn standing_queries(&self) -> Result<Option<StandingQueries>, DeclarationError> {
+        let queries = match &self.spec {
+            StreamSpec::Local(spec) => spec.standing_queries()?,
+            StreamSpec::Central(spec) => spec.standing_queries()?,
             _ => return Ok(None),
         };
-        Ok((!watch.is_idle()).then_some(watch))
+        Ok((!queries.is_idle()).then_some(queries))
     }
 
     /// When its timestamps are.
@@ -219,7 +219,7 @@ impl Declaration {
 
     /// Whether somebody is trusted with raw values, which then come as events.
     pub const fn is_curated(&self) -> bool {
-        matches!(self.spec, StreamSpec::Central(_) | StreamSpec::Event(_))
+        matches!(self.spec, StreamSpec::Central(_) | StreamSpec::Scalar(_))
     }
 }
 

@@ -12,7 +12,7 @@
 //! | --- | --- |
 //! | [`central`] | mechanisms of a trusted curator, for one guarantee or for classes of users with their own |
 //! | [`estimate`] | estimates of what moves, from what was published about it, free of budget |
-//! | [`event`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
+//! | [`scalar`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
@@ -24,13 +24,13 @@
 
 pub mod central;
 pub mod estimate;
-pub mod event;
 pub mod local;
 mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
 pub mod rows;
+pub mod scalar;
 pub mod sequence;
 pub mod spec;
 pub mod tree;

@@ -190,7 +190,7 @@ impl Shape {
                 _ => Self::Frequencies(spec.values()?),
             },
             StreamSpec::Central(spec) => Self::Counts(spec.values()?),
-            StreamSpec::Event(_) => Self::Number,
+            StreamSpec::Scalar(_) => Self::Number,
             StreamSpec::Sequence(spec) => Self::Symbol(spec.values()?),
         })
     }

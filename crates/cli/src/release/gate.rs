@@ -6,7 +6,7 @@ use std::mem;
 
 use tidegate::kernel::Randomness;
 use tidegate::rows::Shape;
-use tidegate::spec::{Reply, Said, Values, Watch};
+use tidegate::spec::{Reply, Said, StandingQueries, Values};
 use tidegate_lab::datasets::{DataError, Format};
 
 use super::rows::Released;
@@ -99,7 +99,7 @@ pub(super) struct Sinks {
     pub(super) output: Output,
     pub(super) format: Format,
     pub(super) answers: Option<Output>,
-    pub(super) watch: Option<(Watch, Values)>,
+    pub(super) queries: Option<(StandingQueries, Values)>,
     pub(super) keeper: Option<Keeper>,
     /// Which timestamps are released whoever is present; those that the input has where there is none.
     pub(super) timeline: Option<Timeline>,
@@ -178,9 +178,9 @@ impl<F: Family, R: Randomness> Gate<F, R> {
             release.seeded |= self.seeded;
             let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
             written.map_err(Failure::run)?;
-            let Some((watch, values)) = &mut self.sinks.watch else { continue };
+            let Some((queries, values)) = &mut self.sinks.queries else { continue };
             let t = release.timestamp;
-            for said in watch.push(&release, *population).map_err(Failure::run)? {
+            for said in queries.push(&release, *population).map_err(Failure::run)? {
                 if let Some(alarm) = alarm(t, &said) {
                     self.alarms.push(alarm);
                 }
@@ -197,8 +197,8 @@ impl<F: Family, R: Randomness> Gate<F, R> {
     /// Saves what the next run must know: before anything that it pays for can be seen.
     fn save(&self) -> Result<(), Failure> {
         let Some(keeper) = &self.sinks.keeper else { return Ok(()) };
-        let watch = self.sinks.watch.as_ref().and_then(|(watch, _)| watch.save());
-        keeper.save(self.family.save()?, watch.map(|watch| encoded(&watch)).transpose()?, self.seeded)
+        let queries = self.sinks.queries.as_ref().and_then(|(queries, _)| queries.save());
+        keeper.save(self.family.save()?, queries.map(|queries| encoded(&queries)).transpose()?, self.seeded)
     }
 
     pub(super) fn hand_over(&mut self) -> Result<Reader, Failure> {

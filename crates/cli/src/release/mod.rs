@@ -1,10 +1,10 @@
 //! `tidegate release`: a private stream in, a stream that may be published out.
 
 mod central;
-mod event;
 mod gate;
 mod local;
 mod rows;
+mod scalar;
 mod sequence;
 mod state;
 mod timeline;
@@ -22,10 +22,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate::event::EventKind;
 use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, Window};
 use tidegate::rows::Shape;
-use tidegate::spec::{DomainSpec, EventSpec, SpecError, StreamSpec};
+use tidegate::scalar::ScalarKind;
+use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate_lab::UnknownName;
 use tidegate_lab::datasets::Format;
 
@@ -35,9 +35,9 @@ use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
 use central::Curated;
-use event::Numbers;
 use gate::{Family, Gate, Sinks};
 use local::Devices;
+use scalar::Numbers;
 use sequence::Sequences;
 use state::{Keeper, Saved};
 use timeline::Timeline;
@@ -58,7 +58,7 @@ use timeline::Timeline;
 ///
 /// What to release and how private it is stands in a spec; for numbers, options do as well. A spec:
 ///
-///   family = "event"            # or local, central, sequence: examples has one of each
+///   family = "scalar"            # or local, central, sequence: examples has one of each
 ///   mechanism = "contin"        # `tidegate data` lists them
 ///   epsilon = 1.0               # for each timestamp
 ///   delay = 10                  # how many timestamps a release may be held back
@@ -115,7 +115,7 @@ pub(crate) struct Release {
 
     /// Instead of a spec, for a stream of numbers: the mechanism
     #[arg(long, value_parser = mechanism, conflicts_with = "spec", requires_all = ["epsilon", "domain"])]
-    mechanism: Option<EventKind>,
+    mechanism: Option<ScalarKind>,
 
     /// The budget of each timestamp
     #[arg(long, value_parser = Epsilon::from_str, requires = "mechanism")]
@@ -217,9 +217,9 @@ fn no_parquet(name: &str) -> Failure {
     ))
 }
 
-fn mechanism(name: &str) -> Result<EventKind, UnknownName> {
-    let kinds = EventKind::ALL.into_iter();
-    name.parse().map_err(|_| UnknownName::new("event-level mechanism", name, kinds.map(EventKind::name)))
+fn mechanism(name: &str) -> Result<ScalarKind, UnknownName> {
+    let kinds = ScalarKind::ALL.into_iter();
+    name.parse().map_err(|_| UnknownName::new("event-level mechanism", name, kinds.map(ScalarKind::name)))
 }
 
 /// A spec, and how errors about it are told.
@@ -260,15 +260,15 @@ impl Release {
             return Err(Failure::input("either --spec or --mechanism, --epsilon and --domain must be given"));
         };
         let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
-        let spec = EventSpec { delay: self.delay.unwrap_or(0), ..EventSpec::new(mechanism, epsilon, domain) };
-        Ok(StreamSpec::Event(spec))
+        let spec = ScalarSpec { delay: self.delay.unwrap_or(0), ..ScalarSpec::new(mechanism, epsilon, domain) };
+        Ok(StreamSpec::Scalar(spec))
     }
 
     /// Sets the mechanism of the spec up, and passes the whole input through it.
     fn release(&self, told: &Told<'_>, random: impl Randomness + Send + 'static) -> Result<(), Failure> {
         let refused = |error: SpecError| (told.refused)(&error);
         let (is_central, is_event) =
-            (matches!(told.stream, StreamSpec::Central(_)), matches!(told.stream, StreamSpec::Event(_)));
+            (matches!(told.stream, StreamSpec::Central(_)), matches!(told.stream, StreamSpec::Scalar(_)));
         if self.users.is_some() && !is_central {
             return Err(Failure::input(
                 "--users is for the central family, where classes have guarantees of their own",
@@ -287,7 +287,7 @@ impl Release {
             _ => {}
         }
         match &told.stream {
-            StreamSpec::Event(spec) => {
+            StreamSpec::Scalar(spec) => {
                 let family = Numbers::new(spec).map_err(refused)?;
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let family = match &self.key {
@@ -302,19 +302,19 @@ impl Release {
             }
             StreamSpec::Local(spec) => {
                 let family = Devices::new(spec).map_err(refused)?;
-                let watch = (spec.watch().map_err(refused)?, spec.values().map_err(refused)?);
+                let queries = (spec.standing_queries().map_err(refused)?, spec.values().map_err(refused)?);
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                let sinks = self.sinks(&told.stream, &family, keeper, Some(watch), saved)?;
+                let sinks = self.sinks(&told.stream, &family, keeper, Some(queries), saved)?;
                 self.pass(family, random, sinks)
             }
             StreamSpec::Central(spec) => {
                 let family = Curated::new(spec).map_err(refused)?;
-                let watch = (spec.watch().map_err(refused)?, spec.values().map_err(refused)?);
+                let queries = (spec.standing_queries().map_err(refused)?, spec.values().map_err(refused)?);
                 let (keeper, saved) = self.keeper(&told.stream)?;
                 let mut family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
                 family.enrol(self.users.as_deref())?;
-                let sinks = self.sinks(&told.stream, &family, keeper, Some(watch), saved)?;
+                let sinks = self.sinks(&told.stream, &family, keeper, Some(queries), saved)?;
                 self.pass(family, random, sinks)
             }
             StreamSpec::Sequence(spec) => {
@@ -362,15 +362,15 @@ impl Release {
         stream: &StreamSpec,
         family: &impl Family,
         keeper: Option<Keeper>,
-        watch: Option<(tidegate::spec::Watch, tidegate::spec::Values)>,
+        queries: Option<(tidegate::spec::StandingQueries, tidegate::spec::Values)>,
         saved: Option<Saved>,
     ) -> Result<Sinks, Failure> {
-        let mut watch = watch.filter(|(watch, _)| !watch.is_idle());
-        if let Some((watch, _)) = &mut watch
-            && let Some(saved) = saved.and_then(|saved| saved.watch)
+        let mut queries = queries.filter(|(queries, _)| !queries.is_idle());
+        if let Some((queries, _)) = &mut queries
+            && let Some(saved) = saved.and_then(|saved| saved.queries)
         {
             let mut saved = postcard::Deserializer::from_bytes(&saved);
-            watch.load(&mut saved).map_err(state::misfit)?;
+            queries.load(&mut saved).map_err(state::misfit)?;
         }
         let mut notes = Vec::new();
         if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
@@ -388,11 +388,11 @@ impl Release {
                 "the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it",
             );
         }
-        match (&self.answers, &watch) {
+        match (&self.answers, &queries) {
             (Some(_), None) => {
                 return Err(Failure::input("--answers is for specs with queries or monitors, and this has none"));
             }
-            (None, Some((watch, _))) if watch.has_queries() => {
+            (None, Some((queries, _))) if queries.has_queries() => {
                 notes.push("the spec has queries; --answers FILE says where their answers go");
             }
             (Some(answers), _) if *answers == self.output => {
@@ -407,7 +407,7 @@ impl Release {
         };
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
         let output = format.create(&self.output, &family.shape())?;
-        Ok(Sinks { output, format: format.text(), answers, watch, keeper, timeline, notes })
+        Ok(Sinks { output, format: format.text(), answers, queries, keeper, timeline, notes })
     }
 
     /// The timestamps that are released whoever is present.

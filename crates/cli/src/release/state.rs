@@ -44,7 +44,7 @@ pub(super) struct Saved {
     /// What the family keeps.
     pub(super) family: Vec<u8>,
     /// What queries and monitors keep.
-    pub(super) watch: Option<Vec<u8>>,
+    pub(super) queries: Option<Vec<u8>>,
 }
 
 impl Keeper {
@@ -76,8 +76,8 @@ impl Keeper {
     }
 
     /// Replaces the state; once this is done, it has reached the disk.
-    pub(super) fn save(&self, family: Vec<u8>, watch: Option<Vec<u8>>, seeded: bool) -> Result<(), Failure> {
-        let saved = Saved { spec: self.spec.clone(), family, watch };
+    pub(super) fn save(&self, family: Vec<u8>, queries: Option<Vec<u8>>, seeded: bool) -> Result<(), Failure> {
+        let saved = Saved { spec: self.spec.clone(), family, queries };
         let body = postcard::to_allocvec(&saved).map_err(Failure::run)?;
         let mut bytes = if seeded { SEEDED_MAGIC } else { MAGIC }.to_vec();
         bytes.extend((body.len() as u64).to_le_bytes());

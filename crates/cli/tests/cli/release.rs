@@ -67,9 +67,9 @@ fn every_reading_is_released_once_and_in_order() {
 
 #[test]
 fn the_example_in_the_repository_is_a_spec_that_names_every_key() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/event.toml");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scalar.toml");
     let text = std::fs::read_to_string(&file).unwrap();
-    for key in tidegate::spec::EventSpec::KEYS {
+    for key in tidegate::spec::ScalarSpec::KEYS {
         let names = |line: &str| line.trim_start_matches("# ").starts_with(&format!("{key} = "));
         assert!(text.lines().any(names), "{key}");
     }

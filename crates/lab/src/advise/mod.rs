@@ -25,7 +25,7 @@ use crate::metrics::{Metric, Summary};
 use crate::sequence::SymbolDistance;
 use crate::stream::{MAX_POPULATION, Stream, StreamError, StreamKind};
 use crate::subjects::Constant;
-use crate::{central, event, local, sequence, track};
+use crate::{central, local, scalar, sequence, track};
 
 pub use sample::Sample;
 use typical::Shape;
@@ -234,7 +234,7 @@ impl Request {
         let of_family = match (self.data.kind(), self.trust) {
             (StreamKind::Counts, Trust::Local) => local::SUBJECTS,
             (StreamKind::Counts, Trust::Curator) => central::SUBJECTS,
-            (StreamKind::Numbers, _) => event::SUBJECTS,
+            (StreamKind::Numbers, _) => scalar::SUBJECTS,
             (StreamKind::Symbols, _) => sequence::SUBJECTS,
         };
         let with_one_name: &[&dyn Subject] = match (self.data.kind(), self.trust) {

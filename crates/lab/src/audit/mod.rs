@@ -60,14 +60,14 @@ pub enum Family {
     /// Mechanisms of a curator who counts users.
     Central,
     /// Mechanisms of a curator who has one number at each timestamp.
-    Event,
+    Scalar,
     /// Mechanisms on one user's symbols.
     Sequence,
 }
 
 impl Family {
     /// All of them, in the order in which they are audited.
-    pub const ALL: [Self; 5] = [Self::Oracle, Self::Local, Self::Central, Self::Event, Self::Sequence];
+    pub const ALL: [Self; 5] = [Self::Oracle, Self::Local, Self::Central, Self::Scalar, Self::Sequence];
 
     /// The name that users write.
     pub const fn name(self) -> &'static str {
@@ -75,7 +75,7 @@ impl Family {
             Self::Oracle => "oracle",
             Self::Local => "local",
             Self::Central => "central",
-            Self::Event => "event",
+            Self::Scalar => "scalar",
             Self::Sequence => "sequence",
         }
     }

@@ -1,11 +1,11 @@
 //! Delay-allowed differentially private data stream release: one number at each timestamp, released some timestamps later.
 //!
 //! Each figure is measured twice: with tidegate's mechanisms, which keep epsilon, at the paper's thresholds and bucket sizes; and
-//! with the mechanisms [as printed](crate::event::published), of which three do not.
+//! with the mechanisms [as printed](crate::scalar::published), of which three do not.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use tidegate::event::Truncation;
+use tidegate::scalar::Truncation;
 
 use super::compare::{at_least, exactly, metric_of, not};
 use super::verdict::{
@@ -16,10 +16,10 @@ use super::{ASKED_HERE, bars, lines, repeats, settings};
 use super::{
     At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,
 };
-use crate::event::published::{self, THRESHOLD};
 use crate::experiment::Settings;
 use crate::metrics::{Metric, Summary};
 use crate::plot::{Axis, Panel};
+use crate::scalar::published::{self, THRESHOLD};
 use crate::stream::{Stream, as_float};
 
 pub(super) static PAPER: Paper = Paper {

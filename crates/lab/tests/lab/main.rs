@@ -9,7 +9,6 @@ mod central;
 #[path = "../../../kernel/tests/kernel/support.rs"]
 mod chi_square;
 mod datasets;
-mod event;
 mod experiment;
 mod generate;
 mod local;
@@ -20,6 +19,7 @@ mod queries;
 mod real_data;
 mod report;
 mod reproduce;
+mod scalar;
 mod sequence;
 mod stream;
 mod support;

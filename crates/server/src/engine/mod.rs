@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate::central::{Central, CentralError};
-use tidegate::event::{Event, EventError, SavedEvent};
 use tidegate::kernel::oracle::{Aggregate, Estimate};
 use tidegate::kernel::primitives::HistogramError;
 use tidegate::kernel::{Epsilon, NoEntropy, Randomness, VaultKey, Window};
 use tidegate::local::{Local, LocalError, Step};
 use tidegate::query::QueryError;
 use tidegate::release::Release;
-use tidegate::spec::{StreamSpec, Values, Watch};
+use tidegate::scalar::{SavedScalar, Scalar, ScalarError};
+use tidegate::spec::{StandingQueries, StreamSpec, Values};
 use tidegate_device::clock::{Pace, Reading, Steady};
 
 pub use crate::store::mark::{HighWater, Mark};
@@ -82,7 +82,7 @@ pub enum DriveError {
     Central(#[from] CentralError),
     /// An event-level mechanism.
     #[error(transparent)]
-    Event(#[from] EventError),
+    Scalar(#[from] ScalarError),
     /// Values that are none.
     #[error(transparent)]
     Histogram(#[from] HistogramError),
@@ -204,7 +204,7 @@ struct Saved {
     round: u64,
     pace: Option<(Pace, [u8; 16])>,
     machine: Vec<u8>,
-    watch: Option<Vec<u8>>,
+    queries: Option<Vec<u8>>,
 }
 
 const VERSION: u16 = 1;
@@ -219,7 +219,7 @@ pub struct Driver {
     schedule: Schedule,
     values: Option<Values>,
     machine: Begun,
-    watch: Option<Watch>,
+    queries: Option<StandingQueries>,
     tray: Option<Arc<Tray>>,
     /// The last timestamp that was opened, or released.
     last: Option<u64>,
@@ -246,7 +246,7 @@ pub fn first_state(declaration: &Declaration, not_before: u64, key: Option<&Vaul
     declaration.check()?;
     let machine = encode_machine(&declaration.begin()?, &declaration.name, key)?;
     let saved =
-        Saved { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, machine, watch: None };
+        Saved { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, machine, queries: None };
     encode(&saved, &declaration.name)
 }
 
@@ -289,7 +289,7 @@ fn encode_machine(machine: &Begun, stream: &str, key: Option<&VaultKey>) -> Resu
     match machine {
         Begun::Local(local) => encode(local, stream),
         Begun::Central(central) => encode(central, stream),
-        Begun::Event(event) => {
+        Begun::Scalar(event) => {
             let key = key.ok_or_else(|| DriveError::NoKey(stream.to_owned()))?;
             encode(&event.save(key)?, stream)
         }
@@ -314,13 +314,13 @@ fn decode_machine(bytes: &[u8], declaration: &Declaration, key: Option<&VaultKey
             }
             Begun::Central(central)
         }
-        Begun::Event(new) => {
+        Begun::Scalar(new) => {
             let key = key.ok_or_else(|| DriveError::NoKey(stream.to_owned()))?;
-            let event = Event::load(decode::<SavedEvent>(bytes, stream)?, key)?;
+            let event = Scalar::load(decode::<SavedScalar>(bytes, stream)?, key)?;
             if (event.kind(), event.settings()) != (new.kind(), new.settings()) {
                 return Err(other());
             }
-            Begun::Event(event)
+            Begun::Scalar(event)
         }
     })
 }
@@ -347,7 +347,7 @@ impl Driver {
         }
         let declaration: Declaration =
             serde_json::from_str(&found.declaration).map_err(|error| unreadable(stream, error))?;
-        let Saved { version: _, last, not_before, due, round, pace, machine, watch } = load(&found)?;
+        let Saved { version: _, last, not_before, due, round, pace, machine, queries } = load(&found)?;
         let machine = decode_machine(&machine, &declaration, tools.key.as_deref())?;
         if let Begun::Local(local) = &machine
             && !local.open_questions().iter().eq(found.open.iter().map(|open| &open.question))
@@ -359,8 +359,8 @@ impl Driver {
             StreamSpec::Central(spec) => Some(spec.values().map_err(DeclarationError::from)?),
             _ => None,
         };
-        let mut own_watch = declaration.watch()?;
-        if let (Some(own), Some(saved)) = (&mut own_watch, &watch) {
+        let mut own_queries = declaration.standing_queries()?;
+        if let (Some(own), Some(saved)) = (&mut own_queries, &queries) {
             let mut saved = postcard::Deserializer::from_bytes(saved);
             // What was saved for other queries is of no use to these, and costs nothing to forget.
             if let Err(error) = own.load(&mut saved) {
@@ -381,7 +381,7 @@ impl Driver {
             declaration,
             values,
             machine,
-            watch: own_watch,
+            queries: own_queries,
             tray,
             last,
             not_before,
@@ -427,7 +427,7 @@ impl Driver {
                 let left = ledger.remaining(next).map_or(0, Epsilon::units);
                 Some(left as f64 / ledger.budget().units() as f64)
             }
-            Begun::Event(_) => None,
+            Begun::Scalar(_) => None,
         }
     }
 
@@ -624,7 +624,7 @@ impl Driver {
                 self.whole_from = now;
                 if self.is_retired()? && !self.finished {
                     self.finished = true;
-                    if let Begun::Event(event) = &mut self.machine
+                    if let Begun::Scalar(event) = &mut self.machine
                         && event.waiting() > 0
                     {
                         let releases = event.finish(random)?;
@@ -667,7 +667,7 @@ impl Driver {
         let taken = tray.turn_over(self.machine.account(), open, next)?;
         let releases = match (&mut self.machine, taken) {
             (Begun::Central(central), Some(Taken::Histogram(histogram))) => central.push(&histogram, random)?,
-            (Begun::Event(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,
+            (Begun::Scalar(event), Some(Taken::Reading(reading))) => event.push(reading, random)?,
             _ => {
                 news.push(News::Skipped { count: 1 });
                 Vec::new()
@@ -706,10 +706,10 @@ impl Driver {
             _ => None,
         };
         let mut said = Vec::new();
-        if let (Some(watch), Some(values)) = (&mut self.watch, &self.values) {
+        if let (Some(queries), Some(values)) = (&mut self.queries, &self.values) {
             for release in &releases {
                 let timestamp = release.timestamp;
-                for reply in watch.push(release, population)? {
+                for reply in queries.push(release, population)? {
                     let body = serde_json::to_string(&reply.line(timestamp, values));
                     let body = body.map_err(|error| unreadable(stream, error))?;
                     said.push(NewRecord { timestamp, body });
@@ -724,7 +724,7 @@ impl Driver {
         if !records.is_empty() {
             self.due = self.due.max(due);
         }
-        let watch = self.watch.as_ref().and_then(Watch::save);
+        let queries = self.queries.as_ref().and_then(StandingQueries::save);
         let saved = Saved {
             version: VERSION,
             last: self.last,
@@ -733,7 +733,7 @@ impl Driver {
             round: self.round,
             pace: self.pace,
             machine: encode_machine(&self.machine, stream, self.tools.key.as_deref())?,
-            watch: watch.map(|watch| encode(&watch, stream)).transpose()?,
+            queries: queries.map(|queries| encode(&queries, stream)).transpose()?,
         };
         let state = encode(&saved, stream)?;
         let advance =

@@ -109,7 +109,7 @@ impl Tray {
                 getrandom::fill(&mut key).map_err(|error| TrayError::Entropy(error.into()))?;
                 Form::Users { values: spec.values().map_err(DeclarationError::from)?, key, most: MAX_USERS }
             }
-            StreamSpec::Event(spec) => Form::Numbers { intake: spec.intake().map_err(DeclarationError::from)? },
+            StreamSpec::Scalar(spec) => Form::Numbers { intake: spec.intake().map_err(DeclarationError::from)? },
             _ => return Ok(None),
         };
         Ok(Some(Self { schedule: declaration.schedule(), form, inside: Mutex::default() }))

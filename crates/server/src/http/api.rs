@@ -872,7 +872,8 @@ async fn query(_: May<Analyst>, State(app): Shared, Name(name): Name, request: R
 fn answer(app: &App, declaration: &Declaration, at: Option<u64>, period: u64) -> Answer<JsonValue> {
     let none = || Problem::new(StatusCode::NOT_FOUND, "not_released", "the period was not released, or not all of it");
     let stream = &declaration.name;
-    let mut watch = declaration.watch().map_err(|error| Problem::bad("query", error.to_string()))?.ok_or_else(none)?;
+    let mut queries =
+        declaration.standing_queries().map_err(|error| Problem::bad("query", error.to_string()))?.ok_or_else(none)?;
     let wanted = match at {
         Some(at) if at <= i64::MAX.unsigned_abs() => {
             Wanted { from: at.saturating_sub(period - 1), to: at, limit: MAX_RECORDS, ..Wanted::default() }
@@ -897,7 +898,7 @@ fn answer(app: &App, declaration: &Declaration, at: Option<u64>, period: u64) ->
         if at.is_some_and(|at| at < timestamp) {
             break;
         }
-        let said = watch.push(&release, population).map_err(|error| Problem::bad("query", error.to_string()))?;
+        let said = queries.push(&release, population).map_err(|error| Problem::bad("query", error.to_string()))?;
         let line = said.first().map(|said| serde_json::to_value(said.line(timestamp, &values)));
         answer = line.transpose().map_err(unreadable)?.filter(|_| at.is_none_or(|at| at == timestamp));
     }

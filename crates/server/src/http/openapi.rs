@@ -328,7 +328,7 @@ fn schemas() -> Value {
             "description": "What is released, and how private that is: the keys are those of a spec file.",
             "type": "object",
             "required": ["family", "mechanism", "epsilon"],
-            "properties": { "family": { "enum": ["local", "central", "event"] }, "mechanism": { "type": "string" } },
+            "properties": { "family": { "enum": ["local", "central", "scalar"] }, "mechanism": { "type": "string" } },
         },
         "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
     });

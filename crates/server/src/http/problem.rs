@@ -110,7 +110,7 @@ impl From<ServiceError> for Problem {
             ServiceError::Declaration(error) | ServiceError::Drive(DriveError::Declaration(error)) => error.into(),
             ServiceError::Store(error) | ServiceError::Drive(DriveError::Store(error)) => error.into(),
             ServiceError::Policy(error) => Self::bad("declaration", error.to_string()),
-            ServiceError::Drive(error @ (DriveError::Local(_) | DriveError::Central(_) | DriveError::Event(_))) => {
+            ServiceError::Drive(error @ (DriveError::Local(_) | DriveError::Central(_) | DriveError::Scalar(_))) => {
                 Self::bad("declaration", error.to_string())
             }
             ServiceError::Drive(DriveError::NoKey(_)) => {

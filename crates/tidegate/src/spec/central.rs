@@ -8,7 +8,9 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_kernel::{Epsilon, Randomness, Window};
 
-use super::{MonitorSpec, QuerySpec, SpecError, TimelineSpec, Trust, Values, ValuesSpec, Watch, needed, unused};
+use super::{
+    MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, needed, unused,
+};
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
 use crate::central::plbu::Plbu;
@@ -319,9 +321,9 @@ impl CentralSpec {
     /// What answers its queries and runs its monitors.
     ///
     /// # Errors
-    /// [`SpecError::Values`] and [`SpecError::Watch`].
-    pub fn watch(&self) -> Result<Watch, SpecError> {
+    /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
+    pub fn standing_queries(&self) -> Result<StandingQueries, SpecError> {
         let window = self.longest_window();
-        Watch::new(&self.queries, &self.monitors, &self.values()?, window, Correlation::WithinRuns)
+        StandingQueries::new(&self.queries, &self.monitors, &self.values()?, window, Correlation::WithinRuns)
     }
 }

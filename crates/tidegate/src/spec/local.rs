@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Window};
 
-use super::{MonitorSpec, QuerySpec, SpecError, TimelineSpec, Trust, Values, ValuesSpec, Watch, unused};
+use super::{MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, unused};
 use crate::local::mtsp::Smoother;
 use crate::local::{Local, LocalKind, Settings};
 use crate::query::Correlation;
@@ -113,10 +113,16 @@ impl LocalSpec {
     /// What answers its queries and runs its monitors.
     ///
     /// # Errors
-    /// [`SpecError::Values`] and [`SpecError::Watch`].
-    pub fn watch(&self) -> Result<Watch, SpecError> {
+    /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
+    pub fn standing_queries(&self) -> Result<StandingQueries, SpecError> {
         // Trees are smoothed over time.
         let correlation = if self.publishes_trees() { Correlation::Throughout } else { Correlation::WithinRuns };
-        Watch::new(&self.queries, &self.monitors, &self.values()?, Window::Timestamps(self.window), correlation)
+        StandingQueries::new(
+            &self.queries,
+            &self.monitors,
+            &self.values()?,
+            Window::Timestamps(self.window),
+            correlation,
+        )
     }
 }

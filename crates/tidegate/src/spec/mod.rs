@@ -8,20 +8,20 @@
 //! | --- | --- | --- |
 //! | `local` | [`LocalSpec`] | [`Local`](crate::local::Local) |
 //! | `central` | [`CentralSpec`] | [`CentralMachine`]: [`Central`](crate::central::Central), [`Personalised`] or [`Plbu`](crate::central::plbu::Plbu) |
-//! | `event` | [`EventSpec`] | [`Event`](crate::event::Event) |
+//! | `scalar` | [`ScalarSpec`] | [`Scalar`](crate::scalar::Scalar) |
 //! | `sequence` | [`SequenceSpec`] | [`SequenceMachine`], one for each user |
 //!
-//! Nothing here reads, writes or looks at a clock. [`Watch`] answers the queries and runs the monitors of a spec.
+//! Nothing here reads, writes or looks at a clock. [`StandingQueries`] answers the queries and runs the monitors of a spec.
 //!
 //! ```
 //! use tidegate::kernel::SystemRandom;
 //! use tidegate::spec::StreamSpec;
 //!
 //! let json = r#"{
-//!     "family": "event", "mechanism": "contin", "epsilon": 0.5, "delay": 10,
+//!     "family": "scalar", "mechanism": "contin", "epsilon": 0.5, "delay": 10,
 //!     "domain": { "low": 0, "high": 612 }
 //! }"#;
-//! let StreamSpec::Event(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
+//! let StreamSpec::Scalar(spec) = serde_json::from_str(json)? else { unreachable!("it says event") };
 //! let (intake, mut mechanism) = (spec.intake()?, spec.mechanism()?);
 //! let random = &mut SystemRandom::new()?;
 //! let reading = intake.seal(mechanism.ledger().account(), 0, "240");
@@ -32,13 +32,13 @@
 //! ```
 
 mod central;
-mod event;
 mod local;
-mod said;
+mod reply;
+mod scalar;
 mod sequence;
+mod standing_queries;
 mod timeline;
 mod values;
-mod watch;
 
 use std::fmt;
 
@@ -47,21 +47,21 @@ use tidegate_kernel::{Decimal, GridError, Window};
 
 use crate::central::CentralError;
 use crate::central::classes::ClassError;
-use crate::event::EventError;
 use crate::local::LocalError;
 use crate::query::QueryError;
+use crate::scalar::ScalarError;
 use crate::sequence::baseline::BaselineError;
 use crate::sequence::batched::BatchedError;
 use crate::sequence::crr::CrrError;
 use crate::sequence::model::ModelError;
 
 pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec, Personalised};
-pub use event::{DomainSpec, EventSpec, Intake, Outside, ProtectsSpec, UnknownOutside};
 pub use local::LocalSpec;
+pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
 pub use sequence::{ModelSpec, SequenceChoice, SequenceMachine, SequenceSpec};
+pub use standing_queries::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, StandingQueries};
 pub use timeline::TimelineSpec;
 pub use values::{ValueSpec, Values, ValuesSpec};
-pub use watch::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, Watch};
 
 /// The spec of a stream of any family, told apart by the key `family`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,21 +73,21 @@ pub enum StreamSpec {
     /// A value of each user at each timestamp, which a curator sees.
     Central(CentralSpec),
     /// One number at each timestamp, which a curator sees.
-    Event(EventSpec),
+    Scalar(ScalarSpec),
     /// The correlated stream of one user, or of several, each by itself, which nobody but the user's device sees.
     Sequence(SequenceSpec),
 }
 
 impl StreamSpec {
     /// The families.
-    pub const FAMILIES: &[&str] = &["local", "central", "event", "sequence"];
+    pub const FAMILIES: &[&str] = &["local", "central", "scalar", "sequence"];
 
     /// Its family.
     pub const fn family(&self) -> &'static str {
         match self {
             Self::Local(_) => "local",
             Self::Central(_) => "central",
-            Self::Event(_) => "event",
+            Self::Scalar(_) => "scalar",
             Self::Sequence(_) => "sequence",
         }
     }
@@ -98,7 +98,7 @@ impl StreamSpec {
         match self {
             Self::Local(spec) => spec.timeline,
             Self::Central(spec) => spec.timeline(),
-            Self::Event(spec) => spec.timeline,
+            Self::Scalar(spec) => spec.timeline,
             Self::Sequence(_) => None,
         }
     }
@@ -109,7 +109,7 @@ impl StreamSpec {
         match self {
             Self::Local(spec) => Window::Timestamps(spec.window),
             Self::Central(spec) => spec.longest_window(),
-            Self::Event(_) => Window::EVENT,
+            Self::Scalar(_) => Window::EVENT,
             Self::Sequence(spec) => spec.window.map_or(Window::EVENT, Window::Timestamps),
         }
     }
@@ -220,7 +220,7 @@ pub enum SpecError {
     },
     /// A query or a monitor that cannot be followed.
     #[error("{name:?}: {problem}")]
-    Watch {
+    StandingQuery {
         /// The key: queries or monitors.
         key: &'static str,
         /// The name of the query or monitor.
@@ -236,7 +236,7 @@ pub enum SpecError {
     Model(#[from] ModelError),
     /// What an event-level mechanism refuses.
     #[error(transparent)]
-    Event(#[from] EventError),
+    Scalar(#[from] ScalarError),
     /// What a local mechanism refuses.
     #[error(transparent)]
     Local(#[from] LocalError),
@@ -261,16 +261,16 @@ impl SpecError {
             Self::Domain(_) | Self::NotWhole { .. } | Self::StandIn { .. } | Self::Values { .. } => Some("domain"),
             Self::Contributor { .. } => Some("protects"),
             Self::Step { .. } => Some("timeline"),
-            Self::Unused { key, .. } | Self::Watch { key, .. } => Some(key),
+            Self::Unused { key, .. } | Self::StandingQuery { key, .. } => Some(key),
             Self::Missing { .. } => None,
             Self::Trust { .. } => Some("trust"),
             Self::Classes(_) => Some("classes"),
             Self::Model(_) => Some("model"),
-            Self::Event(error) => match error {
-                EventError::Grouping { .. } => Some("grouping"),
-                EventError::Publication { .. } => Some("publication"),
-                EventError::Threshold { .. } => Some("threshold"),
-                EventError::Percent { .. } | EventError::TruncatedContribution => Some("truncation"),
+            Self::Scalar(error) => match error {
+                ScalarError::Grouping { .. } => Some("grouping"),
+                ScalarError::Publication { .. } => Some("publication"),
+                ScalarError::Threshold { .. } => Some("threshold"),
+                ScalarError::Percent { .. } | ScalarError::TruncatedContribution => Some("truncation"),
                 _ => None,
             },
             Self::Local(error) => match error {
@@ -295,8 +295,8 @@ impl SpecError {
     }
 
     /// A query or a monitor that cannot be followed.
-    fn watch(key: &'static str, name: &str, problem: impl fmt::Display) -> Self {
-        Self::Watch { key, name: name.to_owned(), problem: problem.to_string() }
+    fn standing_query(key: &'static str, name: &str, problem: impl fmt::Display) -> Self {
+        Self::StandingQuery { key, name: name.to_owned(), problem: problem.to_string() }
     }
 }
 

@@ -351,22 +351,6 @@ fn saved_mechanisms_of_version_1_still_load() {
 }
 
 #[test]
-fn earlier_forms_of_a_tracked_state_are_refused() {
-    let golden = [
-        include_str!("../golden/central_track_v1.txt"),
-        include_str!("../golden/central_track_v2.txt"),
-        include_str!("../golden/central_track_v3.txt"),
-        include_str!("../golden/central_track_v4.txt"),
-        include_str!("../golden/central_track_v5.txt"),
-        include_str!("../golden/central_track_v6.txt"),
-        include_str!("../golden/central_track_v7.txt"),
-    ];
-    for old in golden {
-        assert!(postcard::from_bytes::<Central>(&crate::support::bytes(old.trim())).is_err());
-    }
-}
-
-#[test]
 fn states_that_do_not_fit_together_are_not_loaded() {
     for kind in CentralKind::ALL {
         let json = serde_json::to_value(used(kind)).unwrap();

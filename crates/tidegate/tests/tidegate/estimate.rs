@@ -11,12 +11,12 @@ use tidegate::estimate::density::{Answer, Density, Models, Seen, quantile, scatt
 use tidegate::estimate::follower::{Follower, Smoother};
 use tidegate::estimate::profile::Profile;
 use tidegate::estimate::simplex::{project, settle};
-use tidegate::event::{Event, EventKind, Settings as EventSettings};
 use tidegate::kernel::primitives::{ClassHistograms, Protects};
 use tidegate::kernel::simulation::standard_normal;
 use tidegate::kernel::{Epsilon, Grid, Sealed, SeededRandom};
 use tidegate::post_processing::norm_sub;
 use tidegate::release::{Counts, Freshness, Number, Release, Spent};
+use tidegate::scalar::{Scalar, ScalarKind, Settings as ScalarSettings};
 
 use crate::central::{counts_of, fullest_window, spent_at};
 use crate::support::{bytes, copy_of, hex, repeatable, unit};
@@ -575,15 +575,15 @@ fn means_find_a_level_and_tell_whether_there_is_one() {
     assert!(without_level > 0.9, "{without_level}");
 }
 
-fn mean_error(kind: EventKind, delay: u32, epsilon: &str) -> f64 {
+fn mean_error(kind: ScalarKind, delay: u32, epsilon: &str) -> f64 {
     mean_error_of(kind, delay, epsilon, Protects::Reading).0
 }
 
 /// The mean absolute error, and how often the truth lies within 1.96 stated deviations.
-fn mean_error_of(kind: EventKind, delay: u32, epsilon: &str, protects: Protects) -> (f64, f64) {
+fn mean_error_of(kind: ScalarKind, delay: u32, epsilon: &str, protects: Protects) -> (f64, f64) {
     let grid = Grid::new(0.0, 1_000.0, 1.0).unwrap();
-    let settings = EventSettings { protects, ..EventSettings::new(epsilon.parse().unwrap(), grid, delay) };
-    let mut mechanism = Event::new(kind, settings).unwrap();
+    let settings = ScalarSettings { protects, ..ScalarSettings::new(epsilon.parse().unwrap(), grid, delay) };
+    let mut mechanism = Scalar::new(kind, settings).unwrap();
     let mut random = SeededRandom::new(16);
     let (mut truth, mut level, mut released) = (Vec::new(), 300.0_f64, Vec::new());
     for timestamp in 0..500 {
@@ -605,22 +605,22 @@ fn mean_error_of(kind: EventKind, delay: u32, epsilon: &str, protects: Protects)
 fn where_a_contributor_is_protected_tracked_counts_have_a_part_of_the_error_of_the_noise() {
     let protects = Protects::Contribution(NonZeroU64::new(3).unwrap());
     for epsilon in ["0.1", "1"] {
-        let (tracked, _) = mean_error_of(EventKind::Track, 0, epsilon, protects);
-        let (noisy, _) = mean_error_of(EventKind::Laplace, 0, epsilon, protects);
+        let (tracked, _) = mean_error_of(ScalarKind::Track, 0, epsilon, protects);
+        let (noisy, _) = mean_error_of(ScalarKind::Laplace, 0, epsilon, protects);
         assert!(tracked < 0.95 * noisy, "{epsilon}: {tracked} {noisy}");
     }
     // Noise that is not small beside the domain would be worse than questions.
     let large = Protects::Contribution(NonZeroU64::new(300).unwrap());
-    let (tracked, _) = mean_error_of(EventKind::Track, 0, "1", large);
-    assert!(tracked < 0.3 * mean_error_of(EventKind::Laplace, 0, "1", large).0, "{tracked}");
+    let (tracked, _) = mean_error_of(ScalarKind::Track, 0, "1", large);
+    assert!(tracked < 0.3 * mean_error_of(ScalarKind::Laplace, 0, "1", large).0, "{tracked}");
 }
 
 #[test]
 fn with_a_small_epsilon_a_level_is_found_and_scattered_readings_cost_no_more_than_a_constant() {
     // A level far from the middle, and readings anywhere, of which nothing can be foretold.
     let error = |truth: &dyn Fn(&mut SeededRandom) -> f64| {
-        let settings = EventSettings::new("0.1".parse().unwrap(), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
-        let mut mechanism = Event::new(EventKind::Track, settings).unwrap();
+        let settings = ScalarSettings::new("0.1".parse().unwrap(), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
+        let mut mechanism = Scalar::new(ScalarKind::Track, settings).unwrap();
         let (mut random, mut tracked, mut constant) = (SeededRandom::new(18), 0.0, 0.0);
         for timestamp in 0..1_500 {
             let reading = truth(&mut random);
@@ -661,8 +661,8 @@ fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_most
         for (epsilon, most) in ["0.1", "0.5", "1"].into_iter().zip(most) {
             let (mut tracked, mut constant) = (0.0, 0.0);
             for seed in 21..25 {
-                let settings = EventSettings::new(epsilon.parse().unwrap(), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
-                let mut mechanism = Event::new(EventKind::Track, settings).unwrap();
+                let settings = ScalarSettings::new(epsilon.parse().unwrap(), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
+                let mut mechanism = Scalar::new(ScalarKind::Track, settings).unwrap();
                 let mut random = SeededRandom::new(seed);
                 for timestamp in 0..600_u32 {
                     let reading = 1_000.0 * course(f64::from(timestamp) / 600.0, &mut random).clamp(0.0, 1.0);
@@ -679,12 +679,12 @@ fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_most
 
 #[test]
 fn tracked_readings_have_a_fraction_of_the_error_of_noisy_ones_and_a_delay_lowers_it() {
-    let tracked = mean_error(EventKind::Track, 0, "1");
-    assert!(tracked < 0.4 * mean_error(EventKind::Constant, 0, "1"), "{tracked}");
-    assert!(tracked < 0.1 * mean_error(EventKind::Laplace, 0, "1"), "{tracked}");
-    assert!(mean_error(EventKind::Track, 20, "1") < tracked);
+    let tracked = mean_error(ScalarKind::Track, 0, "1");
+    assert!(tracked < 0.4 * mean_error(ScalarKind::Constant, 0, "1"), "{tracked}");
+    assert!(tracked < 0.1 * mean_error(ScalarKind::Laplace, 0, "1"), "{tracked}");
+    assert!(mean_error(ScalarKind::Track, 20, "1") < tracked);
     // Where answers are almost surely true, what is left is the width of a cell.
-    assert!(mean_error(EventKind::Track, 0, "100") < 10.0);
+    assert!(mean_error(ScalarKind::Track, 0, "100") < 10.0);
 }
 
 #[test]
@@ -818,24 +818,6 @@ fn saved_smoothers_and_tracked_classes_still_load() {
     for (golden, now) in include_str!("../golden/smoother_v5.txt").lines().zip(&now) {
         let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
-    }
-    for old in [
-        include_str!("../golden/smoother_v1.txt"),
-        include_str!("../golden/smoother_v2.txt"),
-        include_str!("../golden/smoother_v3.txt"),
-        include_str!("../golden/smoother_v4.txt"),
-    ] {
-        assert!(old.lines().all(|old| postcard::from_bytes::<Smoother>(&bytes(old)).is_err()));
-    }
-    for old in [
-        include_str!("../golden/personal_track_v2.txt"),
-        include_str!("../golden/personal_track_v3.txt"),
-        include_str!("../golden/personal_track_v4.txt"),
-        include_str!("../golden/personal_track_v5.txt"),
-        include_str!("../golden/personal_track_v6.txt"),
-        include_str!("../golden/personal_track_v7.txt"),
-    ] {
-        assert!(postcard::from_bytes::<PersonalTrack>(&bytes(old.trim())).is_err());
     }
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
     let mut random = SeededRandom::new(25);

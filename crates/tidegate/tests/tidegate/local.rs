@@ -276,20 +276,6 @@ fn saved_mechanisms_of_version_1_still_load() {
 }
 
 #[test]
-fn earlier_forms_of_a_tracked_state_are_refused() {
-    let golden = [
-        include_str!("../golden/local_track_v1.txt"),
-        include_str!("../golden/local_track_v2.txt"),
-        include_str!("../golden/local_track_v3.txt"),
-        include_str!("../golden/local_track_v4.txt"),
-        include_str!("../golden/local_track_v5.txt"),
-    ];
-    for old in golden {
-        assert!(postcard::from_bytes::<Local>(&bytes(old.trim())).is_err());
-    }
-}
-
-#[test]
 fn states_that_do_not_fit_together_are_not_loaded() {
     for kind in LocalKind::ALL {
         let json = serde_json::to_value(used(kind)).unwrap();

@@ -1,12 +1,12 @@
 use std::num::NonZeroU64;
 
-use tidegate::event::{EventKind, Publication, Smoother};
 use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{Decimal, SeededRandom, Window};
 use tidegate::release::{Freshness, Histogram, Release, Spent};
+use tidegate::scalar::{Publication, ScalarKind, Smoother};
 use tidegate::spec::{
-    CentralMachine, CentralSpec, ClassSpec, DomainSpec, EventSpec, LocalSpec, ModelSpec, MonitorSpec, Outside,
-    Personalised, ProtectsSpec, QuerySpec, Reply, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
+    CentralMachine, CentralSpec, ClassSpec, DomainSpec, LocalSpec, ModelSpec, MonitorSpec, Outside, Personalised,
+    ProtectsSpec, QuerySpec, Reply, ScalarSpec, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
 };
 
 fn decimal(text: &str) -> Decimal {
@@ -17,12 +17,12 @@ fn domain(low: &str, high: &str) -> DomainSpec {
     DomainSpec::whole(decimal(low), decimal(high))
 }
 
-fn spec() -> EventSpec {
-    EventSpec::new(EventKind::Contin, "0.5".parse().unwrap(), domain("0", "612"))
+fn spec() -> ScalarSpec {
+    ScalarSpec::new(ScalarKind::Contin, "0.5".parse().unwrap(), domain("0", "612"))
 }
 
 fn contribution(domain: DomainSpec, contributor: &str) -> Result<u64, SpecError> {
-    let spec = EventSpec { domain, protects: ProtectsSpec::Contributor(decimal(contributor)), ..spec() };
+    let spec = ScalarSpec { domain, protects: ProtectsSpec::Contributor(decimal(contributor)), ..spec() };
     spec.settings().map(|settings| match settings.protects {
         Protects::Contribution(steps) => steps.get(),
         Protects::Reading => panic!("not a contributor"),
@@ -37,7 +37,7 @@ fn keys_of<T: serde::de::DeserializeOwned + std::fmt::Debug>() -> Vec<String> {
 
 #[test]
 fn the_listed_keys_are_those_that_are_read() {
-    assert_eq!(keys_of::<EventSpec>(), EventSpec::KEYS);
+    assert_eq!(keys_of::<ScalarSpec>(), ScalarSpec::KEYS);
     assert_eq!(keys_of::<DomainSpec>(), DomainSpec::KEYS);
     assert_eq!(keys_of::<LocalSpec>(), LocalSpec::KEYS);
     assert_eq!(keys_of::<CentralSpec>(), CentralSpec::KEYS);
@@ -52,20 +52,20 @@ fn the_listed_keys_are_those_that_are_read() {
 
 #[test]
 fn a_spec_is_what_it_says() {
-    let full = r#"{ "family": "event", "mechanism": "discontin", "epsilon": 0.5, "delay": 7,
+    let full = r#"{ "family": "scalar", "mechanism": "discontin", "epsilon": 0.5, "delay": 7,
         "domain": { "low": -10, "high": 40, "resolution": 0.1 }, "protects": { "contributor": 2 }, "outside": "clamp",
         "grouping": "0.1", "threshold": 3, "publication": "points", "smoother": "median", "buckets": 4,
         "within_domain": true }"#;
     let read: StreamSpec = serde_json::from_str(full).unwrap();
-    let StreamSpec::Event(spec) = &read else { panic!("{read:?}") };
+    let StreamSpec::Scalar(spec) = &read else { panic!("{read:?}") };
     let settings = spec.settings().unwrap();
-    assert_eq!((spec.mechanism, spec.outside), (EventKind::Discontin, Outside::Clamp));
+    assert_eq!((spec.mechanism, spec.outside), (ScalarKind::Discontin, Outside::Clamp));
     assert_eq!((settings.epsilon.to_string(), settings.delay, settings.grid.width()), ("0.5".to_owned(), 7, 500));
     assert_eq!(settings.protects, Protects::Contribution(NonZeroU64::new(20).unwrap()));
     assert_eq!(settings.grouping.map(|grouping| grouping.to_string()), Some("0.1".to_owned()));
     assert_eq!((settings.threshold, settings.publication), (Some(3.0), Some(Publication::Points)));
     assert_eq!((settings.smoother, settings.buckets, settings.within_domain), (Smoother::Median, Some(4), true));
-    assert_eq!(spec.mechanism().unwrap().kind(), EventKind::Discontin);
+    assert_eq!(spec.mechanism().unwrap().kind(), ScalarKind::Discontin);
     let again: StreamSpec = serde_json::from_str(&serde_json::to_string(&read).unwrap()).unwrap();
     assert_eq!(again, read);
 }
@@ -89,7 +89,7 @@ fn a_contributor_moves_a_reading_by_no_more_steps_than_needed() {
 fn released(domain: &str, reading: &str) -> f64 {
     let protects = "\"protects\": { \"contributor\": 1 }, \"epsilon\": 1000";
     let json = format!("{{ \"mechanism\": \"laplace\", {protects}, \"domain\": {domain} }}");
-    let spec: EventSpec = serde_json::from_str(&json).unwrap();
+    let spec: ScalarSpec = serde_json::from_str(&json).unwrap();
     let (intake, mut mechanism) = (spec.intake().unwrap(), spec.mechanism().unwrap());
     let released =
         mechanism.push(intake.seal(mechanism.ledger().account(), 0, reading), &mut SeededRandom::new(1)).unwrap();
@@ -113,8 +113,8 @@ fn every_reading_is_rounded_clamped_or_replaced() {
 #[test]
 fn numbers_of_a_spec_are_kept_exactly() {
     let spec = |domain: &str| {
-        let json = format!(r#"{{ "family": "event", "mechanism": "laplace", "epsilon": 1, "domain": {domain} }}"#);
-        let StreamSpec::Event(spec) = read(&json) else { panic!("it says event") };
+        let json = format!(r#"{{ "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": {domain} }}"#);
+        let StreamSpec::Scalar(spec) = read(&json) else { panic!("it says event") };
         spec
     };
     let large = spec(r#"{ "low": 1700000000000000129, "high": "1700000000000001129.5" }"#);
@@ -138,14 +138,14 @@ fn refusing_readings_is_no_longer_an_answer() {
 
 #[test]
 fn errors_name_the_key_that_they_are_about() {
-    let key = |spec: EventSpec| spec.mechanism().unwrap_err().key();
-    let of = |domain: DomainSpec| EventSpec { domain, ..spec() };
+    let key = |spec: ScalarSpec| spec.mechanism().unwrap_err().key();
+    let of = |domain: DomainSpec| ScalarSpec { domain, ..spec() };
     assert_eq!(key(of(domain("1", "0"))), Some("domain"));
     assert_eq!(key(of(domain("0.5", "10"))), Some("domain"));
     assert_eq!(key(of(DomainSpec { missing: Some(decimal("10.1")), ..domain("0", "10") })), Some("domain"));
-    assert_eq!(key(EventSpec { grouping: Some("0.5".parse().unwrap()), ..spec() }), Some("grouping"));
-    assert_eq!(key(EventSpec { threshold: Some(-1.0), ..spec() }), Some("threshold"));
-    assert_eq!(key(EventSpec { publication: Some(Publication::Labels), ..spec() }), Some("publication"));
+    assert_eq!(key(ScalarSpec { grouping: Some("0.5".parse().unwrap()), ..spec() }), Some("grouping"));
+    assert_eq!(key(ScalarSpec { threshold: Some(-1.0), ..spec() }), Some("threshold"));
+    assert_eq!(key(ScalarSpec { publication: Some(Publication::Labels), ..spec() }), Some("publication"));
 }
 
 fn read(json: &str) -> StreamSpec {
@@ -241,16 +241,16 @@ fn what_a_watch_keeps_is_saved_and_goes_on() {
         let statistic = Histogram { frequencies, variances: vec![1e-4; 5] }.into();
         Release { timestamp, statistic, freshness: Freshness::Fresh, spent: Spent::Nothing, reports: 10, seeded: false }
     };
-    let mut watch = spec.watch().unwrap();
+    let mut queries = spec.standing_queries().unwrap();
     let mut told = Vec::new();
     for timestamp in 0..4 {
         // Saved and loaded at each point, in both formats.
-        let bytes = postcard::to_allocvec(&watch.save().unwrap()).unwrap();
-        let text = serde_json::to_string(&watch.save().unwrap()).unwrap();
-        let (mut first, mut second) = (spec.watch().unwrap(), spec.watch().unwrap());
+        let bytes = postcard::to_allocvec(&queries.save().unwrap()).unwrap();
+        let text = serde_json::to_string(&queries.save().unwrap()).unwrap();
+        let (mut first, mut second) = (spec.standing_queries().unwrap(), spec.standing_queries().unwrap());
         first.load(&mut postcard::Deserializer::from_bytes(&bytes)).unwrap();
         second.load(&mut serde_json::Deserializer::from_str(&text)).unwrap();
-        let said = watch.push(&release(timestamp), Some(10)).unwrap();
+        let said = queries.push(&release(timestamp), Some(10)).unwrap();
         assert_eq!(said, first.push(&release(timestamp), Some(10)).unwrap());
         assert_eq!(said, second.push(&release(timestamp), Some(10)).unwrap());
         told.extend(said.iter().map(|said| (timestamp, said.name.to_owned(), matches!(said.reply, Reply::Event(_)))));
@@ -259,6 +259,6 @@ fn what_a_watch_keeps_is_saved_and_goes_on() {
     assert_eq!((names("two"), names("top"), names("m")), (vec![1, 2, 3], vec![0, 1, 2, 3], vec![2, 3]));
     let mut other = spec.clone();
     other.monitors.clear();
-    let text = serde_json::to_string(&watch.save().unwrap()).unwrap();
-    assert!(other.watch().unwrap().load(&mut serde_json::Deserializer::from_str(&text)).is_err());
+    let text = serde_json::to_string(&queries.save().unwrap()).unwrap();
+    assert!(other.standing_queries().unwrap().load(&mut serde_json::Deserializer::from_str(&text)).is_err());
 }

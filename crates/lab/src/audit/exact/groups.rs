@@ -3,7 +3,7 @@
 //! A group has one noisy threshold, which is summed over; given it, each test is by itself. What is published then is a noisy sum of each
 //! group: a reading is in one of them, so the loss of a batch is that of its groups and that of one sum.
 
-use tidegate::event::Settings as EventSettings;
+use tidegate::scalar::Settings as ScalarSettings;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::noise::Scale;
 use tidegate_kernel::primitives::{ContinuousGroups, Summing};
@@ -47,7 +47,7 @@ struct Grouping {
 }
 
 /// The largest loss of any one reading of a batch; `None` where there are too many batches.
-pub(super) fn largest_loss(settings: &EventSettings) -> Result<Option<f64>, RunError> {
+pub(super) fn largest_loss(settings: &ScalarSettings) -> Result<Option<f64>, RunError> {
     let range = settings.grid.range();
     let points = settings.grid.width() + 1;
     let length = settings.delay + 1;

@@ -19,10 +19,10 @@
 //! The others decide by comparing noise with noise, over outputs that have no end; for those there is the black-box attack only.
 
 pub mod central;
-pub mod event;
 mod groups;
 pub mod local;
 pub mod oracle;
+pub mod scalar;
 pub mod sequence;
 
 use tidegate_kernel::noise::Scale;

@@ -3,10 +3,10 @@
 //! To have a new mechanism audited, implement [`Target`] for it in the module of its family and list it there.
 
 pub mod central;
-pub mod event;
 pub mod local;
 pub mod oracle;
 mod patterns;
+pub mod scalar;
 pub mod sequence;
 
 use crate::audit::{Family, Settings, Target};
@@ -18,7 +18,7 @@ pub fn all(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
     let mut targets = oracle::targets(settings);
     targets.extend(local::targets(settings));
     targets.extend(central::targets(settings)?);
-    targets.extend(event::targets(settings)?);
+    targets.extend(scalar::targets(settings)?);
     targets.extend(sequence::targets(settings)?);
     Ok(targets)
 }

@@ -3,14 +3,14 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use tidegate::central::{CentralKind, Estimator, PersonalKind};
-use tidegate::event::{EventKind, Publication, Settings as EventSettings};
 use tidegate::local::LocalKind;
+use tidegate::scalar::{Publication, ScalarKind, Settings as ScalarSettings};
 use tidegate_kernel::Grid;
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_lab::audit::empirical::{CONFIDENCE, Plan, attack};
 use tidegate_lab::audit::targets::central::{CentralTarget, PersonalTarget};
-use tidegate_lab::audit::targets::event::EventTarget;
 use tidegate_lab::audit::targets::local::LocalTarget;
+use tidegate_lab::audit::targets::scalar::ScalarTarget;
 use tidegate_lab::audit::{Settings, Target, targets};
 
 /// At 99.9 %, the confidence that the audit states. With another seed, a mechanism whose loss is exactly what it claims would be
@@ -38,24 +38,24 @@ fn no_mechanism_loses_more_than_it_claims() {
 #[test]
 fn no_event_level_mechanism_loses_more_where_most_is_spent_on_grouping() {
     let grid = Grid::new(0.0, 1.0, 1.0).unwrap();
-    let plain = EventSettings {
+    let plain = ScalarSettings {
         grouping: Some("1.8".parse().unwrap()),
         threshold: Some(0.0),
-        ..EventSettings::new("2".parse().unwrap(), grid, 3)
+        ..ScalarSettings::new("2".parse().unwrap(), grid, 3)
     };
     for (kind, publication) in [
-        (EventKind::Pegasus, None),
-        (EventKind::PegasusDelay, None),
-        (EventKind::Contin, None),
-        (EventKind::Contin, Some(Publication::Points)),
-        (EventKind::Discontin, None),
-        (EventKind::Discontin, Some(Publication::Points)),
-        (EventKind::Comporder, None),
-        (EventKind::Bucorder, Some(Publication::Sums)),
+        (ScalarKind::Pegasus, None),
+        (ScalarKind::PegasusDelay, None),
+        (ScalarKind::Contin, None),
+        (ScalarKind::Contin, Some(Publication::Points)),
+        (ScalarKind::Discontin, None),
+        (ScalarKind::Discontin, Some(Publication::Points)),
+        (ScalarKind::Comporder, None),
+        (ScalarKind::Bucorder, Some(Publication::Sums)),
     ] {
-        let buckets = (kind == EventKind::Bucorder).then_some(2);
-        let settings = EventSettings { publication, buckets, ..plain };
-        holds(&EventTarget { name: kind.name(), kind, settings });
+        let buckets = (kind == ScalarKind::Bucorder).then_some(2);
+        let settings = ScalarSettings { publication, buckets, ..plain };
+        holds(&ScalarTarget { name: kind.name(), kind, settings });
     }
 }
 

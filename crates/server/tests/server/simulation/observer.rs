@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Deserialize;
 use tidegate::central::Central;
-use tidegate::event::{Event, SavedEvent};
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::release::Release;
+use tidegate::scalar::{SavedScalar, Scalar};
 use tidegate::spec::StreamSpec;
 use tidegate_kernel::Question;
 use tidegate_server::engine::DriveError;
@@ -331,7 +331,7 @@ impl Observer {
     fn look_at_cost(&mut self, declaration: &Declaration, release: &Release, body: &str) {
         let epsilon = match &declaration.spec {
             StreamSpec::Central(spec) => spec.epsilon,
-            StreamSpec::Event(spec) => Some(spec.epsilon),
+            StreamSpec::Scalar(spec) => Some(spec.epsilon),
             _ => None,
         };
         let (Some(epsilon), Window::Timestamps(window)) = (epsilon, declaration.spec.window()) else { return };
@@ -358,7 +358,7 @@ impl Observer {
         let by = self.released.iter().find(is_it).map(|released| released.process);
         let is_whole = match &declaration.spec {
             // A reading is kept until it is released, perhaps by another process; but there is only one.
-            StreamSpec::Event(_) => told.len() <= 1,
+            StreamSpec::Scalar(_) => told.len() <= 1,
             _ => told.iter().all(|process| Some(*process) == by),
         };
         if !is_whole {
@@ -399,9 +399,9 @@ impl Observer {
                     }
                 }
             }
-            StreamSpec::Event(_) => {
+            StreamSpec::Scalar(_) => {
                 let event =
-                    Event::load(postcard::from_bytes::<SavedEvent>(&saved.machine).unwrap(), &self.key).unwrap();
+                    Scalar::load(postcard::from_bytes::<SavedScalar>(&saved.machine).unwrap(), &self.key).unwrap();
                 if event.ledger().clock() < Some(latest.timestamp) {
                     missing = Some(format!("timestamp {} is not in the ledger", latest.timestamp));
                 }

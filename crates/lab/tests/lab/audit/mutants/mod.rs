@@ -7,9 +7,9 @@
 
 mod central;
 mod enumerated;
-mod event;
 mod local;
 mod recorded;
+mod scalar;
 mod sequence;
 mod transcript;
 

@@ -6,15 +6,15 @@
 use std::num::NonZeroU64;
 
 use tidegate::central::CentralKind;
-use tidegate::event::EventKind;
 use tidegate::local::LocalKind;
+use tidegate::scalar::ScalarKind;
 use tidegate_device::{Device, Policy};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::{Neighbours, Protects, noisy_distance, noisy_histogram};
 use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, Sealed, SeededRandom, View, Window};
 use tidegate_lab::audit::targets::central::CentralTarget;
-use tidegate_lab::audit::targets::event::EventTarget;
 use tidegate_lab::audit::targets::local::LocalTarget;
+use tidegate_lab::audit::targets::scalar::ScalarTarget;
 use tidegate_lab::audit::transcript::{Search, examine};
 use tidegate_lab::audit::{Input, ROUNDING, Settings, Target, Transcript, targets};
 
@@ -103,17 +103,17 @@ fn finds_half_the_sensitivity() {
 }
 
 /// An event-level target whose noise follows from the sensitivity of a reading.
-fn event_target(name: &str) -> Option<EventTarget> {
+fn event_target(name: &str) -> Option<ScalarTarget> {
     let kind = match name {
-        "laplace" => EventKind::Laplace,
-        "clamped" => EventKind::Clamped,
-        "pegasus" => EventKind::Pegasus,
-        "contin" => EventKind::Contin,
-        "discontin" => EventKind::Discontin,
+        "laplace" => ScalarKind::Laplace,
+        "clamped" => ScalarKind::Clamped,
+        "pegasus" => ScalarKind::Pegasus,
+        "contin" => ScalarKind::Contin,
+        "discontin" => ScalarKind::Discontin,
         _ => return None,
     };
     let grid = tidegate_kernel::Grid::new(0.0, 2.0, 1.0).unwrap();
-    Some(EventTarget { name: kind.name(), kind, settings: tidegate::event::Settings::new(one(), grid, 2) })
+    Some(ScalarTarget { name: kind.name(), kind, settings: tidegate::scalar::Settings::new(one(), grid, 2) })
 }
 
 /// How absorption is broken.

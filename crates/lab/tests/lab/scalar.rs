@@ -1,0 +1,175 @@
+use std::num::{NonZeroU32, NonZeroU64};
+
+use tidegate::scalar::{ScalarKind, Truncation};
+use tidegate_kernel::primitives::Protects;
+use tidegate_kernel::{Grid, SeededRandom};
+use tidegate_lab::NumberStream;
+use tidegate_lab::experiment::{NumberOutcome, RunError, Settings, Subject};
+use tidegate_lab::metrics::{Metric, compare_numbers};
+use tidegate_lab::scalar::SUBJECTS;
+use tidegate_lab::scalar::published::{Published, THRESHOLD, buckets};
+use tidegate_lab::subjects::by_name;
+
+fn waves(length: u32) -> NumberStream {
+    let wave = |t: u32| (200.0 + 100.0 * (f64::from(t) / 9.0).sin()).round();
+    NumberStream::new("waves", Grid::new(0.0, 612.0, 1.0).unwrap(), (0..length).map(wave).collect()).unwrap()
+}
+
+fn settings(delay: u64) -> Settings {
+    Settings { delay, ..Settings::new("0.5".parse().unwrap(), NonZeroU64::MIN) }
+}
+
+fn run(name: &str, stream: &NumberStream, settings: &Settings, seed: u64) -> Result<NumberOutcome, RunError> {
+    by_name(name).unwrap().on_numbers().unwrap().run(stream, settings, &mut SeededRandom::new(seed))
+}
+
+fn mae(name: &str, stream: &NumberStream, settings: &Settings) -> f64 {
+    compare_numbers(stream, &run(name, stream, settings, 7).unwrap().values).unwrap()[&Metric::Mae]
+}
+
+#[test]
+fn every_event_level_mechanism_has_a_subject_of_its_name() {
+    for kind in ScalarKind::ALL {
+        assert!(by_name(kind.name()).unwrap().on_numbers().is_some(), "{kind}");
+    }
+}
+
+#[test]
+fn every_variant_releases_one_number_a_timestamp_and_no_two_are_the_same() {
+    let stream = waves(150);
+    for delay in [0, 10] {
+        let settings = Settings { within_domain: true, ..settings(delay) };
+        let mut outcomes: Vec<(&str, NumberOutcome)> = Vec::new();
+        for subject in SUBJECTS {
+            let name = subject.name();
+            let outcome = run(name, &stream, &settings, 7).unwrap();
+            assert_eq!(outcome.values.len(), 150, "{name}");
+            assert!(outcome.values.iter().all(|value| (0.0..=612.0).contains(value)), "{name}");
+            assert_eq!(run(name, &stream, &settings, 7).unwrap(), outcome, "{name}");
+            outcomes.push((name, outcome));
+        }
+        for (index, (name, outcome)) in outcomes.iter().enumerate().filter(|_| delay > 0) {
+            for (other, same) in &outcomes[..index] {
+                // Within the domain, there is nothing left to clamp.
+                let expected = name.trim_start_matches("clamped") == other.trim_start_matches("laplace");
+                assert_eq!(outcome == same, expected, "{name} and {other}");
+            }
+        }
+    }
+}
+
+#[test]
+fn clamped_is_laplace_within_the_domain() {
+    let stream = waves(50);
+    let within = Settings { within_domain: true, ..settings(0) };
+    assert_eq!(run("clamped", &stream, &settings(0), 1).unwrap(), run("laplace", &stream, &within, 1).unwrap());
+    let noisy = run("laplace", &stream, &settings(0), 1).unwrap();
+    assert!(noisy.values.iter().any(|value| !(0.0..=612.0).contains(value)));
+}
+
+#[test]
+fn settings_reach_the_mechanism() {
+    let stream = waves(2000);
+    // Noise has a mean distance of 2 * 612, and of 2 for a contributor; a tenth off would be 4.5 standard errors and more.
+    let close = |given: f64, expected: f64| assert!((given / expected - 1.0).abs() < 0.1, "{given} is not {expected}");
+    close(mae("laplace", &stream, &settings(0)), 1224.0);
+    let contribution = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
+    close(mae("laplace", &stream, &contribution), 1.0 / 0.5_f64.sinh());
+    assert!(mae("discontin", &stream, &settings(100)) < mae("discontin", &stream, &settings(5)) / 2.0);
+    assert!(mae("laplace_truncated", &stream, &settings(10)) < mae("laplace", &stream, &settings(10)) * 0.9);
+}
+
+#[test]
+fn threshold_buckets_and_truncation_reach_the_mechanisms_that_have_them() {
+    let stream = waves(300);
+    let told = [
+        Settings { threshold: Some(1e6), ..settings(10) },
+        Settings { buckets: Some(3), ..settings(10) },
+        Settings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 50 }), ..settings(10) },
+    ];
+    let heard = |name: &str| {
+        told.each_ref()
+            .map(|told| run(name, &stream, told, 3).unwrap() != run(name, &stream, &settings(10), 3).unwrap())
+    };
+    for (name, expected) in [
+        ("laplace", [false; 3]),
+        ("contin", [true, false, false]),
+        ("discontin_points", [true, false, false]),
+        ("pegasus", [true, false, false]),
+        ("bucorder_sums", [false, true, false]),
+        ("laplace_truncated", [false, false, true]),
+        ("paper_contin_not_private", [true, false, false]),
+        ("paper_discontin", [true, false, false]),
+        ("paper_bucorder_not_private", [false, true, false]),
+        ("paper_comporder", [false; 3]),
+    ] {
+        assert_eq!(heard(name), expected, "{name}");
+    }
+    let bad = Settings { threshold: Some(f64::NAN), ..settings(10) };
+    assert!(matches!(run("contin", &stream, &bad, 1), Err(RunError::Unsupported(_))));
+}
+
+#[test]
+fn with_a_huge_epsilon_what_was_published_releases_the_readings_or_the_means_of_groups() {
+    let stream = waves(64);
+    let exact = |delay| Settings { delay, ..Settings::new("1000".parse().unwrap(), NonZeroU64::MIN) };
+    // Noise of a scale of less than one in what is published, and of a few in the tests of groups.
+    let off = |published: Published, settings: &Settings| {
+        let released = run(published.name(), &stream, settings, 5).unwrap().values;
+        let distances = released.iter().zip(stream.values()).map(|(given, truth)| (given - truth).abs());
+        distances.fold(0.0, f64::max)
+    };
+    let apart = Settings { threshold: Some(0.0), ..exact(8) };
+    for published in [Published::Pegasus, Published::PegasusDelay, Published::Contin, Published::ContinPoints] {
+        assert!(off(published, &apart) < 40.0, "{published:?}");
+    }
+    let together = Settings { threshold: Some(1e9), ..exact(8) };
+    for published in [Published::Contin, Published::Discontin, Published::DiscontinPoints, Published::ContinPoints] {
+        let released = run(published.name(), &stream, &together, 5).unwrap().values;
+        for (released, batch) in released.chunks(8).zip(stream.values().chunks(8)) {
+            let mean = batch.iter().sum::<f64>() / 8.0;
+            assert!(released.iter().all(|value| *value == released[0]), "{published:?}");
+            assert!((released[0] - mean).abs() < 10.0, "{published:?}: {} and {mean}", released[0]);
+        }
+    }
+    // Seven buckets of some 87, within which all members get one number.
+    let width = 612.0 / f64::from(buckets(612.0));
+    assert!(off(Published::Bucorder, &exact(8)) < width);
+    assert!(off(Published::Comporder, &exact(8)) < 250.0);
+    assert_eq!(
+        off(Published::Contin, &exact(8)),
+        off(Published::Contin, &Settings { threshold: Some(THRESHOLD), ..exact(8) })
+    );
+}
+
+/// 2,000 readings of noise with a mean distance of 1.25 * 1224: a tenth off would be 4.5 standard errors.
+#[test]
+fn what_was_published_has_the_noise_that_was_published() {
+    let stream = waves(2000);
+    let alone = Settings { threshold: Some(0.0), ..settings(1) };
+    let error = mae("paper_discontin", &stream, &alone);
+    assert!((error / (1.25 * 1224.0) - 1.0).abs() < 0.1, "{error}");
+}
+
+/// As published, bounds that contradict each other are followed: then what is released is made of earlier releases alone, and noise
+/// does not get in. The library ignores such bounds, and has the noise of every reading.
+#[test]
+fn comporder_as_published_soon_repeats_itself() {
+    let stream = waves(2000);
+    let published = run("paper_comporder", &stream, &settings(10), 7).unwrap().values;
+    let changes = published.windows(2).filter(|pair| (pair[0] - pair[1]).abs() > 61.2).count();
+    assert!(changes < 200, "{changes} of 2,000 by more than a tenth of the domain");
+    assert!(mae("paper_comporder", &stream, &settings(10)) < mae("comporder", &stream, &settings(10)) / 3.0);
+}
+
+#[test]
+fn what_a_mechanism_cannot_do_is_unsupported() {
+    let stream = waves(5);
+    let contribution = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
+    let unsupported = |name: &str, settings: &Settings| match run(name, &stream, settings, 1) {
+        Err(RunError::Unsupported(why)) => why.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(unsupported("laplace_truncated", &contribution).contains("truncation"));
+    assert!(!unsupported("contin", &settings(1 << 32)).is_empty());
+}

@@ -1,0 +1,62 @@
+//! `contin`: groups of consecutive readings that are alike, within a batch.
+
+use std::ops::RangeInclusive;
+
+use tidegate_kernel::primitives::{ContinuousGroups, Placed, Protects};
+use tidegate_kernel::{Epsilon, Permit, Randomness, Sealed};
+
+use super::ScalarError;
+
+/// The threshold of a group, in grid units.
+///
+/// The noise on both sides of the test is one-sided; the difference of its means is added, so that the test is centred.
+#[allow(clippy::cast_possible_truncation)] // saturates
+pub(super) fn groups(
+    range: RangeInclusive<i64>,
+    protects: Protects,
+    epsilon: Epsilon,
+    threshold: f64,
+) -> Result<ContinuousGroups, ScalarError> {
+    let noise = ContinuousGroups::noise(range.clone(), protects, epsilon)?;
+    let centred = threshold + noise.query.as_f64() - noise.threshold.as_f64();
+    Ok(ContinuousGroups::new(range, protects, epsilon, centred.round() as i64)?)
+}
+
+/// The groups of a batch.
+#[derive(Debug)]
+pub(super) struct Contin {
+    groups: ContinuousGroups,
+    /// How many groups were begun.
+    count: u32,
+}
+
+impl Contin {
+    pub(super) fn new(groups: ContinuousGroups) -> Self {
+        Self { groups, count: 0 }
+    }
+
+    /// The group of the next reading: they are numbered one after the other.
+    #[inline]
+    pub(super) fn place(
+        &mut self,
+        permit: Permit,
+        reading: &Sealed<i64>,
+        random: &mut impl Randomness,
+    ) -> Result<u32, ScalarError> {
+        if self.groups.offer(permit, reading, random)?.into_value() != Placed::Joins {
+            self.count += 1;
+        }
+        Ok(self.count)
+    }
+
+    /// Ends the batch.
+    pub(super) fn clear(&mut self) {
+        self.groups.close();
+        self.count = 0;
+    }
+
+    #[cfg(test)]
+    pub(super) fn open_group(&self) -> &ContinuousGroups {
+        &self.groups
+    }
+}

@@ -1,0 +1,57 @@
+//! `discontin`: groups of readings that are alike, wherever they stand in a batch.
+
+use tidegate_kernel::primitives::{DeviationTests, Side};
+use tidegate_kernel::{Permit, Randomness, Sealed};
+
+use super::ScalarError;
+
+/// The groups of a batch.
+#[derive(Debug)]
+pub(super) struct Discontin {
+    tests: DeviationTests,
+    /// The members of each group; beyond `count`, empty lists to be used again.
+    groups: Vec<Vec<usize>>,
+    count: usize,
+}
+
+impl Discontin {
+    pub(super) fn new(tests: DeviationTests) -> Self {
+        Self { tests, groups: Vec::new(), count: 0 }
+    }
+
+    /// The group of the next reading: the first that it is like, or a new one.
+    #[allow(clippy::cast_possible_truncation)] // as many as a batch has readings at most, a u32 and one
+    pub(super) fn place(
+        &mut self,
+        permit: Permit,
+        reading: &Sealed<i64>,
+        random: &mut impl Randomness,
+    ) -> Result<u32, ScalarError> {
+        let member = self.tests.admit(permit, reading)?;
+        for (index, group) in self.groups[..self.count].iter_mut().enumerate() {
+            group.push(member);
+            if self.tests.ask(group, random)?.into_value() == Side::Below {
+                return Ok(index as u32);
+            }
+            group.pop();
+        }
+        if self.groups.len() == self.count {
+            self.groups.push(Vec::new());
+        }
+        self.groups[self.count].push(member);
+        self.count += 1;
+        Ok((self.count - 1) as u32)
+    }
+
+    /// Ends the batch.
+    pub(super) fn clear(&mut self) {
+        self.tests.clear();
+        self.groups.iter_mut().for_each(Vec::clear);
+        self.count = 0;
+    }
+
+    #[cfg(test)]
+    pub(super) fn tests(&self) -> &DeviationTests {
+        &self.tests
+    }
+}

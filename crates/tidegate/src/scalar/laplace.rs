@@ -1,0 +1,33 @@
+//! `laplace`: noise on each reading. `clamped`: the same, moved into the domain.
+
+use std::ops::RangeInclusive;
+
+use tidegate_kernel::Randomness;
+
+use super::points::Points;
+use super::settings::{Settings, Shares};
+use super::{Arrival, Frame, ScalarError};
+use crate::release::Release;
+
+#[derive(Debug)]
+pub(super) struct Laplace {
+    points: Points,
+}
+
+impl Laplace {
+    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+        Ok(Self { points: Points::new(settings, shares, range)? })
+    }
+
+    #[allow(clippy::cast_precision_loss)] // published already
+    pub(super) fn push(
+        &self,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
+        random: &mut impl Randomness,
+    ) -> Result<Release, ScalarError> {
+        let timestamp = arrival.reading.timestamp();
+        let (noisy, variance) = self.points.publish(arrival, random)?;
+        Ok(frame.output.release(timestamp, noisy as f64, variance))
+    }
+}

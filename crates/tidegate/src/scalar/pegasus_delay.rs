@@ -1,0 +1,66 @@
+//! `pegasus_delay`: as `pegasus`, but a value waits for later members of its group, as long as the delay allows.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use tidegate_kernel::Randomness;
+use tidegate_kernel::primitives::Placed;
+
+use super::output::Output;
+use super::pegasus::{LONGEST_GROUP, OpenGroup};
+use super::settings::{Settings, Shares};
+use super::{Arrival, Frame, ScalarError};
+use crate::release::Release;
+
+#[derive(Debug)]
+pub(super) struct PegasusDelay {
+    pub(super) group: OpenGroup,
+    /// The timestamps of the open group's members that were not released yet.
+    pub(super) waiting: VecDeque<u64>,
+    longest: usize,
+}
+
+impl PegasusDelay {
+    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+        let group = OpenGroup::new(settings, shares, range)?;
+        Ok(Self { group, waiting: VecDeque::new(), longest: LONGEST_GROUP.max(settings.batch()) })
+    }
+
+    #[allow(clippy::cast_precision_loss)] // published already
+    pub(super) fn push(
+        &mut self,
+        arrival: Arrival<'_>,
+        frame: Frame<'_>,
+        random: &mut impl Randomness,
+        releases: &mut Vec<Release>,
+    ) -> Result<(), ScalarError> {
+        let (timestamp, output) = (arrival.reading.timestamp(), frame.output);
+        let (placed, point, variance) = self.group.offer(arrival, frame, random)?;
+        if placed == Placed::Alone {
+            self.release_all(output, releases);
+            releases.push(output.release(timestamp, point as f64, variance));
+            return Ok(());
+        }
+        self.waiting.push_back(timestamp);
+        if self.group.groups.members() >= self.longest {
+            self.close(output, releases);
+        }
+        let (average, variance) = self.group.smoothing.average();
+        let due = |waiting: &mut u64| timestamp - *waiting >= u64::from(frame.settings.delay);
+        while let Some(waiting) = self.waiting.pop_front_if(due) {
+            releases.push(output.release(waiting, average, variance));
+        }
+        Ok(())
+    }
+
+    /// Closes the open group and releases what waits.
+    pub(super) fn close(&mut self, output: &Output, releases: &mut Vec<Release>) {
+        self.release_all(output, releases);
+        self.group.groups.close();
+    }
+
+    fn release_all(&mut self, output: &Output, releases: &mut Vec<Release>) {
+        let (average, variance) = self.group.smoothing.average();
+        releases.extend(self.waiting.drain(..).map(|waiting| output.release(waiting, average, variance)));
+    }
+}

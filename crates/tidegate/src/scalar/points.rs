@@ -1,0 +1,62 @@
+//! Readings with noise of their own.
+
+use std::ops::RangeInclusive;
+
+use tidegate_kernel::primitives::Summing;
+use tidegate_kernel::{Permit, Randomness, Sealed};
+
+use super::settings::{Settings, Shares};
+use super::{Arrival, ScalarError};
+
+/// Adds noise to single readings, and to sums.
+///
+/// A reading that was sampled for the choice of a bound has less left to be published with.
+#[derive(Debug)]
+pub(super) struct Points {
+    full: Summing,
+    reduced: Option<Summing>,
+    variance: f64,
+    reduced_variance: f64,
+}
+
+impl Points {
+    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+        let full = Summing::new(range.clone(), settings.protects, shares.publication)?;
+        let reduced = match shares.reduced() {
+            Some(amount) => Some(Summing::new(range, settings.protects, amount)?),
+            None => None,
+        };
+        let variance = full.scale().laplace_variance();
+        let reduced_variance = reduced.map_or(variance, |summing| summing.scale().laplace_variance());
+        Ok(Self { full, reduced, variance, reduced_variance })
+    }
+
+    /// The reading with noise, and the variance of the noise, in grid units.
+    #[inline]
+    pub(super) fn publish(
+        &self,
+        Arrival { permit, reading, sampled }: Arrival<'_>,
+        random: &mut impl Randomness,
+    ) -> Result<(i64, f64), ScalarError> {
+        let (summing, variance) = match &self.reduced {
+            Some(reduced) if sampled => (reduced, self.reduced_variance),
+            _ => (&self.full, self.variance),
+        };
+        Ok((summing.publish([(permit, reading)], random)?.into_value(), variance))
+    }
+
+    /// The sum of readings with noise, and the variance of the noise, in grid units.
+    #[inline]
+    pub(super) fn publish_sum<'a>(
+        &self,
+        members: impl Iterator<Item = (Permit, &'a Sealed<i64>)>,
+        random: &mut impl Randomness,
+    ) -> Result<(i64, f64), ScalarError> {
+        Ok((self.full.publish(members, random)?.into_value(), self.variance))
+    }
+
+    /// The scale of the noise.
+    pub(super) fn scale(&self) -> f64 {
+        self.full.scale().as_f64()
+    }
+}
