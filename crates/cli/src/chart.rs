@@ -32,7 +32,8 @@ impl Canvas {
         let width = console::Term::stdout().size_checked().filter(|_| terminal);
         let width = width.map_or(PLAIN_WIDTH, |(_, columns)| columns.into()).clamp(WIDTHS.0, WIDTHS.1);
         let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        // The first of these that is set decides, as for every other program; where none is, ASCII is all that is certain.
+        // The first of these that is set decides, as for every other program; where none is, ASCII is all that is
+        // certain.
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_uppercase();
         let unicode = !ascii && (locale.contains("UTF-8") || locale.contains("UTF8"));
         Self { width, coloured: terminal && set("NO_COLOR").is_none(), unicode }
@@ -162,7 +163,8 @@ impl Canvas {
     }
 }
 
-/// As many points as there are columns: each is the mean of what falls into its column, or the nearest point where nothing does.
+/// As many points as there are columns: each is the mean of what falls into its column, or the nearest point where
+/// nothing does.
 fn resampled(points: &[f64], columns: usize) -> Vec<f64> {
     let last = points.len().saturating_sub(1);
     let column = |column: usize| {

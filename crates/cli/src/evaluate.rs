@@ -419,8 +419,8 @@ impl Evaluate {
         }
     }
 
-    /// Says which options change nothing. They are no reason to stop: whoever tries one mechanism after the other with the same
-    /// options gets what they ask for, as soon as they know that some of it does not matter.
+    /// Says which options change nothing. They are no reason to stop: whoever tries one mechanism after the other with
+    /// the same options gets what they ask for, as soon as they know that some of it does not matter.
     fn warn_of_unused(&self) {
         for setting in Setting::ALL.into_iter().filter(|setting| self.is_given(*setting)) {
             let users = || self.mechanism.iter().filter(|Named(subject)| subject.uses().contains(&setting));

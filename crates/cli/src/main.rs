@@ -1,7 +1,7 @@
 //! The `tidegate` command.
 //!
-//! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed, and with
-//! 2 where what it was given is wrong.
+//! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed,
+//! and with 2 where what it was given is wrong.
 
 mod advise;
 mod audit;

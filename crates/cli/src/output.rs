@@ -12,10 +12,10 @@ use crate::failure::Failure;
 
 /// A place for results.
 ///
-/// Standard output gets each line as soon as it is written, so that the next command of a pipe has it at once. A file is
-/// written under another name beside it, which [`Output::finish`] changes: until then, and where something fails, the file
-/// stays as it was, and nothing is left behind; and nobody but its owner may read what is not finished. Where the name is that of a device or a pipe, it is written directly, and line
-/// by line too.
+/// Standard output gets each line as soon as it is written, so that the next command of a pipe has it at once. A file
+/// is written under another name beside it, which [`Output::finish`] changes: until then, and where something fails,
+/// the file stays as it was, and nothing is left behind; and nobody but its owner may read what is not finished. Where
+/// the name is that of a device or a pipe, it is written directly, and line by line too.
 #[derive(Debug)]
 pub(crate) struct Output {
     /// What errors call it.

@@ -1,7 +1,7 @@
 //! Parquet files in place of text: what is read becomes CSV, and what is written was CSV.
 //!
-//! So everything that is said about lines and fields holds for rows and columns; the names of the columns are line 1, and the first row
-//! is line 2.
+//! So everything that is said about lines and fields holds for rows and columns; the names of the columns are line 1,
+//! and the first row is line 2.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -102,7 +102,8 @@ impl Spec {
 }
 
 impl Family {
-    /// Refuses keys that mean nothing, and names of mechanisms and oracles that there are not, and says which was probably meant.
+    /// Refuses keys that mean nothing, and names of mechanisms and oracles that there are not, and says which was
+    /// probably meant.
     fn check(&self, table: &Table<'_>) -> Result<(), Failure> {
         let nested = self.tables.iter().filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
             DeValue::Table(inner) => Some((inner, *valid)),

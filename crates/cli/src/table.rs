@@ -2,8 +2,8 @@
 
 use anstyle::Style;
 
-/// Lays out a table whose first line is its header: columns as wide as their widest cell and two spaces apart, cells that
-/// are numbers to the right. No line ends in spaces.
+/// Lays out a table whose first line is its header: columns as wide as their widest cell and two spaces apart, cells
+/// that are numbers to the right. No line ends in spaces.
 pub(crate) fn layout(rows: &[Vec<String>]) -> String {
     layout_with(rows, |_, _| false)
 }

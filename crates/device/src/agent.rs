@@ -12,7 +12,8 @@ use crate::disk::{self, Damaged, Disk};
 use crate::enrolment::{StreamPolicy, VerifiedPolicy, is_name};
 use crate::wire::{ReportId, StreamTag};
 
-/// Why a question gets no answer, in a word that may be told to the collector. None depends on the value that the device holds.
+/// Why a question gets no answer, in a word that may be told to the collector. None depends on the value that the
+/// device holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -104,10 +105,11 @@ pub enum Fault {
 pub enum Beginning {
     /// It goes on where it was.
     Resumed,
-    /// There was no state: it is new, or was installed anew. Nobody can tell what it answered before, so a whole window counts as spent.
+    /// There was no state: it is new, or was installed anew. Nobody can tell what it answered before, so a whole window
+    /// counts as spent.
     New,
-    /// There was a state of another policy, and the owner has consented to the change. Nothing is answered until the old window has passed,
-    /// and then one of the new policy, since the data are the same.
+    /// There was a state of another policy, and the owner has consented to the change. Nothing is answered until the
+    /// old window has passed, and then one of the new policy, since the data are the same.
     OtherPolicy,
     /// There was a state that cannot be trusted. A whole window counts as spent.
     Lost(Damaged),
@@ -115,19 +117,21 @@ pub enum Beginning {
 
 /// A device whose ledger is on the disk before a report leaves.
 ///
-/// An agent stands for one source of data (where somebody is, what somebody reads), by the name of its file, and serves one stream at a time: the same data under
-/// another stream's name are still the same data. It keeps to the policy that it was enrolled with, whatever else the operator signs: only the device's owner
-/// can take another ([`Agent::enrol_anew`]), and that begins with both windows spent, the old one and a new one.
+/// An agent stands for one source of data (where somebody is, what somebody reads), by the name of its file, and serves
+/// one stream at a time: the same data under another stream's name are still the same data. It keeps to the policy that
+/// it was enrolled with, whatever else the operator signs: only the device's owner can take another
+/// ([`Agent::enrol_anew`]), and that begins with both windows spent, the old one and a new one.
 ///
 /// # What holds
-/// Whatever the collector asks, however often the program crashes, and however the wall clock is set: the reports that left the device for the
-/// timestamps of any window lose at most the policy's epsilon, and no two of one phase differ. A clock that jumps ahead refunds nothing, for what was spent is
-/// carried along, also from an earlier policy; one that jumps back silences the device until it has caught up. A state that was deleted, damaged or copied counts
-/// as fully spent.
+/// Whatever the collector asks, however often the program crashes, and however the wall clock is set: the reports that
+/// left the device for the timestamps of any window lose at most the policy's epsilon, and no two of one phase differ.
+/// A clock that jumps ahead refunds nothing, for what was spent is carried along, also from an earlier policy; one that
+/// jumps back silences the device until it has caught up. A state that was deleted, damaged or copied counts as fully
+/// spent.
 ///
 /// # What does not
-/// A copy of the whole machine, disk and all, looks like a restart: where that can happen, keep `witness` in hardware that is not copied. Two
-/// sources of data that tell the same are two agents and have two budgets.
+/// A copy of the whole machine, disk and all, looks like a restart: where that can happen, keep `witness` in hardware
+/// that is not copied. Two sources of data that tell the same are two agents and have two budgets.
 #[derive(Debug)]
 pub struct Agent<D> {
     disk: D,
@@ -165,7 +169,8 @@ struct Silence {
 }
 
 impl State {
-    /// Takes in a reading of the clocks. Where the wall clock has jumped, what was spent counts as spent now, under earlier policies, too.
+    /// Takes in a reading of the clocks. Where the wall clock has jumped, what was spent counts as spent now, under
+    /// earlier policies, too.
     fn look_at(&mut self, now: Reading) {
         if self.pace.keeps(now) {
             self.silence = self.silence.filter(|silence| now.wall < silence.until);
@@ -182,8 +187,8 @@ impl State {
         }
     }
 
-    /// What this state's promise forbids whoever comes after it under another policy: the window after its last timestamp, and after what it was silent for
-    /// itself. The clocks must have been looked at.
+    /// What this state's promise forbids whoever comes after it under another policy: the window after its last
+    /// timestamp, and after what it was silent for itself. The clocks must have been looked at.
     fn silences(&self) -> Result<Silence, Fault> {
         let Window::Timestamps(window) = self.policy.protects.window else { return Err(Fault::Spent) };
         let clock = self.device.ledger().clock().unwrap_or(0);
@@ -198,12 +203,13 @@ impl<D: Disk> Agent<D> {
     /// Opens the agent of a source of data, and says how it came to be. `policy` is that of the stream which it serves;
     /// `witness` is whatever tells this machine from a copy of it, and may be empty.
     ///
-    /// A source that was not enrolled is enrolled with this policy. One that was keeps to its own: another policy, stronger or weaker, is refused, and what is
-    /// on the disk stays as it is.
+    /// A source that was not enrolled is enrolled with this policy. One that was keeps to its own: another policy,
+    /// stronger or weaker, is refused, and what is on the disk stays as it is.
     ///
     /// # Errors
-    /// [`Fault::OtherPolicy`] if the data were enrolled under another policy, as far as their state can be read, and [`Fault::Spent`] if that was
-    /// a budget for all time; if the state cannot be read or saved, the name of the source is none, or the clock shows a time before the stream's epoch.
+    /// [`Fault::OtherPolicy`] if the data were enrolled under another policy, as far as their state can be read, and
+    /// [`Fault::Spent`] if that was a budget for all time; if the state cannot be read or saved, the name of the source
+    /// is none, or the clock shows a time before the stream's epoch.
     pub fn open(
         disk: D,
         source: &str,
@@ -215,11 +221,12 @@ impl<D: Disk> Agent<D> {
         Self::begin(disk, source, policy, witness, now, random, Consent::None)
     }
 
-    /// The same, with the consent of the device's owner to this very policy, should the data have been enrolled under another. Never call it because a collector,
-    /// or an operator's signature, says so: it is for whoever the data are about to decide.
+    /// The same, with the consent of the device's owner to this very policy, should the data have been enrolled under
+    /// another. Never call it because a collector, or an operator's signature, says so: it is for whoever the data are
+    /// about to decide.
     ///
-    /// Under the new policy nothing is answered until the window of the old one has passed, and then one of the new. Where the wall clock has jumped, or jumps
-    /// in the meantime, the old window counts from then.
+    /// Under the new policy nothing is answered until the window of the old one has passed, and then one of the new.
+    /// Where the wall clock has jumped, or jumps in the meantime, the old window counts from then.
     ///
     /// # Errors
     /// As for [`Agent::open`], but for [`Fault::OtherPolicy`].
@@ -299,7 +306,8 @@ impl<D: Disk> Agent<D> {
         &self.state.device
     }
 
-    /// The identity under which the report for a question is sent: the same for a retry, another for every other question.
+    /// The identity under which the report for a question is sent: the same for a retry, another for every other
+    /// question.
     pub fn report_id(&self, question: &Question) -> ReportId {
         let stream = StreamTag::of(&self.state.policy.stream);
         ReportId::of(&self.state.identity, stream, question.timestamp, question.phase)
@@ -345,7 +353,8 @@ impl<D: Disk> Agent<D> {
             Err(refused) => match refused.reason() {
                 Ok(reason) => Ok(Reply::Refused(reason)),
                 Err(error) => {
-                    // It has been spent all the same, so that what is answered later does not depend on the value of now.
+                    // It has been spent all the same, so that what is answered later does not depend on the value of
+                    // now.
                     self.save()?;
                     Err(match error {
                         OracleError::Entropy(error) => Fault::Entropy(error),

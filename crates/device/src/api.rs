@@ -6,7 +6,8 @@
 //! | `GET /v1/streams/{stream}/questions` | [`Asking`]; with `?after={round}&wait={seconds}` it is held back until there is a later round |
 //! | `POST /v1/streams/{stream}/reports` | a [`Batch`](crate::wire::Batch) of the type [`BATCH`], or a [`BatchText`](crate::wire::BatchText); answered by a [`Receipt`] |
 //!
-//! Any answer with a status of 400 or more is a [`Problem`]. The statuses 408, 429 and from 500 on mean: not now, try again, after as many seconds as `Retry-After` says.
+//! Any answer with a status of 400 or more is a [`Problem`]. The statuses 408, 429 and from 500 on mean: not now, try
+//! again, after as many seconds as `Retry-After` says.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Question;

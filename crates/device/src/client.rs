@@ -1,7 +1,8 @@
 //! [`Client`]: speaks to a collector over HTTP, and believes nothing that it says.
 //!
-//! No async runtime: each call returns when it is done, or after a time that is known beforehand. What is sent again is sent byte for byte
-//! the same, so that a collector counts it once. Redirects are not followed: a token goes where it was meant to go, or nowhere.
+//! No async runtime: each call returns when it is done, or after a time that is known beforehand. What is sent again is
+//! sent byte for byte the same, so that a collector counts it once. Redirects are not followed: a token goes where it
+//! was meant to go, or nowhere.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -54,8 +55,8 @@ pub struct Options {
     pub token: Option<Token>,
     /// Certificates of the authorities to trust instead of the web's (those in Mozilla's list), in PEM.
     pub authorities: Option<Vec<u8>>,
-    /// Whether to speak plain HTTP to other machines, too. What is sent is randomised, but everybody on the way can read the token and
-    /// see who reports.
+    /// Whether to speak plain HTTP to other machines, too. What is sent is randomised, but everybody on the way can
+    /// read the token and see who reports.
     pub allow_plain: bool,
     /// How long one attempt may take, from the name of the host to the last byte of the answer; the time for which a
     /// question is held back comes on top.
@@ -194,7 +195,8 @@ impl Client {
     /// A client of the collector at an address, such as `https://collector.example`. Nothing is sent yet.
     ///
     /// # Errors
-    /// If the address is none, or is that of another machine and plain HTTP, unless that is allowed; if certificates cannot be read.
+    /// If the address is none, or is that of another machine and plain HTTP, unless that is allowed; if certificates
+    /// cannot be read.
     pub fn new(address: &str, options: Options) -> Result<Self, ClientError> {
         let (base, is_plain) = checked(address, options.allow_plain)?;
         let roots = match &options.authorities {
@@ -229,7 +231,8 @@ impl Client {
         if policy.stream == stream { Ok(policy) } else { Err(ClientError::OtherStream) }
     }
 
-    /// What is asked now; after a round that is known, what is asked once there is a later one, or after `wait` (in whole seconds).
+    /// What is asked now; after a round that is known, what is asked once there is a later one, or after `wait` (in
+    /// whole seconds).
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -242,8 +245,8 @@ impl Client {
         self.call(LONG_ANSWER, || self.get(&path, wait))
     }
 
-    /// Sends a batch of reports. Where there is no answer, the same bytes are sent again: what the collector has counted already it
-    /// does not count twice.
+    /// Sends a batch of reports. Where there is no answer, the same bytes are sent again: what the collector has
+    /// counted already it does not count twice.
     ///
     /// # Errors
     /// Where it is [`ClientError::Unavailable`] or [`ClientError::Answer`], the reports may have been counted.
@@ -334,7 +337,8 @@ impl Client {
         Err(Outcome::Final(ClientError::Refused { status: number, code, message }))
     }
 
-    /// A collector's own words: cut short, without anything that a terminal would obey, and without the token, which it knows.
+    /// A collector's own words: cut short, without anything that a terminal would obey, and without the token, which it
+    /// knows.
     fn words(&self, text: &str) -> String {
         let token = self.options.token.as_ref().and_then(Token::secret);
         let text = token.map_or_else(|| text.to_owned(), |token| text.replace(token, "(token)"));

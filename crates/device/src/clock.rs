@@ -192,8 +192,9 @@ impl Clock {
 
 /// Whether the wall clock goes ahead no faster than time does.
 ///
-/// Clocks differ a little: the wall clock may gain [`SLACK`] seconds in all, and one second more in [`DRIFT`]. What counts
-/// is where it was furthest behind: a clock that is set back and then set right has gone ahead, though it shows the time.
+/// Clocks differ a little: the wall clock may gain [`SLACK`] seconds in all, and one second more in [`DRIFT`]. What
+/// counts is where it was furthest behind: a clock that is set back and then set right has gone ahead, though it shows
+/// the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Pace {
@@ -207,7 +208,8 @@ impl Pace {
         Self { furthest_behind: first }
     }
 
-    /// Takes in a reading: whether the wall clock has kept pace. Where it has not, or the run is another, pace is kept from this reading on.
+    /// Takes in a reading: whether the wall clock has kept pace. Where it has not, or the run is another, pace is kept
+    /// from this reading on.
     pub fn keeps(&mut self, now: Reading) -> bool {
         let first = self.furthest_behind;
         let kept = match now.steady.seconds.checked_sub(first.steady.seconds) {

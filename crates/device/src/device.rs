@@ -80,7 +80,8 @@ impl Refused {
     }
 }
 
-/// A question that makes sense, with its oracle: where many devices in one program are asked, it is set up once for all of them.
+/// A question that makes sense, with its oracle: where many devices in one program are asked, it is set up once for all
+/// of them.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     question: Question,
@@ -110,8 +111,8 @@ impl Prepared {
 
 /// A device that answers within its own ledger.
 ///
-/// It can be saved and loaded by `serde`: save it before a report leaves, and load only the latest, once. What was answered last is
-/// saved, the report itself is not: whoever asks for it again after that is refused.
+/// It can be saved and loaded by `serde`: save it before a report leaves, and load only the latest, once. What was
+/// answered last is saved, the report itself is not: whoever asks for it again after that is refused.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Device {
@@ -178,7 +179,8 @@ impl Device {
         Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
     }
 
-    /// A device of which nobody knows what it has answered, up to `now`: it answers nothing until a whole window has passed.
+    /// A device of which nobody knows what it has answered, up to `now`: it answers nothing until a whole window has
+    /// passed.
     pub fn fully_spent(policy: Policy, slot: u16, now: u64) -> Self {
         let ledger = Ledger::fully_spent(policy.epsilon, policy.window, now);
         Self { policy, slot, ledger, answered: None, last: None }
@@ -194,8 +196,8 @@ impl Device {
         &self.ledger
     }
 
-    /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or where the
-    /// timestamp lies before the last that the ledger has seen.
+    /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or
+    /// where the timestamp lies before the last that the ledger has seen.
     pub fn spent_in_window(&self, timestamp: u64) -> Option<Epsilon> {
         if self.ledger.clock().is_some_and(|clock| timestamp < clock) {
             return None;
@@ -211,8 +213,8 @@ impl Device {
         self.slot
     }
 
-    /// The device's clock has jumped to `now`: what was spent counts as spent now. Where it has jumped back, nothing changes, and nothing is
-    /// answered until it has caught up.
+    /// The device's clock has jumped to `now`: what was spent counts as spent now. Where it has jumped back, nothing
+    /// changes, and nothing is answered until it has caught up.
     pub(crate) fn jump_to(&mut self, now: u64) {
         // Refused only where the ledger's clock is not behind, and then there is nothing to carry.
         let _ = self.ledger.carry_to(now);
@@ -221,8 +223,8 @@ impl Device {
     /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
     /// identical report. `now` is the device's own clock, never the collector's.
     ///
-    /// Whether there is a budget is decided, and the budget spent, before anybody looks at the value: what a device can answer
-    /// later, and why not, never depends on the values that it holds, be they of the domain or not.
+    /// Whether there is a budget is decided, and the budget spent, before anybody looks at the value: what a device can
+    /// answer later, and why not, never depends on the values that it holds, be they of the domain or not.
     ///
     /// # Errors
     /// Why not.

@@ -11,8 +11,8 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileId(pub u64);
 
-/// A folder with files, as far as [`replace`] and [`read`] need one. Each operation may fail, and a crash may come after each: what was not synced may
-/// then be there, in part or not at all.
+/// A folder with files, as far as [`replace`] and [`read`] need one. Each operation may fail, and a crash may come
+/// after each: what was not synced may then be there, in part or not at all.
 pub trait Disk {
     /// A new, empty file; one of the same name is removed before.
     fn create(&mut self, name: &str) -> io::Result<FileId>;
@@ -136,8 +136,8 @@ pub enum Damaged {
     },
 }
 
-/// Replaces a file by new contents. On return they are safe; where it fails or the machine stops on the way, the file has the old
-/// contents or the new ones, whole.
+/// Replaces a file by new contents. On return they are safe; where it fails or the machine stops on the way, the file
+/// has the old contents or the new ones, whole.
 pub fn replace(disk: &mut impl Disk, name: &str, contents: &[u8]) -> io::Result<()> {
     let draft = format!("{name}.new");
     let id = disk.create(&draft)?;

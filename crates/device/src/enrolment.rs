@@ -97,7 +97,8 @@ impl StreamPolicy {
         postcard::to_extend(self, heading).map_err(|_| PolicyError::Encoding)
     }
 
-    /// Tells this policy from every other one, however alike they look: a person who consents to a policy names it by that.
+    /// Tells this policy from every other one, however alike they look: a person who consents to a policy names it by
+    /// that.
     ///
     /// # Errors
     /// [`PolicyError::Encoding`].
@@ -187,7 +188,8 @@ impl SignedPolicy {
     /// The policy, where this operator has signed it and it can be followed.
     ///
     /// # Errors
-    /// [`PolicyError::Signature`] where it is signed by nobody or somebody else, or was changed; and what cannot be followed.
+    /// [`PolicyError::Signature`] where it is signed by nobody or somebody else, or was changed; and what cannot be
+    /// followed.
     pub fn verified(self, operator: &VerifyingKey) -> Result<VerifiedPolicy, PolicyError> {
         let signature = Signature::from_slice(&self.signature).map_err(|_| PolicyError::Signature)?;
         operator.verify_strict(&self.policy.message()?, &signature).map_err(|_| PolicyError::Signature)?;
@@ -196,8 +198,8 @@ impl SignedPolicy {
     }
 }
 
-/// A policy of which is known that the operator signed it: only [`SignedPolicy::verified`] makes one, and it cannot be read from
-/// anywhere.
+/// A policy of which is known that the operator signed it: only [`SignedPolicy::verified`] makes one, and it cannot be
+/// read from anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedPolicy(StreamPolicy);
 

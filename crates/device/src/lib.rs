@@ -1,8 +1,9 @@
-//! What runs on a phone, a meter or a browser: it answers a collector's questions within its own ledger, and trusts nobody.
+//! What runs on a phone, a meter or a browser: it answers a collector's questions within its own ledger, and trusts
+//! nobody.
 //!
-//! A [`Device`] was enrolled with a [`Policy`], which no question can change. Whatever a collector asks, in whatever order
-//! and how often, the answers of any window lose at most the policy's epsilon. An [`Agent`] is a device that keeps its state on a
-//! disk, and holds to that across crashes, retries and jumps of the clock.
+//! A [`Device`] was enrolled with a [`Policy`], which no question can change. Whatever a collector asks, in whatever
+//! order and how often, the answers of any window lose at most the policy's epsilon. An [`Agent`] is a device that
+//! keeps its state on a disk, and holds to that across crashes, retries and jumps of the clock.
 //!
 //! | module | what lives there |
 //! | --- | --- |

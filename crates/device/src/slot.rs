@@ -4,8 +4,8 @@ use std::hash::Hasher;
 
 use siphasher::sip::SipHasher24;
 
-/// The slot of a device: a hash of its identity under the stream's key. Without the key, nobody can choose an identity for
-/// its slot.
+/// The slot of a device: a hash of its identity under the stream's key. Without the key, nobody can choose an identity
+/// for its slot.
 pub fn slot_of(key: &[u8; 16], identity: &[u8]) -> u16 {
     let mut hasher = SipHasher24::new_with_key(key);
     hasher.write(identity);

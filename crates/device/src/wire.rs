@@ -13,9 +13,9 @@
 //!  n·len  the reports, in the same order, one after another: as an oracle's aggregate takes them
 //! ```
 //!
-//! A report's identity begins with its timestamp, so that reports of one timestamp lie side by side in an index and are deleted
-//! together. The rest is a keyed hash that only the device can compute: the same for a retry, and for another timestamp or phase one that
-//! nobody can tell from another device's.
+//! A report's identity begins with its timestamp, so that reports of one timestamp lie side by side in an index and are
+//! deleted together. The rest is a keyed hash that only the device can compute: the same for a retry, and for another
+//! timestamp or phase one that nobody can tell from another device's.
 
 use std::fmt;
 
@@ -62,7 +62,8 @@ impl ReportId {
         Self(id)
     }
 
-    /// Its bytes. Those of one timestamp begin alike, and later timestamps sort after earlier ones, but for a wrap after 2^32.
+    /// Its bytes. Those of one timestamp begin alike, and later timestamps sort after earlier ones, but for a wrap
+    /// after 2^32.
     pub const fn as_bytes(&self) -> &[u8; IDENTITY] {
         &self.0
     }
@@ -143,8 +144,8 @@ pub enum WireError {
     },
 }
 
-/// Reports for one phase of one timestamp of a stream, checked: their number, length, identities and order are as they must be. Whether an oracle takes the
-/// reports is for the oracle to say.
+/// Reports for one phase of one timestamp of a stream, checked: their number, length, identities and order are as they
+/// must be. Whether an oracle takes the reports is for the oracle to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     /// The stream.

@@ -1,6 +1,6 @@
-//! The kernel's throughput: the noise sampler, and each frequency oracle on the device and on the server, at d = 128 and
-//! d = 1024, epsilon = 1, on one core. After criterion's own report, everything is shown in one table beside the fastest
-//! Python library for each oracle.
+//! The kernel's throughput: the noise sampler, and each frequency oracle on the device and on the server, at d = 128
+//! and d = 1024, epsilon = 1, on one core. After criterion's own report, everything is shown in one table beside the
+//! fastest Python library for each oracle.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use std::fs;
@@ -18,7 +18,8 @@ const DOMAINS: [u32; 2] = [128, 1024];
 const USERS: usize = 4096;
 const OUTPUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/criterion");
 
-/// Users per second of the faster of pure-LDP 1.2 and multi-freq-ldpy 0.2.5 on one such core: device and server, d = 128 and 1024.
+/// Users per second of the faster of pure-LDP 1.2 and multi-freq-ldpy 0.2.5 on one such core: device and server, d =
+/// 128 and 1024.
 const PEERS: [(OracleKind, [[f64; 2]; 2]); 5] = [
     (OracleKind::Grr, [[2.1e6, 7.1e6], [1.7e6, 7.2e6]]),
     (OracleKind::Oue, [[248e3, 2.2e6], [46e3, 704e3]]),

@@ -59,8 +59,8 @@ impl ClassLedgers {
         self.account
     }
 
-    /// Adds a class, whose ledger becomes part of this account. A class that exists already keeps its ledger, and `false`
-    /// is returned: a registration can never give back what was spent.
+    /// Adds a class, whose ledger becomes part of this account. A class that exists already keeps its ledger, and
+    /// `false` is returned: a registration can never give back what was spent.
     pub fn register(&mut self, class: u32, ledger: Ledger) -> bool {
         let before = self.ledgers.len();
         self.ledgers.entry(class).or_insert_with(|| ledger.of_account(self.account));

@@ -373,8 +373,8 @@ impl Grid {
         Sealed::at(account, timestamp, steps as i64)
     }
 
-    /// Seals the reading of a timestamp for an account, as the number of steps from [`low`](Self::low) to the grid point
-    /// nearest to it: `0..=width`.
+    /// Seals the reading of a timestamp for an account, as the number of steps from [`low`](Self::low) to the grid
+    /// point nearest to it: `0..=width`.
     ///
     /// An error of the reading depends on the reading. A caller who skips the timestamp because of it tells that the
     /// reading was out of range, at no cost to the budget; [`seal_clamped`](Self::seal_clamped) avoids that.

@@ -93,8 +93,8 @@ pub enum SpendError<E> {
 ///
 /// # Guarantee
 /// Whatever the sequence of calls, the permits granted for any window of consecutive timestamps sum to at most the
-/// budget, in exact arithmetic. By the [filter lemma](crate::proofs::ledger) everything released through those permits is
-/// then w-event private.
+/// budget, in exact arithmetic. By the [filter lemma](crate::proofs::ledger) everything released through those permits
+/// is then w-event private.
 ///
 /// Time never goes back: once a timestamp has been seen, an earlier one is refused for ever, and so is a closed one.
 ///
@@ -115,8 +115,8 @@ pub enum SpendError<E> {
 ///
 /// A ledger cannot be cloned: two copies would each grant the whole budget.
 ///
-/// Each ledger has an [account](Account) of its own, and gets a new one when it is loaded. Its permits pay only for data
-/// that were sealed for that account. Equality ignores the account.
+/// Each ledger has an [account](Account) of its own, and gets a new one when it is loaded. Its permits pay only for
+/// data that were sealed for that account. Equality ignores the account.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Ledger {
@@ -166,8 +166,8 @@ impl Ledger {
         self.account
     }
 
-    /// A ledger that charges an account of the caller's choice: for tests, which need many permits of one account. Do not
-    /// enable the feature elsewhere: it lets anybody open sealed data.
+    /// A ledger that charges an account of the caller's choice: for tests, which need many permits of one account. Do
+    /// not enable the feature elsewhere: it lets anybody open sealed data.
     #[cfg(feature = "forged-accounts")]
     pub fn forged(account: Account, budget: Epsilon, window: Window) -> Self {
         Self::new(budget, window).of_account(account)
@@ -221,9 +221,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Moves the clock to `timestamp`, and with it everything that is spent in the window before: for a holder whose clock has
-    /// jumped ahead, and who cannot tell how much time has truly passed. So the jump refunds nothing: what was spent leaves the window as if it had been
-    /// spent at `timestamp`.
+    /// Moves the clock to `timestamp`, and with it everything that is spent in the window before: for a holder whose
+    /// clock has jumped ahead, and who cannot tell how much time has truly passed. So the jump refunds nothing: what
+    /// was spent leaves the window as if it had been spent at `timestamp`.
     ///
     /// # Errors
     /// As for [`Ledger::open`], if the timestamp lies in the past or is closed.

@@ -7,12 +7,12 @@ use crate::epsilon::Epsilon;
 /// a loss of exactly [`Permit::epsilon`].
 ///
 /// Only a [`Ledger`](crate::Ledger) grants one, having counted it as spent. It cannot be built, cloned or copied, and
-/// every randomising primitive takes it by value: what was granted once is used once. A permit that is dropped unused stays
-/// spent.
+/// every randomising primitive takes it by value: what was granted once is used once. A permit that is dropped unused
+/// stays spent.
 ///
-/// It is stored only together with the reading that it pays for, in a [`Locked`](crate::Locked) form, and comes back only for
-/// a ledger that can have granted it. Whoever has the [key](crate::VaultKey) and such a form can have it come back more than
-/// once: that is for the operator to prevent.
+/// It is stored only together with the reading that it pays for, in a [`Locked`](crate::Locked) form, and comes back
+/// only for a ledger that can have granted it. Whoever has the [key](crate::VaultKey) and such a form can have it come
+/// back more than once: that is for the operator to prevent.
 ///
 /// ```compile_fail
 /// # use tidegate_kernel::{Epsilon, Ledger, Window};

@@ -45,8 +45,8 @@ impl Cohort {
         f64::from(self.slots()) / f64::from(SLOTS)
     }
 
-    /// Its slots divided evenly into disjoint cohorts. Where a cohort has fewer slots than there are parts, some parts are
-    /// empty. The parts of everyone begin at slot `first`, so that different users can be put together each time.
+    /// Its slots divided evenly into disjoint cohorts. Where a cohort has fewer slots than there are parts, some parts
+    /// are empty. The parts of everyone begin at slot `first`, so that different users can be put together each time.
     pub fn split(&self, parts: u32, first: u16) -> Vec<Self> {
         let (start, slots) = match *self {
             Self::Everyone => (first, SLOTS),

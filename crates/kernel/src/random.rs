@@ -43,8 +43,8 @@ mod closed {
         /// Mixes new entropy of the operating system into a generator that is keyed by it.
         fn renew(&mut self) -> Result<(), super::NoEntropy>;
 
-        /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be left out before them, so
-        /// that they lie side by side.
+        /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be left out
+        /// before them, so that they lie side by side.
         fn next_few(&mut self, count: usize) -> &[[u8; 8]];
 
         /// The published value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can be told what to

@@ -9,9 +9,10 @@ use crate::account::Account;
 /// The raw data of one timestamp, on their way to a randomising primitive.
 ///
 /// Anyone may seal a value. Only the kernel's primitives read it, against a [`Permit`](crate::Permit) of the same
-/// [account](Account) and timestamp. Account and timestamp are public, the value is not: there is no getter, no `Deref`,
-/// no comparison, and `Debug` prints a placeholder. The only saved form is [encrypted](crate::Locked), and the holder of
-/// the key can read it. The memory is wiped when the seal is dropped; copies made before sealing are the caller's affair.
+/// [account](Account) and timestamp. Account and timestamp are public, the value is not: there is no getter, no
+/// `Deref`, no comparison, and `Debug` prints a placeholder. The only saved form is [encrypted](crate::Locked), and the
+/// holder of the key can read it. The memory is wiped when the seal is dropped; copies made before sealing are the
+/// caller's affair.
 ///
 /// ```
 /// use tidegate_kernel::{Ledger, Sealed, Window};
@@ -36,9 +37,9 @@ pub struct Sealed<T: Zeroize> {
 }
 
 impl<T: Zeroize> Sealed<T> {
-    /// Seals the value that the stream has at `timestamp`, for the budget of `account` to protect. A value computed from
-    /// several timestamps has no place here: primitives that read several take them one by one, so that each is paid
-    /// for.
+    /// Seals the value that the stream has at `timestamp`, for the budget of `account` to protect. A value computed
+    /// from several timestamps has no place here: primitives that read several take them one by one, so that each is
+    /// paid for.
     pub fn at(account: Account, timestamp: u64, value: T) -> Self {
         Self { account, timestamp, value: Zeroizing::new(value) }
     }

@@ -14,10 +14,10 @@ use crate::random::NoEntropy;
 
 /// The key under which the kernel locks sealed data that must outlive the process.
 ///
-/// A mechanism that holds readings back has to be saved with them. They leave the kernel only in a [`Locked`] form, which is
-/// encrypted. Whoever has both the key and a locked form can read it, and can unlock it as often as they like: the key
-/// belongs to the operator, who keeps it as the data would be kept and apart from what is saved, and not to the code of a
-/// mechanism.
+/// A mechanism that holds readings back has to be saved with them. They leave the kernel only in a [`Locked`] form,
+/// which is encrypted. Whoever has both the key and a locked form can read it, and can unlock it as often as they like:
+/// the key belongs to the operator, who keeps it as the data would be kept and apart from what is saved, and not to the
+/// code of a mechanism.
 ///
 /// The key is wiped when it is dropped.
 ///
@@ -91,8 +91,8 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// A [`VaultKey`] together with what locked data belong to: the ledger that granted their permits, as it is at that moment,
-/// and a public context, which should tell one stream and one saved state from another.
+/// A [`VaultKey`] together with what locked data belong to: the ledger that granted their permits, as it is at that
+/// moment, and a public context, which should tell one stream and one saved state from another.
 ///
 /// What was locked is unlocked only with the same key, the same state of the ledger and the same context; and only
 /// what that ledger can have granted, which is no more than its budget and nothing after its clock.
@@ -155,12 +155,12 @@ impl Vault<'_> {
 
 /// Sealed data, encrypted by XChaCha20-Poly1305 under a [`VaultKey`], to be saved wherever is convenient.
 ///
-/// It can be saved and loaded, and is unlocked only for the state of the [`Vault`] that it was locked for, and only if not
-/// a single bit was changed. Its length tells how many readings there are, which is public.
+/// It can be saved and loaded, and is unlocked only for the state of the [`Vault`] that it was locked for, and only if
+/// not a single bit was changed. Its length tells how many readings there are, which is public.
 ///
 /// What it holds has been paid for and not yet published. Whoever has the key can unlock it again, after what it holds
-/// was published, and publish it twice: the same rule as for a saved [`Ledger`](crate::Ledger), always the latest, together
-/// with the ledger and the rest of the state. Nothing here can tell that a whole state is an older one.
+/// was published, and publish it twice: the same rule as for a saved [`Ledger`](crate::Ledger), always the latest,
+/// together with the ledger and the rest of the state. Nothing here can tell that a whole state is an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locked {

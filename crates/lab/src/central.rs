@@ -1,8 +1,9 @@
 //! Central mechanisms driven through a stream, and the users' classes where each class has a guarantee of its own.
 //!
-//! A curator publishes counts. What is compared with the truth are those counts as shares of the number of users that there really
-//! are, so that [`Metric::Amre`](crate::metrics::Metric::Amre) is exactly the squared error of a count. Who detects events does not know
-//! that number, and divides by the sum of the counts: see [`Comparison::roc`](crate::metrics::Comparison::roc).
+//! A curator publishes counts. What is compared with the truth are those counts as shares of the number of users that
+//! there really are, so that [`Metric::Amre`](crate::metrics::Metric::Amre) is exactly the squared error of a count.
+//! Who detects events does not know that number, and divides by the sum of the counts: see
+//! [`Comparison::roc`](crate::metrics::Comparison::roc).
 
 use std::num::NonZeroU64;
 
@@ -37,17 +38,17 @@ pub const SUBJECTS: &[&dyn Subject] = &[
     &PlbuSubject,
 ];
 
-/// The levels of privacy and of windows that the paper on personalised w-event privacy lets users choose from: 0.2, 0.4 up to 1,
-/// and 40, 80 up to 200.
+/// The levels of privacy and of windows that the paper on personalised w-event privacy lets users choose from: 0.2, 0.4
+/// up to 1, and 40, 80 up to 200.
 const LEVELS: u64 = 5;
 const BUDGET_STEP: u64 = UNITS_PER_EPSILON / 5;
 const WINDOW_STEP: u64 = 40;
 
 /// What users require: [`Settings::classes`], or as in the paper on personalised w-event privacy where there are none.
 ///
-/// There, [`Settings::epsilon`] and [`Settings::window`] are what the strictest user requires. Of the budgets 0.2, 0.4, 0.6, 0.8 and
-/// 1 those above that epsilon can be chosen too, and of the windows 40, 80, 120, 160 and 200 those below that window; a class
-/// for each pair. How many users choose which the paper does not say; here each is as likely.
+/// There, [`Settings::epsilon`] and [`Settings::window`] are what the strictest user requires. Of the budgets 0.2, 0.4,
+/// 0.6, 0.8 and 1 those above that epsilon can be chosen too, and of the windows 40, 80, 120, 160 and 200 those below
+/// that window; a class for each pair. How many users choose which the paper does not say; here each is as likely.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -75,8 +76,8 @@ pub fn requirements(settings: &Settings) -> Vec<RequirementClass> {
     budgets.into_iter().flat_map(of_budget).collect()
 }
 
-/// What satisfies every user: the smallest budget and the longest window that any requires. A mechanism with one guarantee for
-/// all has to give this.
+/// What satisfies every user: the smallest budget and the longest window that any requires. A mechanism with one
+/// guarantee for all has to give this.
 pub fn strictest(settings: &Settings) -> Requirement {
     let classes = &settings.classes;
     let epsilon = classes.iter().map(|class| class.epsilon).min().unwrap_or(settings.epsilon);
@@ -86,9 +87,9 @@ pub fn strictest(settings: &Settings) -> Requirement {
 
 /// Users with their classes.
 ///
-/// As many are registered as the stream has at most; each is in a class drawn by the classes' weights, once and for all. Only how many
-/// users hold each value is known of a stream, not who: so at each timestamp those present are any of those registered, and
-/// who holds which value has nothing to do with the class.
+/// As many are registered as the stream has at most; each is in a class drawn by the classes' weights, once and for
+/// all. Only how many users hold each value is known of a stream, not who: so at each timestamp those present are any
+/// of those registered, and who holds which value has nothing to do with the class.
 #[derive(Clone, Debug)]
 pub struct Members {
     of_class: Vec<u64>,
@@ -116,7 +117,8 @@ impl Members {
         &self.of_class
     }
 
-    /// How many users of each class hold each value, given how many of all do: a histogram for each class, one after the other.
+    /// How many users of each class hold each value, given how many of all do: a histogram for each class, one after
+    /// the other.
     ///
     /// The histograms add up to `counts`. Of all ways to deal those values out to the members, each is as likely.
     ///

@@ -1,8 +1,8 @@
-//! A city whose traffic is published while nobody but the devices knows where anybody is: the main road, from simulated devices
-//! to an alarm, in one call.
+//! A city whose traffic is published while nobody but the devices knows where anybody is: the main road, from simulated
+//! devices to an alarm, in one call.
 //!
-//! Each user is a [`Device`](tidegate_device::Device) with a ledger of its own. A local mechanism, the one with the lowest error on such a
-//! stream, asks them; what it releases is all that the monitor sees.
+//! Each user is a [`Device`](tidegate_device::Device) with a ledger of its own. A local mechanism, the one with the
+//! lowest error on such a stream, asks them; what it releases is all that the monitor sees.
 
 use std::f64::consts::TAU;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -171,7 +171,8 @@ impl City {
         Ok(shown)
     }
 
-    /// Each time when the share that is watched was really above the alarm, and when a monitor said so that raised an alarm at these hours.
+    /// Each time when the share that is watched was really above the alarm, and when a monitor said so that raised an
+    /// alarm at these hours.
     pub fn alarms(&self, stream: &CountStream, raised: &[u64]) -> Vec<Alarm> {
         let mut alarms = events(stream);
         raised.iter().for_each(|hour| found(&mut alarms, *hour, self.window.get()));

@@ -1,4 +1,5 @@
-//! Repeated, seeded runs of mechanisms on a stream, on all cores, with results that do not depend on how many there are.
+//! Repeated, seeded runs of mechanisms on a stream, on all cores, with results that do not depend on how many there
+//! are.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -47,8 +48,8 @@ pub struct Settings {
     pub delay: u64,
     /// Local: the frequency oracle; `None` leaves the choice to the mechanism.
     pub oracle: Option<OracleKind>,
-    /// Central: what users require, instead of what [`requirements`](crate::central::requirements) derives from `epsilon` and
-    /// `window` where this is empty.
+    /// Central: what users require, instead of what [`requirements`](crate::central::requirements) derives from
+    /// `epsilon` and `window` where this is empty.
     pub classes: Vec<RequirementClass>,
     /// Scalar: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
     pub protects: Protects,
@@ -121,8 +122,8 @@ impl Settings {
     }
 }
 
-/// One of the [`Settings`] that matter to some mechanisms and not to others. Epsilon matters to all but the baselines that spend
-/// nothing.
+/// One of the [`Settings`] that matter to some mechanisms and not to others. Epsilon matters to all but the baselines
+/// that spend nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
     /// [`Settings::window`].
@@ -190,7 +191,8 @@ impl std::fmt::Display for Setting {
 pub struct CountOutcome {
     /// The released frequencies: a row for each timestamp, with a column for each value.
     pub frequencies: Vec<Vec<f64>>,
-    /// Whether counts were released, of which the frequencies are what part of the users they are that there really were.
+    /// Whether counts were released, of which the frequencies are what part of the users they are that there really
+    /// were.
     pub of_counts: bool,
     /// The variances that were stated with them, in the same order; empty where none were.
     pub variances: Vec<Vec<f64>>,
@@ -333,8 +335,8 @@ pub trait Subject: Send + Sync {
 
 /// Runs on streams of counts.
 pub trait OnCounts {
-    /// Runs from the stream's first timestamp to its last. The outcome is a function of the arguments alone: all randomness
-    /// comes from `random`.
+    /// Runs from the stream's first timestamp to its last. The outcome is a function of the arguments alone: all
+    /// randomness comes from `random`.
     fn run(
         &self,
         stream: &CountStream,
@@ -396,8 +398,8 @@ pub struct Finding {
     pub settings: Settings,
     /// The metrics that apply, in the order of [`Metric::ALL`], over the repeats.
     pub metrics: Vec<(Metric, Summary)>,
-    /// The ROC curve of detected events ([`Comparison::roc`](crate::metrics::Comparison::roc)), the mean over the repeats at
-    /// [`CURVE_STEPS`] + 1 false-positive rates ([`mean_curve`]); empty where `auc` is absent.
+    /// The ROC curve of detected events ([`Comparison::roc`](crate::metrics::Comparison::roc)), the mean over the
+    /// repeats at [`CURVE_STEPS`] + 1 false-positive rates ([`mean_curve`]); empty where `auc` is absent.
     pub roc: Vec<RocPoint>,
     /// The same of detected rises, the mean over range queries and repeats; empty where `monitor_auc` is absent.
     pub monitor_roc: Vec<RocPoint>,
@@ -410,13 +412,13 @@ pub struct Finding {
 pub struct Plan {
     /// The number of runs of each trial.
     pub repeats: NonZeroU64,
-    /// The seed. Each repeat draws from a generator of its own, the same for each trial: so a trial's numbers do not depend on
-    /// what it is compared with, and differences between trials owe less to chance.
+    /// The seed. Each repeat draws from a generator of its own, the same for each trial: so a trial's numbers do not
+    /// depend on what it is compared with, and differences between trials owe less to chance.
     pub seed: u64,
     /// How many threads run at a time.
     pub threads: NonZeroUsize,
-    /// Whether to answer queries from the releases too: [`QueryTruth::compare`]. They are drawn from the seed, and are the
-    /// same for all trials of the same window. Only streams of counts have queries.
+    /// Whether to answer queries from the releases too: [`QueryTruth::compare`]. They are drawn from the seed, and are
+    /// the same for all trials of the same window. Only streams of counts have queries.
     pub queries: bool,
 }
 
@@ -434,7 +436,8 @@ pub struct TrialError {
     pub source: RunError,
 }
 
-/// The generators of a seed: number 0 is for making the data set, the last for drawing queries, the others for the repeats.
+/// The generators of a seed: number 0 is for making the data set, the last for drawing queries, the others for the
+/// repeats.
 pub fn dataset_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, 0)
 }
@@ -449,8 +452,8 @@ pub(crate) fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
 
 /// Runs each trial as often as planned and summarises it; `progress` is called after each run.
 ///
-/// Findings come in the order of the trials and, their times aside, are the same whatever the number of threads. So is the
-/// error where there is one: the first, by trial and then by repeat.
+/// Findings come in the order of the trials and, their times aside, are the same whatever the number of threads. So is
+/// the error where there is one: the first, by trial and then by repeat.
 pub fn run(
     stream: &Stream,
     trials: &[Trial<'_>],
@@ -580,8 +583,8 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
 
 /// Results of the jobs `0..jobs` in their order, or the error of the first job that has one.
 ///
-/// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have been
-/// taken and are finished: the first error does not depend on the threads.
+/// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have
+/// been taken and are finished: the first error does not depend on the threads.
 pub(crate) fn in_parallel<T: Send, E: Send>(
     jobs: usize,
     threads: NonZeroUsize,

@@ -147,8 +147,8 @@ impl Individuals {
         Self { devices: (0..users).map(device).collect(), values: Vec::new(), now: 0 }
     }
 
-    /// The most that any device's own ledger has recorded for the window that ends at a timestamp; `None` where none has spent
-    /// anything in it.
+    /// The most that any device's own ledger has recorded for the window that ends at a timestamp; `None` where none
+    /// has spent anything in it.
     pub fn most_spent(&self, timestamp: u64) -> Option<Epsilon> {
         self.devices.iter().filter_map(|device| device.spent_in_window(timestamp)).max()
     }

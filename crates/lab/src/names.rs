@@ -28,8 +28,8 @@ impl UnknownName {
     }
 }
 
-/// The name that fewest slips of the keyboard turn into `given`; none where more than a third of it would have to change,
-/// unless `given` begins or ends a name, or a name begins or ends it.
+/// The name that fewest slips of the keyboard turn into `given`; none where more than a third of it would have to
+/// change, unless `given` begins or ends a name, or a name begins or ends it.
 pub fn nearest<'a>(given: &str, valid: &[&'a str]) -> Option<&'a str> {
     let slips = |name: &str| strsim::damerau_levenshtein(given, name);
     let part = |name: &str| {

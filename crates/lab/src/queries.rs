@@ -1,8 +1,8 @@
 //! How well releases answer queries: the same ones for every mechanism and repeat, drawn once.
 //!
 //! A query asks for the share of users who held a value of a range, over a period of `delta` timestamps: their number,
-//! summed over the period, over the number of users, summed likewise. That is MTSP-LDP's `Q([a, b], delta) / Σ n`. It is asked
-//! at every timestamp that has so much past.
+//! summed over the period, over the number of users, summed likewise. That is MTSP-LDP's `Q([a, b], delta) / Σ n`. It
+//! is asked at every timestamp that has so much past.
 
 use std::num::NonZeroU64;
 
@@ -31,8 +31,8 @@ pub struct QuerySet {
 }
 
 impl QuerySet {
-    /// [`QUERIES`] of each kind: values are equally likely, and so are widths of ranges (then the places where they fit) and
-    /// periods, from one timestamp to the window, or the stream's length where that is less.
+    /// [`QUERIES`] of each kind: values are equally likely, and so are widths of ranges (then the places where they
+    /// fit) and periods, from one timestamp to the window, or the stream's length where that is less.
     ///
     /// With the same randomness, another window changes the periods only.
     pub fn draw(stream: &CountStream, window: NonZeroU64, random: &mut impl Randomness) -> Self {
@@ -88,16 +88,18 @@ impl QueryTruth {
     ///
     /// - `counting_mse`, `range_mse`: the squared error of a share, mean over the timestamps and then the queries;
     /// - `counting_mae`, `range_mae`: the absolute error, likewise;
-    /// - `counting_mre`, `range_mre`: the error relative to the true share, or to [`SMALLEST_FREQUENCY`] where that is larger;
-    /// - `monitor_auc`: how well rises are detected. The score at a timestamp is the share of a range in the last `delta`
-    ///   timestamps, less that in the `delta` before. Where the true one is above its median over the stream, there is an event.
-    ///   The area under the ROC curve, mean over the range queries that have events and other timestamps; absent where none has.
+    /// - `counting_mre`, `range_mre`: the error relative to the true share, or to [`SMALLEST_FREQUENCY`] where that is
+    ///   larger;
+    /// - `monitor_auc`: how well rises are detected. The score at a timestamp is the share of a range in the last
+    ///   `delta` timestamps, less that in the `delta` before. Where the true one is above its median over the stream,
+    ///   there is an event. The area under the ROC curve, mean over the range queries that have events and other
+    ///   timestamps; absent where none has.
     pub fn compare(&self, outcome: CountOutcome) -> Result<Metrics, Incomparable> {
         Ok(self.compare_with_curves(outcome)?.0)
     }
 
-    /// The same, and the ROC curves of which `monitor_auc` is the mean area: one for each range query that has events and other
-    /// timestamps.
+    /// The same, and the ROC curves of which `monitor_auc` is the mean area: one for each range query that has events
+    /// and other timestamps.
     pub fn compare_with_curves(&self, outcome: CountOutcome) -> Result<(Metrics, Vec<Vec<RocPoint>>), Incomparable> {
         let places = || self.counting.iter().chain(&self.range);
         let mut released: Vec<Vec<f64>> = places().map(|_| Vec::with_capacity(self.populations.len())).collect();

@@ -1,8 +1,8 @@
 //! Event-level mechanisms on a stream of numbers.
 //!
-//! Each mechanism is there as the library has it by default, and under names of their own where its paper compares several ways
-//! of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound. What the paper on
-//! delay-allowed release prints, mistakes included, is in [`published`].
+//! Each mechanism is there as the library has it by default, and under names of their own where its paper compares
+//! several ways of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound.
+//! What the paper on delay-allowed release prints, mistakes included, is in [`published`].
 
 pub mod published;
 
@@ -50,8 +50,8 @@ impl ScalarSubject {
         self.kind
     }
 
-    /// What the mechanism is set to for a stream and the settings of an experiment. An error where the delay is longer than the
-    /// library can hold back.
+    /// What the mechanism is set to for a stream and the settings of an experiment. An error where the delay is longer
+    /// than the library can hold back.
     pub fn settings(&self, stream: &NumberStream, settings: &Settings) -> Result<ScalarSettings, RunError> {
         let delay = u32::try_from(settings.delay).map_err(RunError::unsupported)?;
         Ok(ScalarSettings {
@@ -97,7 +97,8 @@ const BUCORDER_SUMS: ScalarSubject = BUCORDER
     .publishing(Publication::Sums)
     .variant("bucorder_sums", "scalar: randomised parts of the domain, noise on the sum of each");
 
-/// All event-level mechanisms. The baseline `constant` is [`Constant`](crate::subjects::Constant), for all kinds of streams.
+/// All event-level mechanisms. The baseline `constant` is [`Constant`](crate::subjects::Constant), for all kinds of
+/// streams.
 pub const SUBJECTS: &[&dyn Subject] = &[
     &LAPLACE,
     &CLAMPED,
@@ -164,8 +165,8 @@ impl Subject for ScalarSubject {
         use Setting::{Contribution, Delay, WithinDomain};
         let labels = matches!(self.publication, None | Some(Publication::Labels));
         match (self.kind, self.truncated) {
-            // A private bound is chosen batch by batch, and protects readings only. What is released of a bucket, and by
-            // `clamped`, lies within the domain anyway.
+            // A private bound is chosen batch by batch, and protects readings only. What is released of a bucket, and
+            // by `clamped`, lies within the domain anyway.
             (ScalarKind::Clamped | ScalarKind::Bucorder, true) => &[Delay],
             (_, true) => &[Delay, WithinDomain],
             (ScalarKind::Constant, _) => &[],

@@ -1,8 +1,9 @@
 //! Sequence mechanisms driven through a stream of symbols, each user's sequence by a mechanism of its own.
 //!
 //! A subject spends [`Settings::epsilon`] on each symbol, of a batch as many times that as it has symbols; there is no
-//! [window](Settings::window). The model is learned from the stream's [corpus](SymbolStream::corpus), which holds what is to be
-//! protected: that measures errors as the literature does, and is nothing to imitate where somebody's data are released.
+//! [window](Settings::window). The model is learned from the stream's [corpus](SymbolStream::corpus), which holds what
+//! is to be protected: that measures errors as the literature does, and is nothing to imitate where somebody's data are
+//! released.
 //!
 //! What the literature publishes and must not be used is here too, to show why: [`paper_crr_not_private`].
 
@@ -54,8 +55,8 @@ impl SymbolDistance {
     }
 }
 
-/// How learned models are smoothed: each row counts one observation more than it has, of all symbols by their frequency. So no
-/// symbol is taken for impossible.
+/// How learned models are smoothed: each row counts one observation more than it has, of all symbols by their
+/// frequency. So no symbol is taken for impossible.
 pub const SMOOTHING: Smoothing = Smoothing { pseudo_count: 1.0, background: Background::Frequencies };
 
 /// A model learned from a stream's corpus; its order is 1 or 2.
@@ -80,7 +81,8 @@ pub enum SequenceSubject {
     Batched,
     /// A baseline, which has no model: epsilon-LDP at each step.
     Baseline(BaselineKind),
-    /// Conditional randomised response as published, which does not keep what it promises; see [`paper_crr_not_private`].
+    /// Conditional randomised response as published, which does not keep what it promises; see
+    /// [`paper_crr_not_private`].
     PaperCrrNotPrivate,
 }
 
@@ -217,8 +219,9 @@ fn longest_part(domain: u32) -> Option<u32> {
     (2..u64::BITS).take_while(fits).last()
 }
 
-/// The settings of batches of some symbols, from those of a single one, each worth its epsilon. Batches with too many sequences are
-/// divided into the longest parts for which there is a channel; where those would be single symbols, the mechanism refuses.
+/// The settings of batches of some symbols, from those of a single one, each worth its epsilon. Batches with too many
+/// sequences are divided into the longest parts for which there is a channel; where those would be single symbols, the
+/// mechanism refuses.
 pub fn batched_settings(domain: u32, length: u32, step: &crr::Settings) -> Result<batched::Settings, RunError> {
     let too_much = || format!("epsilon {} for each of {length} symbols is more than can be counted", step.epsilon);
     let epsilon = step.epsilon.checked_mul(u64::from(length)).ok_or_else(|| RunError::unsupported(too_much()))?;
@@ -292,9 +295,10 @@ fn last_batch(
     Ok(answers)
 }
 
-/// The closed form of conditional randomised response as published: the symbol itself with probability `1 - (1 - b(x))/e^eps`,
-/// any other `y` with probability `b(y)/e^eps`. **Not private**: it exceeds epsilon-SIP wherever a symbol's belief is
-/// below `1/(e^eps + 1)`, without bound as the belief falls to zero, and reveals a symbol that is believed impossible.
+/// The closed form of conditional randomised response as published: the symbol itself with probability
+/// `1 - (1 - b(x))/e^eps`, any other `y` with probability `b(y)/e^eps`. **Not private**: it exceeds epsilon-SIP
+/// wherever a symbol's belief is below `1/(e^eps + 1)`, without bound as the belief falls to zero, and reveals a symbol
+/// that is believed impossible.
 ///
 /// A row for each symbol. The mechanism that keeps what it claims is [`tidegate::sequence::hamming`].
 pub fn paper_crr_not_private(belief: &[f64], epsilon: f64) -> Vec<Vec<f64>> {
@@ -307,8 +311,8 @@ pub fn paper_crr_not_private(belief: &[f64], epsilon: f64) -> Vec<Vec<f64>> {
     (0..belief.len()).map(row).collect()
 }
 
-/// A sequence through [`paper_crr_not_private`], without a matrix: with probability `e^-eps` the answer is drawn from the belief,
-/// otherwise it is the symbol.
+/// A sequence through [`paper_crr_not_private`], without a matrix: with probability `e^-eps` the answer is drawn from
+/// the belief, otherwise it is the symbol.
 fn as_published(
     model: &Model,
     sequence: &[u32],
@@ -327,8 +331,8 @@ fn as_published(
     Ok(answers)
 }
 
-/// A channel that gives `answer` to each symbol as [`paper_crr_not_private`] does. All other answers are one, for beliefs depend
-/// on the likelihoods of what was answered and on nothing else.
+/// A channel that gives `answer` to each symbol as [`paper_crr_not_private`] does. All other answers are one, for
+/// beliefs depend on the likelihoods of what was answered and on nothing else.
 fn column(belief: &[f64], answer: u32, independent: f64) -> Result<Channel, tidegate::sequence::channel::ChannelError> {
     let weight = belief[answer as usize];
     let other = u32::from(answer == 0);

@@ -1,8 +1,8 @@
 //! What there is to try on a stream, by name.
 //!
-//! To add a mechanism, implement [`Subject`] for it in the module of its family, say which settings matter to it and how it runs on
-//! the kind of stream that it takes ([`OnCounts`], [`OnNumbers`] or [`OnSymbols`]), and list it in the family's `SUBJECTS`. To add a family, list those in
-//! [`FAMILIES`].
+//! To add a mechanism, implement [`Subject`] for it in the module of its family, say which settings matter to it and
+//! how it runs on the kind of stream that it takes ([`OnCounts`], [`OnNumbers`] or [`OnSymbols`]), and list it in the
+//! family's `SUBJECTS`. To add a family, list those in [`FAMILIES`].
 
 use tidegate_kernel::SeededRandom;
 
@@ -13,9 +13,9 @@ use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
 use crate::{central, local, scalar, sequence, track};
 
-/// The baseline that looks at nothing: it publishes, always, the uniform distribution, the number in the middle of the domain
-/// or the symbol in the middle of the space ([`Space::middle`](crate::stream::Space::middle)). A mechanism that is not better
-/// has told its readers nothing.
+/// The baseline that looks at nothing: it publishes, always, the uniform distribution, the number in the middle of the
+/// domain or the symbol in the middle of the space ([`Space::middle`](crate::stream::Space::middle)). A mechanism that
+/// is not better has told its readers nothing.
 ///
 /// The most frequent symbol would be a better guess, but it is something that was learned from the data.
 #[derive(Clone, Copy, Debug)]

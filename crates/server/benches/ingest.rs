@@ -1,7 +1,9 @@
-//! How many reports the service takes a second, each safe before it is acknowledged, next to a handler that does nothing with them but write the same rows.
+//! How many reports the service takes a second, each safe before it is acknowledged, next to a handler that does
+//! nothing with them but write the same rows.
 //!
-//! Both listen on loopback, take batches of 1,000 reports over HTTP, gather those that wait into one transaction of an SQLite file (WAL, `synchronous = FULL`), and answer when
-//! it is safe. The bare one looks at nothing: no token, no limits, no check of a report, no memory of who has reported, no counts. Both are measured in turns, so that whatever
+//! Both listen on loopback, take batches of 1,000 reports over HTTP, gather those that wait into one transaction of an
+//! SQLite file (WAL, `synchronous = FULL`), and answer when it is safe. The bare one looks at nothing: no token, no
+//! limits, no check of a report, no memory of who has reported, no counts. Both are measured in turns, so that whatever
 //! else the machine does meets both.
 //!
 //! `TIDEGATE_BATCHES` sets how many batches a turn has (200), `TIDEGATE_CLIENTS` how many connections (16).

@@ -1,5 +1,6 @@
-//! How fast the SQLite store takes in batches of 1,000 reports, each batch safe before the next, beside plain inserts of the same rows: first by criterion, then a
-//! whole timestamp of a million devices, with the processor's time. Both are in WAL mode and synced at every commit.
+//! How fast the SQLite store takes in batches of 1,000 reports, each batch safe before the next, beside plain inserts
+//! of the same rows: first by criterion, then a whole timestamp of a million devices, with the processor's time. Both
+//! are in WAL mode and synced at every commit.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};

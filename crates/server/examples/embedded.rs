@@ -1,6 +1,7 @@
 //! A service inside another program: a store, three streams, tokens, and HTTP on a port of this machine.
 //!
-//! `cargo run -p tidegate-server --example embedded -- FOLDER` keeps its store in a folder, prints its address and tokens as JSON, and serves until it is told to stop.
+//! `cargo run -p tidegate-server --example embedded -- FOLDER` keeps its store in a folder, prints its address and
+//! tokens as JSON, and serves until it is told to stop.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -24,7 +25,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder: PathBuf = std::env::args_os().nth(1).ok_or("expected a folder")?.into();
     let store = Arc::new(SqliteStore::open(&folder.join("store"))?);
     let marks = Arc::new(Marks::open(&folder.join("marks"), &*store)?);
-    // Keys are drawn anew: what is held back, and what was promised, ends with this process. `tidegate init` makes keys that last.
+    // Keys are drawn anew: what is held back, and what was promised, ends with this process. `tidegate init` makes keys
+    // that last.
     let key = Some(Arc::new(VaultKey::new()?));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;

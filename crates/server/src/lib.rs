@@ -14,8 +14,9 @@
 //! | [`engine`] | the control step of a stream: open, ask, close, answer, release |
 //! | [`service`] | all streams, with their threads, and the taking in of reports by group commit |
 //!
-//! **What is safe when.** A release, what it cost, the state of its mechanism and its noise are one transaction ([`store::Store::advance`]). Then the
-//! high-water mark is raised, and only then is it published. So what was published was paid for, and a store that is older than what was published is found out.
+//! **What is safe when.** A release, what it cost, the state of its mechanism and its noise are one transaction
+//! ([`store::Store::advance`]). Then the high-water mark is raised, and only then is it published. So what was
+//! published was paid for, and a store that is older than what was published is found out.
 
 pub mod engine;
 pub mod http;

@@ -1,7 +1,8 @@
 //! [`Service`]: all streams of a store, driven by threads of their own, and the one thread that takes reports in.
 //!
-//! **Group commit.** Making something safe takes a disk milliseconds, however much it is. So reports wait for each other: while one transaction is on its way to the disk, batches
-//! gather, and the next transaction takes all of them. A report is acknowledged when its transaction is safe.
+//! **Group commit.** Making something safe takes a disk milliseconds, however much it is. So reports wait for each
+//! other: while one transaction is on its way to the disk, batches gather, and the next transaction takes all of them.
+//! A report is acknowledged when its transaction is safe.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -37,12 +38,13 @@ pub struct ServiceSettings {
     pub queue: usize,
     /// What policies are signed with.
     pub signer: SigningKey,
-    /// The clocks. A steady clock that does not span restarts would let a wrong wall clock refund budgets, so there is no
-    /// service without one that does.
+    /// The clocks. A steady clock that does not span restarts would let a wrong wall clock refund budgets, so there is
+    /// no service without one that does.
     pub clock: BootClock,
 }
 
-/// Hears what happens, to count it or to tell others. None of it is secret. Called on the threads that do the work: it must not block.
+/// Hears what happens, to count it or to tell others. None of it is secret. Called on the threads that do the work: it
+/// must not block.
 pub trait Observer: Send + Sync + fmt::Debug {
     /// Something happened to a stream.
     fn news(&self, stream: &str, news: &News);
@@ -209,7 +211,8 @@ struct Open {
     taken: AtomicU64,
 }
 
-/// How many times as many devices as declared may report: the declaration is a guess, but memory and the harm that made-up devices do must have an end.
+/// How many times as many devices as declared may report: the declaration is a guess, but memory and the harm that
+/// made-up devices do must have an end.
 const CROWD: f64 = 4.0;
 
 impl Open {
@@ -298,7 +301,8 @@ impl Running {
         });
     }
 
-    /// What another process does with the stream. This one notes how far that has come, too: it may be the next to drive.
+    /// What another process does with the stream. This one notes how far that has come, too: it may be the next to
+    /// drive.
     fn show_other(&self, tools: &Tools) -> Result<(), DriveError> {
         let (known, set) = {
             let shared = lock(&self.shared);
@@ -457,7 +461,8 @@ impl Service {
         self.streams.read().unwrap_or_else(PoisonError::into_inner).get(stream).cloned()
     }
 
-    /// Creates a stream; or, where there is one of this name that promises the same, takes over what else is declared. Blocks.
+    /// Creates a stream; or, where there is one of this name that promises the same, takes over what else is declared.
+    /// Blocks.
     ///
     /// # Errors
     /// A declaration that cannot be followed, or promises something else than the stream does.
@@ -603,7 +608,8 @@ impl Service {
         answer.await.unwrap_or(Err(ReportError::Store))
     }
 
-    /// Tells a curator's stream something about a timestamp ([`Tray::tell`] says when that must be given), which is kept in memory until its tick is over. How many were taken.
+    /// Tells a curator's stream something about a timestamp ([`Tray::tell`] says when that must be given), which is
+    /// kept in memory until its tick is over. How many were taken.
     ///
     /// # Errors
     /// Why one was not; those before it were.

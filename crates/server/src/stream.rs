@@ -190,7 +190,8 @@ impl Declaration {
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }
 
-    /// That what this one promises is what an earlier one of the same name does. Queries, monitors and webhooks may differ.
+    /// That what this one promises is what an earlier one of the same name does. Queries, monitors and webhooks may
+    /// differ.
     ///
     /// # Errors
     /// [`DeclarationError::Changed`].
@@ -223,10 +224,12 @@ impl Declaration {
     }
 }
 
-/// When what happens in a stream's ticks, in milliseconds since 1970. All of it is fixed in advance, so that timing tells nothing.
+/// When what happens in a stream's ticks, in milliseconds since 1970. All of it is fixed in advance, so that timing
+/// tells nothing.
 ///
-/// Devices are asked at the beginning of a tick. Their rounds are over after nine tenths of it, evenly divided; what is released is published when the tick is over. A
-/// curator's events are taken for as long as the tick lasts; they are released when it is over, and published after a fifth of the next.
+/// Devices are asked at the beginning of a tick. Their rounds are over after nine tenths of it, evenly divided; what is
+/// released is published when the tick is over. A curator's events are taken for as long as the tick lasts; they are
+/// released when it is over, and published after a fifth of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     ticks: Ticks,

@@ -1,5 +1,6 @@
-//! What a timestamp costs a curator: 1,000,000 users in 25 classes, 100 values. Counting the users' values into sealed histograms is
-//! part of it. Beside it a straightforward loop that goes through all users for each step, as the paper writes its algorithms.
+//! What a timestamp costs a curator: 1,000,000 users in 25 classes, 100 values. Counting the users' values into sealed
+//! histograms is part of it. Beside it a straightforward loop that goes through all users for each step, as the paper
+//! writes its algorithms.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use std::hint::black_box;
@@ -23,7 +24,8 @@ fn classes() -> Classes {
     Classes::numbered(&(0..25).map(requirement).collect::<Vec<_>>()).unwrap()
 }
 
-/// The values of all users in two states of the stream, which moves between them now and then, so that something is published.
+/// The values of all users in two states of the stream, which moves between them now and then, so that something is
+/// published.
 fn values() -> [Vec<u32>; 2] {
     let value = |user: u32, moved: u32| {
         let hashed = user.wrapping_mul(0x9e37_79b1) >> 8;

@@ -1,9 +1,10 @@
-//! How many values a second an event-level mechanism releases, on one core, at a delay of 100 and with randomness from the
-//! operating system. The values walk up and down the domain, as a stream does.
+//! How many values a second an event-level mechanism releases, on one core, at a delay of 100 and with randomness from
+//! the operating system. The values walk up and down the domain, as a stream does.
 //!
-//! A run of ten million values for the two that are meant for long streams, fewer for the others; each is measured once. The table
-//! shows values for each second that passed, and, where the system tells, for each second of processor time: on a machine that others
-//! use as well, the latter is what one core does. Names given as arguments choose among the mechanisms.
+//! A run of ten million values for the two that are meant for long streams, fewer for the others; each is measured
+//! once. The table shows values for each second that passed, and, where the system tells, for each second of processor
+//! time: on a machine that others use as well, the latter is what one core does. Names given as arguments choose among
+//! the mechanisms.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
 use std::time::{Duration, Instant};

@@ -1,5 +1,6 @@
-//! How personalised mechanisms compare with each other and with those that give everyone the strictest guarantee: the mean squared
-//! error of a count, on streams whose users are spread over classes of budgets 0.6, 0.8, 1.0 and windows 40, 80, 120.
+//! How personalised mechanisms compare with each other and with those that give everyone the strictest guarantee: the
+//! mean squared error of a count, on streams whose users are spread over classes of budgets 0.6, 0.8, 1.0 and windows
+//! 40, 80, 120.
 //!
 //! `cargo run --release -p tidegate --example estimators`
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]

@@ -134,7 +134,8 @@ impl Absorption {
                 self.since = Since::Published { timestamp, shares: 0 };
                 1
             }
-            // As in the paper, one more than have gone by: a publication pays it back by the timestamps that it nullifies.
+            // As in the paper, one more than have gone by: a publication pays it back by the timestamps that it
+            // nullifies.
             Since::Never => {
                 self.since = Since::First(timestamp);
                 2
@@ -190,11 +191,13 @@ mod tests {
         assert_eq!(always_publish(Policy::distribution(512, 3), 5), [256, 128, 64, 160, 144]);
     }
 
-    /// The users of the running example of the paper on personalised privacy: windows of 4, 2 and 3. Budgets are in 48ths.
+    /// The users of the running example of the paper on personalised privacy: windows of 4, 2 and 3. Budgets are in
+    /// 48ths.
     const WINDOWS: [u64; 3] = [4, 2, 3];
     const EPSILON: u64 = 48;
 
-    /// What each user of the running example spends on publishing, publications being at 1, 3 and 5 where the policy allows.
+    /// What each user of the running example spends on publishing, publications being at 1, 3 and 5 where the policy
+    /// allows.
     fn table(mut propose: impl FnMut(usize, u64) -> u64) -> Vec<[u64; 3]> {
         (1..=5).map(|timestamp| std::array::from_fn(|user| propose(user, timestamp))).collect()
     }
@@ -210,7 +213,8 @@ mod tests {
             pools[user].note_spend(timestamp, proposal);
             proposal
         });
-        // In eps_i: 1/4 for all at 1; at 3, u_1 has 1/8, u_2 whose window has passed 1/4, u_3 1/8; at 5, (1/2 - 1/8)/2 = 3/16 for u_1 and u_3.
+        // In eps_i: 1/4 for all at 1; at 3, u_1 has 1/8, u_2 whose window has passed 1/4, u_3 1/8; at 5, (1/2 - 1/8)/2
+        // = 3/16 for u_1 and u_3.
         assert_eq!(spent, [[12, 12, 12], [0, 0, 0], [6, 12, 6], [0, 0, 0], [9, 12, 9]]);
         // With the dissimilarity's eps_i/(2 w_i), timestamp 1 costs u_1 3/8 in all.
         assert_eq!(spent[0][0] + EPSILON / (2 * WINDOWS[0]), 3 * EPSILON / 8);
@@ -251,9 +255,9 @@ mod tests {
         }
     }
 
-    /// Where a publication uses less than a user's proposal the paper's policy keeps the rest as spent. Giving it back by counting
-    /// only what was used when shares are paid back is unsound: a share that was used in part is then counted twice. With what the
-    /// window has left on top, it is sound.
+    /// Where a publication uses less than a user's proposal the paper's policy keeps the rest as spent. Giving it back
+    /// by counting only what was used when shares are paid back is unsound: a share that was used in part is then
+    /// counted twice. With what the window has left on top, it is sound.
     #[test]
     fn reclaiming_needs_an_account_of_what_was_really_spent() {
         let (window, threshold) = (3, 210);
@@ -261,7 +265,8 @@ mod tests {
             // epsilon 1000, of which 500 for publishing.
             let mut pool = Pool::new(500, window);
             let spent: Vec<u64> = (2..)
-                // What the fractional shares of the unsound rule allow: two at 2, then what is saved less what was used.
+                // What the fractional shares of the unsound rule allow: two at 2, then what is saved less what was
+                // used.
                 .zip([333, 123, 333])
                 .map(|(timestamp, fractional): (u64, u64)| {
                     let allowed = if accounted { pool.remaining(timestamp) } else { u64::MAX };

@@ -33,7 +33,8 @@ pub struct Release {
 pub enum Freshness {
     /// Published from reports of this timestamp.
     Fresh,
-    /// The numbers of an earlier timestamp, or what they lead one to expect, because little seems to have changed or only that is known of what has.
+    /// The numbers of an earlier timestamp, or what they lead one to expect, because little seems to have changed or
+    /// only that is known of what has.
     Approximated,
     /// The numbers of an earlier timestamp, because the budget of this one was spent in advance.
     Nullified,
@@ -109,8 +110,8 @@ impl Statistic {
     }
 
     /// The frequency of each value and its variance: the histogram itself, or the leaves of the tree. For counts, the
-    /// count of each value and its variance; [`Counts::histogram`] turns them into frequencies. A number and a symbol have
-    /// none.
+    /// count of each value and its variance; [`Counts::histogram`] turns them into frequencies. A number and a symbol
+    /// have none.
     pub fn leaves(&self) -> (&[f64], &[f64]) {
         match self {
             Self::Histogram(histogram) => (&histogram.frequencies, &histogram.variances),
@@ -134,8 +135,8 @@ impl Statistic {
 pub struct Number {
     /// The estimate, in the unit of the stream. It need not lie in the domain.
     pub value: f64,
-    /// The expected squared error, as far as the mechanism can tell: that of the noise. What it cannot tell is how far the
-    /// readings of a group really are from each other, or how far readings were cut off.
+    /// The expected squared error, as far as the mechanism can tell: that of the noise. What it cannot tell is how far
+    /// the readings of a group really are from each other, or how far readings were cut off.
     pub variance: f64,
 }
 
@@ -148,8 +149,8 @@ pub struct Symbol {
     pub domain: u32,
 }
 
-/// Estimated counts with their variances, where a curator knows how many users there are or keeps it secret. They may be
-/// negative, and need not be whole.
+/// Estimated counts with their variances, where a curator knows how many users there are or keeps it secret. They may
+/// be negative, and need not be whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// The estimated number of users that hold each value.
@@ -160,8 +161,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How many users there seem to be: the sum of the counts, rounded, at least one. It is computed from what is public
-    /// already.
+    /// How many users there seem to be: the sum of the counts, rounded, at least one. It is computed from what is
+    /// public already.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at least one; beyond the range, its end
     pub fn population(&self) -> u64 {
         self.counts.iter().sum::<f64>().round().max(1.0) as u64
@@ -170,8 +171,8 @@ impl Counts {
     /// The counts as shares of `population` users, where their number is public, and of [those that there seem to
     /// be](Self::population) otherwise. A population of zero is taken as one.
     ///
-    /// The variances are those of the counts divided by the square of the population: where it is estimated, they leave out
-    /// that its error is shared by all frequencies.
+    /// The variances are those of the counts divided by the square of the population: where it is estimated, they leave
+    /// out that its error is shared by all frequencies.
     #[allow(clippy::cast_precision_loss)]
     pub fn histogram(&self, population: Option<u64>) -> Histogram {
         let users = population.unwrap_or_else(|| self.population()).max(1) as f64;
@@ -183,8 +184,8 @@ impl Counts {
 }
 
 impl Release {
-    /// The release with counts turned into frequencies, and the number of users that these are shares of. Other releases
-    /// and a population that is known stay as they are.
+    /// The release with counts turned into frequencies, and the number of users that these are shares of. Other
+    /// releases and a population that is known stay as they are.
     pub(crate) fn in_frequencies(self, population: Option<u64>) -> (Self, Option<u64>) {
         let Statistic::Counts(counts) = &self.statistic else { return (self, population) };
         let population = population.unwrap_or_else(|| counts.population()).max(1);
@@ -204,8 +205,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// By how much the frequencies seem to have moved since, given an estimate of the mean squared difference between them
-    /// and these, of which part is the error that these have had from the start.
+    /// By how much the frequencies seem to have moved since, given an estimate of the mean squared difference between
+    /// them and these, of which part is the error that these have had from the start.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn drift(&self, dissimilarity: f64) -> f64 {
         let own = self.variances.iter().sum::<f64>() / self.variances.len() as f64;

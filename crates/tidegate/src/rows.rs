@@ -75,8 +75,8 @@ pub fn text_of_json(value: &RawValue) -> Option<String> {
     }
 }
 
-/// JSON in which `NaN`, `Infinity` and their other spellings are `null`: some writers put them in the place of numbers, and one
-/// of them must not make a whole text unreadable. `None` where there is none.
+/// JSON in which `NaN`, `Infinity` and their other spellings are `null`: some writers put them in the place of numbers,
+/// and one of them must not make a whole text unreadable. `None` where there is none.
 ///
 /// ```
 /// use tidegate::rows::without_nan;
@@ -253,7 +253,8 @@ impl Shape {
         }
     }
 
-    /// Writes the lines of a release; `user` is whose it is, where each user has a stream. What has another shape than this has no lines.
+    /// Writes the lines of a release; `user` is whose it is, where each user has a stream. What has another shape than
+    /// this has no lines.
     ///
     /// # Errors
     /// None that is known: text can always be written to.

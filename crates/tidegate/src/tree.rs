@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two with leaves that
-/// nobody holds. Level 0 is the root, level [`Shape::height`] the leaves; the nodes of a level are numbered from left to right.
+/// The shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two with leaves
+/// that nobody holds. Level 0 is the root, level [`Shape::height`] the leaves; the nodes of a level are numbered from
+/// left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
 pub struct Shape {
@@ -73,8 +74,8 @@ impl Shape {
         let mut nodes = Vec::new();
         let (mut left, mut right) = (u64::from(first), u64::from(last) + 1);
         let mut level = self.height;
-        // From the leaves up: what is left at each level is the range of nodes whose parents are not covered whole. A range
-        // that ends at the domain's end may as well end where the padding does.
+        // From the leaves up: what is left at each level is the range of nodes whose parents are not covered whole. A
+        // range that ends at the domain's end may as well end where the padding does.
         if last + 1 == self.domain {
             right = u64::from(self.width(0));
         }
@@ -129,8 +130,8 @@ impl TryFrom<SavedTree> for Tree {
 }
 
 impl Tree {
-    /// A tree from the frequencies and variances of its nodes, level after level; `None` where their number does not fit
-    /// the shape.
+    /// A tree from the frequencies and variances of its nodes, level after level; `None` where their number does not
+    /// fit the shape.
     pub fn new(shape: Shape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
         let nodes = shape.offset(shape.height() + 1);
         (frequencies.len() == nodes && variances.len() == nodes).then_some(Self { shape, frequencies, variances })

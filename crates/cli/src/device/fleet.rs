@@ -119,8 +119,8 @@ impl Fleet {
         }
     }
 
-    /// Answers until it is to stop, and tells what became of each question. How many reports could not be delivered; `None` where
-    /// nobody listens any more.
+    /// Answers until it is to stop, and tells what became of each question. How many reports could not be delivered;
+    /// `None` where nobody listens any more.
     pub(crate) fn simulate(
         &self,
         mut tell: impl FnMut(&Answered<'_>) -> Result<Reader, Failure>,
@@ -431,8 +431,8 @@ impl Round<'_, '_> {
     }
 }
 
-/// A report that no device would send again and again: where a report has a bit for each value, all of them are set; otherwise it is
-/// the one of many that speaks loudest for the first value.
+/// A report that no device would send again and again: where a report has a bit for each value, all of them are set;
+/// otherwise it is the one of many that speaks loudest for the first value.
 fn false_report(prepared: &Prepared, seed: u64) -> Result<Vec<u8>, Failure> {
     let oracle = prepared.oracle();
     let cells = prepared.question().cells();

@@ -71,7 +71,8 @@ pub(crate) struct One {
     #[arg(long, value_name = "FILE")]
     witness: Option<PathBuf>,
 
-    /// Take this policy and no other, also in place of the one that the data were enrolled under: its fingerprint, as the refusal has it
+    /// Take this policy and no other, also in place of the one that the data were enrolled under: its fingerprint, as
+    /// the refusal has it
     #[arg(long, value_name = "FINGERPRINT")]
     accept_policy: Option<Fingerprint>,
 
@@ -262,7 +263,8 @@ impl Running<'_> {
 
     fn come(&mut self, stream: &str, asked: &Asked) -> Result<Came, Failure> {
         let question = &asked.question;
-        // By the device's own time. Where there is no value, one that no domain has: what it costs and what is refused later is then the same.
+        // By the device's own time. Where there is no value, one that no domain has: what it costs and what is refused
+        // later is then the same.
         let value = self.values.at(self.now()).unwrap_or(u32::MAX);
         let reply = self.agent.answer(self.clock.read(), stream, question, value, &mut self.random);
         let report = match reply {

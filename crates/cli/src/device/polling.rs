@@ -30,7 +30,8 @@ impl<'a> Polling<'a> {
         Self { client, stream, latest: None }
     }
 
-    /// What is asked, once that is news or `patience` is over; `None` where the collector cannot be reached at the moment.
+    /// What is asked, once that is news or `patience` is over; `None` where the collector cannot be reached at the
+    /// moment.
     pub(crate) fn next(&mut self, patience: Duration) -> Result<Option<&Asking>, Failure> {
         let start = Instant::now();
         let after = self.latest.as_ref().map(|asking| asking.round);

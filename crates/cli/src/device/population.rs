@@ -10,7 +10,8 @@ use tidegate_device::{Device, slot_of};
 use tidegate_kernel::{Cohort, SLOTS};
 use tidegate_lab::CountStream;
 
-/// A simulated device. Its state lies in memory as it would lie on a disk: some fifty bytes, and none before its first answer.
+/// A simulated device. Its state lies in memory as it would lie on a disk: some fifty bytes, and none before its first
+/// answer.
 #[derive(Debug)]
 pub(crate) struct Member {
     /// Its number among all.
@@ -84,7 +85,8 @@ impl Population {
         [&mut from[..late.len()], &mut before[early]]
     }
 
-    /// Where the devices of the slots from the first on are that come after the last slot, and where those of the others are, which lie behind them.
+    /// Where the devices of the slots from the first on are that come after the last slot, and where those of the
+    /// others are, which lie behind them.
     fn ranges(&self, cohort: Cohort) -> (Range<usize>, Range<usize>) {
         let at = |slot: u32| self.starts[slot.min(SLOTS) as usize] as usize;
         match cohort {
@@ -100,7 +102,8 @@ impl Population {
 
 /// Which value each device holds at a timestamp: as many of them each value as the data set's shares say.
 ///
-/// Devices have their places in a row once and for all, and values lie along it, so that few devices change their value where few shares change.
+/// Devices have their places in a row once and for all, and values lie along it, so that few devices change their value
+/// where few shares change.
 #[derive(Debug)]
 pub(crate) struct Dealt {
     /// How many devices hold a value up to each.
@@ -108,7 +111,8 @@ pub(crate) struct Dealt {
 }
 
 impl Dealt {
-    /// At a timestamp of the stream, whose rows come round again after the last. There must be as many users in each row as there are devices.
+    /// At a timestamp of the stream, whose rows come round again after the last. There must be as many users in each
+    /// row as there are devices.
     pub(crate) fn new(stream: &CountStream, timestamp: u64) -> Self {
         #[allow(clippy::cast_possible_truncation)] // below a length
         let row = (timestamp % stream.length() as u64) as usize;

@@ -1,4 +1,5 @@
-//! Users who trust whoever runs this, with one guarantee for all or one for each class; and `plbu`, in which they trust nobody.
+//! Users who trust whoever runs this, with one guarantee for all or one for each class; and `plbu`, in which they trust
+//! nobody.
 
 use std::io::Read;
 

@@ -542,8 +542,9 @@ where
     Ok(())
 }
 
-/// A source before which nothing waits that can be published: before it is asked for more, which may take for ever, everything
-/// that was released is handed over. So nothing is late, and where much comes at once, much is handed over at once.
+/// A source before which nothing waits that can be published: before it is asked for more, which may take for ever,
+/// everything that was released is handed over. So nothing is late, and where much comes at once, much is handed over
+/// at once.
 struct Prompt<'a, F, R> {
     source: Box<dyn Read>,
     shared: &'a Shared<F, R>,

@@ -1,7 +1,8 @@
 //! What a run leaves behind for the next one: so budgets that are shared by several timestamps hold across restarts.
 //!
-//! The state is written whole, beside the old one, and takes its name once it has reached the disk. It is written before anything that it
-//! pays for is handed over. Whoever dies in between has lost a release, and has spent nothing twice.
+//! The state is written whole, beside the old one, and takes its name once it has reached the disk. It is written
+//! before anything that it pays for is handed over. Whoever dies in between has lost a release, and has spent nothing
+//! twice.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
@@ -167,8 +168,8 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// The key under which readings that are held back are kept: of a file of 64 hexadecimal digits, which is made if it is not there and
-/// there is no state yet.
+/// The key under which readings that are held back are kept: of a file of 64 hexadecimal digits, which is made if it is
+/// not there and there is no state yet.
 pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
     let path = Path::new(path);
     match read_key(path)? {

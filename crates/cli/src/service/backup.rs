@@ -1,8 +1,8 @@
 //! `tidegate backup` and `tidegate restore`: a copy of the store, and how a service goes on from one.
 //!
-//! What was published since a backup was made, the backup does not know: its ledgers have forgotten what was spent. The high-water marks, which are kept
-//! apart, tell which streams that concerns. Nothing is released of those until their operator lets them begin anew, once the window of what was
-//! published is over.
+//! What was published since a backup was made, the backup does not know: its ledgers have forgotten what was spent. The
+//! high-water marks, which are kept apart, tell which streams that concerns. Nothing is released of those until their
+//! operator lets them begin anew, once the window of what was published is over.
 
 use std::fs;
 use std::io;

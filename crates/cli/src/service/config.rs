@@ -1,7 +1,8 @@
 //! What an operator decides about a service, in one file of TOML.
 //!
-//! Paths in it are relative to the file. What is secret stands in files of its own, which nobody but the service may read; the address of a PostgreSQL store,
-//! which may have a password in it, can come from the variable [`STORE_VARIABLE`] instead.
+//! Paths in it are relative to the file. What is secret stands in files of its own, which nobody but the service may
+//! read; the address of a PostgreSQL store, which may have a password in it, can come from the variable
+//! [`STORE_VARIABLE`] instead.
 
 use std::env;
 use std::fmt;

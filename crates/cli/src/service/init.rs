@@ -100,7 +100,8 @@ pub(crate) fn make(folder: &Path) -> Result<Made, Failure> {
     }
     let path = folder.join("service.toml");
     write_private(&path, &configuration(&lines))?;
-    // What was made is what is read: the store and the marks are there from the beginning, so that it is noticed where they are missing.
+    // What was made is what is read: the store and the marks are there from the beginning, so that it is noticed where
+    // they are missing.
     let name = path.to_str().ok_or_else(|| Failure::input("the path is not valid UTF-8"))?;
     let config = Config::read_file(name)?;
     drop(open::tools(&config)?);

@@ -13,7 +13,8 @@ use super::config::{Config, Place};
 use crate::failure::Failure;
 use crate::secret::{hexadecimal, read_key, write_private};
 
-/// For how long a service that has died keeps others from its streams, in milliseconds. It is in nobody's way where the same one starts again.
+/// For how long a service that has died keeps others from its streams, in milliseconds. It is in nobody's way where the
+/// same one starts again.
 const LEASE: u64 = 10_000;
 
 /// Opens a store, which is made where it is missing.
@@ -77,8 +78,8 @@ pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
     Ok(Tools { store, marks: Arc::new(marks), key: Some(Arc::new(key)), holder, lease: LEASE })
 }
 
-/// Who this is. It stays the same, so that a service that starts again need not wait until its own lease has run out: nobody else
-/// has this folder open, and whoever has a copy of it cannot do what this one has done already.
+/// Who this is. It stays the same, so that a service that starts again need not wait until its own lease has run out:
+/// nobody else has this folder open, and whoever has a copy of it cannot do what this one has done already.
 fn holder(state: &Path) -> Result<String, Failure> {
     let path = state.join("holder");
     if let Some(name) = read_key(&path)? {

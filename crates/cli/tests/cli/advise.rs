@@ -91,8 +91,8 @@ fn a_release_is_a_sample_and_what_may_be_raw_is_warned_of() {
     assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.contains("on 3 streams that may have been behind the sample of 60 timestamps"), "{text}");
-    // Discrete Laplace noise of scale 5 has a variance of just below 50, and a step has two of them; the few that happen to be equal
-    // to the one before are taken for repeats, and count no noise.
+    // Discrete Laplace noise of scale 5 has a variance of just below 50, and a step has two of them; the few that
+    // happen to be equal to the one before are taken for repeats, and count no noise.
     assert!(text.contains("of which 9"), "{text}");
     let raw = run_with_input(advise, format!("t,value\n{readings}").as_bytes());
     assert!(raw.status.success());

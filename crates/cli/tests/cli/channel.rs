@@ -16,8 +16,8 @@ fn numbers(value: &Value) -> Vec<f64> {
     value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
 }
 
-/// Checks the printed matrix by the definition: rows, both sides of the limit, local privacy, and what is said about it. Gives
-/// back the cost.
+/// Checks the printed matrix by the definition: rows, both sides of the limit, local privacy, and what is said about
+/// it. Gives back the cost.
 #[track_caller]
 fn check(printed: &Value, prior: &[f64], epsilon: f64, distance: impl Fn(usize, usize) -> f64) -> f64 {
     assert!(numbers(&printed["prior"]).iter().zip(prior).all(|(one, other)| (one - other).abs() < 1e-9));

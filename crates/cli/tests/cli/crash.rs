@@ -1,7 +1,9 @@
-//! Real services, killed again and again under real load: nothing that was acknowledged is lost, and nothing is counted twice.
+//! Real services, killed again and again under real load: nothing that was acknowledged is lost, and nothing is counted
+//! twice.
 //!
-//! Senders have batches with identities that are known beforehand, and send each until it is acknowledged or its question is closed, many of them twice. A release says how many reports it
-//! counted: at least those that were acknowledged, and at most those that were ever sent. When to kill is drawn from a seed.
+//! Senders have batches with identities that are known beforehand, and send each until it is acknowledged or its
+//! question is closed, many of them twice. A release says how many reports it counted: at least those that were
+//! acknowledged, and at most those that were ever sent. When to kill is drawn from a seed.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -443,8 +443,8 @@ fn marks_that_are_a_copy_are_refused_until_their_operator_knows_better() {
     assert_eq!(home.serve().terminate().0, Some(0));
 }
 
-/// The command under a `/proc` that shows processes only, as `ProcSubset=pid` makes it; `None` where this machine allows
-/// no mounts, not even in a namespace of users.
+/// The command under a `/proc` that shows processes only, as `ProcSubset=pid` makes it; `None` where this machine
+/// allows no mounts, not even in a namespace of users.
 fn under_pids_only(arguments: &[&std::ffi::OsStr]) -> Option<Output> {
     const HIDE: &str = "mount -t proc -o subset=pid proc /proc && ! test -e /proc/sys/kernel/random/boot_id || exit 99
                         exec \"$@\"";

@@ -453,8 +453,8 @@ struct Left {
     window: u64,
 }
 
-/// A device's life with crashes, restarts of the machine, jumps of the clock and an owner who takes other policies, under a collector that asks for as much
-/// as it can get.
+/// A device's life with crashes, restarts of the machine, jumps of the clock and an owner who takes other policies,
+/// under a collector that asks for as much as it can get.
 fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
     let mut random = SeededRandom::new(seed);
     let mut draw = |below: u64| random.next_word() % below;
@@ -538,7 +538,8 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
         if lost(&|other| (*timestamp..timestamp + window).contains(&other.timestamp)) > ALL {
             return Err(Violation::Window);
         }
-        // Timestamps of a window apart are at least a window less one tick apart in time, but for the slack of the clocks.
+        // Timestamps of a window apart are at least a window less one tick apart in time, but for the slack of the
+        // clocks.
         let span = ((window - 1) * TICK).saturating_sub(3);
         if lost(&|other| (*at..at + span).contains(&other.at)) > ALL {
             return Err(Violation::Time);

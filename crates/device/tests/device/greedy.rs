@@ -122,8 +122,8 @@ struct Left {
     units: u64,
 }
 
-/// The life of a device that does whatever the collector gets it to do, and whose owner consents to every policy, or to none but the first; how many
-/// reports it made.
+/// The life of a device that does whatever the collector gets it to do, and whose owner consents to every policy, or to
+/// none but the first; how many reports it made.
 fn live(seed: u64, consents: bool) -> usize {
     let random = SeededRandom::new(seed);
     let greed = Greed { random, now: EPOCH + 10_000, got: BTreeMap::new(), drawn_twice: false };

@@ -1,4 +1,5 @@
-//! A web server as far as tests need one: it writes whatever bytes it is told to, good or bad. Other crates' tests use this file, too.
+//! A web server as far as tests need one: it writes whatever bytes it is told to, good or bad. Other crates' tests use
+//! this file, too.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

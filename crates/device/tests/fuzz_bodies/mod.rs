@@ -1,7 +1,7 @@
 //! What the fuzz targets of the device do with their input, and what must hold whatever that is.
 //!
-//! Each function is the whole body of the target of the same name in the repository's `fuzz` folder. The tests run them too, on a fixed
-//! set of inputs (`tests/device/fuzz.rs`).
+//! Each function is the whole body of the target of the same name in the repository's `fuzz` folder. The tests run them
+//! too, on a fixed set of inputs (`tests/device/fuzz.rs`).
 
 use std::num::NonZeroU64;
 use std::sync::LazyLock;
@@ -92,7 +92,8 @@ pub fn ask(agent: &mut Agent<SimulatedDisk>, now: u64, phase: u16, units: u64) -
     }
 }
 
-/// A byte that says whether there is a checksum, and then any bytes as an agent's saved state: whatever they are, no window of what follows is exceeded.
+/// A byte that says whether there is a checksum, and then any bytes as an agent's saved state: whatever they are, no
+/// window of what follows is exceeded.
 pub fn agent_state(bytes: &[u8]) {
     let [with_checksum, contents @ ..] = bytes else { return };
     let disk = SimulatedDisk::new(Broken::default(), 1);

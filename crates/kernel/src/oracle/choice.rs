@@ -27,8 +27,9 @@ impl OracleKind {
         best.map_or(Self::Grr, |(kind, _, _)| kind)
     }
 
-    /// The variance of an estimated frequency from so many reports, as a function of the true frequency: the closed form, to
-    /// which [`Oracle::variance`](crate::oracle::Oracle::variance) is equal up to the rounding of integer weights.
+    /// The variance of an estimated frequency from so many reports, as a function of the true frequency: the closed
+    /// form, to which [`Oracle::variance`](crate::oracle::Oracle::variance) is equal up to the rounding of integer
+    /// weights.
     pub fn variance(self, domain: u32, epsilon: Epsilon, reports: u64) -> Variance {
         Variance::of(self.support(domain, epsilon.as_f64().exp()), reports)
     }

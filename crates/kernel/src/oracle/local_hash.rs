@@ -109,8 +109,8 @@ impl Hash {
         bucket
     }
 
-    /// Adds one to the count of each value in the bucket, given the keys of the values. The loop has no branch: "the top
-    /// half lies in the bucket's range" is a difference of 32-bit numbers that goes below zero or not.
+    /// Adds one to the count of each value in the bucket, given the keys of the values. The loop has no branch: "the
+    /// top half lies in the bucket's range" is a difference of 32-bit numbers that goes below zero or not.
     fn count_bucket(&self, bucket: u32, buckets: u32, keys: &[u32], counts: &mut [u64]) {
         const TOP: u64 = u32::MAX as u64;
         let start = |bucket: u64| (bucket << 32).div_ceil(u64::from(buckets));

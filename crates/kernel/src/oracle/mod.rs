@@ -210,8 +210,8 @@ pub enum LikelihoodError {
 
 /// A perturbed value as it travels: fixed-width, little-endian bytes.
 ///
-/// A device saves it, to send the identical one again. That a loaded report is one that an oracle drew is not checked: nothing is granted for a
-/// report, and a collector checks the bytes, whoever sent them.
+/// A device saves it, to send the identical one again. That a loaded report is one that an oracle drew is not checked:
+/// nothing is granted for a report, and a collector checks the bytes, whoever sent them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -368,8 +368,8 @@ impl Oracle {
     /// As [`Oracle::perturb`], for a value that is sealed.
     ///
     /// # Errors
-    /// [`OracleError::Account`], [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] for a permit that is not the
-    /// value's. A value outside the domain is read as the last one, since an error would tell that it is.
+    /// [`OracleError::Account`], [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] for a permit that is not
+    /// the value's. A value outside the domain is read as the last one, since an error would tell that it is.
     pub fn perturb_sealed(
         &self,
         permit: Permit,
@@ -429,9 +429,9 @@ impl Oracle {
         }
     }
 
-    /// The natural logarithm of the probability with which a device that holds `value` sends `report`, computed from the
-    /// same integer weights that [`Oracle::perturb`] draws with. For local hashing it is the probability given the hash
-    /// function, which is chosen independently of the value.
+    /// The natural logarithm of the probability with which a device that holds `value` sends `report`, computed from
+    /// the same integer weights that [`Oracle::perturb`] draws with. For local hashing it is the probability given the
+    /// hash function, which is chosen independently of the value.
     ///
     /// For exact audits: the difference between two values' is the loss. It is a logarithm because the probability of
     /// any one report over a large domain is below the least positive float.
@@ -452,7 +452,8 @@ impl Oracle {
     /// Checks reports that stand one after the other, as [`check`](Self::check) does each of them.
     ///
     /// # Errors
-    /// [`AggregateError::BatchLength`] where there is no whole number of them, and [`AggregateError::Report`], which says which is malformed.
+    /// [`AggregateError::BatchLength`] where there is no whole number of them, and [`AggregateError::Report`], which
+    /// says which is malformed.
     pub fn check_batch(&self, batch: &[u8]) -> Result<(), AggregateError> {
         let length = self.report_length();
         if !batch.len().is_multiple_of(length) {

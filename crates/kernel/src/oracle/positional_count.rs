@@ -22,8 +22,8 @@ const BLOCK: usize = 16;
 const PLANES: usize = 16;
 /// 4095 blocks of sixteen are the most that sixteen planes can count.
 const MAX_BLOCKS: usize = (1 << (PLANES - 4)) - 1;
-/// How many blocks are added between loading and storing a few words of the planes: few enough for their vectors to stay
-/// in the processor's cache while the rest of their words are added.
+/// How many blocks are added between loading and storing a few words of the planes: few enough for their vectors to
+/// stay in the processor's cache while the rest of their words are added.
 const BLOCKS_AT_ONCE: usize = 8;
 
 impl PositionalCount {

@@ -22,7 +22,8 @@ pub fn assert_survives_encoding<T: Serialize + DeserializeOwned + PartialEq + st
     assert_eq!(&postcard::from_bytes::<T>(&bytes).unwrap(), value);
 }
 
-/// Any text as an epsilon: the three ways to parse it agree, and rounding goes towards more privacy by less than a unit.
+/// Any text as an epsilon: the three ways to parse it agree, and rounding goes towards more privacy by less than a
+/// unit.
 pub fn epsilon_text(bytes: &[u8]) {
     if let Ok(amount) = serde_json::from_slice::<Epsilon>(bytes) {
         assert_survives_encoding(&amount);

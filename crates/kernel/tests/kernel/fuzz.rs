@@ -17,7 +17,8 @@ fn below(bound: usize, random: &mut SeededRandom) -> usize {
     Below::new(NonZeroU64::new(bound as u64).unwrap()).sample(random) as usize
 }
 
-/// Changes a few places of an input: flips a bit, sets, inserts or removes a byte, repeats a piece, or cuts the end off.
+/// Changes a few places of an input: flips a bit, sets, inserts or removes a byte, repeats a piece, or cuts the end
+/// off.
 fn mutate(input: &mut Vec<u8>, random: &mut SeededRandom) {
     // Bytes that mean something to the formats, so that more than noise is tried.
     const TELLING: &[u8] = b"0123456789.-+eE\"[]{},: nt\x00\x01\x7f\x80\xff";

@@ -161,8 +161,9 @@ fn perturbed_values_follow_the_stated_distribution() {
 
 #[test]
 fn subsets_of_large_domains_are_uniform_too() {
-    // Large domains draw subsets by a draft, of darts or of coins, and corrections, in one of two directions. The number of
-    // members among the first values is hypergeometric, and so must it be for each way the domain fills its last word.
+    // Large domains draw subsets by a draft, of darts or of coins, and corrections, in one of two directions. The
+    // number of members among the first values is hypergeometric, and so must it be for each way the domain fills its
+    // last word.
     let cases = [
         (0, 100, "1"),
         (1, 128, "1"),
@@ -590,8 +591,9 @@ mod simulated {
 
     #[test]
     fn crowds_that_name_hadamard_columns_together_are_simulated_right_too() {
-        // More users than are simulated one by one: few at a column, and so many that a random word does not hold their coins.
-        // Two chi-square samples agree at a false-alarm probability of 1e-6; with a tenth of the users elsewhere they do not.
+        // More users than are simulated one by one: few at a column, and so many that a random word does not hold their
+        // coins. Two chi-square samples agree at a false-alarm probability of 1e-6; with a tenth of the users elsewhere
+        // they do not.
         for (stream, counts, other, width, runs) in
             [(0, [6_u64, 2, 4], [8_u64, 1, 3], 1, 30_000), (1, [150, 50, 100], [180, 40, 80], 12, 8_000)]
         {

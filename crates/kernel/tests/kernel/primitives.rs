@@ -80,8 +80,8 @@ fn a_permit_of_another_timestamp_pays_for_nothing() {
     assert_eq!(wrong.to_string(), "the permit is for timestamp 3, but the data are of timestamp 0");
 }
 
-/// Otherwise a ledger made on the spot, with a budget of its own, would open the data, and the ledger that protects them
-/// would know nothing of it.
+/// Otherwise a ledger made on the spot, with a budget of its own, would open the data, and the ledger that protects
+/// them would know nothing of it.
 #[test]
 fn a_ledger_made_on_the_spot_opens_no_sealed_data() {
     let on_the_spot = || Ledger::new(Epsilon::MAX, Window::EVENT).spend(0, Epsilon::MAX).unwrap();

@@ -9,8 +9,8 @@
 //! | `clamped` | how near the numbers are to the ends of the domain |
 //! | `rr`, `oue` | nothing, for the error rate; for distances, where in the domain the symbols are |
 //!
-//! Estimates of an oracle are taken for normal where an absolute error is asked for, which sums of many reports are; noise of the
-//! other families has its own distribution.
+//! Estimates of an oracle are taken for normal where an absolute error is asked for, which sums of many reports are;
+//! noise of the other families has its own distribution.
 
 use std::f64::consts::PI;
 
@@ -205,8 +205,8 @@ fn of_symbols(mechanism: &str, stream: &SymbolStream, settings: &Settings, metri
     let (symbols, ratio) = (f64::from(domain), settings.epsilon.as_f64().exp());
     let right = match mechanism {
         "rr" => ratio / (ratio + symbols - 1.0),
-        // The own bit is set with probability 1/2, any other with q. Of the symbols whose bits are set one is drawn, or any where
-        // none is: E[1/(1 + K)] = (1 - (1-q)^d) / (d q) for K other bits.
+        // The own bit is set with probability 1/2, any other with q. Of the symbols whose bits are set one is drawn, or
+        // any where none is: E[1/(1 + K)] = (1 - (1-q)^d) / (d q) for K other bits.
         "oue" => {
             let other = 1.0 / (ratio + 1.0);
             let none = (1.0 - other).powf(symbols - 1.0);

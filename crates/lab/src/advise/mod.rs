@@ -1,10 +1,13 @@
-//! Which mechanism to take, and which error to expect of it: by [formula] where there is one, and by simulation where there is none.
+//! Which mechanism to take, and which error to expect of it: by [formula] where there is one, and by simulation where
+//! there is none.
 //!
-//! Errors are predicted on streams: those that may have been behind a [`Sample`] of past releases, or a few [typical] ones. A prediction is
-//! the mean over the streams; its range goes from the lowest to the highest of them, with two standard errors on either side where it
-//! was simulated. Everything is a function of its arguments, the seed among them.
+//! Errors are predicted on streams: those that may have been behind a [`Sample`] of past releases, or a few [typical]
+//! ones. A prediction is the mean over the streams; its range goes from the lowest to the highest of them, with two
+//! standard errors on either side where it was simulated. Everything is a function of its arguments, the seed among
+//! them.
 //!
-//! Advice from releases is post-processing: it tells nothing that they have not told. Advice from raw data is not private.
+//! Advice from releases is post-processing: it tells nothing that they have not told. Advice from raw data is not
+//! private.
 
 mod explain;
 pub mod formula;
@@ -228,8 +231,9 @@ impl Request {
 
     /// The mechanisms that apply, in the order in which they are listed.
     ///
-    /// A single number is released in the same way by a curator and by a device that has it to itself. Mechanisms in which classes of
-    /// users have guarantees of their own are not among them: which classes there are is for the users to say.
+    /// A single number is released in the same way by a curator and by a device that has it to itself. Mechanisms in
+    /// which classes of users have guarantees of their own are not among them: which classes there are is for the users
+    /// to say.
     pub fn candidates(&self) -> Vec<&'static dyn Subject> {
         let of_family = match (self.data.kind(), self.trust) {
             (StreamKind::Counts, Trust::Local) => local::SUBJECTS,
@@ -284,8 +288,8 @@ impl Request {
     }
 }
 
-/// The beginnings of the names of mechanisms that need classes, and of those that are as printed, for comparison only: several of
-/// them are not private.
+/// The beginnings of the names of mechanisms that need classes, and of those that are as printed, for comparison only:
+/// several of them are not private.
 const NO_CANDIDATES: [&str; 5] = ["pbd", "pba", "plbu", "personal_track", "paper_"];
 
 /// How errors are simulated where there is no formula.
@@ -550,8 +554,8 @@ pub struct OracleAdvice {
     pub bytes: usize,
 }
 
-/// Frequency oracles for a domain at the epsilon of one report, the lowest variance first. [`OracleKind::best`] takes the shortest report
-/// among those within one per cent of the lowest.
+/// Frequency oracles for a domain at the epsilon of one report, the lowest variance first. [`OracleKind::best`] takes
+/// the shortest report among those within one per cent of the lowest.
 pub fn oracles(domain: u32, epsilon: Epsilon) -> Vec<OracleAdvice> {
     let advice = |kind: OracleKind| {
         let bytes = Oracle::new(kind, domain, epsilon).ok()?.report_length();

@@ -1,17 +1,18 @@
-//! What past releases tell about a stream: how much of their movement is its own, and streams that may have been behind them.
+//! What past releases tell about a stream: how much of their movement is its own, and streams that may have been behind
+//! them.
 //!
-//! A release is the truth and noise, whose variance it states. Two releases that are `g` timestamps apart differ by what the stream
-//! has moved and by both noises, so the mean square of a step is that of the stream plus what is known of the noise, which is taken
-//! off:
+//! A release is the truth and noise, whose variance it states. Two releases that are `g` timestamps apart differ by
+//! what the stream has moved and by both noises, so the mean square of a step is that of the stream plus what is known
+//! of the noise, which is taken off:
 //!
 //! ```text
 //! movement = max(0, sum of [ (r_j - r_i)² - v_i - v_j ] / sum of g_ij)        over neighbouring fresh releases i, j
 //! ```
 //!
-//! Given that, the stream is taken for a walk seen through the noise, and drawn from what is then known of it: forward by a Kalman
-//! filter, backward at random. So a draw moves as much as the stream does, follows the releases as far as they can be trusted, and
-//! is the table itself where that states no noise. Repeated releases (approximated, nullified, or equal to the last) are no
-//! observations of their own.
+//! Given that, the stream is taken for a walk seen through the noise, and drawn from what is then known of it: forward
+//! by a Kalman filter, backward at random. So a draw moves as much as the stream does, follows the releases as far as
+//! they can be trusted, and is the table itself where that states no noise. Repeated releases (approximated, nullified,
+//! or equal to the last) are no observations of their own.
 //!
 //! Symbols state no variance: nothing is taken off there, and a release makes its stream look more restless than it is.
 
@@ -104,8 +105,8 @@ impl Sample {
         usize::try_from(lines[lines.len() - 1].timestamp - lines[0].timestamp).unwrap_or(usize::MAX).saturating_add(1)
     }
 
-    /// A stream that may have been behind the sample, of at least so many timestamps: where the sample is shorter, it goes back the
-    /// way that it came, and forth again.
+    /// A stream that may have been behind the sample, of at least so many timestamps: where the sample is shorter, it
+    /// goes back the way that it came, and forth again.
     ///
     /// # Errors
     /// Where the data are not those that the sample was read for.
@@ -195,8 +196,8 @@ fn check(data: &Data, number: f64, variance: f64) -> Result<(), Cow<'static, str
     }
 }
 
-/// Counts as shares of their sum. A table of shares stays one, up to noise: it is told by its sums, which are nearer to one than to two
-/// people.
+/// Counts as shares of their sum. A table of shares stays one, up to noise: it is told by its sums, which are nearer to
+/// one than to two people.
 fn in_shares(mut table: Released) -> Result<Released, &'static str> {
     const MOST_OF_SHARES: f64 = 1.5;
     let sums: Vec<f64> = table.lines.iter().map(|line| line.numbers.iter().sum()).collect();
@@ -256,14 +257,15 @@ fn movement(table: &Released) -> (Movement, Vec<f64>) {
         // A single observation says nothing about movement.
         observed.push(if time > 0.0 { squares / time } else { 0.0 });
         noise.push(if time > 0.0 { noises / time } else { 0.0 });
-        // Neighbouring steps share a release, which makes the variance of their sum larger by a half at most. For normal numbers
-        // the variance of a square is two thirds of the fourth moment.
+        // Neighbouring steps share a release, which makes the variance of their sum larger by a half at most. For
+        // normal numbers the variance of a square is two thirds of the fourth moment.
         spread.push(if time > 0.0 { (1.5 * fourth * 2.0 / 3.0).sqrt() / time } else { 0.0 });
     }
     let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / as_float(numbers.len() as u64);
     // Values that share users err together: no less than this is known.
     let movement = Movement { observed: mean(&observed), noise: mean(&noise), standard_error: mean(&spread) };
-    // Cutting each value's at zero leaves too much of those above: all together must not move more than can be told of them.
+    // Cutting each value's at zero leaves too much of those above: all together must not move more than can be told of
+    // them.
     let cut: Vec<f64> = observed.iter().zip(&noise).map(|(observed, noise)| (observed - noise).max(0.0)).collect();
     let total = mean(&cut);
     let factor = if total > 0.0 { movement.of_stream() / total } else { 0.0 };

@@ -1,8 +1,8 @@
 //! The inverse: which epsilon, or how many users, an error needs.
 //!
-//! More of either never makes the error of a mechanism larger, but for chance. So the least that is enough is found by doubling and
-//! halving, and then by dividing the interval, on a logarithmic scale, until its ends are as near as the tolerance says. All
-//! probes draw the same random numbers.
+//! More of either never makes the error of a mechanism larger, but for chance. So the least that is enough is found by
+//! doubling and halving, and then by dividing the interval, on a logarithmic scale, until its ends are as near as the
+//! tolerance says. All probes draw the same random numbers.
 
 use std::num::NonZeroU64;
 

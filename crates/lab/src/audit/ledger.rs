@@ -80,7 +80,8 @@ impl Spend {
         Self { timestamp: question.timestamp, units, account: String::new(), slots }
     }
 
-    /// The ranges of slots that were asked, each as its first and the one after its last; two where they go around the end.
+    /// The ranges of slots that were asked, each as its first and the one after its last; two where they go around the
+    /// end.
     fn ranges(&self) -> Vec<(u32, u32)> {
         let Some((first, count)) = self.slots else { return vec![(0, SLOTS)] };
         let (first, end) = (u32::from(first), u32::from(first) + count.min(SLOTS));

@@ -8,9 +8,9 @@
 //! | [`ledger`] | what every window of a recorded run has spent, from the record alone |
 //! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
 //!
-//! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, sees everything that is published,
-//! and tries to tell them apart. What it finds is a [`Finding`]: a loss above the claim is a broken promise, a loss below proves
-//! nothing about what was not tried.
+//! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, sees everything that is
+//! published, and tries to tell them apart. What it finds is a [`Finding`]: a loss above the claim is a broken promise,
+//! a loss below proves nothing about what was not tried.
 
 pub mod empirical;
 pub mod exact;
@@ -32,7 +32,8 @@ use empirical::{AttackError, Evidence, Plan, attack};
 pub use report::report;
 use transcript::{Search, Worst, examine};
 
-/// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and domains small.
+/// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and
+/// domains small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The budget of a window, or of a timestamp for mechanisms without windows. Classes have half and all of it.
@@ -107,8 +108,8 @@ pub enum Input {
     Readings(Vec<f64>),
     /// The symbol of each timestamp.
     Symbols(Vec<u32>),
-    /// So many symbols, drawn anew for each run from the model that the mechanism has. Against it, a sequence of symbols shows how much
-    /// more likely what is published has made it: sequence information privacy.
+    /// So many symbols, drawn anew for each run from the model that the mechanism has. Against it, a sequence of
+    /// symbols shows how much more likely what is published has made it: sequence information privacy.
     Drawn(usize),
 }
 
@@ -123,8 +124,8 @@ pub struct Pair {
     pub other: Input,
 }
 
-/// What one run has published: all of it, as numbers. An attacker sees statistics, variances, freshness, spends, questions, reports and
-/// when each came. All transcripts of one target have the same length and the same layout.
+/// What one run has published: all of it, as numbers. An attacker sees statistics, variances, freshness, spends,
+/// questions, reports and when each came. All transcripts of one target have the same length and the same layout.
 pub type Transcript = Vec<f64>;
 
 /// Something that promises privacy and can be run as a black box.
@@ -138,7 +139,8 @@ pub trait Target: Send + Sync {
     /// What is promised, in words: of which neighbours, and over what.
     fn guarantee(&self) -> String;
 
-    /// The largest loss that is promised: the logarithm of how much more likely any transcript may be under one of two streams.
+    /// The largest loss that is promised: the logarithm of how much more likely any transcript may be under one of two
+    /// streams.
     fn claimed(&self) -> f64;
 
     /// Pairs of neighbouring streams that are hard on it. Every pair is one that the promise covers.

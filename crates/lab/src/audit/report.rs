@@ -71,7 +71,8 @@ const RIGHT: f64 = 860.0;
 const LINE: f64 = 26.0;
 const TOP: f64 = 34.0;
 
-/// A line for each finding, with its marks on a common axis. Text takes the colour of the page; marks differ in shape as well as in colour.
+/// A line for each finding, with its marks on a common axis. Text takes the colour of the page; marks differ in shape
+/// as well as in colour.
 fn picture(findings: &[&Finding]) -> String {
     let losses = findings.iter().flat_map(|finding| [finding.claimed, finding.largest()]);
     let most = losses.filter(|loss| loss.is_finite()).fold(f64::MIN_POSITIVE, f64::max);

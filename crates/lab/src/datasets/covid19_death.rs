@@ -1,12 +1,12 @@
-//! `covid19_death` and `covid19_death_chronological`: deaths with COVID-19 in the United States, weekly, from October 2019 to
-//! November 2023 (National Center for Health Statistics).
+//! `covid19_death` and `covid19_death_chronological`: deaths with COVID-19 in the United States, weekly, from October
+//! 2019 to November 2023 (National Center for Health Statistics).
 //!
-//! The folder holds `COVID19_DEATH.csv`, the file that the authors of the delayed-release paper publish: 216 numbers, one a
-//! line, without a header. It is sorted by season and then by week, 1 to 53; since a season begins in week 40, every autumn
-//! comes after the following summer. Their program leaves out the first two numbers; here all are used.
+//! The folder holds `COVID19_DEATH.csv`, the file that the authors of the delayed-release paper publish: 216 numbers,
+//! one a line, without a header. It is sorted by season and then by week, 1 to 53; since a season begins in week 40,
+//! every autumn comes after the following summer. Their program leaves out the first two numbers; here all are used.
 //!
-//! `nchs_weekly_chronological.csv` has the same weeks, with year and week, in the order of time, and earlier ones, which are
-//! left out.
+//! `nchs_weekly_chronological.csv` has the same weeks, with year and week, in the order of time, and earlier ones,
+//! which are left out.
 //!
 //! The domain is 0..25974, as in the paper.
 

@@ -9,8 +9,8 @@ use crate::generate::GenerateError;
 use crate::names::UnknownName;
 use crate::stream::StreamError;
 
-/// Why a data set could not be loaded. Errors in a file name the line and the field, and never what stands there: it may be
-/// somebody's.
+/// Why a data set could not be loaded. Errors in a file name the line and the field, and never what stands there: it
+/// may be somebody's.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {

@@ -1,12 +1,12 @@
 //! `eye_irf_lookatpoint`: where six people look who follow a point on a screen, released with IRF (R. Zemblys).
 //!
-//! The folder holds `gaze.csv.gz`: subject, time in seconds, direction across and up in degrees, whether the sample is valid,
-//! and the kind of movement, a thousand times a second for 81 seconds each.
+//! The folder holds `gaze.csv.gz`: subject, time in seconds, direction across and up in degrees, whether the sample is
+//! valid, and the kind of movement, a thousand times a second for 81 seconds each.
 //!
-//! The stream has a sequence for each person. Samples that are not valid (3.4 %) are left out, the others moved into the box
-//! -22.1..22.1°, -13.8..13.1°, which holds 99 % of either angle, and put into the cells of a grid of 100 x 100 over it, numbered by
-//! rows from the lower left; every 20th is used. So there are 50 a second, as in the sequence-privacy paper, whose data (ten
-//! people, five hours each) are not public.
+//! The stream has a sequence for each person. Samples that are not valid (3.4 %) are left out, the others moved into
+//! the box -22.1..22.1°, -13.8..13.1°, which holds 99 % of either angle, and put into the cells of a grid of 100 x 100
+//! over it, numbered by rows from the lower left; every 20th is used. So there are 50 a second, as in the
+//! sequence-privacy paper, whose data (ten people, five hours each) are not public.
 
 use std::path::Path;
 

@@ -1,11 +1,11 @@
 //! `foodmart`: items bought at a chain of supermarkets, by number, one purchase after another.
 //!
-//! The folder holds `footmart.csv`, the file that the authors of the delayed-release paper publish: 18,319 numbers of items,
-//! one a line, without a header. They are those of the SPMF library's 4141 transactions in their order; where the folder holds
-//! only these, `foodmartFIM.txt` with the items of a transaction on each line, they are put in a row.
+//! The folder holds `footmart.csv`, the file that the authors of the delayed-release paper publish: 18,319 numbers of
+//! items, one a line, without a header. They are those of the SPMF library's 4141 transactions in their order; where
+//! the folder holds only these, `foodmartFIM.txt` with the items of a transaction on each line, they are put in a row.
 //!
-//! The domain is 0..1559, as in the paper. The numbers are names, not amounts: what a mean of them says about the shop is
-//! left open by the paper.
+//! The domain is 0..1559, as in the paper. The numbers are names, not amounts: what a mean of them says about the shop
+//! is left open by the paper.
 
 use std::path::Path;
 

@@ -1,13 +1,13 @@
-//! `foursquare_lbsn2vec` (also `foursquare`): check-ins of Foursquare users in Kuala Lumpur, Jakarta, São Paulo and New York
-//! from April 2012, as released with LBSN2Vec.
+//! `foursquare_lbsn2vec` (also `foursquare`): check-ins of Foursquare users in Kuala Lumpur, Jakarta, São Paulo and New
+//! York from April 2012, as released with LBSN2Vec.
 //!
 //! The folder holds `checkins_4cities.csv.gz`: city, user, week, hour of the week (1 to 168, from Monday), venue and
 //! category of 1,260,764 check-ins by 20,159 users.
 //!
 //! The stream has a timestamp a day, and 447 of them, as the papers' have. A user's value is the category of the last
-//! check-in so far (1 to 521), or 0 before the first: so every user holds a value at every timestamp, as in LDP-IDS, and the
-//! domain has 522 values, which is of the size of MTSP-LDP's 415 cities. LDP-IDS has 77 countries and 265,149 users,
-//! MTSP-LDP 266,909 users.
+//! check-in so far (1 to 521), or 0 before the first: so every user holds a value at every timestamp, as in LDP-IDS,
+//! and the domain has 522 values, which is of the size of MTSP-LDP's 415 cities. LDP-IDS has 77 countries and 265,149
+//! users, MTSP-LDP 266,909 users.
 //!
 //! What is wrong with the data: the source keeps only the hour of the week, so the week was counted afterwards from the
 //! order of the lines. It is right to about two weeks, and days of different cities may be as far apart.

@@ -1,11 +1,11 @@
 //! `foursquare_nyc_stan`: check-ins of Foursquare users in New York, to the minute, as released with STAN.
 //!
-//! The folder holds `checkins.csv.gz` (user, place and minute of 147,938 check-ins by 1083 users in 319 days) and `poi.csv`
-//! (latitude and longitude of each place).
+//! The folder holds `checkins.csv.gz` (user, place and minute of 147,938 check-ins by 1083 users in 319 days) and
+//! `poi.csv` (latitude and longitude of each place).
 //!
-//! The stream has a timestamp a day. A user's value is the cell of the last check-in so far, or 0 before the first. The cells
-//! are numbered 1 to 100, by rows from the south-west, in a grid of 10 x 10 over the box 40.55..41.00° N, 74.28..73.68° W,
-//! which holds the city. The papers use the world-wide data of some 266,000 users.
+//! The stream has a timestamp a day. A user's value is the cell of the last check-in so far, or 0 before the first. The
+//! cells are numbered 1 to 100, by rows from the south-west, in a grid of 10 x 10 over the box 40.55..41.00° N,
+//! 74.28..73.68° W, which holds the city. The papers use the world-wide data of some 266,000 users.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,10 +1,10 @@
 //! `kosarak`: clicks of readers of a Hungarian news portal, from the FIMI repository (F. Bodon).
 //!
-//! The folder holds `kosarak_first100000.txt.gz`, the first 100,000 of 990,002 sessions, or the whole download, `kosarak.dat`
-//! or `kosarak.dat.gz`: a line for each user, with the numbers of the pages in the order of the clicks.
+//! The folder holds `kosarak_first100000.txt.gz`, the first 100,000 of 990,002 sessions, or the whole download,
+//! `kosarak.dat` or `kosarak.dat.gz`: a line for each user, with the numbers of the pages in the order of the clicks.
 //!
-//! The domain is the numbers 1 to 41,270, as in the sequence-privacy paper, which releases 1000 users chosen at random and
-//! measures the absolute difference of the numbers, though they are names: so here the symbols lie on a line.
+//! The domain is the numbers 1 to 41,270, as in the sequence-privacy paper, which releases 1000 users chosen at random
+//! and measures the absolute difference of the numbers, though they are names: so here the symbols lie on a line.
 
 use std::path::Path;
 

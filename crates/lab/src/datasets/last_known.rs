@@ -16,8 +16,8 @@ pub(super) struct Sighting {
 /// The label of value zero, which a user holds until it is first seen.
 pub(super) const NOT_SEEN: &str = "not seen yet";
 
-/// How many users hold each value at the end of each timestamp, from the first at which anybody was seen to the last, and at
-/// most `length` of them. The users are all who are ever seen. Value zero must not be anybody's: it stands for
+/// How many users hold each value at the end of each timestamp, from the first at which anybody was seen to the last,
+/// and at most `length` of them. The users are all who are ever seen. Value zero must not be anybody's: it stands for
 /// [`NOT_SEEN`].
 pub(super) fn counts(mut sightings: Vec<Sighting>, domain: usize, length: usize) -> Vec<Vec<u64>> {
     // Stable: where two are of the same moment, the later line counts.

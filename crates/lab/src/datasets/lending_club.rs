@@ -1,16 +1,16 @@
 //! `lending_club` and `lending_club_2018`: loans that Lending Club gave out in the United States, by amount, monthly.
 //!
 //! `lending_club` is the download of accepted loans, `accepted_2007_to_2018Q4.csv` or `.csv.gz` (Kaggle,
-//! `wordsforthewise/lending-club`), where the folder holds it; otherwise `accepted_2007_2018_sample.csv`, 3000 lines of it drawn at
-//! random by others. Of its fields, `issue_d` (`Dec-2015`) and `loan_amnt` are used. Lines without either, in which the download
-//! gives totals, are left out.
+//! `wordsforthewise/lending-club`), where the folder holds it; otherwise `accepted_2007_2018_sample.csv`, 3000 lines of
+//! it drawn at random by others. Of its fields, `issue_d` (`Dec-2015`) and `loan_amnt` are used. Lines without either,
+//! in which the download gives totals, are left out.
 //!
-//! `lending_club_2018` is `creditmodel_2018_31766.csv.gz`, after the R package creditmodel: 31,766 loans of the twelve months of
-//! 2018, with `issue_d` (`2018-01-01`) and `funded_amnt_inv`.
+//! `lending_club_2018` is `creditmodel_2018_31766.csv.gz`, after the R package creditmodel: 31,766 loans of the twelve
+//! months of 2018, with `issue_d` (`2018-01-01`) and `funded_amnt_inv`.
 //!
-//! Each loan acts as a user of its month. The value is the amount in steps of $25, rounded down: 0 to 1600, for no loan is above
-//! $40,000. Months without a loan are left out; the sample has 116. MTSP-LDP has 138 months, 61,992 users and 1719 values, and does
-//! not say how they come about.
+//! Each loan acts as a user of its month. The value is the amount in steps of $25, rounded down: 0 to 1600, for no loan
+//! is above $40,000. Months without a loan are left out; the sample has 116. MTSP-LDP has 138 months, 61,992 users and
+//! 1719 values, and does not say how they come about.
 
 use std::collections::BTreeMap;
 use std::path::Path;

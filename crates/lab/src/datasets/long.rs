@@ -7,8 +7,8 @@
 //! 1,anna,away
 //! ```
 //!
-//! Timestamps are whole numbers, none before the last; each user has at most one line at a timestamp. The domain is public
-//! knowledge and never taken from the table. A file may be compressed with gzip.
+//! Timestamps are whole numbers, none before the last; each user has at most one line at a timestamp. The domain is
+//! public knowledge and never taken from the table. A file may be compressed with gzip.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -44,8 +44,8 @@ pub struct Refused {
     pub expected: Cow<'static, str>,
 }
 
-/// A table in long form, read line by line: each entry is given out as soon as its line is complete, and no more is kept than who
-/// had a line at the present timestamp. So it serves an endless pipe as well as a file.
+/// A table in long form, read line by line: each entry is given out as soon as its line is complete, and no more is
+/// kept than who had a line at the present timestamp. So it serves an endless pipe as well as a file.
 ///
 /// ```
 /// use tidegate_lab::datasets::long::Entries;
@@ -130,8 +130,8 @@ fn refuse(line: &Line<'_>, field: &'static str, expected: Cow<'static, str>) -> 
     line.bad_field(position, expected)
 }
 
-/// Reads a table of users and what each has chosen: the fields are user and the one that is named. Hands each line's number, user and
-/// choice to `take`, which says what is expected instead where it refuses the choice.
+/// Reads a table of users and what each has chosen: the fields are user and the one that is named. Hands each line's
+/// number, user and choice to `take`, which says what is expected instead where it refuses the choice.
 pub fn read_users<R: Read>(
     name: &str,
     source: R,

@@ -1,10 +1,10 @@
 //! Data sets by name, and tables of one's own.
 //!
 //! A synthetic stream is generated. A real one is read from a folder of its name inside a data directory, which is not
-//! part of the project; each loader says what it expects there, how it makes a stream of it, and how that differs from the
-//! stream in the paper that used the data. `markov:SYMBOLS:STAY` is a [`Chain`] of so many symbols. Anything else is the path of a
-//! table, with a count for each value ([`wide`]), with one value of a user a line ([`long`]) or with one number a timestamp
-//! ([`scalar`]): CSV, or lines of JSON with the same fields, `{"t": 0, "value": 212}`.
+//! part of the project; each loader says what it expects there, how it makes a stream of it, and how that differs from
+//! the stream in the paper that used the data. `markov:SYMBOLS:STAY` is a [`Chain`] of so many symbols. Anything else
+//! is the path of a table, with a count for each value ([`wide`]), with one value of a user a line ([`long`]) or with
+//! one number a timestamp ([`scalar`]): CSV, or lines of JSON with the same fields, `{"t": 0, "value": 212}`.
 
 mod covid19_death;
 mod error;
@@ -48,12 +48,11 @@ use scalar::{Domain, Readings};
 pub struct Options {
     /// Where the folders of the real data sets are.
     pub data_dir: Option<PathBuf>,
-    /// The number of users at each timestamp. A synthetic stream of counts has 200,000 unless told, one of symbols has 1; a
-    /// real one has its own, and
-    /// otherwise is scaled or sampled: [`Stream::with_population`].
+    /// The number of users at each timestamp. A synthetic stream of counts has 200,000 unless told, one of symbols has
+    /// 1; a real one has its own, and otherwise is scaled or sampled: [`Stream::with_population`].
     pub population: Option<u64>,
-    /// The number of timestamps. A synthetic stream has 800 unless told, one of symbols 10,000; a real one is used whole, or
-    /// cut.
+    /// The number of timestamps. A synthetic stream has 800 unless told, one of symbols 10,000; a real one is used
+    /// whole, or cut.
     pub length: Option<usize>,
     /// The domain of a scalar stream that is read from a file; whatever has a name declares its own.
     pub domain: Option<Domain>,
@@ -77,8 +76,8 @@ pub struct Dataset {
     pub aliases: &'static [&'static str],
     /// What it is, in one line.
     pub summary: &'static str,
-    /// How much of it there is unless told otherwise: timestamps, the domain, users. That of a real one is of the files that are
-    /// listed in the book's page on data sets; where a folder holds a whole download instead, there is more.
+    /// How much of it there is unless told otherwise: timestamps, the domain, users. That of a real one is of the files
+    /// that are listed in the book's page on data sets; where a folder holds a whole download instead, there is more.
     pub shape: &'static str,
     /// What it stands in for and how it differs, where it is not the data that a paper used.
     pub stands_in_for: Option<&'static str>,
@@ -444,8 +443,8 @@ fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DataError> {
     Ok(chain.generate(users, length, &mut dataset_random(options.seed))?.into())
 }
 
-/// The data set of a name, or the table of a path: whatever ends in `.csv`, `.ndjson` or `.jsonl`, or one of these and `.gz`, or
-/// contains a `/`.
+/// The data set of a name, or the table of a path: whatever ends in `.csv`, `.ndjson` or `.jsonl`, or one of these and
+/// `.gz`, or contains a `/`.
 ///
 /// ```
 /// use tidegate_lab::Stream;

@@ -1,8 +1,9 @@
 //! `msnbc_spmf`: visits to categories of pages of msnbc.com, one day of 1999.
 //!
-//! The folder holds `msnbc_sequences.txt.gz`, after the SPMF library's excerpt of the UCI data: a line for each of 31,790 users,
-//! with 9 to 100 categories, 1 to 17, in the order of the visits. Where it holds the UCI data themselves, `msnbc990928.seq` or
-//! `.seq.gz` (989,818 users; a few lines about the categories end in `% Sequences:`), those are used.
+//! The folder holds `msnbc_sequences.txt.gz`, after the SPMF library's excerpt of the UCI data: a line for each of
+//! 31,790 users, with 9 to 100 categories, 1 to 17, in the order of the visits. Where it holds the UCI data themselves,
+//! `msnbc990928.seq` or `.seq.gz` (989,818 users; a few lines about the categories end in `% Sequences:`), those are
+//! used.
 //!
 //! The categories are names; as with `kosarak`, they lie on a line, so that distances are those of their numbers.
 

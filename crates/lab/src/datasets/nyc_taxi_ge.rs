@@ -1,17 +1,18 @@
 //! `nyc_taxi_ge`: yellow-taxi trips of New York, from the Taxi & Limousine Commission's records.
 //!
-//! The folder holds `yellow_2018_2020_36x10000.csv.gz`: 10,000 trips of each month from 2018 to 2020, one a line. Of its
-//! fields, the time of pick-up, the fare and the month of the file that the trip was found in are used.
+//! The folder holds `yellow_2018_2020_36x10000.csv.gz`: 10,000 trips of each month from 2018 to 2020, one a line. Of
+//! its fields, the time of pick-up, the fare and the month of the file that the trip was found in are used.
 //!
-//! Where it holds files of single months as they are published, `yellow_tripdata_2019-01.csv` or `yellow_tripdata_sample_2019-01.csv`
-//! (or `.csv.gz`), those of the first year that they have are used instead. Their pick-up is called `tpep_pickup_datetime` or
-//! `pickup_datetime`, the fare `fare_amount`. (The commission itself now gives out Parquet files; they must be turned into CSV.)
+//! Where it holds files of single months as they are published, `yellow_tripdata_2019-01.csv` or
+//! `yellow_tripdata_sample_2019-01.csv` (or `.csv.gz`), those of the first year that they have are used instead. Their
+//! pick-up is called `tpep_pickup_datetime` or `pickup_datetime`, the fare `fare_amount`. (The commission itself now
+//! gives out Parquet files; they must be turned into CSV.)
 //!
-//! The stream has 275 days, as MTSP-LDP's has: 2019-01-01 to 2019-10-02. The records name no passengers, so each trip acts
-//! as a user of its day (162 to 422 a day). The value is the fare in whole dollars, rounded down: 0 to 149, for the paper's
-//! domain has 150 values. Fares that are not positive (refunds, errors) or lie beyond the domain are left out (220 of 90,642),
-//! where the paper leaves out those above the 99.9th percentile; so are trips whose pick-up is not in the month of their
-//! file (2), for their clock was wrong. The paper has trips of 2024, and 139,713 users.
+//! The stream has 275 days, as MTSP-LDP's has: 2019-01-01 to 2019-10-02. The records name no passengers, so each trip
+//! acts as a user of its day (162 to 422 a day). The value is the fare in whole dollars, rounded down: 0 to 149, for
+//! the paper's domain has 150 values. Fares that are not positive (refunds, errors) or lie beyond the domain are left
+//! out (220 of 90,642), where the paper leaves out those above the 99.9th percentile; so are trips whose pick-up is not
+//! in the month of their file (2), for their clock was wrong. The paper has trips of 2024, and 139,713 users.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};

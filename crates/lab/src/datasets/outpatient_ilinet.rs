@@ -1,12 +1,13 @@
 //! `outpatient_ilinet`, `outpatient_ilinet_once` and `outpatient_ilinet_cdc`: patients seen by the providers of the
 //! Outpatient Influenza-like Illness Surveillance Network in the United States, weekly from October 1997 (CDC).
 //!
-//! The folder holds `ILINet.csv`, the file that the authors of the delayed-release paper publish: 4848 lines, which are the
-//! same 1212 weeks four times over, to October 2022. `outpatient_ilinet` is that file, `outpatient_ilinet_once` its first
-//! 1212 weeks. Weeks without reports (summers before 2002) are absent. The domain is 0..2260794, as in the paper.
+//! The folder holds `ILINet.csv`, the file that the authors of the delayed-release paper publish: 4848 lines, which are
+//! the same 1212 weeks four times over, to October 2022. `outpatient_ilinet` is that file, `outpatient_ilinet_once` its
+//! first 1212 weeks. Weeks without reports (summers before 2002) are absent. The domain is 0..2260794, as in the paper.
 //!
-//! `outpatient_ilinet_cdc` is `ILINet_cdc_1997_2025.csv`, the file as the CDC gives it: to April 2025, in part revised, with 0
-//! for weeks without reports. Where there is no file of that name, `ILINet.csv` is read, for so the CDC calls it. Numbers have grown beyond the paper's domain, so it has one of its own: 0..3000000.
+//! `outpatient_ilinet_cdc` is `ILINet_cdc_1997_2025.csv`, the file as the CDC gives it: to April 2025, in part revised,
+//! with 0 for weeks without reports. Where there is no file of that name, `ILINet.csv` is read, for so the CDC calls
+//! it. Numbers have grown beyond the paper's domain, so it has one of its own: 0..3000000.
 
 use std::path::Path;
 

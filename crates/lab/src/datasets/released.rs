@@ -68,8 +68,8 @@ struct Layout {
     user: Option<usize>,
 }
 
-/// Reads a table; `name` is what errors call it. `check` is given each number with its variance, and says what is expected where
-/// it refuses one.
+/// Reads a table; `name` is what errors call it. `check` is given each number with its variance, and says what is
+/// expected where it refuses one.
 ///
 /// ```
 /// use tidegate_lab::datasets::released;

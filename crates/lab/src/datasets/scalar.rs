@@ -28,8 +28,8 @@ pub struct Reading {
     pub value: f64,
 }
 
-/// A scalar stream, read line by line: each reading is given out as soon as its line is complete, and none is kept. So it
-/// serves an endless pipe as well as a file.
+/// A scalar stream, read line by line: each reading is given out as soon as its line is complete, and none is kept. So
+/// it serves an endless pipe as well as a file.
 ///
 /// That a number lies within a domain is not checked here. Where the stream is to be released, an error that depends
 /// on the number would tell something about it: [`next_text`](Self::next_text) hands on the text, for
@@ -89,8 +89,8 @@ impl<R: Read> Readings<R> {
         self.line
     }
 
-    /// What a check makes of the next reading; where it refuses the number, it says what is expected of it, and the error names
-    /// the line and the field.
+    /// What a check makes of the next reading; where it refuses the number, it says what is expected of it, and the
+    /// error names the line and the field.
     pub fn next_checked<T>(
         &mut self,
         check: impl FnOnce(Reading) -> Result<T, Cow<'static, str>>,
@@ -141,8 +141,8 @@ pub struct Domain {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The distance of two numbers that are told apart. `None` stands for 1, and then all numbers must be whole, so that
-    /// nobody's decimals are rounded away by oversight.
+    /// The distance of two numbers that are told apart. `None` stands for 1, and then all numbers must be whole, so
+    /// that nobody's decimals are rounded away by oversight.
     pub resolution: Option<f64>,
 }
 

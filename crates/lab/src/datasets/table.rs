@@ -23,7 +23,8 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
     Ok(Box::new(reader))
 }
 
-/// Opens a file of a data set, compressed or not: where it is not there under its name, it may be with `.gz` after it, or without.
+/// Opens a file of a data set, compressed or not: where it is not there under its name, it may be with `.gz` after it,
+/// or without.
 pub(super) fn open_data(path: &Path) -> Result<Box<dyn Read>, DataError> {
     let name = path.as_os_str().to_string_lossy();
     let other = PathBuf::from(name.strip_suffix(".gz").map_or_else(|| format!("{name}.gz"), str::to_owned));

@@ -1,16 +1,18 @@
-//! `taobao_userbehavior` and `taobao_userbehavior_minutes`: what users of the shop Taobao looked at, put into the cart, liked or
-//! bought, by category (Tianchi, data set 649, UserBehavior).
+//! `taobao_userbehavior` and `taobao_userbehavior_minutes`: what users of the shop Taobao looked at, put into the cart,
+//! liked or bought, by category (Tianchi, data set 649, UserBehavior).
 //!
 //! `taobao_userbehavior` is the download, `UserBehavior.csv` or `.csv.gz`, where the folder holds it; otherwise
-//! `taobao_9days_815users.csv.gz`, all that 815 of its users did. `taobao_userbehavior_minutes` is `taobao_130min_66454users.csv.gz`,
-//! what 66,454 users did within 131 minutes. Fields are user, item, category, behaviour (`pv`, `cart`, `fav` or `buy`) and the time in
-//! seconds since 1970; the download has no header, the excerpts have one. Lines may come in any order.
+//! `taobao_9days_815users.csv.gz`, all that 815 of its users did. `taobao_userbehavior_minutes` is
+//! `taobao_130min_66454users.csv.gz`, what 66,454 users did within 131 minutes. Fields are user, item, category,
+//! behaviour (`pv`, `cart`, `fav` or `buy`) and the time in seconds since 1970; the download has no header, the
+//! excerpts have one. Lines may come in any order.
 //!
-//! A user's value is the category of what they did last so far, or 0 before the first. Categories are put into 117 groups, as
-//! many as LDP-IDS has, which does not say which: here, by the remainder of the category's number (groups 1 to 117), for a choice
-//! of the most frequent ones would be taken from the data. The stream has 432 timestamps of ten minutes in the three days from
-//! 2017-11-25 (China time), as the paper's has, or 131 of one minute on 2017-11-26 from 9:00. Its users are those who did anything
-//! in that time. The paper has clicks on advertisements (Tianchi, data set 56) by 1,023,154 users.
+//! A user's value is the category of what they did last so far, or 0 before the first. Categories are put into 117
+//! groups, as many as LDP-IDS has, which does not say which: here, by the remainder of the category's number (groups
+//! 1 to 117), for a choice of the most frequent ones would be taken from the data. The stream has 432 timestamps of
+//! ten minutes in the three days from 2017-11-25 (China time), as the paper's has, or 131 of one minute on 2017-11-26
+//! from 9:00. Its users are those who did anything in that time. The paper has clicks on advertisements (Tianchi,
+//! data set 56) by 1,023,154 users.
 
 use std::path::Path;
 

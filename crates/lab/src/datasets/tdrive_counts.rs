@@ -1,8 +1,8 @@
 //! `tdrive_counts`: taxis of Beijing in February 2008, from the T-Drive sample.
 //!
-//! The folder holds `td.csv`: a line with the sum of all counts, then a line for each of 1778 time slots with the number of
-//! taxis in each cell of 0.1° x 0.1°, 64 in all. That fits the box 116..116.8° E, 39.5..40.3° N; slots seem to be five
-//! minutes. Neither is documented where the file comes from.
+//! The folder holds `td.csv`: a line with the sum of all counts, then a line for each of 1778 time slots with the
+//! number of taxis in each cell of 0.1° x 0.1°, 64 in all. That fits the box 116..116.8° E, 39.5..40.3° N; slots seem
+//! to be five minutes. Neither is documented where the file comes from.
 //!
 //! The stream is the file: a value is a cell, the users of a timestamp are the taxis counted then (3923 to 9662 of the
 //! 10,357). The papers derive theirs from the trajectories themselves: LDP-IDS with 5 cells and 886 timestamps, the

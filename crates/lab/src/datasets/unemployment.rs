@@ -1,9 +1,10 @@
-//! `unemployment`: unemployed Black or African American people of 16 to 19 years in the United States, in thousands, monthly
-//! from January 1972 to October 2023, not seasonally adjusted (series LNU03000018 of the Bureau of Labor Statistics).
+//! `unemployment`: unemployed Black or African American people of 16 to 19 years in the United States, in thousands,
+//! monthly from January 1972 to October 2023, not seasonally adjusted (series LNU03000018 of the Bureau of Labor
+//! Statistics).
 //!
-//! The folder holds `unemployment.csv` as it is downloaded from FRED, and as the authors of the delayed-release paper publish
-//! it: `DATE,LNU03000018` (today FRED calls the first field `observation_date`), 622 months. Their program leaves out the
-//! first; here all are used.
+//! The folder holds `unemployment.csv` as it is downloaded from FRED, and as the authors of the delayed-release paper
+//! publish it: `DATE,LNU03000018` (today FRED calls the first field `observation_date`), 622 months. Their program
+//! leaves out the first; here all are used.
 //!
 //! The domain is 0..612, as in the paper.
 

@@ -6,8 +6,8 @@
 //! 1,1,4
 //! ```
 //!
-//! The first line names the field `t` and the values: so the domain is what the table declares, not what happens to occur
-//! in it. Timestamps are whole numbers, each one more than the last. The file may be compressed with gzip.
+//! The first line names the field `t` and the values: so the domain is what the table declares, not what happens to
+//! occur in it. Timestamps are whole numbers, each one more than the last. The file may be compressed with gzip.
 
 use std::io::Read;
 

@@ -1,8 +1,8 @@
 //! [`Process`]: binary streams, as LDP-IDS and the personalised w-event paper use them.
 //!
-//! At each timestamp `t = 1, 2, ..` a share `p_t` of the users holds the value one. In LDP-IDS that is a portion of them: exactly
-//! `p_t · N`, rounded to a whole user ([`Process::generate`]). In the personalised w-event paper each user tosses a coin that
-//! comes up with probability `p_t` ([`Process::toss`]).
+//! At each timestamp `t = 1, 2, ..` a share `p_t` of the users holds the value one. In LDP-IDS that is a portion of
+//! them: exactly `p_t · N`, rounded to a whole user ([`Process::generate`]). In the personalised w-event paper each
+//! user tosses a coin that comes up with probability `p_t` ([`Process::toss`]).
 
 use tidegate_kernel::SeededRandom;
 use tidegate_kernel::simulation::{binomial, standard_normal};
@@ -16,15 +16,16 @@ use crate::stream::{CountStream, MAX_POPULATION, as_float};
 pub enum Process {
     /// A random walk: `p_t = p_{t-1} + Normal(0, deviation²)` from `p_0 = start`.
     ///
-    /// Where a step would leave 0..=1 it is reflected at the border, for LDP-IDS does not say what happens; a walk that ends at
-    /// the border ([`Process::Tlns`]) sticks to it, and is then easier to track than one that moves.
+    /// Where a step would leave 0..=1 it is reflected at the border, for LDP-IDS does not say what happens; a walk that
+    /// ends at the border ([`Process::Tlns`]) sticks to it, and is then easier to track than one that moves.
     Lns {
         /// Where the walk starts, between zero and one.
         start: f64,
         /// The standard deviation of a step, finite and not negative.
         deviation: f64,
     },
-    /// The same, but where a step would leave 0..=1 it ends at the border: truncated, as in the personalised w-event paper.
+    /// The same, but where a step would leave 0..=1 it ends at the border: truncated, as in the personalised w-event
+    /// paper.
     Tlns {
         /// Where the walk starts, between zero and one.
         start: f64,

@@ -12,7 +12,8 @@ use crate::stream::{CountStream, as_float};
 
 /// Users who move between `d` places, with the hours, the days and the years.
 ///
-/// At the timestamp `t = 1, 2, ..` the share of users at place `k = 0, 1, .., d - 1` is proportional to e to the power of
+/// At the timestamp `t = 1, 2, ..` the share of users at place `k = 0, 1, .., d - 1` is proportional to e to the power
+/// of
 ///
 /// ```text
 ///   - spread · k/(d-1)                        places differ in size: the first is the largest
@@ -23,12 +24,12 @@ use crate::stream::{CountStream, as_float};
 ///   + Normal(0, deviation²)                   anew at each timestamp
 /// ```
 ///
-/// where a day is `period` timestamps. At each timestamp a burst begins with the probability `rate`, at a place that is any; it is
-/// as high as a number that is uniform in `0..height`, and loses the share `decay` at every timestamp. With [`Away`] there
-/// is one more value, the first, for those who are at none of the places.
+/// where a day is `period` timestamps. At each timestamp a burst begins with the probability `rate`, at a place that is
+/// any; it is as high as a number that is uniform in `0..height`, and loses the share `decay` at every timestamp. With
+/// [`Away`] there is one more value, the first, for those who are at none of the places.
 ///
-/// So many users as their share says are at each place, give or take one. Each timestamp's counts are a function of the seed
-/// alone.
+/// So many users as their share says are at each place, give or take one. Each timestamp's counts are a function of the
+/// seed alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     /// The name of the data set.

@@ -52,8 +52,8 @@ pub enum GenerateError {
         /// What was given.
         given: usize,
     },
-    /// A stream of numbers whose settings are not finite, or where a share is not between zero and one, or where a deviation
-    /// or a period is negative.
+    /// A stream of numbers whose settings are not finite, or where a share is not between zero and one, or where a
+    /// deviation or a period is negative.
     #[error(
         "the settings of {name} must be finite, deviations and the period not negative, rate and decay within 0..1"
     )]
@@ -61,8 +61,8 @@ pub enum GenerateError {
         /// The name of the process.
         name: &'static str,
     },
-    /// A flow of users whose settings are not finite, or where a share is not between zero and one, or the deviation negative,
-    /// or with fewer than two places.
+    /// A flow of users whose settings are not finite, or where a share is not between zero and one, or the deviation
+    /// negative, or with fewer than two places.
     #[error(
         "the settings of {name} must be finite, with at least 2 places, a period above 0, a deviation of 0 or more, \
          and rate and decay within 0..1"

@@ -9,8 +9,8 @@ use super::{GenerateError, MAX_LENGTH, reflect};
 use crate::draw::unit;
 use crate::stream::{NumberStream, as_float};
 
-/// How a number moves, at the timestamps `t = 1, 2, ..`. Where it would leave the domain it is reflected at the border, and it
-/// is rounded to the domain's grid.
+/// How a number moves, at the timestamps `t = 1, 2, ..`. Where it would leave the domain it is reflected at the border,
+/// and it is rounded to the domain's grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NumberProcess {
@@ -27,8 +27,9 @@ pub enum NumberProcess {
         /// The standard deviation of the noise.
         deviation: f64,
     },
-    /// A low level, `level + Normal(0, deviation²)`, with bursts on top: at each timestamp one begins with a probability of
-    /// `rate`, as high as a number that is uniform in `0..height`, and each of them loses the share `decay` at every timestamp.
+    /// A low level, `level + Normal(0, deviation²)`, with bursts on top: at each timestamp one begins with a
+    /// probability of `rate`, as high as a number that is uniform in `0..height`, and each of them loses the share
+    /// `decay` at every timestamp.
     Bursts {
         /// The low level.
         level: f64,

@@ -22,8 +22,8 @@ pub struct Chain {
 pub const MAX_SYMBOLS: usize = 2_000;
 
 impl Chain {
-    /// The first case of the sequence-privacy paper's figure 5: `Pr(X_1 = 1) = 0.5` and `q_00 = q_11 = 0.5`. That is a fair
-    /// coin, whose tosses have nothing to do with one another.
+    /// The first case of the sequence-privacy paper's figure 5: `Pr(X_1 = 1) = 0.5` and `q_00 = q_11 = 0.5`. That is a
+    /// fair coin, whose tosses have nothing to do with one another.
     pub const EVEN: Self = Self::constant("markov_50", &[0.5, 0.5], &[0.5, 0.5, 0.5, 0.5]);
     /// The second case: `Pr(X_1 = 1) = 0.9` and `q_00 = q_11 = 0.9`.
     pub const STICKY: Self = Self::constant("markov_90", &[0.1, 0.9], &[0.9, 0.1, 0.1, 0.9]);
@@ -45,8 +45,8 @@ impl Chain {
     /// A chain by how likely each symbol is the first, and how likely each (column) follows each (row).
     ///
     /// # Errors
-    /// [`GenerateError::Symbols`] for fewer than two symbols or more than [`MAX_SYMBOLS`], [`GenerateError::Chain`] where there is
-    /// not a row of as many probabilities for each, or a row does not sum to one.
+    /// [`GenerateError::Symbols`] for fewer than two symbols or more than [`MAX_SYMBOLS`], [`GenerateError::Chain`]
+    /// where there is not a row of as many probabilities for each, or a row does not sum to one.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         initial: Vec<f64>,
@@ -67,8 +67,8 @@ impl Chain {
         Ok(Self { name, initial: initial.into(), transitions: transitions.concat().into() })
     }
 
-    /// A chain that stays with a probability, and otherwise goes to any other symbol; each is as likely the first. Its name is
-    /// `markov:SYMBOLS:STAY`, by which [`datasets::load`](crate::datasets::load) finds it as well.
+    /// A chain that stays with a probability, and otherwise goes to any other symbol; each is as likely the first. Its
+    /// name is `markov:SYMBOLS:STAY`, by which [`datasets::load`](crate::datasets::load) finds it as well.
     ///
     /// ```
     /// use tidegate_kernel::SeededRandom;

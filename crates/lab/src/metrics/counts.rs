@@ -4,8 +4,8 @@ use super::{Metric, Metrics, NotComparable, RocPoint, area, mean, roc};
 use crate::experiment::CountOutcome;
 use crate::stream::{CountStream, as_float};
 
-/// Below this true frequency, a relative error is taken relative to this one: the common convention, without which a value
-/// that nobody holds would make the mean infinite.
+/// Below this true frequency, a relative error is taken relative to this one: the common convention, without which a
+/// value that nobody holds would make the mean infinite.
 pub const SMALLEST_FREQUENCY: f64 = 0.001;
 
 /// The truth: a stream's frequencies, computed once for any number of comparisons.
@@ -29,8 +29,9 @@ impl Truth {
         Self { frequencies, populations, events }
     }
 
-    /// Which timestamps are events, as LDP-IDS monitors them: those at which the mean of the users' values (values being
-    /// numbered from zero; on a binary stream, the share of ones) lies in the top quarter of its range over the stream.
+    /// Which timestamps are events, as LDP-IDS monitors them: those at which the mean of the users' values (values
+    /// being numbered from zero; on a binary stream, the share of ones) lies in the top quarter of its range over the
+    /// stream.
     pub fn events(&self) -> &[bool] {
         &self.events
     }
@@ -103,8 +104,9 @@ impl Comparison<'_> {
         self.mean_over_cells(|r, c| (r - c).abs() / c.max(SMALLEST_FREQUENCY))
     }
 
-    /// The mean over `t` and `k` of `(N r - N c)²`, where `N` is the number of users at `t`. The personalised w-event paper
-    /// calls it the average mean relative error, though by its formula it is the mean squared error of the *counts*.
+    /// The mean over `t` and `k` of `(N r - N c)²`, where `N` is the number of users at `t`. The personalised w-event
+    /// paper calls it the average mean relative error, though by its formula it is the mean squared error of the
+    /// *counts*.
     pub fn amre(&self) -> f64 {
         let populations = self.truth.populations.iter();
         mean(self.rows().zip(populations).map(|((released, truth), population)| {
@@ -127,11 +129,12 @@ impl Comparison<'_> {
         }))
     }
 
-    /// The ROC curve of detecting [`Truth::events`] by the mean of the users' values as released; `None` where the stream has no
-    /// event, or nothing else.
+    /// The ROC curve of detecting [`Truth::events`] by the mean of the users' values as released; `None` where the
+    /// stream has no event, or nothing else.
     ///
-    /// Where counts were released, that is their mean by the number of users that there [seem to be](tidegate::release::Counts::population), their sum: how
-    /// many there really are is not released. (If it were known, counts that are always the same would detect the events of a stream at which fewer users are there.)
+    /// Where counts were released, that is their mean by the number of users that there [seem to
+    /// be](tidegate::release::Counts::population), their sum: how many there really are is not released. (If it were
+    /// known, counts that are always the same would detect the events of a stream at which fewer users are there.)
     pub fn roc(&self) -> Option<Vec<RocPoint>> {
         let score = |(row, population): (&Vec<f64>, &f64)| {
             let users =
@@ -147,7 +150,8 @@ impl Comparison<'_> {
         self.roc().map(|curve| area(&curve))
     }
 
-    /// The share of `t` and `k` at which `|r - c| ≤ 1.96 √v`, where `v` is the variance that was stated with `r`; `None` where not each release states them.
+    /// The share of `t` and `k` at which `|r - c| ≤ 1.96 √v`, where `v` is the variance that was stated with `r`;
+    /// `None` where not each release states them.
     pub fn coverage(&self, variances: &[Vec<f64>]) -> Option<f64> {
         let stated = variances.len() == self.released.len()
             && variances.iter().zip(self.released).all(|(variances, row)| variances.len() == row.len());

@@ -36,7 +36,8 @@ pub enum Metric {
     Cfpu,
     /// Area under the curve of detected events: [`Comparison::auc`].
     Auc,
-    /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those that follow.
+    /// Mean squared error of counting queries: [`QueryTruth::compare`](crate::queries::QueryTruth::compare), as those
+    /// that follow.
     CountingMse,
     /// Mean absolute error of counting queries.
     CountingMae,
@@ -56,8 +57,8 @@ pub enum Metric {
     ErrorRate,
     /// How far the released symbols are, as a histogram, from the true ones: their total variation distance.
     HistogramDistance,
-    /// How often an interval of 1.96 standard deviations, as stated, to either side of a frequency holds the true one: [`Comparison::coverage`].
-    /// Where the variances are honest and errors normal, 0.95.
+    /// How often an interval of 1.96 standard deviations, as stated, to either side of a frequency holds the true one:
+    /// [`Comparison::coverage`]. Where the variances are honest and errors normal, 0.95.
     Coverage,
 }
 
@@ -196,8 +197,8 @@ pub(crate) fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {
 pub struct Summary {
     /// The mean.
     pub mean: f64,
-    /// The standard error of the mean, `s / √n` with the sample's standard deviation `s`; `None` for a single run, which
-    /// says nothing about the spread.
+    /// The standard error of the mean, `s / √n` with the sample's standard deviation `s`; `None` for a single run,
+    /// which says nothing about the spread.
     pub standard_error: Option<f64>,
 }
 

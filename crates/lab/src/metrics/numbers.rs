@@ -3,8 +3,8 @@
 use super::{Metric, Metrics, NotComparable, mean};
 use crate::stream::NumberStream;
 
-/// Below this share of the domain's width, a relative error is taken relative to it: as with frequencies, where a thousandth
-/// of all users takes the place of a rarer value.
+/// Below this share of the domain's width, a relative error is taken relative to it: as with frequencies, where a
+/// thousandth of all users takes the place of a rarer value.
 pub const SMALLEST_SHARE_OF_DOMAIN: f64 = 0.001;
 
 /// Compares the numbers released for each timestamp with the true ones. `r` is a released number, `c` the true one:

@@ -11,9 +11,9 @@ pub struct RocPoint {
     pub true_positive_rate: f64,
 }
 
-/// The ROC curve of calling an event whatever scores at least a threshold, from the strictest threshold, at (0, 0), to the
-/// laxest, at (1, 1); one point for each distinct score, so that ties lie on a straight line. `None` where there are not
-/// as many scores as truths, a score is NaN, or events or non-events are missing.
+/// The ROC curve of calling an event whatever scores at least a threshold, from the strictest threshold, at (0, 0), to
+/// the laxest, at (1, 1); one point for each distinct score, so that ties lie on a straight line. `None` where there
+/// are not as many scores as truths, a score is NaN, or events or non-events are missing.
 pub fn roc(scores: &[f64], events: &[bool]) -> Option<Vec<RocPoint>> {
     let total_events = events.iter().filter(|event| **event).count();
     let total_others = events.len() - total_events;
@@ -59,9 +59,9 @@ pub fn area(curve: &[RocPoint]) -> f64 {
     curve.windows(2).map(trapezium).sum()
 }
 
-/// The mean of ROC curves, such as those of repeated runs: at each of `steps + 1` false-positive rates, evenly spaced from 0 to 1,
-/// the mean of the true-positive rates that the curves reach there. It begins at (0, 0), as every curve does. Empty where
-/// there are no curves, or no steps.
+/// The mean of ROC curves, such as those of repeated runs: at each of `steps + 1` false-positive rates, evenly spaced
+/// from 0 to 1, the mean of the true-positive rates that the curves reach there. It begins at (0, 0), as every curve
+/// does. Empty where there are no curves, or no steps.
 ///
 /// ```
 /// use tidegate_lab::metrics::{area, mean_curve, roc};

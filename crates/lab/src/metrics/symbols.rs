@@ -9,11 +9,11 @@ use crate::stream::{Space, SymbolStream, as_float};
 /// - `euclidean`, on a grid: the same, in cells;
 /// - `mse`: its square;
 /// - `error_rate`: how often the two differ;
-/// - `histogram_distance`: the total variation distance, 0 to 1, of the distributions of the released and of the true symbols,
-///   those of all users together.
+/// - `histogram_distance`: the total variation distance, 0 to 1, of the distributions of the released and of the true
+///   symbols, those of all users together.
 ///
-/// All but the last are means over a user's timestamps and then over the users: everybody weighs alike, however many symbols
-/// they have, as in the paper's "average user".
+/// All but the last are means over a user's timestamps and then over the users: everybody weighs alike, however many
+/// symbols they have, as in the paper's "average user".
 ///
 /// ```
 /// use tidegate_lab::SymbolStream;

@@ -1,9 +1,9 @@
 //! Charts as SVG: lines with error bars, curves, grouped bars, several panels with one legend.
 //!
-//! A [`Chart`] is plain data and [`Chart::to_svg`] draws it, in one style for all. Text stays text. Every series has a colour
-//! that people with the common kinds of colour blindness can tell from the others, and a dash and a marker of its own besides.
-//! The picture stands alone: it has no background, and a style sheet of its own turns ink and grid light where the reader's
-//! screen is dark. It can be put into an HTML page as it is.
+//! A [`Chart`] is plain data and [`Chart::to_svg`] draws it, in one style for all. Text stays text. Every series has a
+//! colour that people with the common kinds of colour blindness can tell from the others, and a dash and a marker of
+//! its own besides. The picture stands alone: it has no background, and a style sheet of its own turns ink and grid
+//! light where the reader's screen is dark. It can be put into an HTML page as it is.
 //!
 //! ```
 //! use tidegate_lab::plot::{Axis, Chart, Panel, Point, Series};
@@ -130,7 +130,8 @@ impl Axis {
 pub enum Scale {
     /// Equal differences have equal lengths.
     Linear,
-    /// Equal ratios have equal lengths. Numbers that are not positive have no place: the panel says how many there were.
+    /// Equal ratios have equal lengths. Numbers that are not positive have no place: the panel says how many there
+    /// were.
     Log,
     /// A name at each of 0, 1, 2, ...
     Names(Vec<String>),

@@ -12,8 +12,8 @@ pub(super) const GRID: RGBColor = RGBColor(0xe3, 0xe6, 0xe9);
 /// Those three on a light and on a dark screen.
 pub(super) const GROUND: [(RGBColor, &str); 3] = [(INK, "#e6e8ea"), (FAINT, "#9aa2aa"), (GRID, "#3a4046")];
 
-/// By Okabe and Ito, without black and yellow, which vanish on dark and light ground, and with violet and olive instead; each
-/// with what it becomes on a dark screen.
+/// By Okabe and Ito, without black and yellow, which vanish on dark and light ground, and with violet and olive
+/// instead; each with what it becomes on a dark screen.
 const PALETTE: [(RGBColor, &str); 8] = [
     (RGBColor(0x00, 0x72, 0xb2), "#4aa3df"),
     (RGBColor(0xd5, 0x5e, 0x00), "#f0743a"),
@@ -66,8 +66,8 @@ const MARKERS: [Marker; 8] = [
 ];
 
 impl Look {
-    /// Of the series with this number among those of a chart. Colour, dash and marker repeat with different periods, so that
-    /// 40 series can be told apart.
+    /// Of the series with this number among those of a chart. Colour, dash and marker repeat with different periods, so
+    /// that 40 series can be told apart.
     pub(super) fn of(number: usize) -> Self {
         let (RGBColor(red, green, blue), dark) = PALETTE[number % PALETTE.len()];
         // A shade that nobody sees, but that is another colour.

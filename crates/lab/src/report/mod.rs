@@ -1,5 +1,5 @@
-//! Reports as HTML pages that stand alone: one file with its style sheet and its pictures, without scripts, that needs no
-//! network and can be read on light and dark, wide and narrow screens.
+//! Reports as HTML pages that stand alone: one file with its style sheet and its pictures, without scripts, that needs
+//! no network and can be read on light and dark, wide and narrow screens.
 //!
 //! Whatever text goes in is escaped; only pictures ([`Block::Picture`]) go in as they are, and those come from
 //! [`plot`](crate::plot).

@@ -1,6 +1,7 @@
 //! The style sheet of every report.
 
-/// Colours as variables, so that dark is a matter of a few lines; wide tables scroll by themselves, so that the page never does.
+/// Colours as variables, so that dark is a matter of a few lines; wide tables scroll by themselves, so that the page
+/// never does.
 pub(super) const SHEET: &str = "
 :root{--ground:#fff;--card:#f6f7f8;--ink:#22262b;--faint:#5f666d;--line:#dfe3e6;--link:#0b62a8;\
 --good:#0b6b4a;--good-ground:#d8f2e6;--mixed:#7a5200;--mixed-ground:#fcecc6;--bad:#97221b;--bad-ground:#fbdcd8;\

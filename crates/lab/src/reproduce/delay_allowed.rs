@@ -1,7 +1,8 @@
-//! Delay-allowed differentially private data stream release: one number at each timestamp, released some timestamps later.
+//! Delay-allowed differentially private data stream release: one number at each timestamp, released some timestamps
+//! later.
 //!
-//! Each figure is measured twice: with tidegate's mechanisms, which keep epsilon, at the paper's thresholds and bucket sizes; and
-//! with the mechanisms [as printed](crate::scalar::published), of which three do not.
+//! Each figure is measured twice: with tidegate's mechanisms, which keep epsilon, at the paper's thresholds and bucket
+//! sizes; and with the mechanisms [as printed](crate::scalar::published), of which three do not.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
@@ -192,7 +193,8 @@ fn below(
     tally
 }
 
-/// A claim for both kinds of panels; the reason tells both, the verdict is that of what was printed where the two differ in it.
+/// A claim for both kinds of panels; the reason tells both, the verdict is that of what was printed where the two
+/// differ in it.
 fn for_both(check: impl Fn(bool) -> Judgement) -> Judgement {
     let (printed, ours) = (check(true), check(false));
     let because = format!(
@@ -447,8 +449,8 @@ fn by_delay(
     tally.judge(Demand::Everywhere)
 }
 
-/// Methods of figure 4, with noise on each number or on the sums of buckets: a name that is short enough to stand below a bar, the
-/// mechanism, and the same with readings cut off.
+/// Methods of figure 4, with noise on each number or on the sums of buckets: a name that is short enough to stand below
+/// a bar, the mechanism, and the same with readings cut off.
 const CUT_OFF: &[(&str, &str, &str)] = &[
     ("naive", "laplace", "laplace_truncated"),
     ("contin", "contin_points", "contin_points_truncated"),
@@ -1091,7 +1093,8 @@ const fn table_3() -> [Published; 18] {
     numbers
 }
 
-/// A number that was printed with two decimals: it may be half of a hundredth off, and is compared as if that were its noise.
+/// A number that was printed with two decimals: it may be half of a hundredth off, and is compared as if that were its
+/// noise.
 fn printed_in_hundredths(value: f64) -> Summary {
     Summary { mean: value, standard_error: Some(0.005 / NOISE) }
 }

@@ -102,8 +102,8 @@ fn joined(stream: &CountStream, groups: usize, stride: usize) -> Result<CountStr
     Ok(CountStream::new(stream.name(), labels, rows.collect())?)
 }
 
-/// The paper's analysis has generalised randomised response, which is best for two values. Over wider domains the mechanisms use
-/// optimised unary encoding, which is nearly the best there, and quick to simulate.
+/// The paper's analysis has generalised randomised response, which is best for two values. Over wider domains the
+/// mechanisms use optimised unary encoding, which is nearly the best there, and quick to simulate.
 fn with_oracle(settings: Settings, stream: &Prepared) -> Settings {
     let wide = stream.counts().is_some_and(|counts| counts.domain() > 2);
     let oracle = if wide { OracleKind::Oue } else { OracleKind::Grr };
@@ -217,8 +217,8 @@ fn error_panels(table: &Table, x: &str) -> Vec<Panel> {
     named(lines(table, "mre", &Axis::linear(x), &Axis::log("mean relative error"), |_| true), title)
 }
 
-/// Of each pair, the adaptive method of the users' side gains more on its uniform one than that of the budget's side does; and
-/// it does gain.
+/// Of each pair, the adaptive method of the users' side gains more on its uniform one than that of the budget's side
+/// does; and it does gain.
 fn advantage_clearer(table: &Table) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
@@ -688,7 +688,8 @@ fn at_least_one_report(table: &Table) -> Judgement {
     tally.judge(Demand::Everywhere)
 }
 
-/// Within three per cent: a window that the end of the stream cuts off, and slots that do not divide evenly, are that much.
+/// Within three per cent: a window that the end of the stream cuts off, and slots that do not divide evenly, are that
+/// much.
 fn one_report_a_window(table: &Table) -> Judgement {
     let mut tally = Tally::new();
     for entry in table.entries().iter().filter(|entry| matches!(entry.series.as_str(), "lsp" | "lpu")) {

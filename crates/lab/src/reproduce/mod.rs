@@ -4,8 +4,8 @@
 //! PAPERS ──▶ Experiment ──▶ Session (runs the sweep) ──▶ Table ──▶ panels, published numbers, claims ──▶ CSV, SVG, Report
 //! ```
 //!
-//! An [`Experiment`] is a declaration: what to run, what to draw, what the paper printed, what it claims. Verdicts are computed
-//! from the measured [`Table`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
+//! An [`Experiment`] is a declaration: what to run, what to draw, what the paper printed, what it claims. Verdicts are
+//! computed from the measured [`Table`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
 
 mod chart;
 mod compare;

@@ -143,7 +143,8 @@ const WINDOWS: [u32; 5] = [10, 20, 30, 40, 50];
 const BY_EPSILON: &str = " by ε";
 const BY_WINDOW: &str = " by w";
 
-/// Errors of histograms and of queries, by ε at w = 20 and by w at ε = 1. Both figures have all of it, so that it is run once.
+/// Errors of histograms and of queries, by ε at w = 20 and by w at ε = 1. Both figures have all of it, so that it is
+/// run once.
 fn measure(session: &Session<'_>, metrics: &[Metric]) -> Result<Table, ReproduceError> {
     let mut table = Table::new();
     for (data, users) in &STREAMS {

@@ -1,7 +1,7 @@
 //! Infinite stream estimation under personalised w-event privacy: users with budgets and windows of their own.
 //!
-//! `bd` and `ba` give everybody the strictest user's guarantee. `pbd_sampling` and `pba_sampling` are the paper's PBD and PBA,
-//! corrected; `pbd` and `pba` are the same with tidegate's estimator.
+//! `bd` and `ba` give everybody the strictest user's guarantee. `pbd_sampling` and `pba_sampling` are the paper's PBD
+//! and PBA, corrected; `pbd` and `pba` are the same with tidegate's estimator.
 
 use std::num::NonZeroU64;
 
@@ -127,7 +127,8 @@ fn add(
     Ok(())
 }
 
-/// All mechanisms, in the order of the legend. One run of `sample` and `constant` says all about them, but more cost nothing.
+/// All mechanisms, in the order of the legend. One run of `sample` and `constant` says all about them, but more cost
+/// nothing.
 const GROUPS: &[(&[&str], NonZeroU64)] =
     &[(FAST, OFTEN), (SAMPLING, SELDOM), (STRATIFIED, SOMETIMES), (LOCAL, SELDOM), (LEFT_OUT, OFTEN)];
 
@@ -172,8 +173,8 @@ fn add_reductions(table: &mut Table, sweep: &str) {
     }
 }
 
-/// A claim of the form "`ours` is on average so many per cent below": holds where every data set has as much, five points less being
-/// as much; partly where it is below at all on most.
+/// A claim of the form "`ours` is on average so many per cent below": holds where every data set has as much, five
+/// points less being as much; partly where it is below at all on most.
 fn saves(table: &Table, sweep: &str, ours: &str, claimed: &[(&str, f64)]) -> Judgement {
     let mut enough = true;
     let (mut below, mut told) = (0, 0);

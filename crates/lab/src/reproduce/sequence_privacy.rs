@@ -1,4 +1,5 @@
-//! Online context-aware streaming data release with sequence information privacy: a user's symbols, with a model of what comes next.
+//! Online context-aware streaming data release with sequence information privacy: a user's symbols, with a model of
+//! what comes next.
 
 use std::num::NonZeroUsize;
 
@@ -199,7 +200,8 @@ fn other(error: RunError) -> ReproduceError {
     ReproduceError::Other(error.to_string())
 }
 
-/// Compares each pair of neighbouring places on one side of zero, the one that is nearer to it first, by absolute values.
+/// Compares each pair of neighbouring places on one side of zero, the one that is nearer to it first, by absolute
+/// values.
 fn towards_zero(table: &Table, series: &[&str], metric: &str, as_claimed: fn(f64, f64) -> bool) -> Judgement {
     let mut tally = Tally::new();
     for (panel, _) in PRIORS {
@@ -226,7 +228,8 @@ fn towards_zero(table: &Table, series: &[&str], metric: &str, as_claimed: fn(f64
     tally.judge(Demand::Everywhere)
 }
 
-/// No number of a series above a bound, beyond rounding and noise. It is for guarantees: one that is not kept everywhere is none.
+/// No number of a series above a bound, beyond rounding and noise. It is for guarantees: one that is not kept
+/// everywhere is none.
 fn at_most(table: &Table, series: &str, metric: &str, bound: f64) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {

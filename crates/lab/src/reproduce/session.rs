@@ -30,14 +30,15 @@ pub const QUICK_REPEATS: u64 = 2;
 pub struct Options {
     /// Where the folders of the real data sets are.
     pub data_dir: Option<PathBuf>,
-    /// What all randomness comes from. Each experiment's numbers depend on it and not on what else is run, nor on the threads.
+    /// What all randomness comes from. Each experiment's numbers depend on it and not on what else is run, nor on the
+    /// threads.
     pub seed: u64,
     /// How many threads run at a time.
     pub threads: NonZeroUsize,
     /// How often to run, instead of what each experiment says.
     pub repeats: Option<NonZeroU64>,
-    /// Whether to cut streams to [`QUICK_LENGTH`] timestamps and run [`QUICK_REPEATS`] times only. That shows that everything
-    /// works; verdicts then mean little.
+    /// Whether to cut streams to [`QUICK_LENGTH`] timestamps and run [`QUICK_REPEATS`] times only. That shows that
+    /// everything works; verdicts then mean little.
     pub quick: bool,
     /// The most timestamps of any stream; [`QUICK_LENGTH`] where it has to be quick, unless given.
     pub length: Option<NonZeroUsize>,
@@ -196,8 +197,8 @@ impl<'a> Session<'a> {
         };
         let is_real = datasets::by_name(name).is_some_and(datasets::Dataset::is_real);
         let stream = if is_real {
-            // How long a real one is, is seen only once it is there. Sequences are left as long as they are: cutting them
-            // would make them easier.
+            // How long a real one is, is seen only once it is there. Sequences are left as long as they are: cutting
+            // them would make them easier.
             match load(cut.length)? {
                 Stream::Symbols(stream) => Stream::Symbols(stream),
                 stream => {
@@ -213,7 +214,8 @@ impl<'a> Session<'a> {
         Ok(Some(self.remember(key, stream)))
     }
 
-    /// A stream that the experiment makes itself, from the generator that makes data sets; `key` tells it from all others.
+    /// A stream that the experiment makes itself, from the generator that makes data sets; `key` tells it from all
+    /// others.
     pub fn made(
         &self,
         key: &str,
@@ -239,8 +241,8 @@ impl<'a> Session<'a> {
         !dataset.is_real() || folder.is_some_and(|folder| folder.is_dir())
     }
 
-    /// What comes of each mechanism with each of the settings, in that order: all settings of the first mechanism first.
-    /// What was run before, for whatever experiment, is not run again.
+    /// What comes of each mechanism with each of the settings, in that order: all settings of the first mechanism
+    /// first. What was run before, for whatever experiment, is not run again.
     pub fn sweep(
         &self,
         prepared: &Prepared,
@@ -250,8 +252,8 @@ impl<'a> Session<'a> {
         self.measure(self.repeats(), prepared, mechanisms, settings, false)
     }
 
-    /// The same with repeats of their own, for mechanisms that take much longer than the rest of the experiment or scatter much
-    /// more; unless the options say how often to run.
+    /// The same with repeats of their own, for mechanisms that take much longer than the rest of the experiment or
+    /// scatter much more; unless the options say how often to run.
     pub fn sweep_repeated(
         &self,
         repeats: NonZeroU64,
@@ -300,9 +302,9 @@ impl<'a> Session<'a> {
         Ok(trials.iter().filter_map(|trial| findings.get(&key(trial)).cloned()).collect())
     }
 
-    /// The mean ROC curve of each mechanism with the settings, on a stream of counts, at so many false positive rates from
-    /// zero to one: what [`Comparison::roc`](crate::metrics::Comparison::roc) has for each repeat, with the standard error.
-    /// Empty where the stream has no events.
+    /// The mean ROC curve of each mechanism with the settings, on a stream of counts, at so many false positive rates
+    /// from zero to one: what [`Comparison::roc`](crate::metrics::Comparison::roc) has for each repeat, with the
+    /// standard error. Empty where the stream has no events.
     pub fn roc_curves(
         &self,
         prepared: &Prepared,
@@ -382,8 +384,8 @@ impl<'a> Session<'a> {
         Ok(results?)
     }
 
-    /// Results of the jobs `0..jobs` in their order, run on all threads, or the error of the first job that has one. All
-    /// randomness of a job must come from [`Session::random`], or else results depend on the threads.
+    /// Results of the jobs `0..jobs` in their order, run on all threads, or the error of the first job that has one.
+    /// All randomness of a job must come from [`Session::random`], or else results depend on the threads.
     pub fn in_parallel<T: Send, E: Send>(
         &self,
         jobs: usize,
@@ -404,7 +406,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Settings of a budget and a window, for declarations; the rest is changed by struct update. An error where the budget is not one.
+/// Settings of a budget and a window, for declarations; the rest is changed by struct update. An error where the budget
+/// is not one.
 pub fn settings(epsilon: f64, window: u64) -> Result<Settings, ReproduceError> {
     let not_one =
         |why: &dyn std::fmt::Display| ReproduceError::Other(format!("epsilon {epsilon}, window {window}: {why}"));

@@ -1,8 +1,8 @@
 //! Verdicts, computed from measured tables.
 //!
-//! A claim is turned into comparisons of pairs of measured numbers. A comparison is answered only where the two differ by more
-//! than [`NOISE`] standard errors of their difference; otherwise it is too close to tell. A [`Tally`] of the answers gives the
-//! verdict and the sentence that justifies it.
+//! A claim is turned into comparisons of pairs of measured numbers. A comparison is answered only where the two differ
+//! by more than [`NOISE`] standard errors of their difference; otherwise it is too close to tell. A [`Tally`] of the
+//! answers gives the verdict and the sentence that justifies it.
 
 use std::fmt;
 
@@ -105,8 +105,8 @@ pub fn ratio(a: Summary, b: Summary) -> Summary {
     Summary { mean, standard_error }
 }
 
-/// Whether a number is within a share of another one that is known, such as one that a paper printed; the measured number
-/// may differ by its noise as well.
+/// Whether a number is within a share of another one that is known, such as one that a paper printed; the measured
+/// number may differ by its noise as well.
 pub fn near(measured: Summary, known: f64, share: f64) -> Answer {
     let Some(error) = measured.standard_error else { return Answer::Unclear };
     let (distance, allowed, noise) = ((measured.mean - known).abs(), share * known.abs(), NOISE * error);
@@ -122,7 +122,8 @@ pub fn near(measured: Summary, known: f64, share: f64) -> Answer {
 /// How strong a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// "All", "consistently", "always": it holds where every comparison that can be told says so, and partly where more than half do.
+    /// "All", "consistently", "always": it holds where every comparison that can be told says so, and partly where more
+    /// than half do.
     Everywhere,
     /// "In general", "mostly": it holds where three quarters do, and partly where half do.
     Mostly,
@@ -173,8 +174,8 @@ impl Tally {
 
     /// The verdict on a claim that demands so much, with the counts and a few of the comparisons as its reason.
     ///
-    /// Where less than half of the comparisons can be told, neither can the claim. Otherwise those that cannot be told count
-    /// neither for nor against it.
+    /// Where less than half of the comparisons can be told, neither can the claim. Otherwise those that cannot be told
+    /// count neither for nor against it.
     pub fn judge(&self, demand: Demand) -> Judgement {
         let (yes, no, unclear) = self.counts();
         let told = yes + no;

@@ -1,7 +1,7 @@
 //! The mechanisms of the paper on delay-allowed release as it prints them, to see what becomes of its figures.
 //!
-//! Nothing here is to be used where somebody's data are released. Noise is in floating point, and three of the five lose more than
-//! epsilon:
+//! Nothing here is to be used where somebody's data are released. Noise is in floating point, and three of the five
+//! lose more than epsilon:
 //!
 //! | | what is wrong |
 //! | --- | --- |
@@ -9,8 +9,8 @@
 //! | BucOrder | a false bucket is drawn from all of them: `ln(1 + n e^e/(n - 1))` instead of `e` |
 //! | DiscontinGroup, CompOrder | private, with four times the noise that is needed |
 //!
-//! Where the paper leaves something open: a fifth of epsilon goes to grouping and to comparisons, half of it to buckets; a bound that no
-//! comparison gives is the end of the domain; a batch has as many timestamps as the delay.
+//! Where the paper leaves something open: a fifth of epsilon goes to grouping and to comparisons, half of it to
+//! buckets; a bound that no comparison gives is the end of the domain; a batch has as many timestamps as the delay.
 
 use tidegate_kernel::{Epsilon, SeededRandom};
 

@@ -1,5 +1,5 @@
-//! How the noise of one step hangs together with that of the step before, exactly, where there are two symbols and two steps:
-//! the example of the paper on sequence information privacy.
+//! How the noise of one step hangs together with that of the step before, exactly, where there are two symbols and two
+//! steps: the example of the paper on sequence information privacy.
 //!
 //! The noise of a step is 1 where the answer is not the symbol.
 

@@ -68,8 +68,9 @@ impl CountStream {
         Ok(self)
     }
 
-    /// The same frequencies, as nearly as whole users allow, among so many users at every timestamp: each count is rounded
-    /// down, and the users that are left over go to the values that lost most by it (the first of them, where they tie).
+    /// The same frequencies, as nearly as whole users allow, among so many users at every timestamp: each count is
+    /// rounded down, and the users that are left over go to the values that lost most by it (the first of them, where
+    /// they tie).
     pub fn with_population(mut self, population: u64) -> Result<Self, StreamError> {
         if !(1..=MAX_POPULATION).contains(&population) {
             return Err(StreamError::Population { timestamp: 0 });

@@ -97,8 +97,8 @@ impl Stream {
         }
     }
 
-    /// With so many users: counts keep their frequencies ([`CountStream::with_population`]), of sequences so many are chosen
-    /// ([`SymbolStream::with_population`]). Numbers have no users, so it is an error there.
+    /// With so many users: counts keep their frequencies ([`CountStream::with_population`]), of sequences so many are
+    /// chosen ([`SymbolStream::with_population`]). Numbers have no users, so it is an error there.
     pub fn with_population(self, population: u64, random: &mut SeededRandom) -> Result<Self, StreamError> {
         match self {
             Self::Counts(stream) => stream.with_population(population).map(Self::Counts),

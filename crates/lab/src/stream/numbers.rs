@@ -6,8 +6,8 @@ use super::StreamError;
 
 /// One number at each timestamp, within a domain that everybody knows.
 ///
-/// The domain and its resolution are a [`Grid`]: declared, never taken from the data. The numbers lie within the domain, but
-/// need not lie on the grid; a mechanism rounds them to it when it seals them.
+/// The domain and its resolution are a [`Grid`]: declared, never taken from the data. The numbers lie within the
+/// domain, but need not lie on the grid; a mechanism rounds them to it when it seals them.
 ///
 /// ```
 /// use tidegate_kernel::Grid;

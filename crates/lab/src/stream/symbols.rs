@@ -126,8 +126,8 @@ impl SymbolStream {
         Ok(self)
     }
 
-    /// So many of the users, chosen at random and kept in their order; an error where there are fewer, or none were asked
-    /// for. The [`corpus`](Self::corpus) stays whole.
+    /// So many of the users, chosen at random and kept in their order; an error where there are fewer, or none were
+    /// asked for. The [`corpus`](Self::corpus) stays whole.
     pub fn with_population(mut self, population: u64, random: &mut SeededRandom) -> Result<Self, StreamError> {
         let available = self.sequences.len();
         let users = match usize::try_from(population) {
@@ -167,8 +167,8 @@ impl SymbolStream {
         &self.sequences
     }
 
-    /// What a model may be learned from: all sequences of the data set, also where only some users or the first symbols of
-    /// each are to be released.
+    /// What a model may be learned from: all sequences of the data set, also where only some users or the first symbols
+    /// of each are to be released.
     pub fn corpus(&self) -> &[Vec<u32>] {
         &self.corpus
     }

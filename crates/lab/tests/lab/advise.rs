@@ -65,8 +65,8 @@ fn measured(subject: &'static dyn Subject, request: &Request, stream: &Stream, r
     finding.metrics.iter().find(|(metric, _)| *metric == request.metric).unwrap().1.mean
 }
 
-/// Predictions by formula within a fifth of what is measured. So many cells are averaged that chance moves the mean by a few per
-/// cent; the seed is fixed.
+/// Predictions by formula within a fifth of what is measured. So many cells are averaged that chance moves the mean by
+/// a few per cent; the seed is fixed.
 #[track_caller]
 fn assert_formula_holds(name: &str, request: &Request, stream: &Stream) {
     let subject = subjects::by_name(name).unwrap();
@@ -96,7 +96,8 @@ fn formulas_for_counts_agree_with_what_is_measured() {
             }
         }
     }
-    // Where randomised response over everyone's budget beats a sample of the users: two equally frequent values, a short window.
+    // Where randomised response over everyone's budget beats a sample of the users: two equally frequent values, a
+    // short window.
     let fair = Process::Sin { amplitude: 0.0, rate: 0.0, level: 0.5 };
     let stream = fair.generate(10_000, 300, random).unwrap().into();
     let request = Request { epsilon: "4".parse().unwrap(), window: users(2), ..counts(2, 10_000, Trust::Local) };

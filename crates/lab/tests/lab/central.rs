@@ -1,5 +1,5 @@
-//! Central mechanisms in the laboratory: how users are divided into classes, that all mechanisms run, and what absorption looks
-//! like that forgets what it has spent.
+//! Central mechanisms in the laboratory: how users are divided into classes, that all mechanisms run, and what
+//! absorption looks like that forgets what it has spent.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -98,9 +98,9 @@ fn deal(rest: &[usize], left: &mut Vec<u64>, dealt: &mut Vec<u64>, domain: usize
 
 #[test]
 fn values_are_dealt_out_to_the_members_of_all_classes_with_equal_chances() {
-    // Seven users in three classes; two hold the first value, two the second, one the third, and two are away. The whole
-    // distribution is compared with all 630 ways to deal that out; a false alarm has probability 1e-6. Companions: a class with
-    // one more or one member less.
+    // Seven users in three classes; two hold the first value, two the second, one the third, and two are away. The
+    // whole distribution is compared with all 630 ways to deal that out; a false alarm has probability 1e-6.
+    // Companions: a class with one more or one member less.
     let (domain, counts) = (3, [2, 2, 1]);
     let ways_of = |classes: &[usize]| {
         let mut ways = BTreeMap::new();
@@ -192,8 +192,8 @@ fn errors_of_counts_are_those_predicted() {
     assert!((personal / local - 1.0).abs() < 0.1, "{personal} {local}");
 }
 
-/// Budget absorption straight on the kernel, with a ledger that refuses nothing: what keeps it within its budget is only that it
-/// remembers what it has published.
+/// Budget absorption straight on the kernel, with a ledger that refuses nothing: what keeps it within its budget is
+/// only that it remembers what it has published.
 struct Absorbing {
     remembers: bool,
 }

@@ -570,7 +570,8 @@ mod foursquare {
         let folder = directory("foursquare");
         let path = folder.join("foursquare_lbsn2vec/checkins_4cities.csv.gz");
         let header = "city,user,week,hour_of_week,venue,category\n";
-        // Tuesday: user 7 at 3 then 5 (out of order in the file), user 8 at 2. Thursday: user 8 in another city. Friday: user 9.
+        // Tuesday: user 7 at 3 then 5 (out of order in the file), user 8 at 2. Thursday: user 8 in another city.
+        // Friday: user 9.
         let rows = "MY,7,0,30,0,5\nMY,7,0,29,0,3\nMY,8,0,30,0,2\nUS,8,0,80,0,521\nID,9,0,97,0,3\n";
         write(&path, gzip(format!("{header}{rows}")));
         let stream = load_from(&folder, "foursquare").unwrap();

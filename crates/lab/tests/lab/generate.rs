@@ -68,8 +68,8 @@ fn binomial_weights(trials: u32, probability: f64) -> Vec<f64> {
 
 #[test]
 fn coins_make_a_binomial_number_of_ones() {
-    // A share that hardly moves, so that all timestamps have the same distribution; false alarms at 1e-6, and a share that is
-    // off by a tenth does not pass.
+    // A share that hardly moves, so that all timestamps have the same distribution; false alarms at 1e-6, and a share
+    // that is off by a tenth does not pass.
     let still = Process::Tlns { start: 0.3, deviation: 0.0 };
     let stream = still.toss(40, 20_000, &mut SeededRandom::new(12)).unwrap();
     let mut observed = vec![0_u64; 41];
@@ -346,7 +346,8 @@ fn noise_and_bursts_of_a_flow_are_as_they_say() {
     }
     let total = rises.len() as f64;
     let (mean, _) = moments(&rises);
-    // 400 are expected, each place alike, half of the height on average: five standard deviations, and chi-square at 1e-6.
+    // 400 are expected, each place alike, half of the height on average: five standard deviations, and chi-square at
+    // 1e-6.
     assert!((total - 400.0).abs() < 5.0 * f64::sqrt(400.0), "{total}");
     assert!((mean - 1.5).abs() < 5.0 * 3.0 / f64::sqrt(12.0 * 400.0), "{mean}");
     assert!(chi_square_p(&begun, &[1.0; 10]) > ALPHA, "{begun:?}");

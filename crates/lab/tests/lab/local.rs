@@ -1,4 +1,5 @@
-//! Local mechanisms with simulated users: the two simulations agree, and errors and communication are what is predicted.
+//! Local mechanisms with simulated users: the two simulations agree, and errors and communication are what is
+//! predicted.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -37,8 +38,9 @@ fn last_release(
 
 #[test]
 fn users_one_by_one_and_all_at_once_have_the_same_distribution() {
-    // What is compared is the last release of a short stream that jumps, in twelve bins, and how many reports came, in six:
-    // the whole path of questions, decisions and answers stands behind them. False alarms have a probability of 1e-6 each.
+    // What is compared is the last release of a short stream that jumps, in twelve bins, and how many reports came, in
+    // six: the whole path of questions, decisions and answers stands behind them. False alarms have a probability of
+    // 1e-6 each.
     let labels = || ["a", "b", "c"].map(str::to_owned).to_vec();
     let stream =
         CountStream::new("jump", labels(), vec![vec![60, 20, 20], vec![58, 22, 20], vec![10, 20, 70]]).unwrap();

@@ -1,5 +1,5 @@
-//! The figures of the personalised, the delay-allowed and the sequence privacy paper: each runs, on made-up data where the real ones are
-//! large, and its claims are judged as they should be on made-up tables.
+//! The figures of the personalised, the delay-allowed and the sequence privacy paper: each runs, on made-up data where
+//! the real ones are large, and its claims are judged as they should be on made-up tables.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,8 @@ fn run_quickly(paper: &str, data_dir: Option<PathBuf>) -> Vec<Outcome> {
     by_name(paper).unwrap().into_iter().map(|(paper, experiment)| experiment.run(paper, &session).unwrap()).collect()
 }
 
-/// That every experiment of a paper measured something, drew it, judged every claim, and has a measured number beside each that was printed.
+/// That every experiment of a paper measured something, drew it, judged every claim, and has a measured number beside
+/// each that was printed.
 #[track_caller]
 fn assert_complete(outcomes: &[Outcome]) {
     for Outcome { experiment, table, svg, judgements, missing, .. } in outcomes {

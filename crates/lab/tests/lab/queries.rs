@@ -121,7 +121,8 @@ fn an_error_relative_to_nobody_is_relative_to_a_thousandth() {
 
 #[test]
 fn a_monitor_is_judged_by_the_rises_above_the_median() {
-    // The share of value 0 rises by 0.1, 0.3, -0.2, 0.2 and -0.3: the median is 0.1, the events are the second and the fourth.
+    // The share of value 0 rises by 0.1, 0.3, -0.2, 0.2 and -0.3: the median is 0.1, the events are the second and the
+    // fourth.
     let shares = [2, 3, 6, 4, 6, 3];
     let rows: Vec<Vec<u64>> = shares.iter().map(|share| vec![*share, 10 - share, 0]).collect();
     let stream = stream(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -266,7 +267,8 @@ fn answers_do_not_depend_on_the_number_of_threads_and_leave_the_rest_as_it_was()
         findings.into_iter().map(|finding| finding.metrics).collect()
     };
     let one = metrics(1, true);
-    // Seven of the stream, seven of the queries, and for mechanisms that state variances how often their intervals hold.
+    // Seven of the stream, seven of the queries, and for mechanisms that state variances how often their intervals
+    // hold.
     let lengths: Vec<usize> = one.iter().map(Vec::len).collect();
     assert_eq!(lengths, [14, 14, 15, 15, 15, 15]);
     assert_eq!(metrics(2, true), one);

@@ -70,7 +70,8 @@ fn clamped_is_laplace_within_the_domain() {
 #[test]
 fn settings_reach_the_mechanism() {
     let stream = waves(2000);
-    // Noise has a mean distance of 2 * 612, and of 2 for a contributor; a tenth off would be 4.5 standard errors and more.
+    // Noise has a mean distance of 2 * 612, and of 2 for a contributor; a tenth off would be 4.5 standard errors and
+    // more.
     let close = |given: f64, expected: f64| assert!((given / expected - 1.0).abs() < 0.1, "{given} is not {expected}");
     close(mae("laplace", &stream, &settings(0)), 1224.0);
     let contribution = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
@@ -151,8 +152,8 @@ fn what_was_published_has_the_noise_that_was_published() {
     assert!((error / (1.25 * 1224.0) - 1.0).abs() < 0.1, "{error}");
 }
 
-/// As published, bounds that contradict each other are followed: then what is released is made of earlier releases alone, and noise
-/// does not get in. The library ignores such bounds, and has the noise of every reading.
+/// As published, bounds that contradict each other are followed: then what is released is made of earlier releases
+/// alone, and noise does not get in. The library ignores such bounds, and has the noise of every reading.
 #[test]
 fn comporder_as_published_soon_repeats_itself() {
     let stream = waves(2000);

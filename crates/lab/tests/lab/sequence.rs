@@ -1,5 +1,5 @@
-//! Sequence mechanisms: what each gives away, exactly, and that what is released follows from that; and the published closed form,
-//! and by how much it misses its claim.
+//! Sequence mechanisms: what each gives away, exactly, and that what is released follows from that; and the published
+//! closed form, and by how much it misses its claim.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 
@@ -94,7 +94,8 @@ fn without_model(kind: BaselineKind, domain: u32, epsilon: f64) -> Vec<Vec<f64>>
     let right = match kind {
         BaselineKind::Rr => epsilon.exp() / (epsilon.exp() + others),
         BaselineKind::Oue => {
-            // The own bit is set half of the time, each other with probability q; one of those that are set is drawn, or any.
+            // The own bit is set half of the time, each other with probability q; one of those that are set is drawn,
+            // or any.
             let q = 1.0 / (epsilon.exp() + 1.0);
             let mut right = 0.5 * (1.0 - q).powf(others) / f64::from(domain);
             let mut ways = (1.0 - q).powf(others);
@@ -323,8 +324,8 @@ fn the_noise_of_unrelated_symbols_is_unrelated_and_that_of_related_ones_is_not()
             assert!(noise.correlation.abs() < 1e-6, "{answers:?} {noise:?}");
         }
     }
-    // By hand: the first answer is wrong with probability 1/(2e); the belief in what it says is then 1 - 1/(2e), and so is that in
-    // the second symbol, which is the same; b (1 - b)/e of the second answers are wrong each way.
+    // By hand: the first answer is wrong with probability 1/(2e); the belief in what it says is then 1 - 1/(2e), and so
+    // is that in the second symbol, which is the same; b (1 - b)/e of the second answers are wrong each way.
     let certain = TwoSteps { first: 0.5, flip: 0.0 }.noise(one, Answers::Published).unwrap();
     let wrong = 0.5 / 1.0_f64.exp();
     assert!((certain.symbols_correlation - 1.0).abs() < 1e-12);

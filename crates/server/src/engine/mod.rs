@@ -1,10 +1,12 @@
 //! [`Driver`]: the control step of a stream. Open, ask, gather, close, answer, release, publish; for ever, one after the other.
 //!
-//! A driver does nothing by itself and looks at no clock: [`Driver::turn`] is told the time, does all that is due, and says when it wants to be called again. Everything that
-//! it knows is in the store; after an error it is dropped and [opened](Driver::open) again, which reads back what has happened. So no noise is drawn twice for one
-//! release, and nothing is published that is not paid for:
+//! A driver does nothing by itself and looks at no clock: [`Driver::turn`] is told the time, does all that is due, and
+//! says when it wants to be called again. Everything that it knows is in the store; after an error it is dropped and
+//! [opened](Driver::open) again, which reads back what has happened. So no noise is drawn twice for one release, and
+//! nothing is published that is not paid for:
 //!
-//! 1. [`Store::advance`] makes a release, what it cost, the state of its mechanism and its noise safe, in one transaction.
+//! 1. [`Store::advance`] makes a release, what it cost, the state of its mechanism and its noise safe, in one
+//!    transaction.
 //! 2. [`HighWater::raise`] notes outside the store how far that was.
 //! 3. [`Store::publish`], when the schedule says so, lets it be read.
 
@@ -186,8 +188,8 @@ pub struct Tools {
     pub marks: Arc<dyn HighWater>,
     /// The key for readings that are held back; not needed where none are.
     pub key: Option<Arc<VaultKey>>,
-    /// Who this is, for leases: no two processes that run at the same time may have the same name. One that starts again with its old name need not wait for its own lease to
-    /// end.
+    /// Who this is, for leases: no two processes that run at the same time may have the same name. One that starts
+    /// again with its old name need not wait for its own lease to end.
     pub holder: String,
     /// How long a lease lasts, in milliseconds.
     pub lease: u64,
@@ -238,7 +240,8 @@ pub struct Driver {
     whole_from: u64,
 }
 
-/// The state of a stream that begins, to be created with it. Nothing is opened before a timestamp, for a stream that begins anew.
+/// The state of a stream that begins, to be created with it. Nothing is opened before a timestamp, for a stream that
+/// begins anew.
 ///
 /// # Errors
 /// What cannot be followed.
@@ -326,10 +329,12 @@ fn decode_machine(bytes: &[u8], declaration: &Declaration, key: Option<&VaultKey
 }
 
 impl Driver {
-    /// Takes a stream over where nobody else drives it, and reads back where it is. `tray` is what a curator is told; it is closed until the first whole tick begins.
+    /// Takes a stream over where nobody else drives it, and reads back where it is. `tray` is what a curator is told;
+    /// it is closed until the first whole tick begins.
     ///
     /// # Errors
-    /// [`DriveError::Held`] where another drives it, [`DriveError::Older`] where the store is not the latest, and what the store says.
+    /// [`DriveError::Held`] where another drives it, [`DriveError::Older`] where the store is not the latest, and what
+    /// the store says.
     pub fn open(stream: &str, now: impl Into<Now>, tray: Option<Arc<Tray>>, tools: Tools) -> Result<Self, DriveError> {
         let now = now.into().wall;
         let lease_until = now.saturating_add(tools.lease);
@@ -415,8 +420,8 @@ impl Driver {
         self.published
     }
 
-    /// Which share of the budget is left for the next timestamp (where the population is divided, which share of it may be asked); `None` where each timestamp has a budget
-    /// of its own.
+    /// Which share of the budget is left for the next timestamp (where the population is divided, which share of it may
+    /// be asked); `None` where each timestamp has a budget of its own.
     #[allow(clippy::cast_precision_loss)] // a share
     pub fn budget_left(&self) -> Option<f64> {
         let next = self.last.map_or(0, |last| last.saturating_add(1));
@@ -479,7 +484,8 @@ impl Driver {
         }
     }
 
-    /// Whether the wall clock has run ahead of the steady one. After a restart of the machine nobody can tell, and the wall clock is believed.
+    /// Whether the wall clock has run ahead of the steady one. After a restart of the machine nobody can tell, and the
+    /// wall clock is believed.
     fn has_jumped(&mut self, now: Now) -> bool {
         let Some(steady) = now.steady else { return false };
         let reading = Reading { wall: now.wall / 1_000, steady };
@@ -492,8 +498,9 @@ impl Driver {
         }
     }
 
-    /// The clock has jumped ahead. A curator's ledger goes by timestamps, so that it would take what was spent a moment ago for long past: nothing is opened until a whole window
-    /// has passed since the jump, and the tick that was cut short is forgotten. Devices see to themselves.
+    /// The clock has jumped ahead. A curator's ledger goes by timestamps, so that it would take what was spent a moment
+    /// ago for long past: nothing is opened until a whole window has passed since the jump, and the tick that was cut
+    /// short is forgotten. Devices see to themselves.
     fn wait_out(&mut self, now: u64, news: &mut Vec<News>) -> Result<(), DriveError> {
         let (Some(tray), Some(timestamp)) = (&self.tray, self.schedule.timestamp(now)) else { return Ok(()) };
         tray.close();
@@ -750,7 +757,8 @@ impl Driver {
         Ok(())
     }
 
-    /// That the store was not put back to the very version that this driver knows, while the driver slept and others went on.
+    /// That the store was not put back to the very version that this driver knows, while the driver slept and others
+    /// went on.
     fn refuse_older(&self) -> Result<(), DriveError> {
         let stream = &self.declaration.name;
         let Some(mark) = self.tools.marks.mark(stream).filter(|mark| mark.version > self.version) else {

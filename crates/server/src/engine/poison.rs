@@ -6,7 +6,8 @@ use tidegate::kernel::oracle::{Estimate, Oracle, OracleKind};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Suspicion {
-    /// A frequency is estimated below 0 or above 1 by more than chance can explain: some reports support a value more, or less, often than any honest population's would.
+    /// A frequency is estimated below 0 or above 1 by more than chance can explain: some reports support a value more,
+    /// or less, often than any honest population's would.
     Frequency {
         /// The value, or the range of values.
         cell: usize,
@@ -24,7 +25,8 @@ pub enum Suspicion {
     },
 }
 
-/// How many standard deviations chance explains, where so many estimates are looked at: beyond it lies less than one in 10^6 for all of them together.
+/// How many standard deviations chance explains, where so many estimates are looked at: beyond it lies less than one in
+/// 10^6 for all of them together.
 fn tolerance(cells: usize) -> f64 {
     // The tail of a normal distribution beyond z is below exp(-z^2/2).
     #[allow(clippy::cast_precision_loss)]
@@ -32,8 +34,9 @@ fn tolerance(cells: usize) -> f64 {
     (2.0 * (2.0 * cells * 1e6).ln()).sqrt()
 }
 
-/// What is strange about an estimate: the strangest frequency, and too many reports. With honest devices, a frequency is called strange with probability 10^-6 at most, as far as the
-/// normal distribution holds (with fewer than 30 reports nothing is said).
+/// What is strange about an estimate: the strangest frequency, and too many reports. With honest devices, a frequency
+/// is called strange with probability 10^-6 at most, as far as the normal distribution holds (with fewer than 30
+/// reports nothing is said).
 pub(super) fn suspicions(estimate: &Estimate, expected: f64) -> Vec<Suspicion> {
     let (reports, variance) = (estimate.reports(), estimate.variance());
     if reports < 30 {
@@ -60,10 +63,11 @@ pub(super) fn suspicions(estimate: &Estimate, expected: f64) -> Vec<Suspicion> {
     found
 }
 
-/// How many ones a report may have that an honest device sends: all but one in 10^12 have. `None` where the number is fixed, or means nothing.
+/// How many ones a report may have that an honest device sends: all but one in 10^12 have. `None` where the number is
+/// fixed, or means nothing.
 ///
-/// In a unary report every bit but the device's own is one with the same probability. The bounds are Hoeffding's inequality, sharpened by the variance (Bernstein's), so they hold
-/// for any domain and epsilon.
+/// In a unary report every bit but the device's own is one with the same probability. The bounds are Hoeffding's
+/// inequality, sharpened by the variance (Bernstein's), so they hold for any domain and epsilon.
 pub fn honest_ones(oracle: &Oracle) -> Option<std::ops::RangeInclusive<u32>> {
     if !matches!(oracle.kind(), OracleKind::Oue | OracleKind::Sue) {
         return None;

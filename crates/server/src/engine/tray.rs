@@ -46,7 +46,8 @@ pub enum NotTold {
         /// What was expected.
         expected: &'static str,
     },
-    /// It is about another tick than the one that is open; or does not say which it is about, so that whoever sends it again cannot tell whether it is taken twice.
+    /// It is about another tick than the one that is open; or does not say which it is about, so that whoever sends it
+    /// again cannot tell whether it is taken twice.
     #[error("timestamp: expected {open}, the tick that is open")]
     Timestamp {
         /// The tick that is open.
@@ -66,8 +67,8 @@ pub(crate) enum Taken {
     Nothing,
 }
 
-/// What a curator is told, kept in memory only, and wiped when the tick is over. It opens with a whole tick: what was told to a process that is no more is lost, and a tick of which
-/// something may be missing is not released.
+/// What a curator is told, kept in memory only, and wiped when the tick is over. It opens with a whole tick: what was
+/// told to a process that is no more is lost, and a tick of which something may be missing is not released.
 #[derive(Debug)]
 pub struct Tray {
     schedule: Schedule,
@@ -124,9 +125,10 @@ impl Tray {
         self.lock().open
     }
 
-    /// Takes in what is told at a moment (in milliseconds since 1970) about a timestamp, one after the other. Those before the first that is not taken are taken; how many, and
-    /// why not that one. About a stream of numbers the timestamp must be said: what is sent again after its tick would otherwise count in the next one too. Of a user only the first value
-    /// counts, and whoever tells another is not told so: the answer would give the first away.
+    /// Takes in what is told at a moment (in milliseconds since 1970) about a timestamp, one after the other. Those
+    /// before the first that is not taken are taken; how many, and why not that one. About a stream of numbers the
+    /// timestamp must be said: what is sent again after its tick would otherwise count in the next one too. Of a user
+    /// only the first value counts, and whoever tells another is not told so: the answer would give the first away.
     pub fn tell(&self, now: u64, about: Option<u64>, told: Vec<Told>) -> (usize, Option<NotTold>) {
         let mut inside = self.lock();
         let present = self.schedule.timestamp(now);
@@ -149,8 +151,8 @@ impl Tray {
         (all, None)
     }
 
-    /// Sets the lease under which the stream is driven from now on. Forgets the events of another lease: another process
-    /// may have taken the rest.
+    /// Sets the lease under which the stream is driven from now on. Forgets the events of another lease: another
+    /// process may have taken the rest.
     pub(crate) fn claim(&self, epoch: u64) {
         if std::mem::replace(&mut self.lock().epoch, epoch) != epoch {
             self.close();

@@ -300,7 +300,8 @@ impl App {
     }
 }
 
-/// By how much a body may be too long to be read to its end all the same: a client that is not read from may never see the answer.
+/// By how much a body may be too long to be read to its end all the same: a client that is not read from may never see
+/// the answer.
 const LINGER: usize = 1 << 20;
 
 /// A body; `None` where it is too long.
@@ -345,7 +346,8 @@ impl Needed for Analyst {
     const ROLE: Role = Role::Analyst;
 }
 
-/// Whoever sends the request may do what is for a role. First among the arguments of a route, so that nobody else learns anything.
+/// Whoever sends the request may do what is for a role. First among the arguments of a route, so that nobody else
+/// learns anything.
 #[derive(Debug)]
 pub(super) struct May<R>(Role, PhantomData<R>);
 

@@ -197,7 +197,8 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// The token that this is, if any. How long that takes does not depend on which it is, or on how much of it is right: all are compared, whole.
+    /// The token that this is, if any. How long that takes does not depend on which it is, or on how much of it is
+    /// right: all are compared, whole.
     pub fn find(&self, secret: &str) -> Option<&TokenEntry> {
         self.position(secret).map(|position| &self.0[position].1)
     }

@@ -41,7 +41,8 @@ pub fn check_files(files: &TlsFiles) -> Result<Validity, ServeError> {
     let chain = CertificateDer::pem_file_iter(&files.certificate).map_err(|error| wrong(error.to_string()))?;
     let chain = chain.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
     let (own, others) = chain.split_first().ok_or_else(|| wrong("there is no certificate in it".to_owned()))?;
-    // Whoever verifies a certificate looks at its time first, and says what is in it where that is over, or has not come.
+    // Whoever verifies a certificate looks at its time first, and says what is in it where that is over, or has not
+    // come.
     let mut roots = RootCertStore::empty();
     roots.add(own.clone()).map_err(|error| wrong(error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,7 +1,7 @@
 //! What is published, as it is published: server-sent events.
 //!
-//! The feed is read from the store, at the pace of whoever reads it, so that a slow reader takes no memory. Where it has come to is in each event's id; who sends that as
-//! `Last-Event-ID` goes on from there, and misses nothing.
+//! The feed is read from the store, at the pace of whoever reads it, so that a slow reader takes no memory. Where it
+//! has come to is in each event's id; who sends that as `Last-Event-ID` goes on from there, and misses nothing.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

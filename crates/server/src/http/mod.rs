@@ -60,8 +60,8 @@ use crate::service::Service;
 pub struct HttpSettings {
     /// Who may do what.
     pub tokens: Tokens,
-    /// What connections are sealed with. Without, everybody on the way can read tokens, so that only this machine, or one that does the
-    /// sealing, should reach the port.
+    /// What connections are sealed with. Without, everybody on the way can read tokens, so that only this machine, or
+    /// one that does the sealing, should reach the port.
     pub tls: Option<TlsFiles>,
     /// Whether metrics can be read without a token.
     pub public_metrics: bool,
@@ -74,7 +74,8 @@ pub struct HttpSettings {
 pub struct Limits {
     /// How many connections may be open.
     pub connections: usize,
-    /// How many requests may wait for something to happen: questions that are held back, and feeds. So many of those who have a token, and so many of the others.
+    /// How many requests may wait for something to happen: questions that are held back, and feeds. So many of those
+    /// who have a token, and so many of the others.
     pub waiting: usize,
     /// How often the holder of a token may call.
     pub token_rate: Rate,
@@ -145,8 +146,8 @@ struct App {
     latest: Mutex<HashMap<(String, bool), u64>>,
 }
 
-/// Serves until `stop`; then nobody is let in any more, what was begun is finished, and the service is [stopped](Service::stop). On Unix, `SIGHUP` has certificate and key read
-/// again.
+/// Serves until `stop`; then nobody is let in any more, what was begun is finished, and the service is
+/// [stopped](Service::stop). On Unix, `SIGHUP` has certificate and key read again.
 ///
 /// # Errors
 /// If the certificate or the key cannot be used.
@@ -192,8 +193,9 @@ pub async fn serve(
     Ok(())
 }
 
-/// Comes when the process is told to end: by `SIGTERM` or `SIGINT`, which from the call on, not only from the first wait, do not end it by themselves. To be called in the context of a
-/// runtime, before anybody is told that the service is there.
+/// Comes when the process is told to end: by `SIGTERM` or `SIGINT`, which from the call on, not only from the first
+/// wait, do not end it by themselves. To be called in the context of a runtime, before anybody is told that the service
+/// is there.
 pub fn told_to_stop() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
@@ -226,7 +228,8 @@ pub fn told_to_stop() -> impl Future<Output = ()> {
     }
 }
 
-/// Reads certificate and key again whenever the process is told to. Where there are none it is told to as well, and must not end because of it.
+/// Reads certificate and key again whenever the process is told to. Where there are none it is told to as well, and
+/// must not end because of it.
 fn reload_on_hangup(tls: Option<Arc<Tls>>) {
     #[cfg(unix)]
     {

@@ -1,7 +1,8 @@
 //! Webhooks: what monitors say, and what is suspicious, sent to whom the operator of a stream wants to know.
 //!
-//! One thread does all of it. Whoever has something to tell puts it into a queue and goes on; where the queue is full, it is dropped, and counted. A message that does not
-//! get through is tried again, after a second, then two, four, and so on.
+//! One thread does all of it. Whoever has something to tell puts it into a queue and goes on; where the queue is full,
+//! it is dropped, and counted. A message that does not get through is tried again, after a second, then two, four, and
+//! so on.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -20,7 +21,8 @@ use super::telemetry::Meters;
 use crate::service::Service;
 use crate::store::{Record, Records, Wanted};
 
-/// The header that has the HMAC-SHA-256 of a message's body under the [secret](WebhookSettings::secret), as `sha256=` and hexadecimal digits.
+/// The header that has the HMAC-SHA-256 of a message's body under the [secret](WebhookSettings::secret), as `sha256=`
+/// and hexadecimal digits.
 pub const SIGNATURE: &str = "tidegate-signature";
 
 /// How webhooks are called.

@@ -1,7 +1,8 @@
 //! Backups of an [`SqliteStore`], made while it is used, and the check of a whole file.
 //!
-//! A backup is one file, which is put in its place by copying it there while nothing runs. What has been published since it was made is found out by the
-//! [high-water marks](super::mark), and each stream that is concerned is [begun anew](super::Store::begin_anew), or stays where it is.
+//! A backup is one file, which is put in its place by copying it there while nothing runs. What has been published
+//! since it was made is found out by the [high-water marks](super::mark), and each stream that is concerned is [begun
+//! anew](super::Store::begin_anew), or stays where it is.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -27,7 +28,8 @@ pub struct Found {
 }
 
 impl SqliteStore {
-    /// Writes a backup, of one moment, without keeping anybody from writing. The file is there whole and safe, or not at all; only its owner may read it.
+    /// Writes a backup, of one moment, without keeping anybody from writing. The file is there whole and safe, or not
+    /// at all; only its owner may read it.
     ///
     /// # Errors
     /// [`StoreError::Failed`], also where there is a file of that name.

@@ -1,11 +1,13 @@
 //! [`Marks`]: how far each stream had got when something of it was last published, kept outside the database.
 //!
-//! A database that was restored from a backup is whole and in order, and yet older than what was published: its ledger has forgotten what was spent since. Nothing
-//! inside it can tell. So before anything is published, the version that it belongs to is written down in a file of its own, in another folder than the
-//! database's backups are made of; and whoever starts compares the two.
+//! A database that was restored from a backup is whole and in order, and yet older than what was published: its ledger
+//! has forgotten what was spent since. Nothing inside it can tell. So before anything is published, the version that it
+//! belongs to is written down in a file of its own, in another folder than the database's backups are made of; and
+//! whoever starts compares the two.
 //!
-//! The file is replaced whole, with a checksum, and knows a copy of itself (see [`tidegate_device::disk`]): one that was restored together with the database is
-//! refused like one that is damaged or gone. [`Marks::adopt`] is for whoever knows better.
+//! The file is replaced whole, with a checksum, and knows a copy of itself (see [`tidegate_device::disk`]): one that
+//! was restored together with the database is refused like one that is damaged or gone. [`Marks::adopt`] is for whoever
+//! knows better.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +31,8 @@ pub struct Mark {
     pub timestamp: Option<u64>,
 }
 
-/// A note, kept apart from the store, of how far streams have come: a store that is older than that was put back from a backup, and what it says about budgets is not true any more.
+/// A note, kept apart from the store, of how far streams have come: a store that is older than that was put back from a
+/// backup, and what it says about budgets is not true any more.
 pub trait HighWater: Send + Sync + fmt::Debug {
     /// How far a stream has come.
     fn mark(&self, stream: &str) -> Option<Mark>;
@@ -134,7 +137,8 @@ fn higher(one: Mark, other: Mark) -> Mark {
 }
 
 impl Marks {
-    /// Opens the marks in a folder, which is made where it is missing. Where there are none, as before the first start, the store must not have been used either.
+    /// Opens the marks in a folder, which is made where it is missing. Where there are none, as before the first start,
+    /// the store must not have been used either.
     ///
     /// # Errors
     /// [`MarkError::Missing`], [`MarkError::Damaged`] (also for a copy), [`MarkError::InUse`].
@@ -156,8 +160,8 @@ impl Marks {
         Ok(Self(Mutex::new(kept)))
     }
 
-    /// Makes marks anew, where they are missing, damaged or a copy: an operator's decision, who knows that nothing later was published. Marks that can be read and
-    /// are higher are kept.
+    /// Makes marks anew, where they are missing, damaged or a copy: an operator's decision, who knows that nothing
+    /// later was published. Marks that can be read and are higher are kept.
     ///
     /// # Errors
     /// [`MarkError::InUse`], [`MarkError::Io`]; and [`MarkError::Version`] where a later program has written them.

@@ -11,12 +11,14 @@
 //! | [`publish`](Store::publish) | what was released up to a version may be read |
 //! | [`begin_anew`](Store::begin_anew) | another state, after a restored backup |
 //!
-//! A stream has a version, which `advance` moves up by one, and an epoch, which a new holder of its lease moves up. `close`, `advance` and `publish` change nothing
-//! unless both are as the caller believes: a driver that was asleep while another took over finds itself [`Stale`](StoreError::Stale).
+//! A stream has a version, which `advance` moves up by one, and an epoch, which a new holder of its lease moves up.
+//! `close`, `advance` and `publish` change nothing unless both are as the caller believes: a driver that was asleep
+//! while another took over finds itself [`Stale`](StoreError::Stale).
 //!
-//! **What must hold of an implementation.** A call that returned without an error is safe, whatever crashes. One that returned
-//! [`Unknown`](StoreError::Unknown) may or may not have happened: whoever called reads back, and never draws noise again for what
-//! happened. Any other error means that nothing happened. Nothing is repaired, guessed or reset: what is damaged is [`Damaged`](StoreError::Damaged).
+//! **What must hold of an implementation.** A call that returned without an error is safe, whatever crashes. One that
+//! returned [`Unknown`](StoreError::Unknown) may or may not have happened: whoever called reads back, and never draws
+//! noise again for what happened. Any other error means that nothing happened. Nothing is repaired, guessed or reset:
+//! what is damaged is [`Damaged`](StoreError::Damaged).
 
 pub mod backup;
 pub mod mark;
@@ -108,7 +110,8 @@ pub struct Stream {
 pub struct OpenPhase {
     /// The question. No two open questions of a stream have the same phase.
     pub question: Question,
-    /// When it closes, in milliseconds since 1970. The store takes reports until it [is closed](Store::close), whatever the time.
+    /// When it closes, in milliseconds since 1970. The store takes reports until it [is closed](Store::close), whatever
+    /// the time.
     pub closes: u64,
 }
 
@@ -363,9 +366,10 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::NoStream`], [`StoreError::Retired`].
     fn set_status(&self, stream: &str, status: Status) -> Result<(), StoreError>;
 
-    /// Gives the lease of a stream to a holder until a moment, if nobody else's runs at `now` (both in milliseconds since 1970, by the
-    /// caller's clock or the store's own). The holder that has it already gets it again, with the same epoch; any other gets the next
-    /// epoch. `None` where somebody else has it. What holds never rests on these clocks, but on the epoch.
+    /// Gives the lease of a stream to a holder until a moment, if nobody else's runs at `now` (both in milliseconds
+    /// since 1970, by the caller's clock or the store's own). The holder that has it already gets it again, with the
+    /// same epoch; any other gets the next epoch. `None` where somebody else has it. What holds never rests on these
+    /// clocks, but on the epoch.
     ///
     /// # Errors
     /// [`StoreError::NoStream`].
@@ -377,15 +381,16 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// What the store says.
     fn give_back(&self, lease: &Lease) -> Result<(), StoreError>;
 
-    /// Takes in reports that have come to `source`, of any number of batches in one transaction. A report is counted if nobody has reported under its identity
-    /// in its phase, which must be open; its identity and its count are safe together. What became of each batch, in order.
+    /// Takes in reports that have come to `source`, of any number of batches in one transaction. A report is counted if
+    /// nobody has reported under its identity in its phase, which must be open; its identity and its count are safe
+    /// together. What became of each batch, in order.
     ///
     /// # Errors
     /// What the store says; then no report of any batch was taken, unless it is [`StoreError::Unknown`].
     fn accept(&self, source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError>;
 
-    /// Takes in counts of reports `range` of a source, which were made elsewhere. Ranges of a source follow each other without gaps from 0 on, for
-    /// each phase anew; one that was counted before is not counted again.
+    /// Takes in counts of reports `range` of a source, which were made elsewhere. Ranges of a source follow each other
+    /// without gaps from 0 on, for each phase anew; one that was counted before is not counted again.
     ///
     /// # Errors
     /// [`StoreError::NotTaken`], [`StoreError::Range`].
@@ -397,13 +402,15 @@ pub trait Store: Send + Sync + fmt::Debug {
         counts: &Aggregate,
     ) -> Result<Merged, StoreError>;
 
-    /// From now on nothing is taken for the open questions of a stream; and what came for each of them, in their order, `None` where nothing did. Closing again gives the same.
+    /// From now on nothing is taken for the open questions of a stream; and what came for each of them, in their order,
+    /// `None` where nothing did. Closing again gives the same.
     ///
     /// # Errors
     /// [`StoreError::Stale`].
     fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError>;
 
-    /// The next state of a stream, with its questions, releases and what is said about them. Reports and counts of questions that are over are forgotten.
+    /// The next state of a stream, with its questions, releases and what is said about them. Reports and counts of
+    /// questions that are over are forgotten.
     ///
     /// # Errors
     /// [`StoreError::Stale`].
@@ -415,8 +422,9 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// [`StoreError::Stale`].
     fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError>;
 
-    /// Puts another state in the place of a stream's, of a later version, which its operator has decided on: the store was restored and is older than what was
-    /// published. Its open questions and what came for them are forgotten, and whoever drove it has to take it over anew.
+    /// Puts another state in the place of a stream's, of a later version, which its operator has decided on: the store
+    /// was restored and is older than what was published. Its open questions and what came for them are forgotten, and
+    /// whoever drove it has to take it over anew.
     ///
     /// # Errors
     /// [`StoreError::NoStream`], and [`StoreError::Stale`] where the stream has that version already.
@@ -435,8 +443,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     fn check(&self) -> Result<(), StoreError>;
 }
 
-/// What tells one report from another under the same identity. It is no secret and not proof against forgery: two reports that it does not tell apart are taken for a
-/// repetition, and the second is not counted.
+/// What tells one report from another under the same identity. It is no secret and not proof against forgery: two
+/// reports that it does not tell apart are taken for a repetition, and the second is not counted.
 pub fn digest(report: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new_with_key(b"tidegate: report");
     hasher.write(report);

@@ -1,8 +1,9 @@
 //! [`PostgresStore`]: everything in a PostgreSQL database, in its schema `tidegate`.
 //!
-//! Any number of services may use one database. Reports of several gateways are taken side by side: each transaction holds its streams' locks in common with others, and
-//! whoever closes a question or moves a stream on holds its lock alone. The locks are advisory ones, which are given in the order in which they were asked
-//! for: a stream of gateways cannot keep a driver from closing.
+//! Any number of services may use one database. Reports of several gateways are taken side by side: each transaction
+//! holds its streams' locks in common with others, and whoever closes a question or moves a stream on holds its lock
+//! alone. The locks are advisory ones, which are given in the order in which they were asked for: a stream of gateways
+//! cannot keep a driver from closing.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -34,10 +35,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// A store in a PostgreSQL database.
 ///
-/// It blocks, and runs a small runtime of its own: never call it on a thread of an asynchronous runtime, but on one that may block, such as
-/// `tokio::task::spawn_blocking` has. There is no TLS: reach the database by a Unix socket, or by a network that you trust.
+/// It blocks, and runs a small runtime of its own: never call it on a thread of an asynchronous runtime, but on one
+/// that may block, such as `tokio::task::spawn_blocking` has. There is no TLS: reach the database by a Unix socket, or
+/// by a network that you trust.
 ///
-/// The lease goes by the database's clock: what callers give says how long it lasts, and the clocks of their machines do not matter.
+/// The lease goes by the database's clock: what callers give says how long it lasts, and the clocks of their machines
+/// do not matter.
 pub struct PostgresStore {
     config: Config,
     pool: Mutex<Pool>,
@@ -167,11 +170,12 @@ fn lock_of(stream: &str) -> i64 {
 }
 
 impl PostgresStore {
-    /// Opens a database by its URL, or by words such as `host=/var/run/postgresql user=tidegate dbname=tidegate`. Its tables are made where they are missing.
+    /// Opens a database by its URL, or by words such as `host=/var/run/postgresql user=tidegate dbname=tidegate`. Its
+    /// tables are made where they are missing.
     ///
     /// # Errors
-    /// [`StoreError::Schema`] where they are of a later version, [`StoreError::Failed`] where the database does not sync what it writes, and
-    /// [`StoreError::Unavailable`] where it cannot be reached.
+    /// [`StoreError::Schema`] where they are of a later version, [`StoreError::Failed`] where the database does not
+    /// sync what it writes, and [`StoreError::Unavailable`] where it cannot be reached.
     pub fn open(url: &str) -> Result<Self, StoreError> {
         // What is wrong with a URL is not repeated: it may have a password in it.
         let mut config: Config =
@@ -342,8 +346,8 @@ impl PostgresStore {
         })
     }
 
-    /// Forgets the identities of questions that are over. Nothing is ever taken for those, so it does not matter when; what is missed is forgotten when the store
-    /// is opened next.
+    /// Forgets the identities of questions that are over. Nothing is ever taken for those, so it does not matter when;
+    /// what is missed is forgotten when the store is opened next.
     fn sweep(&self, over: &[i64]) {
         if over.is_empty() {
             return;
@@ -552,7 +556,8 @@ fn take(
     let oracle = oracle_of(row)?;
     let checked: Vec<_> = intakes.iter().map(|intake| well_formed(&oracle, &intake.batch)).collect();
     let plausible = |intake: &Intake<'_>, position: usize| intake.implausible.binary_search(&position).is_err();
-    // What is seen first under each identity, in the order of identities: all who insert do so in this order, so that nobody waits in a circle.
+    // What is seen first under each identity, in the order of identities: all who insert do so in this order, so that
+    // nobody waits in a circle.
     let mut first = BTreeMap::new();
     for (intake, _) in intakes.iter().zip(&checked).filter(|(_, checked)| checked.is_ok()) {
         for (position, ((id, _), digest)) in intake.batch.iter().zip(intake.digests()).enumerate() {

@@ -8,7 +8,8 @@ use tidegate_kernel::oracle::{AggregateError, MalformedReport, Oracle};
 
 use super::{Advance, Lease, NewStream, NotTaken, OpenPhase, Record, Records, Status, StoreError};
 
-/// The checksum of a row: of all that is in it, so that a row that was moved is found out as well as one that was changed.
+/// The checksum of a row: of all that is in it, so that a row that was moved is found out as well as one that was
+/// changed.
 pub(super) fn sum(parts: &[&[u8]]) -> i64 {
     let mut hasher = SipHasher24::new_with_key(b"tidegate: stored");
     for part in parts {

@@ -1,5 +1,5 @@
-//! The tables, as numbered steps: a store of an earlier version is brought up to date when it is opened, all steps or none. One of a later version, and
-//! another program's database, are refused.
+//! The tables, as numbered steps: a store of an earlier version is brought up to date when it is opened, all steps or
+//! none. One of a later version, and another program's database, are refused.
 
 use rusqlite::{Connection, TransactionBehavior};
 

@@ -1,15 +1,18 @@
 //! [`Seen`]: which identities have reported, and with what.
 //!
-//! Reports come by the thousand, and the set of those that came before is larger than any cache, so that what a look-up costs is the wait for memory. A batch is
-//! therefore looked up in two passes: the first touches the places of some dozens of identities, which the processor does all at once since none depends on another, and
-//! the second finds them in the cache. The set is divided, so that it grows by a part at a time, in memory that another part has left, and nobody waits for the whole to
-//! be moved. A place is found by the upper bits of a hash, so that growing goes through memory in order.
+//! Reports come by the thousand, and the set of those that came before is larger than any cache, so that what a look-up
+//! costs is the wait for memory. A batch is therefore looked up in two passes: the first touches the places of some
+//! dozens of identities, which the processor does all at once since none depends on another, and the second finds them
+//! in the cache. The set is divided, so that it grows by a part at a time, in memory that another part has left, and
+//! nobody waits for the whole to be moved. A place is found by the upper bits of a hash, so that growing goes through
+//! memory in order.
 
 use std::fmt;
 
 use super::StoreError;
 
-/// An identity without the prefix, which the phase says, and half of a digest: in the upper 96 bits and the lower 32, of which the last is set.
+/// An identity without the prefix, which the phase says, and half of a digest: in the upper 96 bits and the lower 32,
+/// of which the last is set.
 ///
 /// The digest only tells a repetition from another report under the same identity, and neither is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +54,8 @@ pub(super) enum Found {
     Other,
 }
 
-/// Keys of a multilinear hash: whoever does not know them cannot choose two identities that have the same upper 32 bits with a probability above 2^-32.
+/// Keys of a multilinear hash: whoever does not know them cannot choose two identities that have the same upper 32 bits
+/// with a probability above 2^-32.
 struct Keys([u64; 4]);
 
 impl fmt::Debug for Keys {
@@ -84,7 +88,8 @@ impl Keys {
 
 /// A set of entries, one for each identity.
 ///
-/// Honest identities are the output of a hash already, but nobody has to be honest: they are hashed again, with keys that are drawn anew for each set.
+/// Honest identities are the output of a hash already, but nobody has to be honest: they are hashed again, with keys
+/// that are drawn anew for each set.
 #[derive(Debug)]
 pub(super) struct Seen {
     parts: Vec<Part>,
@@ -142,7 +147,8 @@ const fn part_of(hash: u64) -> usize {
 
 #[derive(Debug)]
 struct Part {
-    /// A power of two of them, of which at most three in four are taken. An entry stands at its place or after it, with no empty place between.
+    /// A power of two of them, of which at most three in four are taken. An entry stands at its place or after it, with
+    /// no empty place between.
     places: Vec<Entry>,
     /// How far a hash is shifted to be a place.
     shift: u32,

@@ -1,12 +1,13 @@
 //! [`SqliteStore`]: everything in one SQLite file.
 //!
-//! **How identities are kept.** The identities of a phase's reports are random, so that a table with a row for each would be written to all over: nearly a
-//! page for each report of a batch. They are kept as a log instead, a row for each transaction, beside a set in memory of those of the questions that
-//! are open, which is filled from the log when it is first needed. The set takes 21 to 44 bytes a report. Another process may write to the same
-//! file: whatever it has committed is seen, and what is in memory is then read anew.
+//! **How identities are kept.** The identities of a phase's reports are random, so that a table with a row for each
+//! would be written to all over: nearly a page for each report of a batch. They are kept as a log instead, a row for
+//! each transaction, beside a set in memory of those of the questions that are open, which is filled from the log when
+//! it is first needed. The set takes 21 to 44 bytes a report. Another process may write to the same file: whatever it
+//! has committed is seen, and what is in memory is then read anew.
 //!
-//! **What is safe.** The file is in WAL mode, and synced at every commit. Each transaction begins as a writing one, so that what it reads cannot change before
-//! it writes. Every row has a checksum.
+//! **What is safe.** The file is in WAL mode, and synced at every commit. Each transaction begins as a writing one, so
+//! that what it reads cannot change before it writes. Every row has a checksum.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -68,7 +69,8 @@ struct Writer {
     connection: Connection,
     /// The open questions of the streams that reports have come for.
     streams: HashMap<String, HashMap<(u64, u16), Phase>>,
-    /// How many reports there were for each phase of a stream's last timestamp: about as many are going to come for the next.
+    /// How many reports there were for each phase of a stream's last timestamp: about as many are going to come for the
+    /// next.
     usual: HashMap<(String, u16), usize>,
     /// What SQLite says whenever another connection has written.
     data_version: i64,
@@ -136,7 +138,8 @@ impl Fault {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (StoreError::Unavailable(why), false),
             // What is too much for the disk was not written, and a transaction without its last page is none.
             Some(ErrorCode::DiskFull) => (StoreError::Failed(why), false),
-            // The last page may be on the disk although syncing it failed; then the transaction is found there when the file is opened next.
+            // The last page may be on the disk although syncing it failed; then the transaction is found there when the
+            // file is opened next.
             Some(ErrorCode::SystemIoFailure) if committing => (StoreError::Unknown(why), true),
             Some(ErrorCode::SystemIoFailure) => (StoreError::Failed(why), true),
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => (StoreError::Damaged(why), true),
@@ -174,7 +177,8 @@ impl SqliteStore {
     /// Opens a file, which is made where it is missing, for nobody but its owner to read.
     ///
     /// # Errors
-    /// [`StoreError::Schema`] where it is of a later version, or another program's; [`StoreError::Damaged`] where it is no SQLite file.
+    /// [`StoreError::Schema`] where it is of a later version, or another program's; [`StoreError::Damaged`] where it is
+    /// no SQLite file.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         Self::open_with(path, SqliteOptions::default())
     }

@@ -11,8 +11,8 @@ use crate::central::{CentralError, Settings, drifted, release, rounded};
 use crate::policy::{Policy, Proposal};
 use crate::release::{Counts, Freshness, Release, Spent};
 
-/// At each timestamp a fixed share measures the mean absolute distance to the last release. If it exceeds the mean absolute
-/// error that publishing would have with what the policy proposes, the histogram is published.
+/// At each timestamp a fixed share measures the mean absolute distance to the last release. If it exceeds the mean
+/// absolute error that publishing would have with what the policy proposes, the histogram is published.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Adaptive {
     ledger: Ledger,
@@ -65,7 +65,8 @@ impl Adaptive {
                 return Ok(release(timestamp, counts, skipped, Spent::by_everyone(spent)));
             }
         }
-        // At the first timestamp there is nothing to repeat, and something to spend: settings that leave nothing are refused.
+        // At the first timestamp there is nothing to repeat, and something to spend: settings that leave nothing are
+        // refused.
         let amount = amount.unwrap_or(self.share);
         let counts = publish(&mut self.ledger, amount, histogram, settings, random)?;
         self.policy.note_spend(timestamp, amount.units());
@@ -125,7 +126,8 @@ mod tests {
         spent
     }
 
-    /// What the mutant would spend if it were asked without a ledger: after the first window all of epsilon / 2 at every timestamp.
+    /// What the mutant would spend if it were asked without a ledger: after the first window all of epsilon / 2 at
+    /// every timestamp.
     #[test]
     fn absorption_that_forgets_its_last_publication_would_spend_25_budgets_in_a_window() {
         let mut mechanism = crate::central::ba::new(&settings()).unwrap();

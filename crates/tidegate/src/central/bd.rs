@@ -1,7 +1,7 @@
 //! `bd`: budget distribution.
 //!
-//! Half of the budget measures, `epsilon / (2w)` at each timestamp, how far the stream has moved from the last release. Of the
-//! other half, a publication takes half of what the window has left.
+//! Half of the budget measures, `epsilon / (2w)` at each timestamp, how far the stream has moved from the last release.
+//! Of the other half, a publication takes half of what the window has left.
 
 use crate::central::adaptive::Adaptive;
 use crate::central::{CentralError, Settings};

@@ -1,8 +1,8 @@
 //! Optimal budget selection: at which threshold the sampling mechanism of personalised privacy has the lowest error.
 //!
-//! A class whose members spend less than the threshold is sampled: that costs variance and bias, while noise gets less. Both are
-//! foreseen from the registered numbers of members, never from who is present: the threshold is public, and where presence is the
-//! secret it would tell.
+//! A class whose members spend less than the threshold is sampled: that costs variance and bias, while noise gets less.
+//! Both are foreseen from the registered numbers of members, never from who is present: the threshold is public, and
+//! where presence is the secret it would tell.
 
 use std::num::NonZeroU64;
 
@@ -20,15 +20,15 @@ pub struct Selection {
     pub kept: Vec<f64>,
 }
 
-/// The expected squared error of a count, on average over the cells of a domain, if classes that can spend `budgets` and have
-/// `members` are sampled at a threshold:
+/// The expected squared error of a count, on average over the cells of a domain, if classes that can spend `budgets`
+/// and have `members` are sampled at a threshold:
 ///
 /// ```text
 /// sum n_i p_i (1-p_i) / d  +  (sum n_i (1-p_i) / d)²  +  2 (S/threshold)²
 /// ```
 ///
-/// with `S` the sensitivity, 1 or 2. The paper states it for the total count, which is `domain = 1`. `None` as a budget stands for
-/// nothing at all.
+/// with `S` the sensitivity, 1 or 2. The paper states it for the total count, which is `domain = 1`. `None` as a budget
+/// stands for nothing at all.
 pub fn sampling_error(
     budgets: &[Option<Epsilon>],
     members: &[u64],
@@ -54,8 +54,8 @@ pub fn sampling_error(
     Selection { threshold, error, kept }
 }
 
-/// The best threshold among the budgets of classes that have members. Of equally good ones, the smallest. `None` where nobody can
-/// spend anything.
+/// The best threshold among the budgets of classes that have members. Of equally good ones, the smallest. `None` where
+/// nobody can spend anything.
 ///
 /// ```
 /// use tidegate::central::budget_selection::select;

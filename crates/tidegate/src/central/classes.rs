@@ -1,35 +1,38 @@
 //! Requirement classes: what an operator offers, and which of it each user has chosen.
 //!
-//! [`Classes`] are declared once, for example privacy `high`, `medium` or `low` for a window that is `small`, `medium` or
-//! `large`. A [`Registry`] knows which class each user is in. Users choose, change, leave and come back at any time; which class
-//! they are in, and since when, is public.
+//! [`Classes`] are declared once, for example privacy `high`, `medium` or `low` for a window that is `small`, `medium`
+//! or `large`. A [`Registry`] knows which class each user is in. Users choose, change, leave and come back at any time;
+//! which class they are in, and since when, is public.
 //!
 //! # The guarantee of users who move
-//! A user counts at a timestamp in one class or in none. While the user is in class `a`, what is spent on the user is part of what
-//! the ledger of `a` records, so a window of `w_a` timestamps spends at most `epsilon_a`, however long the user has been there: a
-//! user who joins, or leaves and comes back to the same class, may count at once.
+//! A user counts at a timestamp in one class or in none. While the user is in class `a`, what is spent on the user is
+//! part of what the ledger of `a` records, so a window of `w_a` timestamps spends at most `epsilon_a`, however long the
+//! user has been there: a user who joins, or leaves and comes back to the same class, may count at once.
 //!
-//! A user who last counted in `a`, at timestamp `t`, and moves to `b` sits out, in no class, and counts in `b` from timestamp `t +
-//! max(w_a, w_b)` on. Until then the promise of `a` stands, and from then on that of `b`.
+//! A user who last counted in `a`, at timestamp `t`, and moves to `b` sits out, in no class, and counts in `b` from
+//! timestamp `t + max(w_a, w_b)` on. Until then the promise of `a` stands, and from then on that of `b`.
 //!
-//! *Proof.* Let a window of `w_a` or of `w_b` timestamps contain one at which the user counted in `a` and one at which the user
-//! counted in `b`. The first is at most `t`, the second at least `t + max(w_a, w_b)`, so the window is longer than
-//! `max(w_a, w_b)`, a contradiction. Hence whatever window of the old or the new length is taken, all that it spends on the
-//! user is recorded in one ledger, which keeps it within that class's epsilon if the window is of that class's length. By induction over
-//! the moves the same holds for a user who moves again: between counting in `a` and in a later class there lies at least the
-//! distance of the first move. A class that the user asked for but left before counting in it has spent nothing on the user. ∎
+//! *Proof.* Let a window of `w_a` or of `w_b` timestamps contain one at which the user counted in `a` and one at which
+//! the user counted in `b`. The first is at most `t`, the second at least `t + max(w_a, w_b)`, so the window is longer
+//! than `max(w_a, w_b)`, a contradiction. Hence whatever window of the old or the new length is taken, all that it
+//! spends on the user is recorded in one ledger, which keeps it within that class's epsilon if the window is of that
+//! class's length. By induction over the moves the same holds for a user who moves again: between counting in `a` and
+//! in a later class there lies at least the distance of the first move. A class that the user asked for but left before
+//! counting in it has spent nothing on the user. ∎
 //!
-//! A user who comes back after leaving is one who moves; who has been away long enough counts at once. What a user last counted in
-//! is remembered for as long as any window is long, so leaving and [rejoining](Registry::rejoin) resets nothing.
+//! A user who comes back after leaving is one who moves; who has been away long enough counts at once. What a user last
+//! counted in is remembered for as long as any window is long, so leaving and [rejoining](Registry::rejoin) resets
+//! nothing.
 //!
-//! **One person has one number for ever.** That is the caller's word: a second number is a second person to the registry, without
-//! a memory of what was spent on the first, and whoever counts under two loses what both lose.
+//! **One person has one number for ever.** That is the caller's word: a second number is a second person to the
+//! registry, without a memory of what was spent on the first, and whoever counts under two loses what both lose.
 //!
 //! # Saving, losing, redeclaring
-//! Save the registry together with the mechanism, before a release becomes visible. One that goes on from an older save has
-//! forgotten who counted where since: call [`Registry::restored`], which leaves out as many timestamps as the longest window has. The
-//! same holds for the mechanism: handed no timestamp in between, nothing of what it forgot lies in a window with anything new. To
-//! declare other classes, leave everyone out for the longest window of the old and the new ones in the same way.
+//! Save the registry together with the mechanism, before a release becomes visible. One that goes on from an older save
+//! has forgotten who counted where since: call [`Registry::restored`], which leaves out as many timestamps as the
+//! longest window has. The same holds for the mechanism: handed no timestamp in between, nothing of what it forgot lies
+//! in a window with anything new. To declare other classes, leave everyone out for the longest window of the old and
+//! the new ones in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU64;
@@ -187,7 +190,8 @@ impl Classes {
     /// These classes, numbered in this order.
     ///
     /// # Errors
-    /// [`ClassError::Number`] for none or more than [`MAX_CLASSES`], [`ClassError::Repeated`] for a name that is given twice.
+    /// [`ClassError::Number`] for none or more than [`MAX_CLASSES`], [`ClassError::Repeated`] for a name that is given
+    /// twice.
     pub fn new(classes: Vec<Class>) -> Result<Self, ClassError> {
         if !(1..=MAX_CLASSES).contains(&classes.len()) {
             return Err(ClassError::Number { given: classes.len() });
@@ -199,8 +203,8 @@ impl Classes {
         Ok(Self(classes))
     }
 
-    /// A class for each level of privacy and each length of window, called `privacy/window`; the windows of the first level
-    /// of privacy come first.
+    /// A class for each level of privacy and each length of window, called `privacy/window`; the windows of the first
+    /// level of privacy come first.
     pub fn levels(privacy: &[(&str, Epsilon)], windows: &[(&str, NonZeroU64)]) -> Result<Self, ClassError> {
         let class = |privacy: &(&str, Epsilon), window: &(&str, NonZeroU64)| Class {
             name: format!("{}/{}", privacy.0, window.0),
@@ -359,15 +363,15 @@ impl Registry {
         &self.members
     }
 
-    /// The class in which a user counts at the timestamp that was begun last; `None` for one who sits out, has left, or was
-    /// never registered.
+    /// The class in which a user counts at the timestamp that was begun last; `None` for one who sits out, has left, or
+    /// was never registered.
     pub fn class_of(&self, user: u32) -> Option<u16> {
         self.counting.get(user as usize).copied().filter(|class| *class != NONE)
     }
 
-    /// Registers a new user, who counts from the next timestamp on. Returns the user's number, which is the person's for ever: one who
-    /// has left comes back with [`rejoin`](Self::rejoin). A second number is a second person to the registry, and the promises to
-    /// each do not hold for the person who has both.
+    /// Registers a new user, who counts from the next timestamp on. Returns the user's number, which is the person's
+    /// for ever: one who has left comes back with [`rejoin`](Self::rejoin). A second number is a second person to the
+    /// registry, and the promises to each do not hold for the person who has both.
     pub fn join(&mut self, class: u16) -> Result<u32, ClassError> {
         self.classes.get(class)?;
         let user = u32::try_from(self.counting.len()).map_err(|_| ClassError::Full)?;
@@ -425,13 +429,13 @@ impl Registry {
     }
 
     fn set(&mut self, user: u32, moving: Moving) {
-        // The user may have counted at the timestamp that has begun, and its values may still be sealed: that does no harm, since
-        // this timestamp is the one that is remembered.
+        // The user may have counted at the timestamp that has begun, and its values may still be sealed: that does no
+        // harm, since this timestamp is the one that is remembered.
         self.moving.insert(user, moving);
     }
 
-    /// Begins a timestamp: from now on until the next one, [`class_of`](Self::class_of) and [`members`](Self::members) are those
-    /// of this timestamp. Costs O(users who have moved within the longest window).
+    /// Begins a timestamp: from now on until the next one, [`class_of`](Self::class_of) and [`members`](Self::members)
+    /// are those of this timestamp. Costs O(users who have moved within the longest window).
     ///
     /// # Errors
     /// [`ClassError::Time`] for a timestamp that is not after the last one.
@@ -468,9 +472,10 @@ impl Registry {
         Ok(())
     }
 
-    /// Goes on from a save that may be older than what was last published; `last` is the latest timestamp that may have been. No
-    /// timestamp can be begun until the longest window has passed since, so that no window holds both what was forgotten and
-    /// anything new: the first is `last` + longest window + 1. Nor may the mechanism be handed one before.
+    /// Goes on from a save that may be older than what was last published; `last` is the latest timestamp that may have
+    /// been. No timestamp can be begun until the longest window has passed since, so that no window holds both what was
+    /// forgotten and anything new: the first is `last` + longest window + 1. Nor may the mechanism be handed one
+    /// before.
     ///
     /// Users who joined since the save are unknown; they register anew. Those who changed or left say so again.
     #[must_use]
@@ -502,15 +507,14 @@ impl Registry {
         Ok(self.seal(account, timestamp, values, domain)?)
     }
 
-    /// Seals the histograms of all classes for the account of their ledgers and the timestamp that has begun, from pairs of
-    /// user and value. Values of users who
-    /// sit out are left out; users without a value are absent.
+    /// Seals the histograms of all classes for the account of their ledgers and the timestamp that has begun, from
+    /// pairs of user and value. Values of users who sit out are left out; users without a value are absent.
     ///
     /// Whether it fails depends on the values: show errors to nobody from whom the values are kept.
     ///
     /// # Errors
-    /// [`ClassError::NotBegun`] for another timestamp, [`ClassError::UnknownUser`] and [`ClassError::SecondValue`] by the position
-    /// of what is wrong, and [`ClassError::Histogram`].
+    /// [`ClassError::NotBegun`] for another timestamp, [`ClassError::UnknownUser`] and [`ClassError::SecondValue`] by
+    /// the position of what is wrong, and [`ClassError::Histogram`].
     pub fn seal(
         &self,
         account: Account,

@@ -1,5 +1,5 @@
-//! Central streams: a trusted curator sees the values, and publishes how many users hold each. w-event privacy on infinite
-//! streams.
+//! Central streams: a trusted curator sees the values, and publishes how many users hold each. w-event privacy on
+//! infinite streams.
 //!
 //! | mechanism | whose guarantee | how the budget is spent |
 //! | --- | --- | --- |
@@ -19,11 +19,12 @@
 //! counts users, and under [`Neighbours::AddRemove`] how many there are is itself a secret.
 //! [`Counts::histogram`] makes frequencies of them, and so do [queries](crate::query).
 //!
-//! [`classes`] has what comes before: levels that an operator declares, and users who choose one, change it, come and go.
+//! [`classes`] has what comes before: levels that an operator declares, and users who choose one, change it, come and
+//! go.
 //!
-//! **Who guards the guarantee?** The kernel's [`Ledger`]. The mechanisms only propose; what is spent
-//! is the smaller of the proposal and what the ledger has left. The state can be saved between any two timestamps. Save it
-//! *before* a release becomes visible: a curator who forgets what was published spends it again.
+//! **Who guards the guarantee?** The kernel's [`Ledger`]. The mechanisms only propose; what is spent is the smaller of
+//! the proposal and what the ledger has left. The state can be saved between any two timestamps. Save it *before* a
+//! release becomes visible: a curator who forgets what was published spends it again.
 
 mod adaptive;
 pub mod ba;
@@ -218,9 +219,9 @@ pub enum CentralError {
 /// A central mechanism with one guarantee for all users: one of the four of Kellaris et al., or `track`.
 ///
 /// # Guarantee
-/// w-event epsilon-differential privacy: two streams that differ only in what one user contributes within `window` consecutive
-/// timestamps, as [`Settings::neighbours`] says, make any sequence of releases equally likely up to a factor of e^epsilon. A
-/// user counts at most once at a timestamp; that is the caller's word.
+/// w-event epsilon-differential privacy: two streams that differ only in what one user contributes within `window`
+/// consecutive timestamps, as [`Settings::neighbours`] says, make any sequence of releases equally likely up to a
+/// factor of e^epsilon. A user counts at most once at a timestamp; that is the caller's word.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -308,12 +309,12 @@ impl Central {
         on_machine!(&self.machine, mechanism => mechanism.ledger())
     }
 
-    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as time
-    /// passed.
+    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as
+    /// time passed.
     ///
     /// # Errors
-    /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`] for data over another
-    /// domain.
+    /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`] for data over
+    /// another domain.
     pub fn push(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
@@ -368,8 +369,8 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
     counts.iter().map(|count| count.round() as i64).collect()
 }
 
-/// The counts again, of which the mean absolute error seems to be `distance` by now: what that exceeds the mean absolute error of
-/// Laplace noise of the stated variance by, squared, is added to the variances.
+/// The counts again, of which the mean absolute error seems to be `distance` by now: what that exceeds the mean
+/// absolute error of Laplace noise of the stated variance by, squared, is added to the variances.
 #[allow(clippy::cast_precision_loss)]
 fn drifted(counts: &Counts, distance: f64) -> Counts {
     let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;

@@ -67,7 +67,8 @@ impl FromStr for PersonalKind {
 pub enum Estimator {
     /// As in the paper: everyone who can spend the threshold counts, others by a coin. Biased.
     Sampling,
-    /// Groups of classes in which everyone weighs what the class spends, shrunk towards what they have in common: see [`stratified`].
+    /// Groups of classes in which everyone weighs what the class spends, shrunk towards what they have in common: see
+    /// [`stratified`].
     #[default]
     Stratified,
 }
@@ -95,10 +96,10 @@ impl PersonalSettings {
 /// A central mechanism in which each class of users has a budget and a window of its own: `pbd` or `pba`.
 ///
 /// # Guarantee
-/// For each user of a class `(w, epsilon)`: two streams that differ only in what this user contributes within `w` consecutive
-/// timestamps, as [`PersonalSettings::neighbours`] says, make any sequence of releases equally likely up to a factor of e^epsilon. Which
-/// class a user is in is public. A user counts at most once at a timestamp, and in one class; that is the caller's word, which a
-/// [`Registry`] keeps.
+/// For each user of a class `(w, epsilon)`: two streams that differ only in what this user contributes within `w`
+/// consecutive timestamps, as [`PersonalSettings::neighbours`] says, make any sequence of releases equally likely up to
+/// a factor of e^epsilon. Which class a user is in is public. A user counts at most once at a timestamp, and in one
+/// class; that is the caller's word, which a [`Registry`] keeps.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -166,8 +167,8 @@ impl Personal {
     /// A mechanism that has published nothing yet.
     ///
     /// # Errors
-    /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`] where a class's
-    /// window is so long that a timestamp's share of its budget is less than the smallest amount.
+    /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`]
+    /// where a class's window is so long that a timestamp's share of its budget is less than the smallest amount.
     pub fn new(kind: PersonalKind, classes: Classes, settings: PersonalSettings) -> Result<Self, CentralError> {
         classes.check_domain(settings.domain)?;
         let account = |Class { requirement, .. }: &Class| {
@@ -217,16 +218,17 @@ impl Personal {
         &self.ledgers
     }
 
-    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as time
-    /// passed.
+    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as
+    /// time passed.
     ///
-    /// `members` says how many users are registered in each class at this timestamp. It is public, so it must not be counted from who is
-    /// present: a number that depends on the data would tell about it, through how much is spent and how classes are weighed. A public
-    /// number that is wrong costs accuracy only. With a registry, [`push_registered`](Self::push_registered) gives the right one.
+    /// `members` says how many users are registered in each class at this timestamp. It is public, so it must not be
+    /// counted from who is present: a number that depends on the data would tell about it, through how much is spent
+    /// and how classes are weighed. A public number that is wrong costs accuracy only. With a registry,
+    /// [`push_registered`](Self::push_registered) gives the right one.
     ///
     /// # Errors
-    /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`], [`CentralError::Classes`] and
-    /// [`CentralError::Length`] for data over another domain or of other classes.
+    /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`],
+    /// [`CentralError::Classes`] and [`CentralError::Length`] for data over another domain or of other classes.
     pub fn push(
         &mut self,
         histograms: &Sealed<ClassHistograms>,
@@ -248,12 +250,12 @@ impl Personal {
         Ok(vec![Release { seeded: self.seeded, ..release }])
     }
 
-    /// Publishes the timestamp that a registry has begun, from pairs of user and value: seals the values of those who count, and passes on
-    /// how many are registered. The way to use the two together.
+    /// Publishes the timestamp that a registry has begun, from pairs of user and value: seals the values of those who
+    /// count, and passes on how many are registered. The way to use the two together.
     ///
     /// # Errors
-    /// [`CentralError::OtherClasses`] where the registry's classes are not the mechanism's, [`CentralError::Registry`] where it cannot
-    /// [seal](Registry::seal) the values, and those of [`push`](Self::push).
+    /// [`CentralError::OtherClasses`] where the registry's classes are not the mechanism's, [`CentralError::Registry`]
+    /// where it cannot [seal](Registry::seal) the values, and those of [`push`](Self::push).
     pub fn push_registered(
         &mut self,
         registry: &Registry,
@@ -271,8 +273,8 @@ impl Personal {
         Vec::new()
     }
 
-    /// What each class spends on measuring at each timestamp. Where users are sampled nobody spends more than the threshold, which
-    /// leaves the rest for publishing.
+    /// What each class spends on measuring at each timestamp. Where users are sampled nobody spends more than the
+    /// threshold, which leaves the rest for publishing.
     fn measuring_shares(&self, members: &[u64]) -> Result<Vec<Epsilon>, CentralError> {
         let shares = self.classes.all().iter().map(|class| measuring_share(class.requirement));
         let shares: Vec<Epsilon> = shares.collect::<Result<_, _>>()?;
@@ -311,7 +313,8 @@ impl Personal {
             ToCompare::Sample { kept } => {
                 let now = sampling_error(&amounts, members, most, domain, neighbours);
                 let keeps = share_kept(&now, members);
-                // The last sample may have kept another share of the members; as far as that goes, the two are made comparable.
+                // The last sample may have kept another share of the members; as far as that goes, the two are made
+                // comparable.
                 let reference: Vec<f64> = last.counts.counts.iter().map(|count| count * keeps / kept).collect();
                 let spent = taking_part(&amounts, &now);
                 let permits = self.ledgers.spend_all(timestamp, &spent)?;
@@ -322,7 +325,8 @@ impl Personal {
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
-                // Others spend less than they could where they would tell of their own counts rather than of everyone's.
+                // Others spend less than they could where they would tell of their own counts rather than of
+                // everyone's.
                 amounts = Offers { budgets: &amounts, members, domain, neighbours }.for_distance(&self.differences);
                 let spent = all_of(&amounts);
                 let permits = self.ledgers.spend_all(timestamp, &spent)?;
@@ -462,8 +466,8 @@ impl Personal {
         release(timestamp, counts, Freshness::Fresh, spent)
     }
 
-    /// The release before the first publication, where nobody is registered or nothing can be spent: no counts, and an error as
-    /// large as there are members.
+    /// The release before the first publication, where nobody is registered or nothing can be spent: no counts, and an
+    /// error as large as there are members.
     #[allow(clippy::cast_precision_loss)]
     fn nothing(&self, timestamp: u64, members: &[u64]) -> Release {
         let (domain, users) =

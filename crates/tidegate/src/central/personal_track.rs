@@ -1,7 +1,8 @@
 //! [`PersonalTrack`]: `track`, with a budget and a window for each class of users.
 //!
-//! As [`track`](super::track), a histogram is published as often as is worth it, and what is released is an estimate from all of them. At a publication each
-//! class spends what its own window allows when it is asked that often, and the [stratified] estimator makes one histogram of all classes.
+//! As [`track`](super::track), a histogram is published as often as is worth it, and what is released is an estimate
+//! from all of them. At a publication each class spends what its own window allows when it is asked that often, and the
+//! [stratified] estimator makes one histogram of all classes.
 
 use std::num::NonZeroU64;
 
@@ -20,7 +21,8 @@ use crate::release::{Counts, Release, Spent};
 /// `track`, in which each class of users has a budget and a window of its own.
 ///
 /// # Guarantee
-/// That of [`Personal`](super::Personal). What is spent is spent through each class's ledger; all else follows from what was published.
+/// That of [`Personal`](super::Personal). What is spent is spent through each class's ledger; all else follows from
+/// what was published.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -64,8 +66,8 @@ impl PersonalTrack {
     /// A mechanism that has published nothing yet. Of the settings, the estimator is always [`Estimator::Stratified`].
     ///
     /// # Errors
-    /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`] where a class's
-    /// window is so long that a timestamp's share of its budget is less than the smallest amount.
+    /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`]
+    /// where a class's window is so long that a timestamp's share of its budget is less than the smallest amount.
     pub fn new(classes: Classes, settings: PersonalSettings) -> Result<Self, CentralError> {
         let settings = PersonalSettings { estimator: Estimator::Stratified, ..settings };
         classes.check_domain(settings.domain)?;
@@ -103,8 +105,8 @@ impl PersonalTrack {
         &self.ledgers
     }
 
-    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as time
-    /// passed. What `members` must be, [`Personal::push`](super::Personal::push) says.
+    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as
+    /// time passed. What `members` must be, [`Personal::push`](super::Personal::push) says.
     ///
     /// # Errors
     /// As [`Personal::push`](super::Personal::push).
@@ -232,7 +234,8 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         Ok(Some(Published { spent, counts, noise }))
     }
 
-    /// Measures how far all classes together are from what is expected of them, of the classes that have their part of that.
+    /// Measures how far all classes together are from what is expected of them, of the classes that have their part of
+    /// that.
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
         let timestamp = self.timestamp();
         let affordable = |(number, amount): (u32, Option<Epsilon>)| {

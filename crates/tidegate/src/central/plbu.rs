@@ -1,7 +1,7 @@
 //! `plbu`: the personalised local baseline. Nobody is trusted.
 //!
-//! At each timestamp every user of a class `(w, epsilon)` reports with `epsilon / w` through the best frequency oracle for it, and
-//! the classes' estimates are averaged by inverse variance.
+//! At each timestamp every user of a class `(w, epsilon)` reports with `epsilon / w` through the best frequency oracle
+//! for it, and the classes' estimates are averaged by inverse variance.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
@@ -15,11 +15,11 @@ use crate::release::{Counts, Freshness, Release, Spent};
 /// mechanisms](crate::local) are.
 ///
 /// # Guarantee
-/// For each user of a class `(w, epsilon)`, w-event epsilon-local differential privacy, kept by the user's own device. Which class a user is
-/// in, and whether the user answers, is public.
+/// For each user of a class `(w, epsilon)`, w-event epsilon-local differential privacy, kept by the user's own device.
+/// Which class a user is in, and whether the user answers, is public.
 ///
-/// The average is unbiased where all classes hold the same values in the same shares. Where they do not it leans towards the classes
-/// that have more members and spend more.
+/// The average is unbiased where all classes hold the same values in the same shares. Where they do not it leans
+/// towards the classes that have more members and spend more.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -53,11 +53,12 @@ pub struct Plbu {
 const VERSION: u16 = 1;
 
 impl Plbu {
-    /// A mechanism that has asked nothing yet. Answers are randomised by the best oracle for each class where none is given.
+    /// A mechanism that has asked nothing yet. Answers are randomised by the best oracle for each class where none is
+    /// given.
     ///
     /// # Errors
-    /// [`CentralError::Domain`] for fewer than two values or too many, [`CentralError::Epsilon`] where a class's share of a timestamp is
-    /// less or more than can be reported with.
+    /// [`CentralError::Domain`] for fewer than two values or too many, [`CentralError::Epsilon`] where a class's share
+    /// of a timestamp is less or more than can be reported with.
     pub fn new(classes: Classes, domain: u32, oracle: Option<OracleKind>) -> Result<Self, CentralError> {
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(CentralError::Domain { given: domain });
@@ -80,8 +81,8 @@ impl Plbu {
         &self.ledgers
     }
 
-    /// Begins a timestamp, which must lie after the last one: a question for each class, in their order, to be put to all of its
-    /// members.
+    /// Begins a timestamp, which must lie after the last one: a question for each class, in their order, to be put to
+    /// all of its members.
     pub fn open(&mut self, timestamp: u64) -> Result<Vec<Question>, CentralError> {
         check_time(timestamp, self.opened.map(|(last, _)| last))?;
         let shares = self.classes.all().iter().map(|class| share(class.requirement));
@@ -98,8 +99,8 @@ impl Plbu {
         Ok(shares.into_iter().map(question).collect())
     }
 
-    /// What came back for the timestamp that is open: for each class, in their order, an estimate from its reports, or `None` where no
-    /// report came. One release, of counts among those who reported.
+    /// What came back for the timestamp that is open: for each class, in their order, an estimate from its reports, or
+    /// `None` where no report came. One release, of counts among those who reported.
     pub fn answer(&mut self, timestamp: u64, answers: &[Option<Estimate>]) -> Result<Vec<Release>, CentralError> {
         if self.opened != Some((timestamp, true)) {
             let (given, expected) = (format!("timestamp {timestamp}"), format!("{:?} was opened last", self.opened));
@@ -138,10 +139,11 @@ fn share(Requirement { epsilon, window }: Requirement) -> Result<Epsilon, Centra
     share.ok_or(CentralError::Epsilon { epsilon, window: window.get() })
 }
 
-/// The average of the classes' frequencies by inverse variance, as counts among all who reported; `None` where nobody did.
+/// The average of the classes' frequencies by inverse variance, as counts among all who reported; `None` where nobody
+/// did.
 ///
-/// Weights are the same for all values, by the variance at the mean frequency: by each value's own, which is estimated from its
-/// frequency, the average would lean towards low ones.
+/// Weights are the same for all values, by the variance at the mean frequency: by each value's own, which is estimated
+/// from its frequency, the average would lean towards low ones.
 #[allow(clippy::cast_precision_loss)]
 fn average(answers: &[Option<Estimate>]) -> Option<Counts> {
     let users: f64 = answers.iter().flatten().map(|answer| answer.reports() as f64).sum();

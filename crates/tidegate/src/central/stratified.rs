@@ -1,15 +1,16 @@
 //! The stratified estimator: every class counts with its own budget, and no user is sampled.
 //!
-//! Classes are counted in groups. Each group has a histogram in which a member weighs what the member's class spends, with noise for
-//! that; divided by what a member spends on average it estimates the group's counts. In a group whose members spend different
-//! amounts it leans towards those who spend more, which is right as far as they hold the same values as the others.
+//! Classes are counted in groups. Each group has a histogram in which a member weighs what the member's class spends,
+//! with noise for that; divided by what a member spends on average it estimates the group's counts. In a group whose
+//! members spend different amounts it leans towards those who spend more, which is right as far as they hold the same
+//! values as the others.
 //!
-//! A careful group's histogram is noisy, but members of different groups hold much the same values: so each is shrunk towards its size
-//! times the composition of all groups taken together, the more the noisier it is and the less groups have been seen to differ.
-//! That is post-processing and costs nothing.
+//! A careful group's histogram is noisy, but members of different groups hold much the same values: so each is shrunk
+//! towards its size times the composition of all groups taken together, the more the noisier it is and the less groups
+//! have been seen to differ. That is post-processing and costs nothing.
 //!
-//! With `n_i` members of class `i` spending `e_i`, and of a group `g` its members `n_g`, their mean spend `e_g`, its histogram `H_g`
-//! and `S` the sensitivity, 1 or 2:
+//! With `n_i` members of class `i` spending `e_i`, and of a group `g` its members `n_g`, their mean spend `e_g`, its
+//! histogram `H_g` and `S` the sensitivity, 1 or 2:
 //!
 //! ```text
 //! V_g = 2 (S/e_g)² + sum n_i m (e_i/e_g - 1)² + delta_high (sum n_i |e_i/e_g - 1|)²    noise, uneven weights, lean
@@ -18,16 +19,17 @@
 //! c_g = n_g pi + D_g/(V_g+D_g) · (H_g - n_g pi)             the estimate
 //! ```
 //!
-//! `m`, the mean of `pi (1-pi)`, is the spread of independent members. `delta` is what the compositions of classes differ by beyond that,
-//! estimated from the publications themselves, group against group: `delta_low` is the most that any class has been seen to differ by, less a
-//! standard error, and `delta_high` the mean of all, and a standard error more. Where nothing has been seen, that is as much as two compositions can differ: a group does not
-//! lean before its classes have been seen to be alike, unless it is so small that it does not matter. Given `D` and `V`, no other
-//! linear estimate of the sum that is unbiased for a common composition has a lower expected squared error; with a single group
-//! it is that group's histogram.
+//! `m`, the mean of `pi (1-pi)`, is the spread of independent members. `delta` is what the compositions of classes
+//! differ by beyond that, estimated from the publications themselves, group against group: `delta_low` is the most that
+//! any class has been seen to differ by, less a standard error, and `delta_high` the mean of all, and a standard error
+//! more. Where nothing has been seen, that is as much as two compositions can differ: a group does not lean before its
+//! classes have been seen to be alike, unless it is so small that it does not matter. Given `D` and `V`, no other
+//! linear estimate of the sum that is unbiased for a common composition has a lower expected squared error; with a
+//! single group it is that group's histogram.
 //!
-//! Which classes are grouped, and whether those who could spend more do, is what lowers the expected error most, except that now and
-//! then there are two groups at least, to be compared. All that follows from public numbers: budgets, members, and what
-//! has been published.
+//! Which classes are grouped, and whether those who could spend more do, is what lowers the expected error most, except
+//! that now and then there are two groups at least, to be compared. All that follows from public numbers: budgets,
+//! members, and what has been published.
 
 use std::num::NonZeroU64;
 
@@ -92,8 +94,8 @@ impl Group {
 pub struct Differences {
     /// The mean of `pi (1 - pi)`.
     spread: f64,
-    /// For each class the estimated mean squared difference of its composition from the common one, beyond the spread of
-    /// independent members, and the weight of what it rests on.
+    /// For each class the estimated mean squared difference of its composition from the common one, beyond the spread
+    /// of independent members, and the weight of what it rests on.
     of_class: Vec<(f64, f64)>,
 }
 
@@ -112,17 +114,17 @@ impl Differences {
         self.of_class.len() == classes && self.of_class.iter().all(finite) && (0.0..=0.25).contains(&self.spread)
     }
 
-    /// The expected squared difference of a count of so many members from the common composition. Which classes differ is known badly, and
-    /// how they differ from each other not at all: so all are taken to differ as much as any one has been seen to, by one standard error at
-    /// least.
+    /// The expected squared difference of a count of so many members from the common composition. Which classes differ
+    /// is known badly, and how they differ from each other not at all: so all are taken to differ as much as any one
+    /// has been seen to, by one standard error at least.
     fn of(&self, members: f64) -> f64 {
         let surely = |(estimate, weight): &(f64, f64)| estimate - weight.max(f64::MIN_POSITIVE).sqrt().recip();
         let beyond = self.of_class.iter().map(surely).fold(0.0, f64::max);
         members * self.spread + members * members * beyond
     }
 
-    /// What classes may differ by, as far as is known: the mean over all, and a standard error more. As much as two compositions over
-    /// so many cells can, where nothing is known.
+    /// What classes may differ by, as far as is known: the mean over all, and a standard error more. As much as two
+    /// compositions over so many cells can, where nothing is known.
     fn at_most(&self, cells: f64) -> f64 {
         let (sum, known) =
             (self.of_class.iter().map(|(estimate, weight)| estimate * weight).sum::<f64>(), self.known());
@@ -135,8 +137,8 @@ impl Differences {
         self.of_class.iter().map(|(_, weight)| *weight).sum()
     }
 
-    /// What is added to the variance of a count where a member of each class counts `amount / mean`: because members have different
-    /// weights, and because those who weigh more may hold other values.
+    /// What is added to the variance of a count where a member of each class counts `amount / mean`: because members
+    /// have different weights, and because those who weigh more may hold other values.
     fn of_weights<'a>(&self, classes: impl Iterator<Item = (f64, &'a Epsilon)>, mean: f64, cells: f64) -> (f64, f64) {
         let (mut uneven, mut shift) = (0.0, 0.0);
         for (members, amount) in classes {
@@ -197,8 +199,8 @@ impl Offers<'_> {
         all / self.members_of_all(classes)
     }
 
-    /// A group of these classes, in the order of their budgets. Its members spend their budget, but no more than the limit that
-    /// has the lowest variance.
+    /// A group of these classes, in the order of their budgets. Its members spend their budget, but no more than the
+    /// limit that has the lowest variance.
     fn group(&self, classes: Vec<usize>, differences: &Differences) -> Group {
         let members = self.members_of_all(&classes);
         let difference = differences.of(members);
@@ -219,8 +221,8 @@ impl Offers<'_> {
         best
     }
 
-    /// The variance of the noise of a count. Where all spend the same it is exact; otherwise weights are large numbers, and noise is
-    /// as good as continuous.
+    /// The variance of the noise of a count. Where all spend the same it is exact; otherwise weights are large numbers,
+    /// and noise is as good as continuous.
     fn noise(&self, amounts: &[Epsilon], mean: f64) -> f64 {
         let same = amounts.first().filter(|first| amounts.iter().all(|amount| amount == *first));
         let scale = same.and_then(|amount| histogram_noise(self.neighbours, NonZeroU64::MIN, *amount).ok());
@@ -232,8 +234,8 @@ impl Offers<'_> {
         self.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
     }
 
-    /// What classes with these budgets should spend on a weighted distance: no more than the limit at which its noise and lean, for
-    /// a cell, are lowest.
+    /// What classes with these budgets should spend on a weighted distance: no more than the limit at which its noise
+    /// and lean, for a cell, are lowest.
     pub(super) fn for_distance(&self, differences: &Differences) -> Vec<Option<Epsilon>> {
         let with = |class: &usize| self.budgets[*class].is_some() && self.members[*class] > 0;
         let classes: Vec<usize> = (0..self.budgets.len()).filter(with).collect();
@@ -253,11 +255,12 @@ impl Offers<'_> {
     }
 }
 
-/// How classes are best grouped. Classes without members are in no group. Classes without a budget are a group that takes no part.
+/// How classes are best grouped. Classes without members are in no group. Classes without a budget are a group that
+/// takes no part.
 ///
-/// Beginning with each class by itself, those two groups next to each other in the order of their budgets are merged that lower
-/// the expected error most, as long as one does. At least two groups remain that take part where comparing them would teach twice
-/// as much about differences as is known from earlier publications.
+/// Beginning with each class by itself, those two groups next to each other in the order of their budgets are merged
+/// that lower the expected error most, as long as one does. At least two groups remain that take part where comparing
+/// them would teach twice as much about differences as is known from earlier publications.
 pub fn group(offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
     let mut classes: Vec<usize> = (0..offers.budgets.len()).filter(|class| offers.members[*class] > 0).collect();
     classes.sort_by_key(|class| offers.budgets[*class]);
@@ -312,8 +315,8 @@ struct Lesson {
     weight: f64,
 }
 
-/// `None` where there is nothing to learn, since noise alone is more than compositions can differ by. `others` is the variance of
-/// the composition to compare with.
+/// `None` where there is nothing to learn, since noise alone is more than compositions can differ by. `others` is the
+/// variance of the composition to compare with.
 fn lesson(group: &Group, differences: &Differences, cells: f64, others: f64) -> Option<Lesson> {
     let square = group.members * group.members;
     let explained = group.noise + group.uneven + group.members * differences.spread + square * others;
@@ -353,8 +356,8 @@ pub(super) fn expected_noise(groups: &[Group]) -> Noise {
     Noise::with_laplaces(expected_error(groups), take_part.map(of_group))
 }
 
-/// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what is now
-/// known about the differences between classes.
+/// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what
+/// is now known about the differences between classes.
 pub fn estimate(
     groups: &mut [Group],
     histograms: &[Vec<i64>],

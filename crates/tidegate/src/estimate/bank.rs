@@ -1,9 +1,10 @@
 //! [`Bank`]: many numbers that move alike, seen with noise of known variance.
 //!
-//! Each number is followed by several linear models: walks, slopes, curves, waves, seasons, returns to the mean or to a level, and levels that stand still, each since another
-//! observation. All numbers are seen with the same variance, so how far a model trusts an observation is the same for all of them, and a number costs a few
-//! multiplications for each model. Which models suit a number, and how often that changes, is learned from how well they foretold it, and, where that says little, from
-//! which suit the others.
+//! Each number is followed by several linear models: walks, slopes, curves, waves, seasons, returns to the mean or to a
+//! level, and levels that stand still, each since another observation. All numbers are seen with the same variance, so
+//! how far a model trusts an observation is the same for all of them, and a number costs a few multiplications for each
+//! model. Which models suit a number, and how often that changes, is learned from how well they foretold it, and, where
+//! that says little, from which suit the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,20 +14,23 @@ use super::model::{MOVING, Model, Motion, Spread, at_first, model, observed};
 use super::noise::Noise;
 use super::season::{Place, place_at, season_error};
 
-/// How many levels that stand still there are, each since another observation: some have seen nothing of what was before a change, whenever that was.
+/// How many levels that stand still there are, each since another observation: some have seen nothing of what was
+/// before a change, whenever that was.
 const LEVELS: usize = 10;
 
 /// The variance of a walk before anything is seen, where numbers can be of any size.
 const ANYWHERE: f64 = 1e7;
 
-/// How likely another model takes over from one observation to the next. Which of these is right is learned for each group, from how likely each was beforehand, of which a little is
-/// kept. Where observations tell so little that estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
+/// How likely another model takes over from one observation to the next. Which of these is right is learned for each
+/// group, from how likely each was beforehand, of which a little is kept. Where observations tell so little that
+/// estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
 const RATES: [f64; 3] = [5e-5, 3e-3, 3e-2];
 const RATES_AT_FIRST: [f64; RATES.len()] = [0.97, 0.025, 0.005];
 const RATES_KEPT: f64 = 0.001;
 const LEAST_SWITCHES: f64 = 1e-6;
 
-/// How likely a number stands at another level after many have jumped. A model that follows observations by more than this may also go on from there.
+/// How likely a number stands at another level after many have jumped. A model that follows observations by more than
+/// this may also go on from there.
 const JUMPED: f32 = 0.5;
 const RESTLESS: f64 = 0.2;
 
@@ -40,8 +44,8 @@ const LONGEST_UNIT: f64 = 1e150;
 /// How much of the evidence for all models together is forgotten with each observation.
 const FORGOTTEN: f64 = 0.02;
 
-/// How much of what the numbers of a group have in common is learned anew with each observation, at most, and how much for each of the numbers. What few
-/// of them seem to have in common is mostly chance.
+/// How much of what the numbers of a group have in common is learned anew with each observation, at most, and how much
+/// for each of the numbers. What few of them seem to have in common is mostly chance.
 const COMMON_RATE: f64 = 0.2;
 const COMMON_RATE_OF_ONE: f64 = 0.0175;
 
@@ -78,7 +82,8 @@ pub struct Bank {
     clock: u64,
     /// How many observations ago each of the levels that stand still began, the latest last.
     ages: Vec<u64>,
-    /// What each model believes: first the moving ones, then the levels that stand still; nothing where no group can be like that.
+    /// What each model believes: first the moving ones, then the levels that stand still; nothing where no group can be
+    /// like that.
     followed: Vec<Followed>,
     /// Of each number, from where the models measure it.
     origins: Vec<f64>,
@@ -86,7 +91,8 @@ pub struct Bank {
     unit: f64,
     /// Of each number, what the models weigh together.
     totals: Vec<f32>,
-    /// The logarithm of how likely all models together made all numbers if the noise is normal, compared with there being noise only.
+    /// The logarithm of how likely all models together made all numbers if the noise is normal, compared with there
+    /// being noise only.
     evidence: f64,
     /// What is believed of the numbers after the last observation.
     believed: Estimates,
@@ -114,8 +120,8 @@ struct Followed {
     spread: Spread,
     /// Of a season, each place in a period.
     places: Vec<Place>,
-    /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the levels around which they are, as far as it has them; of a season, those of one place
-    /// after the other; in units.
+    /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the
+    /// levels around which they are, as far as it has them; of a season, those of one place after the other; in units.
     states: Vec<f32>,
     /// How much better it suits each number than the models do together.
     suits: Vec<f32>,
@@ -132,15 +138,16 @@ pub struct Estimates {
 }
 
 impl Bank {
-    /// So many numbers of which nothing is known but that they lie around zero, or anywhere up to some 30,000 standard deviations from it. `reference` is about the variance with which they are
-    /// going to be seen.
+    /// So many numbers of which nothing is known but that they lie around zero, or anywhere up to some 30,000 standard
+    /// deviations from it. `reference` is about the variance with which they are going to be seen.
     pub fn new(numbers: usize, reference: f64, stillness: Stillness) -> Self {
         let anywhere = ANYWHERE * reference;
         Self::grouped(&[(numbers, anywhere)], anywhere, reference, stillness)
     }
 
-    /// Numbers in groups, of which each has something in common: numbers up to the first number given, then up to the second, and so on. Of each group it is known what the mean of
-    /// its squares is at most, so that large numbers are rare, and of all what the largest square can be.
+    /// Numbers in groups, of which each has something in common: numbers up to the first number given, then up to the
+    /// second, and so on. Of each group it is known what the mean of its squares is at most, so that large numbers are
+    /// rare, and of all what the largest square can be.
     pub fn grouped(groups: &[(usize, f64)], largest_square: f64, reference: f64, stillness: Stillness) -> Self {
         let largest_square = largest_square.min(ANYWHERE * reference);
         let (mut start, numbers) = (0, groups.last().map_or(0, |(end, _)| *end));
@@ -250,8 +257,9 @@ impl Bank {
             && (LEAST_SWITCHES..=1.0).contains(switches)
     }
 
-    /// The logarithm of how much likelier what was observed is to come from numbers such as these than from noise alone, as far as it is not
-    /// forgotten. It can be compared between banks that observe the same in other coordinates: whatever the noise is, normal noise is the same in all of them.
+    /// The logarithm of how much likelier what was observed is to come from numbers such as these than from noise
+    /// alone, as far as it is not forgotten. It can be compared between banks that observe the same in other
+    /// coordinates: whatever the noise is, normal noise is the same in all of them.
     pub const fn evidence(&self) -> f64 {
         self.evidence
     }
@@ -261,8 +269,8 @@ impl Bank {
         self.take_in(gap, observations, noise.into(), false);
     }
 
-    /// The same where it is known that many of the numbers have jumped since the last one: they may stand at another level, whether a new one or one of before. That they do so says nothing about how
-    /// they move otherwise.
+    /// The same where it is known that many of the numbers have jumped since the last one: they may stand at another
+    /// level, whether a new one or one of before. That they do so says nothing about how they move otherwise.
     pub fn observe_jump(&mut self, gap: u64, observations: &[f64], noise: impl Into<Noise>) {
         self.take_in(gap, observations, noise.into(), true);
     }
@@ -352,7 +360,8 @@ impl Bank {
         self.switches = (follows / as_float(numbers.max(1))).clamp(LEAST_SWITCHES, 1.0);
     }
 
-    /// Some numbers, from one on, with what is observed of them: each from an origin that is near to what is believed of it, or to the observation where that is far off.
+    /// Some numbers, from one on, with what is observed of them: each from an origin that is near to what is believed
+    /// of it, or to the observation where that is far off.
     fn chunk<'a>(&mut self, observations: &'a [f64], start: usize, switches: f32) -> Chunk<'a> {
         let mut chunk = Chunk::new(observations, start, self.unit);
         for (place, (observation, total)) in observations.iter().zip(&self.totals[start..]).enumerate() {
@@ -392,7 +401,8 @@ impl Bank {
         Motion::of(model(index), self.reference, self.largest_square)
     }
 
-    /// Begins another level that stands still, so that one began not long after any change: with every observation, in place of the one that is missed least.
+    /// Begins another level that stands still, so that one began not long after any change: with every observation, in
+    /// place of the one that is missed least.
     fn begin_level(&mut self) {
         self.ages.iter_mut().for_each(|age| *age = age.saturating_add(1));
         if self.ages == [1] {
@@ -442,7 +452,8 @@ impl Bank {
                 let Some((motion, spread, states)) = self.ahead(index, gap) else { continue };
                 let spread = model(index).stated() * spread;
                 let levels = &mut levels[members.clone()];
-                // All are taken from what is believed now: squares of large numbers would differ by less than they are rounded.
+                // All are taken from what is believed now: squares of large numbers would differ by less than they are
+                // rounded.
                 let (now, origins) = (&self.believed.means[members.clone()], &self.origins[members.clone()]);
                 let of_origin = motion.of_origin();
                 for (level, (now, origin)) in levels.iter_mut().zip(now.iter().zip(origins)) {
@@ -474,8 +485,9 @@ impl Bank {
         Estimates { means, variances: squares }
     }
 
-    /// How a model moves until so many timestamps after the last observation, with the variance that numbers have then, and their states; nothing where it knows nothing of that time: of a place in a period that was
-    /// never seen, because observations came at others only.
+    /// How a model moves until so many timestamps after the last observation, with the variance that numbers have then,
+    /// and their states; nothing where it knows nothing of that time: of a place in a period that was never seen,
+    /// because observations came at others only.
     fn ahead(&self, index: usize, gap: u64) -> Option<(Motion, f64, &[f32])> {
         let (followed, motion) = (&self.followed[index], self.motion(index));
         let time = self.clock.saturating_add(gap);
@@ -491,7 +503,8 @@ impl Bank {
         (!unknown).then_some((motion, variance, states))
     }
 
-    /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise and forecasts in between.
+    /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise and
+    /// forecasts in between.
     pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
         let noise = noise.into();
         // Nobody needs to err by more than the numbers are large.
@@ -558,7 +571,8 @@ impl Bank {
 }
 
 impl Followed {
-    /// What a model says before an observation so many timestamps after the last one, at a time; and what is known of the numbers since.
+    /// What a model says before an observation so many timestamps after the last one, at a time; and what is known of
+    /// the numbers since.
     fn forecast(&mut self, model: Model, motion: Motion, gap: u64, time: u64, noise: Noise, unit: f64) -> Forecast {
         let Model::Season { period, .. } = model else {
             return Forecast::new(model, motion.times(gap), &mut self.spread, noise, unit);
@@ -580,7 +594,8 @@ impl Group {
         (0..MOVING).map(prior).chain(std::iter::repeat_n(still, levels)).collect()
     }
 
-    /// Learns how likely each rate of change is from the logarithms of how likely it made what was observed, and returns that of all of them together.
+    /// Learns how likely each rate of change is from the logarithms of how likely it made what was observed, and
+    /// returns that of all of them together.
     fn weigh_rates(&mut self, likely: [f64; RATES.len()]) -> f64 {
         let most = likely.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut total = 0.0;
@@ -606,7 +621,8 @@ impl Group {
     }
 }
 
-/// A wave that is uncertain by more than so many times the variance of an observation, or by more than this part of the largest square, says nothing.
+/// A wave that is uncertain by more than so many times the variance of an observation, or by more than this part of the
+/// largest square, says nothing.
 const KNOWN_TO: f64 = 100.0;
 const KNOWN_OF_LARGEST: f64 = 0.1;
 

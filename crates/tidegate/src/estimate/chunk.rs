@@ -4,13 +4,16 @@ use super::bank::Estimates;
 use super::model::{Model, Motion, Spread, observed};
 use super::noise::Noise;
 
-/// An observation that is off by more than so many standard deviations is followed as if it were off by so many, or by what its noise [allows](super::noise::Innovation::followed), whichever is less: it is rather from elsewhere. Of a model that knows little, and so
-/// follows an observation nearly all the way, it is by as many times more as it is less sure of what it expected. A level that stands still does not follow at all: it is kept as it was, for the
-/// number to come back to.
+/// An observation that is off by more than so many standard deviations is followed as if it were off by so many, or by
+/// what its noise [allows](super::noise::Innovation::followed), whichever is less: it is rather from elsewhere. Of a
+/// model that knows little, and so follows an observation nearly all the way, it is by as many times more as it is less
+/// sure of what it expected. A level that stands still does not follow at all: it is kept as it was, for the number to
+/// come back to.
 const SURPRISE: f64 = 5.0;
 
-/// The exponential function of [`WEIGHT_PARTS`] times a number that is hardly positive, to within half a per cent down to minus eight, and never less than 1e-31: for weights, of which
-/// millions are needed. It has no branch, so that several are computed at once.
+/// The exponential function of [`WEIGHT_PARTS`] times a number that is hardly positive, to within half a per cent down
+/// to minus eight, and never less than 1e-31: for weights, of which millions are needed. It has no branch, so that
+/// several are computed at once.
 fn weight(part: f32) -> f32 {
     let part = part.max(-0.6);
     let mut power = 1.0 + part * (1.0 + 0.5 * part);
@@ -43,8 +46,9 @@ pub(super) struct Forecast {
     /// A larger error than this is rather from elsewhere; and whether such are not followed at all.
     far: f32,
     rejects: bool,
-    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a part of a logarithm, where it is not beyond the bend; and what is added to that of a forecast without an
-    /// error because it is not exact, or its noise is not normal.
+    /// The square of an error, multiplied by this before, is by how much it makes that less likely, as a part of a
+    /// logarithm, where it is not beyond the bend; and what is added to that of a forecast without an error because it
+    /// is not exact, or its noise is not normal.
     root_half_precision: f32,
     offset: f32,
     /// From which error on, multiplied like that, the logarithm falls in proportion to it, and no longer to its square.
@@ -89,8 +93,8 @@ impl Forecast {
 /// So many numbers are taken together, so that all that is known of them is at hand.
 pub(super) const CHUNK: usize = 64;
 
-/// An observation is far off from what was believed if it is so by more than so many units, and an origin is near to it if it is within so many. No model is farther from
-/// an origin than this.
+/// An observation is far off from what was believed if it is so by more than so many units, and an origin is near to it
+/// if it is within so many. No model is farther from an origin than this.
 pub(super) const FAR_OFF: f64 = 100.0;
 pub(super) const NEAR: f64 = 16.0;
 pub(super) const MOST_APART: f32 = 1e15;
@@ -100,8 +104,8 @@ pub(super) fn apart(units: f64) -> f32 {
     short(units).clamp(-MOST_APART, MOST_APART)
 }
 
-/// Some numbers while they are observed. All lengths are in units, and from the numbers' origins: short numbers of any other size would be rounded by more than estimates
-/// differ.
+/// Some numbers while they are observed. All lengths are in units, and from the numbers' origins: short numbers of any
+/// other size would be rounded by more than estimates differ.
 pub(super) struct Chunk<'a> {
     observations: &'a [f64],
     /// Where they begin.
@@ -112,17 +116,21 @@ pub(super) struct Chunk<'a> {
     pub(super) origins: [f32; CHUNK],
     /// What was believed, or what is observed where that is far off: how far models are from there is summed.
     pub(super) bases: [f32; CHUNK],
-    /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from the base.
+    /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from the
+    /// base.
     errors: [f32; CHUNK],
     apart: [f32; CHUNK],
-    /// By what the models' weights of before are multiplied: how likely none takes over from another, divided by what they weigh together.
+    /// By what the models' weights of before are multiplied: how likely none takes over from another, divided by what
+    /// they weigh together.
     pub(super) kept: [f32; CHUNK],
-    /// What they weigh together after the observation, which is how likely they made it; and what that would be if another had taken over for sure.
+    /// What they weigh together after the observation, which is how likely they made it; and what that would be if
+    /// another had taken over for sure.
     totals: [f32; CHUNK],
     anew: [f32; CHUNK],
     /// What they would weigh together after the observation if the noise were normal, where it is not.
     if_normal: [f32; CHUNK],
-    /// Sums over the models, by weight, of how far they are from the base, and of the square of that with their variances.
+    /// Sums over the models, by weight, of how far they are from the base, and of the square of that with their
+    /// variances.
     means: [f32; CHUNK],
     squares: [f32; CHUNK],
 }
@@ -153,8 +161,8 @@ impl<'a> Chunk<'a> {
         self.start..self.start + self.observations.len()
     }
 
-    /// Moves the states of a model on to what is expected, and from there as far towards the observations as they are followed; notes the weighed errors and how far from the base
-    /// the numbers are then.
+    /// Moves the states of a model on to what is expected, and from there as far towards the observations as they are
+    /// followed; notes the weighed errors and how far from the base the numbers are then.
     fn advance(&mut self, forecast: &Forecast, states: &mut [f32], numbers: usize) {
         let [[kept, slope_in, third_in], [number_to_slope, slope_kept, third_to_slope], [_, _, third_kept]] =
             forecast.adds;
@@ -209,8 +217,8 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Moves a model's numbers that are far off to where they are observed, as if they had jumped there and moved on as before; that makes the model so many times as likely. Which
-    /// they are.
+    /// Moves a model's numbers that are far off to where they are observed, as if they had jumped there and moved on as
+    /// before; that makes the model so many times as likely. Which they are.
     pub(super) fn move_on(
         &self,
         forecast: &Forecast,
@@ -250,8 +258,9 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Takes the observations in by a model; and weighs it by how likely it made them, after any model may have taken over, as likely as it is in general. `HEAVY` says whether their noise has heavier tails
-    /// than a normal distribution.
+    /// Takes the observations in by a model; and weighs it by how likely it made them, after any model may have taken
+    /// over, as likely as it is in general. `HEAVY` says whether their noise has heavier tails than a normal
+    /// distribution.
     pub(super) fn follow<const HEAVY: bool>(
         &mut self,
         forecast: &Forecast,
@@ -321,14 +330,16 @@ impl<'a> Chunk<'a> {
         f64::from(sums.iter().sum::<f32>() + of_rest)
     }
 
-    /// The logarithm of how likely all models together would have made the observations if the noise were normal, where it is not.
+    /// The logarithm of how likely all models together would have made the observations if the noise were normal, where
+    /// it is not.
     pub(super) fn likely_if_normal(&self) -> f64 {
         let of_some = |totals: &[f32]| totals.iter().map(|total| f64::from(*total)).product::<f64>();
         let products = self.if_normal[..self.observations.len()].chunks(AT_ONCE).map(of_some);
         products.map(|product| product.max(f64::MIN_POSITIVE).ln()).sum()
     }
 
-    /// The logarithm of how likely all models together made the observations, where any takes over at a rate instead of that by which they were weighed.
+    /// The logarithm of how likely all models together made the observations, where any takes over at a rate instead of
+    /// that by which they were weighed.
     pub(super) fn likely(&self, rate: f64, switches: f32) -> f64 {
         let (totals, anew) = (&self.totals[..self.observations.len()], &self.anew[..self.observations.len()]);
         let switches = f64::from(switches);

@@ -1,8 +1,8 @@
 //! [`Density`]: a bounded number that moves, seen through coarse answers.
 //!
-//! What is believed about the number is a density over cells of its domain. An answer multiplies it by how likely each cell makes that
-//! answer; time blurs it. How the number moves is not known, so several models are kept, each with a density of its own, and weighed by how
-//! well they have foretold the answers.
+//! What is believed about the number is a density over cells of its domain. An answer multiplies it by how likely each
+//! cell makes that answer; time blurs it. How the number moves is not known, so several models are kept, each with a
+//! density of its own, and weighed by how well they have foretold the answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,9 +15,10 @@ const STEPS: [f64; 5] = [0.0005, 0.002, 0.006, 0.02, 0.06];
 /// How far a number scatters around its level, as part of the domain's width.
 const SCATTERS: [f64; 3] = [0.01, 0.05, 0.15];
 
-/// How many models there are. The first has no level: each number lies anywhere, and has nothing to do with the one before. In the others a
-/// level takes steps, jumps now and then to anywhere, and the number scatters around it: one for each step and scatter, in that order. Both
-/// have two-sided exponential distributions, so that a large one now and then is no surprise.
+/// How many models there are. The first has no level: each number lies anywhere, and has nothing to do with the one
+/// before. In the others a level takes steps, jumps now and then to anywhere, and the number scatters around it: one
+/// for each step and scatter, in that order. Both have two-sided exponential distributions, so that a large one now and
+/// then is no surprise.
 const MODELS: usize = 1 + STEPS.len() * SCATTERS.len();
 
 /// A number for each model. All models are worked on side by side.
@@ -35,7 +36,8 @@ const FIRST: f64 = 0.15;
 /// Beforehand, a step weighs so much of what the next smaller one does.
 const LARGER: f64 = 0.6;
 
-/// What weight levels have beforehand that are as good as in the middle of the domain, and how near that is, as part of its width.
+/// What weight levels have beforehand that are as good as in the middle of the domain, and how near that is, as part of
+/// its width.
 const MIDDLE: f64 = 0.15;
 const NEAR: f64 = 0.02;
 
@@ -70,8 +72,8 @@ fn ratio(scale: f64, cells: usize) -> f64 {
     (-share(cells) / scale).exp()
 }
 
-/// Blurs several densities by two-sided exponential distributions, mirrored at the ends of the domain. It is its own adjoint: so it also
-/// takes what is known about the blurred number back to the number itself.
+/// Blurs several densities by two-sided exponential distributions, mirrored at the ends of the domain. It is its own
+/// adjoint: so it also takes what is known about the blurred number back to the number itself.
 fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; N]> {
     let add = |running: &mut [f64; N], masses: &[f64; N]| {
         for at in 0..N {
@@ -297,8 +299,8 @@ impl Models {
         blur(&levels, &self.scatters).iter().map(|masses| everywhere + masses.iter().sum::<f64>()).collect()
     }
 
-    /// What is believed about a number that an answer was given for, or each of them. `before` are the levels without the answer, but with
-    /// what came later, if that is known; models weigh so much with the answer.
+    /// What is believed about a number that an answer was given for, or each of them. `before` are the levels without
+    /// the answer, but with what came later, if that is known; models weigh so much with the answer.
     fn number_with(&self, mut before: Vec<Each>, seen: &Seen, weights: &Each) -> Vec<f64> {
         let Answer::One(likelihood) = &seen.answer else {
             multiply(&mut before, &seen.likely);
@@ -321,8 +323,8 @@ fn moved_into(low: f64, high: f64, cells: usize) -> Vec<f64> {
     (0..cells).map(|cell| (cell as f64 + 0.5).clamp(low, high)).collect()
 }
 
-/// What is believed of a level beforehand: the lower the likelier, for upper ends are mostly set with room to spare, and some in the middle. There, whoever
-/// knew nothing would be right: so to be wrong would cost most in comparison.
+/// What is believed of a level beforehand: the lower the likelier, for upper ends are mostly set with room to spare,
+/// and some in the middle. There, whoever knew nothing would be right: so to be wrong would cost most in comparison.
 #[allow(clippy::cast_precision_loss)] // a few cells
 fn beforehand(cells: usize) -> Vec<f64> {
     let place = |cell: usize| (cell as f64 + 0.5) * share(cells);
@@ -411,7 +413,8 @@ impl Density {
         models.number(&self.levels, &self.shares())
     }
 
-    /// How uncertain the mean of many numbers is that are moved into a range: its standard deviation. Lengths are in cells.
+    /// How uncertain the mean of many numbers is that are moved into a range: its standard deviation. Lengths are in
+    /// cells.
     pub fn uncertainty(&self, models: &Models, low: f64, high: f64) -> f64 {
         let shares = self.shares();
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -433,8 +436,8 @@ impl Density {
         (moment(2) - moment(1).powi(2)).max(0.0)
     }
 
-    /// What the mean of so many numbers, moved into a range, with Laplace noise of a scale, would tell: what is explained by the straight line that
-    /// suits best. Lengths are in cells.
+    /// What the mean of so many numbers, moved into a range, with Laplace noise of a scale, would tell: what is
+    /// explained by the straight line that suits best. Lengths are in cells.
     #[allow(clippy::cast_precision_loss)] // a few cells
     pub fn promise(&self, models: &Models, count: u32, (low, high): (f64, f64), scale: f64) -> Promise {
         let shares = self.shares();
@@ -442,7 +445,8 @@ impl Density {
         let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
         let (means, squares) = (models.around_levels(&moved), models.around_levels(&squares));
         let middle = models.cells() as f64 / 2.0;
-        // Sums over all that is possible: of the mean, its square and its variance, of level and scatter, and of their products with the mean.
+        // Sums over all that is possible: of the mean, its square and its variance, of level and scatter, and of their
+        // products with the mean.
         let (mut mean_sum, mut square_sum, mut variance_sum) = (0.0, 0.0, 0.0);
         let (mut sums, mut products) = ([0.0; 2], [0.0; 2]);
         for (cell, masses) in self.levels.iter().enumerate() {
@@ -464,7 +468,8 @@ impl Density {
         Promise { level: explained(0), scatter: explained(1) }
     }
 
-    /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given for.
+    /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given
+    /// for.
     pub fn observe(&mut self, models: &Models, seen: &Seen) -> Vec<f64> {
         let memory = MEMORY.powf(f64::from(seen.answer.count()));
         let before = models.later(&self.levels, seen.gap);
@@ -482,8 +487,8 @@ impl Density {
         multiply(&mut self.levels, &seen.likely);
     }
 
-    /// What is believed about the numbers of each of the first `count` answers once all of the given ones are known. `start` is what was believed
-    /// before the first of them. The models weigh what they weigh here.
+    /// What is believed about the numbers of each of the first `count` answers once all of the given ones are known.
+    /// `start` is what was believed before the first of them. The models weigh what they weigh here.
     pub fn smooth<'a>(
         &self,
         models: &Models,

@@ -9,7 +9,8 @@ use super::scatter::Scatter;
 use super::simplex::settle;
 use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 
-/// Follows numbers that are nowhere negative: their mean, which moves little, how far each is from it, and by how much they scatter around that.
+/// Follows numbers that are nowhere negative: their mean, which moves little, how far each is from it, and by how much
+/// they scatter around that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Follower {
@@ -21,8 +22,8 @@ pub struct Follower {
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl Follower {
-    /// Numbers that look about like these, which have a variance and are not taken in yet. `reference`, which is positive, is about the variance with
-    /// which they are going to be seen mostly.
+    /// Numbers that look about like these, which have a variance and are not taken in yet. `reference`, which is
+    /// positive, is about the variance with which they are going to be seen mostly.
     pub fn new(numbers: &[f64], variance: f64, reference: f64) -> Self {
         let values = numbers.len() as f64;
         // Where none is negative, the squares sum to at most the square of the sum, of which this is a first idea.
@@ -50,7 +51,8 @@ impl Follower {
         self.seen
     }
 
-    /// Takes in numbers that were published so many timestamps after the last ones, with the noise that they have on average.
+    /// Takes in numbers that were published so many timestamps after the last ones, with the noise that they have on
+    /// average.
     pub fn observe(&mut self, gap: u64, numbers: &[f64], noise: impl Into<Noise>) {
         let noise = noise.into().beside(self.scatter.variance());
         let expected = (self.seen > 0).then(|| self.moving(gap));
@@ -99,7 +101,8 @@ impl Follower {
         Estimates { means, variances }
     }
 
-    /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with noise.
+    /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with
+    /// noise.
     pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
         let (noise, values) = (noise.into().beside(self.scatter.variance()), self.numbers());
         let error = self.mean.expected_error(period, noise.of_mean(values))
@@ -117,8 +120,8 @@ fn deviations(numbers: &[f64]) -> (f64, Vec<f64>) {
 
 /// Makes the releases of any mechanism better by those before them: free of budget, for it sees releases only.
 ///
-/// Releases that were published afresh are observations with their stated variances; at other timestamps what is expected takes the place of the repeated release.
-/// Trees and symbols are passed on as they are.
+/// Releases that were published afresh are observations with their stated variances; at other timestamps what is
+/// expected takes the place of the repeated release. Trees and symbols are passed on as they are.
 ///
 /// ```
 /// use tidegate::estimate::follower::Smoother;
@@ -219,7 +222,8 @@ impl Smoother {
         Self { version: VERSION, state: None }
     }
 
-    /// The release, made better by those before it. Where no variance is stated, or the domain is another than before, it is passed on as it is.
+    /// The release, made better by those before it. Where no variance is stated, or the domain is another than before,
+    /// it is passed on as it is.
     #[must_use]
     pub fn push(&mut self, release: Release) -> Release {
         let number;

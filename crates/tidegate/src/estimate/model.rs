@@ -70,8 +70,9 @@ const OF_SMALL: [Model; 7] = [
 /// No domain of more numbers than this is small. Waves and seasons are for small ones, too.
 const SMALL: usize = 50;
 
-/// Models of numbers of which there are few: how much they bend is told yet more exactly; and they can have a level of their own. The noise of many is not quite the same for all, and what one has more
-/// of it than the others would be taken for such a level's.
+/// Models of numbers of which there are few: how much they bend is told yet more exactly; and they can have a level of
+/// their own. The noise of many is not quite the same for all, and what one has more of it than the others would be
+/// taken for such a level's.
 const OF_FEW: [Model; 12] = [
     Model::Curve { step: 3e-8 },
     Model::Curve { step: 3e-7 },
@@ -88,7 +89,8 @@ const OF_FEW: [Model; 12] = [
 ];
 const FEW: usize = 7;
 
-/// The periods of waves that numbers are likely to have: months of a year, hours of a day, halves and quarters of them, and weeks of a year; and by what steps they change.
+/// The periods of waves that numbers are likely to have: months of a year, hours of a day, halves and quarters of them,
+/// and weeks of a year; and by what steps they change.
 const WAVE_PERIODS: [f64; 5] = [12.0, 24.0, 48.0, 52.0, 96.0];
 const WAVE_STEPS: [f64; 6] = [1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 
@@ -130,12 +132,14 @@ pub(super) const fn model(index: usize) -> Model {
 pub enum Stillness {
     /// One way among many: of what is seen with the same noise from the beginning.
     Possible,
-    /// Likelier than not: of what may be known well from the beginning, and be seen with much more noise later, by which it should not be moved.
+    /// Likelier than not: of what may be known well from the beginning, and be seen with much more noise later, by
+    /// which it should not be moved.
     Likely,
 }
 
 impl Stillness {
-    /// How likely at first are levels that stand still, all together, and numbers near the mean that do, beside a walk that is not quiet.
+    /// How likely at first are levels that stand still, all together, and numbers near the mean that do, beside a walk
+    /// that is not quiet.
     const fn weights(self) -> (f64, f64) {
         match self {
             Self::Possible => (0.5, 1.0),
@@ -144,8 +148,8 @@ impl Stillness {
     }
 }
 
-/// How likely each model is before anything is seen, the levels that stand still being one, for a group of so many numbers among so many: by which a number is larger than the mean of all can
-/// be, there cannot be many of them.
+/// How likely each model is before anything is seen, the levels that stand still being one, for a group of so many
+/// numbers among so many: by which a number is larger than the mean of all can be, there cannot be many of them.
 pub(super) fn at_first(
     members: usize,
     numbers: usize,
@@ -157,7 +161,8 @@ pub(super) fn at_first(
     let likely = |index: usize| {
         let model = model(index);
         let possible = match model {
-            // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that, and more would be believed of it than is known.
+            // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that,
+            // and more would be believed of it than is known.
             Model::Return { forgets, .. } if forgets <= KEPT => stillness == Stillness::Likely || numbers > SMALL,
             Model::Still => true,
             _ if index < OF_SMALL_FROM => true,
@@ -176,11 +181,12 @@ pub(super) fn at_first(
 const SLOPE_KEPT: f64 = 0.995;
 const CURVE_KEPT: f64 = 0.99;
 
-/// A model that follows an observation by less than this is less likely at first, in proportion. There are many that differ only in the long run, and together
-/// they would outweigh the others before anything speaks for them.
+/// A model that follows an observation by less than this is less likely at first, in proportion. There are many that
+/// differ only in the long run, and together they would outweigh the others before anything speaks for them.
 const QUIET: f64 = 0.1;
 
-/// How likely at first is each of the models around a level, each wave and each season, beside a walk that is not quiet.
+/// How likely at first is each of the models around a level, each wave and each season, beside a walk that is not
+/// quiet.
 const AROUND: f64 = 0.2;
 const WAVE: f64 = 0.05;
 const SEASON: f64 = 0.05;
@@ -188,7 +194,8 @@ const SEASON: f64 = 0.05;
 /// Variances and covariances of a number, its slope and the slope's slope.
 pub(super) type Spread = [[f64; 3]; 3];
 
-/// What becomes of a number, its slope and the slope's slope over some time: what each adds to each, and the spread that comes in.
+/// What becomes of a number, its slope and the slope's slope over some time: what each adds to each, and the spread
+/// that comes in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Motion {
     pub(super) adds: [[f64; 3]; 3],
@@ -303,8 +310,9 @@ impl Motion {
 }
 
 impl Model {
-    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope. Of a wave, itself, how far from its level it is going to be in a quarter of a period, and the level. Of a season,
-    /// the level of each place.
+    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope.
+    /// Of a wave, itself, how far from its level it is going to be in a quarter of a period, and the level. Of a
+    /// season, the level of each place.
     pub(super) const fn order(&self) -> usize {
         match self {
             Self::Walk { .. } | Self::Return { .. } | Self::Still => 1,
@@ -314,7 +322,8 @@ impl Model {
         }
     }
 
-    /// Where among the states of so many numbers those are that tell of a time: of a season, the levels of that place; of others, all.
+    /// Where among the states of so many numbers those are that tell of a time: of a season, the levels of that place;
+    /// of others, all.
     pub(super) fn states_at(&self, time: u64, numbers: usize) -> std::ops::Range<usize> {
         if let Self::Season { period, .. } = *self {
             let start = place_at(time, period) * numbers;
@@ -374,8 +383,9 @@ impl Model {
         (follows / QUIET).min(1.0)
     }
 
-    /// By what its variance is multiplied where it is stated. Which of the walks a number takes is never known for sure, and an estimate that goes by one that is too quiet errs by
-    /// more; what repeats itself is seldom a wave and nothing else. The steps of a slope stand for a bend, and numbers that bend do so less than all the time.
+    /// By what its variance is multiplied where it is stated. Which of the walks a number takes is never known for
+    /// sure, and an estimate that goes by one that is too quiet errs by more; what repeats itself is seldom a wave and
+    /// nothing else. The steps of a slope stand for a bend, and numbers that bend do so less than all the time.
     pub(super) const fn stated(&self) -> f64 {
         match self {
             Self::Slope { .. } => 0.77,

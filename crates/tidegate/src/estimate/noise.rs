@@ -13,7 +13,8 @@
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
     variance: f64,
-    /// The part of the variance that a single Laplace noise has beside normal noise if both together have the same kurtosis: the excess kurtosis, divided by three, is its square.
+    /// The part of the variance that a single Laplace noise has beside normal noise if both together have the same
+    /// kurtosis: the excess kurtosis, divided by three, is its square.
     laplace: f64,
 }
 
@@ -116,10 +117,13 @@ impl Noise {
     }
 }
 
-/// How far an observation is followed that differs from what was expected of it, where both the noise and what is unknown of the number have a part in that.
+/// How far an observation is followed that differs from what was expected of it, where both the noise and what is
+/// unknown of the number have a part in that.
 ///
-/// The density of an error `e` is taken to be in proportion to the exponential function of `-m(2|e| - m)/2s`, where `m` is `|e|` or `followed`, whichever is less, and `s` is `scale`: that of a normal
-/// distribution near zero, and of a Laplace distribution in its tails (Huber's least favourable one). So an error beyond `followed` says no more than one that is as large as that.
+/// The density of an error `e` is taken to be in proportion to the exponential function of `-m(2|e| - m)/2s`, where `m`
+/// is `|e|` or `followed`, whichever is less, and `s` is `scale`: that of a normal distribution near zero, and of a
+/// Laplace distribution in its tails (Huber's least favourable one). So an error beyond `followed` says no more than
+/// one that is as large as that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Innovation {
     /// The largest error that is followed, and the scale of the density.
@@ -127,19 +131,22 @@ pub(super) struct Innovation {
     pub(super) scale: f64,
     /// The variance of normal noise that would tell as much about the number.
     pub(super) effective: f64,
-    /// How likely an error is smaller than the largest that is followed. Errors are followed by as much more as this is less than one.
+    /// How likely an error is smaller than the largest that is followed. Errors are followed by as much more as this is
+    /// less than one.
     pub(super) within: f64,
     /// The logarithm of by how much likelier than by a normal distribution of the same variance there is no error.
     pub(super) likelier: f64,
 }
 
-/// The ratios of the variance of all that is normal to that of the Laplace noise that [`OF_RATIOS`] is for: from 1e-4 to 10, two to each power of ten. Beyond, all is as good as normal.
+/// The ratios of the variance of all that is normal to that of the Laplace noise that [`OF_RATIOS`] is for: from 1e-4
+/// to 10, two to each power of ten. Beyond, all is as good as normal.
 const FIRST_RATIO: f64 = 1e-4;
 const RATIOS_TO_TEN: f64 = 2.0;
 const LAST_RATIO: f64 = 10.0;
 
-/// For each ratio, of Laplace noise with a variance of one: `followed`, `scale`, `effective`, `within` and `likelier` of an [`Innovation`], by numerical integration. The first two are those
-/// that come nearest to the density of the sum of both (its Kullback-Leibler divergence is 0.0002 at most, that of a normal density up to 0.072).
+/// For each ratio, of Laplace noise with a variance of one: `followed`, `scale`, `effective`, `within` and `likelier`
+/// of an [`Innovation`], by numerical integration. The first two are those that come nearest to the density of the sum
+/// of both (its Kullback-Leibler divergence is 0.0002 at most, that of a normal density up to 0.072).
 const OF_RATIOS: [[f64; 5]; 11] = [
     [0.0167, 0.0118, 0.5080, 0.0233, 0.5607],
     [0.0299, 0.0211, 0.5142, 0.0411, 0.5517],
@@ -172,7 +179,8 @@ fn of_ratio(ratio: f64) -> [f64; 5] {
 mod tests {
     use super::*;
 
-    /// The density of the sum of a normal number and of Laplace noise, whose variances have this ratio and that of the noise is one.
+    /// The density of the sum of a normal number and of Laplace noise, whose variances have this ratio and that of the
+    /// noise is one.
     fn density(error: f64, ratio: f64) -> f64 {
         const STEPS: i32 = 400;
         let (width, deviation) = (8.0 / f64::from(STEPS), ratio.sqrt());
@@ -184,7 +192,8 @@ mod tests {
         width * (-STEPS..=STEPS).map(of_step).sum::<f64>() / std::f64::consts::TAU.sqrt()
     }
 
-    /// The integral of a function that is the same on both sides of zero, which changes where errors are as small as `scale`.
+    /// The integral of a function that is the same on both sides of zero, which changes where errors are as small as
+    /// `scale`.
     fn integral(scale: f64, function: impl Fn(f64) -> f64) -> f64 {
         const STEPS: i32 = 1_500;
         let (mut sum, mut last) = (0.0, (0.0, function(0.0)));
@@ -208,7 +217,8 @@ mod tests {
             assert!((all - 1.0).abs() < 2e-3, "{ratio}: {all}");
             let inside = integral(close, |error| if error < followed { density(error, ratio) } else { 0.0 });
             assert!((inside / within - 1.0).abs() < 0.015, "{ratio}: {inside} for {within}");
-            // What is followed, `c(e)`, moves the estimate best if by `E[s c]/E[c²]`, where `s` is what is unknown; that explains as much of it as an observation with this noise.
+            // What is followed, `c(e)`, moves the estimate best if by `E[s c]/E[c²]`, where `s` is what is unknown;
+            // that explains as much of it as an observation with this noise.
             let squares = integral(close, |error| error.min(followed).powi(2) * density(error, ratio));
             let (total, stated) = (squares / (within * within), effective + ratio);
             assert!((total / stated - 1.0).abs() < 0.03, "{ratio}: {total} for {stated}");

@@ -7,9 +7,9 @@ use super::noise::Noise;
 
 /// Follows how far many numbers are from their mean.
 ///
-/// It does so twice: by a bank of the numbers themselves, and by a bank of how far ranges of them differ from the range beside them (their Haar coefficients). The first
-/// suits domains in which a few values stand out, the second those in which neighbours are alike. What each believes counts as much as it is likelier to
-/// have made what was observed.
+/// It does so twice: by a bank of the numbers themselves, and by a bank of how far ranges of them differ from the range
+/// beside them (their Haar coefficients). The first suits domains in which a few values stand out, the second those in
+/// which neighbours are alike. What each believes counts as much as it is likelier to have made what was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
@@ -19,8 +19,8 @@ pub struct Profile {
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl Profile {
-    /// So many numbers whose squared distances from their mean sum to `squares` at most. `reference` is about the variance with which the distances are
-    /// going to be seen.
+    /// So many numbers whose squared distances from their mean sum to `squares` at most. `reference` is about the
+    /// variance with which the distances are going to be seen.
     pub fn new(numbers: usize, reference: f64, squares: f64, stillness: Stillness) -> Self {
         let mean_square = |blocks: usize| squares * unevenness(blocks) / numbers.max(1) as f64;
         let of_level = |(level, end): (usize, usize)| (end, mean_square(numbers.div_ceil(1 << level)));
@@ -41,7 +41,8 @@ impl Profile {
         self.values.numbers()
     }
 
-    /// Takes in observations of all distances, which sum to zero, so many timestamps after the last ones, all with the same noise.
+    /// Takes in observations of all distances, which sum to zero, so many timestamps after the last ones, all with the
+    /// same noise.
     pub fn observe(&mut self, gap: u64, distances: &[f64], noise: impl Into<Noise>) {
         let noise = noise.into();
         self.values.observe(gap, distances, noise);
@@ -113,8 +114,8 @@ impl Profile {
     }
 }
 
-/// What to expect of the sum of squares of so many parts of a whole, where it is as likely to be of one order of magnitude as of another, between that of even parts and
-/// that of a single one.
+/// What to expect of the sum of squares of so many parts of a whole, where it is as likely to be of one order of
+/// magnitude as of another, between that of even parts and that of a single one.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn unevenness(parts: usize) -> f64 {
     let parts = parts.max(2) as f64;
@@ -124,19 +125,21 @@ fn unevenness(parts: usize) -> f64 {
 /// What counts less than this does not count, and is not computed.
 const NEGLIGIBLE: f64 = 1e-9;
 
-/// By how much the variance of a coefficient exceeds that of a distance from the mean: there is one coefficient less, and the squares have the same sum.
+/// By how much the variance of a coefficient exceeds that of a distance from the mean: there is one coefficient less,
+/// and the squares have the same sum.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn excess(numbers: usize) -> f64 {
     if numbers < 2 { 1.0 } else { numbers as f64 / (numbers as f64 - 1.0) }
 }
 
-/// The noise of coefficients of so many numbers whose distances from their mean have one. All of them are taken to have the same: of sums of many it is nearly normal. (Of pairs, which half of them are of, it is not.)
+/// The noise of coefficients of so many numbers whose distances from their mean have one. All of them are taken to have
+/// the same: of sums of many it is nearly normal. (Of pairs, which half of them are of, it is not.)
 fn of_coefficients(noise: Noise, numbers: usize) -> Noise {
     Noise::normal(noise.variance() * excess(numbers))
 }
 
-/// Where the coefficients of each width of ranges end, the narrowest first: pairs of numbers, pairs of pairs, and so on. What is left over without a partner waits for
-/// a wider one.
+/// Where the coefficients of each width of ranges end, the narrowest first: pairs of numbers, pairs of pairs, and so
+/// on. What is left over without a partner waits for a wider one.
 fn levels(numbers: usize) -> Vec<usize> {
     let (mut blocks, mut end, mut ends) = (numbers, 0, Vec::new());
     while blocks > 1 {
@@ -175,7 +178,8 @@ fn coefficients(distances: &[f64]) -> Vec<f64> {
     coefficients
 }
 
-/// The distances from the mean that coefficients stand for, with the variances that follow from theirs if they are independent.
+/// The distances from the mean that coefficients stand for, with the variances that follow from theirs if they are
+/// independent.
 fn from_coefficients(coefficients: &Estimates, numbers: usize) -> Estimates {
     let (mut means, mut variances) = (vec![0.0], vec![0.0]);
     let ends = levels(numbers);

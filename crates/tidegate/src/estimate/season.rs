@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A place in the period of a season, which is the same for all numbers: the variance that they had there when it was observed last, and when that was; nothing before.
+/// A place in the period of a season, which is the same for all numbers: the variance that they had there when it was
+/// observed last, and when that was; nothing before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Place(Option<(f64, u64)>);
 
@@ -44,8 +45,9 @@ pub(super) const fn place_at(time: u64, period: usize) -> usize {
     (time % period as u64) as usize
 }
 
-/// The mean squared error to expect of a season of so many places, each of which takes steps of a variance from one period to the next, if numbers are observed every `period` timestamps with a variance. Where
-/// that leaves out some places, they are taken for others, from which they are `apart` by so much on average.
+/// The mean squared error to expect of a season of so many places, each of which takes steps of a variance from one
+/// period to the next, if numbers are observed every `period` timestamps with a variance. Where that leaves out some
+/// places, they are taken for others, from which they are `apart` by so much on average.
 #[allow(clippy::cast_precision_loss)] // a number of places or of timestamps
 pub(super) fn season_error(places: usize, period: u64, step: f64, variance: f64, apart: f64) -> f64 {
     let period = period.max(1);
@@ -68,7 +70,8 @@ mod tests {
     #[test]
     fn places_that_are_never_observed_cost_what_they_are_apart() {
         let error = |period: u64| season_error(7, period, 0.0, 1.0, 7.0);
-        // Without steps, every place is known exactly in the end, whatever the period: but for multiples of seven, by which one place in seven is seen.
+        // Without steps, every place is known exactly in the end, whatever the period: but for multiples of seven, by
+        // which one place in seven is seen.
         assert!([1, 2, 3, 6, 8, 13].into_iter().all(|period| error(period) == 0.0));
         assert!([7, 14, 49].into_iter().all(|period| (error(period) - 6.0).abs() < 1e-12));
         // Of 24 places and a period of 18, six have a common one.

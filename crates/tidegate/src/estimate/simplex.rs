@@ -1,7 +1,8 @@
 //! Estimates that are known to be nowhere negative and to have a given sum.
 
-/// Of all numbers that sum to `total` and of which none is negative, those nearest to the given ones, each squared distance divided by its variance or another weight: what is
-/// uncertain gives way first, and what has none does not. Where that leaves nothing to give way, they do not sum to it. Takes a few passes over the numbers.
+/// Of all numbers that sum to `total` and of which none is negative, those nearest to the given ones, each squared
+/// distance divided by its variance or another weight: what is uncertain gives way first, and what has none does not.
+/// Where that leaves nothing to give way, they do not sum to it. Takes a few passes over the numbers.
 ///
 /// ```
 /// use tidegate::estimate::simplex::project;
@@ -13,7 +14,8 @@
 pub fn project(numbers: &mut [f64], variances: &[f64], total: f64) {
     let total = total.max(0.0);
     let mut shift = 0.0;
-    // Each pass finds the shift for those that are positive after the last; once none is lost any more, it is the right one.
+    // Each pass finds the shift for those that are positive after the last; once none is lost any more, it is the right
+    // one.
     let mut positive = usize::MAX;
     loop {
         let (mut sum, mut weight, mut count) = (0.0, 0.0, 0);
@@ -39,13 +41,16 @@ pub fn project(numbers: &mut [f64], variances: &[f64], total: f64) {
 /// A number that is so many standard deviations from zero gives way half as much as its variance alone would have it.
 const LARGE: f64 = 3.0;
 
-/// Estimates of numbers that are known to sum to `total` and to be nowhere negative, from estimates of each by itself with their variances, of which none knows the others.
+/// Estimates of numbers that are known to sum to `total` and to be nowhere negative, from estimates of each by itself
+/// with their variances, of which none knows the others.
 ///
 /// Two errors show in that they do not fit, and each is mended where it is made:
 ///
-/// - *Their sum.* What is too small to be seen is believed to be as large as the others of its kind. So mostly many of them are off together, each by as much: all are moved evenly.
-/// - *Negative ones.* Of numbers that are next to nothing, up to half are believed to be negative. Where those become zero, the sum is too large because of the other half, which is as far off: what is uncertain
-///   gives way, as [`project`] has it, but of what is large a part only. Its weight is its variance `v`, divided by `1 + x²/(9v)`.
+/// - *Their sum.* What is too small to be seen is believed to be as large as the others of its kind. So mostly many of
+///   them are off together, each by as much: all are moved evenly.
+/// - *Negative ones.* Of numbers that are next to nothing, up to half are believed to be negative. Where those become
+///   zero, the sum is too large because of the other half, which is as far off: what is uncertain gives way, as
+///   [`project`] has it, but of what is large a part only. Its weight is its variance `v`, divided by `1 + x²/(9v)`.
 ///
 /// ```
 /// use tidegate::estimate::simplex::settle;

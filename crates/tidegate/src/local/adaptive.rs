@@ -9,8 +9,8 @@ use crate::local::{LocalError, Settings, Step};
 use crate::policy::{Policy, Proposal};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
-/// At each timestamp a first question, with a fixed share, measures the dissimilarity to the last release. If it exceeds the
-/// error that publishing would have with what the policy proposes, a second question publishes.
+/// At each timestamp a first question, with a fixed share, measures the dissimilarity to the last release. If it
+/// exceeds the error that publishing would have with what the policy proposes, a second question publishes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Adaptive {
     division: Division,
@@ -128,8 +128,8 @@ pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histo
     let Some(other) = other else {
         return Histogram { frequencies: answer.frequencies.to_vec(), variances };
     };
-    // Weights are the same for all values: by each value's own variance, which is estimated from its frequency, the average
-    // would lean towards low frequencies.
+    // Weights are the same for all values: by each value's own variance, which is estimated from its frequency, the
+    // average would lean towards low frequencies.
     let (own, others): (f64, f64) = (variances.iter().sum(), other.variances.iter().sum());
     let weight = others / (own + others);
     let mix = |a: f64, b: f64| weight * a + (1.0 - weight) * b;

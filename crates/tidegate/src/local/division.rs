@@ -108,8 +108,8 @@ impl Division {
         Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: View::Values })
     }
 
-    /// What the most burdened user has spent after a first and a second question: in budget division both go to everyone,
-    /// in population division to different users.
+    /// What the most burdened user has spent after a first and a second question: in budget division both go to
+    /// everyone, in population division to different users.
     pub(super) fn spent_on_both(&self, first: Epsilon, second: Epsilon, settings: &Settings) -> Epsilon {
         match self {
             Self::Budget(_) => first.checked_add(second).unwrap_or(settings.epsilon),
@@ -162,7 +162,8 @@ pub(super) struct Prospect {
     pub(super) scatter: f64,
 }
 
-/// By what the variance `f (1 - f)` of one user is multiplied when `reports` are drawn from `users` without replacement.
+/// By what the variance `f (1 - f)` of one user is multiplied when `reports` are drawn from `users` without
+/// replacement.
 pub(super) fn sampling_factor(reports: f64, users: f64) -> f64 {
     if users <= reports || users <= 1.0 { 0.0 } else { (users - reports) / (reports * (users - 1.0)) }
 }
@@ -199,8 +200,8 @@ impl<'a> Answer<'a> {
         self.variance.at(frequency) + self.sampling * frequency * (1.0 - frequency)
     }
 
-    /// An unbiased estimate of that variance from the estimated frequency itself; `None` where there is none, from a single
-    /// report of many.
+    /// An unbiased estimate of that variance from the estimated frequency itself; `None` where there is none, from a
+    /// single report of many.
     fn unbiased_variance(&self, estimated: f64) -> Option<f64> {
         let Variance { constant, slope } = self.variance;
         let left = 1.0 - self.sampling;
@@ -208,9 +209,9 @@ impl<'a> Answer<'a> {
             .then(|| (constant + (slope + self.sampling) * estimated - self.sampling * estimated * estimated) / left)
     }
 
-    /// An unbiased estimate of the mean squared difference between the frequencies among all users and an earlier release.
-    /// For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because those
-    /// behind the earlier release are not asked again.
+    /// An unbiased estimate of the mean squared difference between the frequencies among all users and an earlier
+    /// release. For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because
+    /// those behind the earlier release are not asked again.
     pub(super) fn dissimilarity(&self, earlier: &[f64]) -> Option<f64> {
         let mut sum = 0.0;
         for (&now, &then) in self.frequencies.iter().zip(earlier) {

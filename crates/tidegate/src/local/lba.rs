@@ -1,8 +1,8 @@
 //! `lba`: budget absorption.
 //!
 //! Half of the budget measures, `epsilon / (2w)` at each timestamp, how much has changed; of the other half, each
-//! timestamp owns a share of `epsilon / (2w)`. A publication takes the shares of the timestamps skipped before it, and as many
-//! timestamps after it are skipped to pay them back.
+//! timestamp owns a share of `epsilon / (2w)`. A publication takes the shares of the timestamps skipped before it, and
+//! as many timestamps after it are skipped to pay them back.
 
 use crate::local::adaptive::Adaptive;
 use crate::local::division::Division;

@@ -1,7 +1,8 @@
 //! `lbd`: budget distribution.
 //!
 //! Half of the budget measures, `epsilon / (2w)` at each timestamp, how much has changed; of the other half, each
-//! publication takes half of what the window has left. So publications that follow each other closely get less and less.
+//! publication takes half of what the window has left. So publications that follow each other closely get less and
+//! less.
 
 use crate::local::adaptive::Adaptive;
 use crate::local::division::Division;

@@ -1,7 +1,7 @@
 //! `lpa`: population absorption.
 //!
-//! As [`lba`](crate::local::lba), but what is divided is the population: each user who is asked spends the whole budget,
-//! and is not asked again within the window.
+//! As [`lba`](crate::local::lba), but what is divided is the population: each user who is asked spends the whole
+//! budget, and is not asked again within the window.
 
 use crate::local::adaptive::Adaptive;
 use crate::local::division::Division;

@@ -2,8 +2,8 @@
 //!
 //! A mechanism here does no input or output. It is a state machine that asks questions and is told what came back:
 //! [`Local::open`] and [`Local::answer`] both return a [`Step`], which is either more questions or the release. Reports
-//! may take hours to gather and the process may die in between, so the state can be saved between any two steps; loaded again,
-//! it goes on bit for bit as it would have.
+//! may take hours to gather and the process may die in between, so the state can be saved between any two steps; loaded
+//! again, it goes on bit for bit as it would have.
 //!
 //! | mechanism | what is divided | how |
 //! | --- | --- | --- |
@@ -17,9 +17,9 @@
 //! | [`mtsp`] | budget or population | on the timestamps of a window that changed most; publishes trees |
 //! | [`track`] | population | evenly over the window, with an estimate from the reports of all timestamps |
 //!
-//! **Who guards the guarantee?** Each device, with its own ledger, whatever the collector asks. The mechanisms keep to it on
-//! their own side too: budget division through a [`Ledger`](tidegate_kernel::Ledger), population division
-//! through [`Slots`](slots::Slots), in which no slot is used twice within a window.
+//! **Who guards the guarantee?** Each device, with its own ledger, whatever the collector asks. The mechanisms keep to
+//! it on their own side too: budget division through a [`Ledger`](tidegate_kernel::Ledger), population division through
+//! [`Slots`](slots::Slots), in which no slot is used twice within a window.
 
 mod adaptive;
 mod division;
@@ -144,9 +144,9 @@ pub struct Settings {
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default)]
     pub oracle: Option<OracleKind>,
-    /// Whether a fresh release is averaged with the dissimilarity estimate of the same timestamp. That costs no budget and
-    /// lowers the error; the papers do not do it. The stated variance is then a little too low, because the estimate that led to
-    /// publishing is part of what is published.
+    /// Whether a fresh release is averaged with the dissimilarity estimate of the same timestamp. That costs no budget
+    /// and lowers the error; the papers do not do it. The stated variance is then a little too low, because the
+    /// estimate that led to publishing is part of what is published.
     #[serde(default)]
     pub reuse: bool,
     /// How `mtsp` and `mtsp_population` average the publications of a node that belong together; nothing to the others.
@@ -237,8 +237,8 @@ pub enum LocalError {
 ///
 /// # Guarantee
 /// w-event epsilon-local differential privacy for each user: two streams of one user that differ only within `window`
-/// consecutive timestamps make any transcript equally likely up to a factor of e^epsilon. It holds for users who answer, or
-/// are silent, independently of their values; that a user is silent is not hidden.
+/// consecutive timestamps make any transcript equally likely up to a factor of e^epsilon. It holds for users who
+/// answer, or are silent, independently of their values; that a user is silent is not hidden.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -373,8 +373,9 @@ impl Local {
         &self.open
     }
 
-    /// Goes on with what came back for the open questions, in their order: an estimate from the reports, or `None` where no
-    /// report came. The questions are given too, so that an answer that comes twice, or late, is not taken for another's.
+    /// Goes on with what came back for the open questions, in their order: an estimate from the reports, or `None`
+    /// where no report came. The questions are given too, so that an answer that comes twice, or late, is not taken for
+    /// another's.
     pub fn answer(&mut self, questions: &[Question], answers: &[Option<Estimate>]) -> Result<Step, LocalError> {
         if self.open.is_empty() {
             return Err(LocalError::Unasked);

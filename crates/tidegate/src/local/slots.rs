@@ -8,9 +8,9 @@ use tidegate_kernel::{Cohort, SLOTS};
 
 /// Hands out slots of the population so that none is handed out twice within a window.
 ///
-/// Slots are handed out around a ring, each time the next so many. If those of any window sum to at most [`SLOTS`], which
-/// is checked, then no two cohorts of one window overlap. Which users share a slot depends on a keyed hash only, so
-/// the order says nothing about their values.
+/// Slots are handed out around a ring, each time the next so many. If those of any window sum to at most [`SLOTS`],
+/// which is checked, then no two cohorts of one window overlap. Which users share a slot depends on a keyed hash only,
+/// so the order says nothing about their values.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Slots {

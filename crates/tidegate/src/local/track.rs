@@ -1,7 +1,7 @@
 //! `track`: as `lpu`, with an estimate from the reports of all timestamps.
 //!
-//! At every timestamp another part of the population, `1/w` of it, reports with the whole budget. What comes back is an observation of frequencies
-//! that move, with noise of known variance; a [`Profile`] follows them.
+//! At every timestamp another part of the population, `1/w` of it, reports with the whole budget. What comes back is an
+//! observation of frequencies that move, with noise of known variance; a [`Profile`] follows them.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;

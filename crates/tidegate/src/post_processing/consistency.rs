@@ -3,15 +3,15 @@
 //! Hay et al. (2010) solve the case of equal variances in two passes over the tree; this is the same for any variances.
 //!
 //! Up: `z` and `s` are the best estimate of a node from its own subtree, and its variance. For a leaf they are what was
-//! published. The children of a node sum to `z1 + z2` with variance `s1 + s2`, independent of what was published for the
-//! node itself; the two are averaged, each weighted by the inverse of its variance.
+//! published. The children of a node sum to `z1 + z2` with variance `s1 + s2`, independent of what was published for
+//! the node itself; the two are averaged, each weighted by the inverse of its variance.
 //!
 //! Down: once the value `x` of a node is settled, with variance `p`, the residual `x - z1 - z2` is shared among its
 //! children in proportion to their variances: a child gets the share `a = s1 / (s1 + s2)`. Its variance is
 //! `s1 s2 / (s1 + s2) + a² p`: what remains unknown once the parent is known, and the part of the parent's error.
 //!
-//! Two children have the covariance `-s1 s2 / (s1 + s2) + a (1 - a) p`, which is not positive because `p <= s1 + s2`; what
-//! lies below them inherits its sign. Hence the bound on sums over disjoint nodes.
+//! Two children have the covariance `-s1 s2 / (s1 + s2) + a (1 - a) p`, which is not positive because `p <= s1 + s2`;
+//! what lies below them inherits its sign. Hence the bound on sums over disjoint nodes.
 
 use crate::release::Histogram;
 use crate::tree::Tree;

@@ -40,16 +40,17 @@ pub use sound::{LARGEST, Unsound};
 pub enum PostProcessing {
     /// Moves every frequency below zero to zero and every one above one to one.
     ///
-    /// No frequency moves away from the truth, so the variances remain upper bounds of the expected squared errors. What
-    /// was unbiased is biased afterwards, and sums over many rare values come out too large.
+    /// No frequency moves away from the truth, so the variances remain upper bounds of the expected squared errors.
+    /// What was unbiased is biased afterwards, and sums over many rare values come out too large.
     Clip,
     /// The weighted least squares solution: of all frequencies that sum to one (and, in a tree, where each node is the
     /// sum of its children), those that lie nearest to the published ones, each squared difference divided by its
     /// variance. A node of variance zero stays as it is; the root is one, whatever was published for it.
     ///
     /// Unbiased if the input is. If the errors of the input are uncorrelated, no other unbiased linear estimate has
-    /// smaller variances, and the variances given are exact. The errors of disjoint nodes of a consistent tree are never positively correlated,
-    /// so the variance of a sum of such nodes is at most the sum of their variances. Takes time linear in the nodes.
+    /// smaller variances, and the variances given are exact. The errors of disjoint nodes of a consistent tree are
+    /// never positively correlated, so the variance of a sum of such nodes is at most the sum of their variances. Takes
+    /// time linear in the nodes.
     Consistency,
     /// Subtracts one number from all frequencies and moves what is negative then to zero, so that they sum to one: see
     /// [`norm_sub`](norm_sub()). A tree is made consistent first; then, from the root down, the same is done to the

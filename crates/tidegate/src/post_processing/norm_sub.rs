@@ -8,8 +8,8 @@ use super::{PostProcessingError, rebuild};
 /// The frequencies nearest to the given ones that sum to `total` and of which none is negative.
 ///
 /// There is one number to subtract from all of them such that, once what is negative then is moved to zero, they sum to
-/// `total`. That is what "norm-sub" does, and it is also the Euclidean projection onto the simplex: for the point `x` of
-/// the simplex nearest to `f`, the optimality conditions say `x[v] = f[v] - shift` where `x[v] > 0` and
+/// `total`. That is what "norm-sub" does, and it is also the Euclidean projection onto the simplex: for the point `x`
+/// of the simplex nearest to `f`, the optimality conditions say `x[v] = f[v] - shift` where `x[v] > 0` and
 /// `f[v] - shift <= 0` where `x[v] = 0`. So there is one function for both.
 ///
 /// Where the truth is such a point, the sum of the squared errors does not grow. Exact up to rounding; takes

@@ -12,7 +12,8 @@ pub enum Unit {
     /// Shares of the users, summed over the timestamps: a period of ten timestamps holds ten.
     #[default]
     Frequencies,
-    /// Users, summed over the timestamps: each frequency times the number of users at its timestamp, which must be known.
+    /// Users, summed over the timestamps: each frequency times the number of users at its timestamp, which must be
+    /// known.
     Counts,
 }
 
@@ -31,8 +32,8 @@ impl Interval {
         (self.low..=self.high).contains(&number)
     }
 
-    /// Each end moved to the nearest number of `bounds`. Where the two do not meet, the result is a single number, an end
-    /// of the bounds.
+    /// Each end moved to the nearest number of `bounds`. Where the two do not meet, the result is a single number, an
+    /// end of the bounds.
     pub fn clipped_to(&self, bounds: Self) -> Self {
         let clip = |end: f64| end.max(bounds.low).min(bounds.high);
         Self { low: clip(self.low), high: clip(self.high) }
@@ -55,8 +56,8 @@ pub struct Answer {
     pub first: u64,
     /// The last timestamp that the answer rests on.
     pub last: u64,
-    /// Whether those timestamps lie in more than one window of the guarantee. Each window is protected as promised; what
-    /// is told about a user over all of them adds up over the windows.
+    /// Whether those timestamps lie in more than one window of the guarantee. Each window is protected as promised;
+    /// what is told about a user over all of them adds up over the windows.
     pub spans_more_than_one_window: bool,
 }
 

@@ -152,11 +152,11 @@ impl History {
         Self { correlation, ..self }
     }
 
-    /// Takes in a release, with the number of users at its timestamp where that is known (it is public, and may change).
-    /// The oldest release is forgotten when there are too many.
+    /// Takes in a release, with the number of users at its timestamp where that is known (it is public, and may
+    /// change). The oldest release is forgotten when there are too many.
     ///
-    /// A release of counts is kept as frequencies. Where the number of users is not given they are shares of [as many as
-    /// there seem to be](crate::release::Counts::population); answers in counts do not depend on it.
+    /// A release of counts is kept as frequencies. Where the number of users is not given they are shares of [as many
+    /// as there seem to be](crate::release::Counts::population); answers in counts do not depend on it.
     ///
     /// Fails, and changes nothing, if the release is not later than all before, or not of the same domain.
     pub fn push(&mut self, release: Release, population: Option<u64>) -> Result<(), QueryError> {
@@ -237,8 +237,8 @@ impl History {
     /// How much the answer to a query has changed: that for the period that ends at the timestamp, less that for the
     /// period that ends `shift` timestamps before.
     ///
-    /// With a shift of `delta` the two periods follow each other; with a smaller one they overlap, and what they have in
-    /// common cancels, errors included.
+    /// With a shift of `delta` the two periods follow each other; with a smaller one they overlap, and what they have
+    /// in common cancels, errors included.
     pub fn change(&self, query: &Query, shift: u64, timestamp: u64) -> Result<Answer, QueryError> {
         self.ask(query, Some(shift), timestamp)
     }
@@ -254,10 +254,11 @@ impl History {
         (0..domain.size()).map(|value| self.point(value, timestamp, unit)).collect()
     }
 
-    /// The `k` values with the largest estimates at a timestamp, the largest first; of equal ones the smaller value first.
+    /// The `k` values with the largest estimates at a timestamp, the largest first; of equal ones the smaller value
+    /// first.
     ///
-    /// The intervals are those of each value by itself. That the `k` values were chosen for their large estimates is not
-    /// in them: on average the estimates at the top are too large.
+    /// The intervals are those of each value by itself. That the `k` values were chosen for their large estimates is
+    /// not in them: on average the estimates at the top are too large.
     pub fn top(&self, k: usize, timestamp: u64, unit: Unit) -> Result<Vec<Ranked>, QueryError> {
         let (domain, position) = self.locate(timestamp)?;
         if k == 0 || k > domain.size() as usize {

@@ -6,10 +6,10 @@
 //! variance and intervals.
 //!
 //! # What variances assume
-//! - *Over time.* A fresh release begins a run, and the releases that repeat it belong to the run. Runs are independent. In
-//!   a run, the standard deviation of a sum is bounded by the sum of the standard deviations, because a repeated number
-//!   repeats its error: `k` timestamps of variance `v` have the variance `k² v`, not `k v`. Streams whose releases share
-//!   errors beyond that are declared [`Correlation::Throughout`].
+//! - *Over time.* A fresh release begins a run, and the releases that repeat it belong to the run. Runs are
+//!   independent. In a run, the standard deviation of a sum is bounded by the sum of the standard deviations, because a
+//!   repeated number repeats its error: `k` timestamps of variance `v` have the variance `k² v`, not `k v`. Streams
+//!   whose releases share errors beyond that are declared [`Correlation::Throughout`].
 //! - *Over values.* The errors of different values, and of disjoint nodes of a tree, are taken to be uncorrelated.
 //! - Intervals take errors for normally distributed.
 //!

@@ -81,11 +81,12 @@ pub struct Rule {
     pub direction: Direction,
     /// An event starts when the score is beyond this threshold.
     pub start: f64,
-    /// An event ends when the score is at this threshold or has come back beyond it. The further it lies from the start,
-    /// the less noise makes events flicker; where both are the same, there is an event exactly while the score is beyond.
+    /// An event ends when the score is at this threshold or has come back beyond it. The further it lies from the
+    /// start, the less noise makes events flicker; where both are the same, there is an event exactly while the score
+    /// is beyond.
     pub end: f64,
-    /// If given, events start and end only where the whole interval of this confidence is beyond the threshold: the change
-    /// is then unlikely to be noise, but is noticed later.
+    /// If given, events start and end only where the whole interval of this confidence is beyond the threshold: the
+    /// change is then unlikely to be noise, but is noticed later.
     pub confidence: Option<f64>,
 }
 
@@ -286,9 +287,9 @@ impl Monitor {
 
     /// Takes in the next release, with the number of users at its timestamp where that is known.
     ///
-    /// Where a timestamp was never released, there is no score until the gap lies behind the periods that it rests on, and
-    /// events neither start nor end. Fails, and changes nothing, if the release is not later than all before, not of
-    /// the same domain, lacks the number of users that counts need, or has too few values for the query.
+    /// Where a timestamp was never released, there is no score until the gap lies behind the periods that it rests on,
+    /// and events neither start nor end. Fails, and changes nothing, if the release is not later than all before, not
+    /// of the same domain, lacks the number of users that counts need, or has too few values for the query.
     pub fn push(&mut self, release: &Release, population: Option<u64>) -> Result<Observation, QueryError> {
         let domain = Domain::of(release)?;
         if let Some(expected) = self.domain

@@ -83,7 +83,8 @@ impl Periods {
         let back = |from: usize, steps: u64| {
             let position = usize::try_from(steps).ok().and_then(|steps| from.checked_sub(steps));
             let position = position.ok_or(QueryError::BeyondKept { asked, kept: last as u64 + 1, until })?;
-            // Timestamps only grow, so none is missing in between exactly if the ends are as far apart as their positions.
+            // Timestamps only grow, so none is missing in between exactly if the ends are as far apart as their
+            // positions.
             if timestamp(from) - timestamp(position) == steps {
                 Ok(position)
             } else {

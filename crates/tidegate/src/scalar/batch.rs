@@ -208,8 +208,8 @@ impl Batched {
         Ok(())
     }
 
-    /// Takes representatives out of a group, by coins only: they pay for the choice of a bound instead of the publication. At
-    /// least one member stays.
+    /// Takes representatives out of a group, by coins only: they pay for the choice of a bound instead of the
+    /// publication. At least one member stays.
     fn sample(
         &mut self,
         group: Range<usize>,
@@ -333,8 +333,8 @@ mod tests {
         batched
     }
 
-    /// In `discontin` a reading takes part in at most `w - 1` tests, of a total sensitivity of `2·width·(w - H_w)`, whatever happens;
-    /// and in exactly so many where all readings join the first.
+    /// In `discontin` a reading takes part in at most `w - 1` tests, of a total sensitivity of `2·width·(w - H_w)`,
+    /// whatever happens; and in exactly so many where all readings join the first.
     #[test]
     fn a_reading_takes_part_in_as_many_discontinuous_tests_as_the_proof_says() {
         for w in [1_usize, 2, 3, 7, 20] {
@@ -356,8 +356,8 @@ mod tests {
         }
     }
 
-    /// In `contin` a reading takes part in the tests of one group only: each test reads the open group and the newcomer, and no reading is
-    /// read under two thresholds.
+    /// In `contin` a reading takes part in the tests of one group only: each test reads the open group and the
+    /// newcomer, and no reading is read under two thresholds.
     #[test]
     fn a_reading_takes_part_in_the_tests_of_one_continuous_group_only() {
         let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
@@ -398,7 +398,8 @@ mod tests {
         assert!(closed > 40 && longest > 5, "there was nothing to be seen: {closed} {longest}");
     }
 
-    /// The noise of grouping is that of a whole reading that changes, for the share of grouping, in all mechanisms that group.
+    /// The noise of grouping is that of a whole reading that changes, for the share of grouping, in all mechanisms that
+    /// group.
     #[test]
     #[allow(clippy::float_cmp)] // the same formula
     fn grouping_has_the_noise_that_a_reading_needs() {

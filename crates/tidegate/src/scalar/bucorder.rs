@@ -12,8 +12,8 @@ use crate::release::Release;
 /// The buckets where nothing is said and sums are published.
 pub(super) const BUCKETS: u32 = 6;
 
-/// No more than so many are tried on labels where nothing is said: beyond an epsilon of about ten, where that many would be best,
-/// the error is below a hundredth of the domain anyway.
+/// No more than so many are tried on labels where nothing is said: beyond an epsilon of about ten, where that many
+/// would be best, the error is below a hundredth of the domain anyway.
 const MOST_TRIED: u32 = 128;
 
 /// How many buckets there are, of a range that may have fewer points than were asked for.
@@ -22,8 +22,8 @@ pub(super) fn buckets_of(asked: u32, range: &RangeInclusive<i64>) -> u32 {
     u64::from(asked).min(range.end().abs_diff(*range.start()).saturating_add(1)) as u32
 }
 
-/// What part of the spread of an even distribution over a range a randomised label explains: `(p - q)²·(1 - 1/n²)`, where the
-/// true one of `n` buckets is published with probability `p` and each other with `q`.
+/// What part of the spread of an even distribution over a range a randomised label explains: `(p - q)²·(1 - 1/n²)`,
+/// where the true one of `n` buckets is published with probability `p` and each other with `q`.
 pub(super) fn explained(buckets: u32, epsilon: Epsilon) -> Result<f64, ScalarError> {
     let probabilities =
         bucket_probabilities(buckets, epsilon).map_err(tidegate_kernel::primitives::PrimitiveError::from)?;
@@ -71,8 +71,8 @@ impl Published {
     }
 }
 
-/// `bucorder` on labels alone: all of epsilon is spent on the label, and what is published is the middle of the bucket, shrunk to the
-/// middle of the domain.
+/// `bucorder` on labels alone: all of epsilon is spent on the label, and what is published is the middle of the bucket,
+/// shrunk to the middle of the domain.
 #[derive(Debug)]
 pub(super) struct Labels {
     full: Published,

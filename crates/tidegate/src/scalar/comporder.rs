@@ -84,8 +84,8 @@ mod tests {
     use crate::scalar::ScalarKind;
     use crate::scalar::output::Output;
 
-    /// A reading takes part in one comparison with each of the `w` before it and of the `w` after it: `2w`, which is what its permit was
-    /// divided into.
+    /// A reading takes part in one comparison with each of the `w` before it and of the `w` after it: `2w`, which is
+    /// what its permit was divided into.
     #[test]
     fn a_reading_takes_part_in_exactly_as_many_comparisons_as_the_proof_says() {
         for delay in [1, 4, 9] {

@@ -18,9 +18,9 @@
 //!
 //! A batch is `delay + 1` timestamps. Readings may be [cut off](Truncation) at a private bound in front of any of them.
 //!
-//! **Who guards the guarantee?** The kernel. A reading is sealed while it waits, also when the mechanism is saved; each timestamp's
-//! whole epsilon is spent when its reading arrives, by a [`Ledger`] for single timestamps, and its permit is divided among
-//! whatever looks at the reading.
+//! **Who guards the guarantee?** The kernel. A reading is sealed while it waits, also when the mechanism is saved; each
+//! timestamp's whole epsilon is spent when its reading arrives, by a [`Ledger`] for single timestamps, and its permit
+//! is divided among whatever looks at the reading.
 
 mod batch;
 mod bucorder;
@@ -220,8 +220,8 @@ pub enum ScalarError {
 ///
 /// # Guarantee
 /// Event-level epsilon-differential privacy: two streams that differ in the reading of one timestamp, as
-/// [`protects`](Settings::protects) says, make any sequence of releases equally likely up to a factor of e^epsilon. Which
-/// timestamps have a reading is public.
+/// [`protects`](Settings::protects) says, make any sequence of releases equally likely up to a factor of e^epsilon.
+/// Which timestamps have a reading is public.
 ///
 /// ```
 /// use tidegate::scalar::{Scalar, ScalarKind, Settings};
@@ -356,8 +356,8 @@ impl Scalar {
         &self.ledger
     }
 
-    /// Where readings are cut off at the moment, in the unit of the stream: the upper end of the domain, unless a lower bound
-    /// was chosen.
+    /// Where readings are cut off at the moment, in the unit of the stream: the upper end of the domain, unless a lower
+    /// bound was chosen.
     pub fn bound(&self) -> f64 {
         self.bound.map_or(self.settings.grid.high(), |bound| self.settings.grid.value_of(bound))
     }
@@ -488,8 +488,8 @@ impl Scalar {
         self.cut_off_at(bound, releases)
     }
 
-    /// Where readings are cut off, decides by a coin whether the reading is sampled, and splits what it pays for that off its permit.
-    /// Chooses the bound first, if a batch that was sampled is over.
+    /// Where readings are cut off, decides by a coin whether the reading is sampled, and splits what it pays for that
+    /// off its permit. Chooses the bound first, if a batch that was sampled is over.
     fn sample(
         &mut self,
         permit: Permit,

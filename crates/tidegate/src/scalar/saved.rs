@@ -67,10 +67,11 @@ impl Scalar {
 
     /// All of the mechanism's state, to be serialised. Saving it, loading it and going on is the same as going on.
     ///
-    /// Readings that are held back are encrypted under the key, and bound to the rest of the state: parts of two states do not make
-    /// a third. The key is the operator's: whoever has it and a saved state can read the readings and publish them again. Save
-    /// before releases become visible, in one transaction with them, and load only the latest, once: an older state has budget
-    /// that was spent since, and readings that were published since, and nothing in it tells that it is older.
+    /// Readings that are held back are encrypted under the key, and bound to the rest of the state: parts of two states
+    /// do not make a third. The key is the operator's: whoever has it and a saved state can read the readings and
+    /// publish them again. Save before releases become visible, in one transaction with them, and load only the latest,
+    /// once: an older state has budget that was spent since, and readings that were published since, and nothing in it
+    /// tells that it is older.
     ///
     /// # Errors
     /// [`NoEntropy`] where the operating system gives no randomness to encrypt with.

@@ -28,18 +28,20 @@ pub struct Settings {
     pub epsilon: Epsilon,
     /// The public domain, and the grid on which readings are rounded.
     pub grid: Grid,
-    /// How many timestamps a release may be held back: the value of timestamp `t` is released no later than when that of
-    /// `t + delay` is pushed. For `discontin`, at most [`DeviationTests::MAX_BATCH`](tidegate_kernel::primitives::DeviationTests::MAX_BATCH) less one.
+    /// How many timestamps a release may be held back: the value of timestamp `t` is released no later than when that
+    /// of `t + delay` is pushed. For `discontin`, at most
+    /// [`DeviationTests::MAX_BATCH`](tidegate_kernel::primitives::DeviationTests::MAX_BATCH) less one.
     pub delay: u32,
     /// What is protected: the reading, whatever it is, or one contributor to a count.
     #[serde(default = "reading")]
     pub protects: Protects,
-    /// What of epsilon is spent on finding out which readings belong together; a fifth where nothing is said, and half for
-    /// `bucorder`. Nothing to mechanisms that do not group, nor to `bucorder` on labels.
+    /// What of epsilon is spent on finding out which readings belong together; a fifth where nothing is said, and half
+    /// for `bucorder`. Nothing to mechanisms that do not group, nor to `bucorder` on labels.
     #[serde(default)]
     pub grouping: Option<Epsilon>,
-    /// How much a group may scatter, as the sum of distances from its mean, in the unit of the stream; five times the scale of
-    /// one publication's noise where nothing is said. For `pegasus`, `pegasus_delay`, `contin` and `discontin`.
+    /// How much a group may scatter, as the sum of distances from its mean, in the unit of the stream; five times the
+    /// scale of one publication's noise where nothing is said. For `pegasus`, `pegasus_delay`, `contin` and
+    /// `discontin`.
     #[serde(default)]
     pub threshold: Option<f64>,
     /// To what noise is added; the mechanism's own choice where nothing is said.
@@ -48,16 +50,16 @@ pub struct Settings {
     /// How noisy points of a group are averaged.
     #[serde(default)]
     pub smoother: Smoother,
-    /// Into how many parts `bucorder` divides the domain. Where nothing is said: on labels, as many as make the expected squared
-    /// error least for values that are spread evenly; otherwise six.
+    /// Into how many parts `bucorder` divides the domain. Where nothing is said: on labels, as many as make the
+    /// expected squared error least for values that are spread evenly; otherwise six.
     #[serde(default)]
     pub buckets: Option<u32>,
-    /// Whether what is released is moved into the domain where it lies outside: free of budget, and never farther from the
-    /// truth, but no longer unbiased. `clamped` does so in any case.
+    /// Whether what is released is moved into the domain where it lies outside: free of budget, and never farther from
+    /// the truth, but no longer unbiased. `clamped` does so in any case.
     #[serde(default)]
     pub within_domain: bool,
-    /// Whether readings are cut off at a bound that is chosen from the data, privately, so that less noise is needed. Nothing to `constant`,
-    /// which adds none, and `track`, which chooses its ranges from its answers.
+    /// Whether readings are cut off at a bound that is chosen from the data, privately, so that less noise is needed.
+    /// Nothing to `constant`, which adds none, and `track`, which chooses its ranges from its answers.
     #[serde(default)]
     pub truncation: Option<Truncation>,
 }
@@ -72,12 +74,13 @@ const fn reading() -> Protects {
 pub enum Publication {
     /// To the sum of each group, once: `contin` and `discontin` by default, `bucorder` if asked.
     Sums,
-    /// As [`Sums`](Self::Sums), after each reading was moved into the bucket that was published for it, so that the noise is that
-    /// of a bucket instead of the domain: `bucorder` only.
+    /// As [`Sums`](Self::Sums), after each reading was moved into the bucket that was published for it, so that the
+    /// noise is that of a bucket instead of the domain: `bucorder` only.
     ClippedSums,
     /// To each reading, and what comes out is averaged within its group: `contin` and `discontin`.
     Points,
-    /// To nothing: the randomised bucket is all that is published, shrunk to the middle of the domain. `bucorder` by default.
+    /// To nothing: the randomised bucket is all that is published, shrunk to the middle of the domain. `bucorder` by
+    /// default.
     Labels,
 }
 
@@ -106,8 +109,8 @@ pub enum Smoother {
 
 /// Cutting readings off at a private bound.
 ///
-/// Time is divided into batches of `delay + 1` timestamps. In the first one, and then in every `every`-th, a sample of the readings
-/// pays for choosing the bound that is used from the next batch on.
+/// Time is divided into batches of `delay + 1` timestamps. In the first one, and then in every `every`-th, a sample of
+/// the readings pays for choosing the bound that is used from the next batch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truncation {

@@ -33,8 +33,8 @@ impl Smoothing {
         }
     }
 
-    /// The average and its variance. For the median that is the variance of the mean, which is larger: the noise is Laplace
-    /// noise, for which the median is the better average.
+    /// The average and its variance. For the median that is the variance of the mean, which is larger: the noise is
+    /// Laplace noise, for which the median is the better average.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn average(&self) -> (f64, f64) {
         let count = self.count.max(1) as f64;

@@ -1,8 +1,9 @@
 //! `track`: questions about readings that follow from the answers so far, and an estimate from all of them.
 //!
-//! Readings are gathered in batches, and of a batch only the mean is asked for, of its readings moved into the range where they are expected. Its noise is
-//! shared by all of them, and in proportion to that range instead of the domain. Where readings have nothing to do with each other, or move too fast
-//! to be gathered, each is asked for by itself: by a randomised answer to whether it lies above what is expected of it.
+//! Readings are gathered in batches, and of a batch only the mean is asked for, of its readings moved into the range
+//! where they are expected. Its noise is shared by all of them, and in proportion to that range instead of the domain.
+//! Where readings have nothing to do with each other, or move too fast to be gathered, each is asked for by itself: by
+//! a randomised answer to whether it lies above what is expected of it.
 //!
 //! Where one contributor to a count is protected, noise is small beside the domain, and added to each reading.
 
@@ -27,18 +28,20 @@ use crate::release::Release;
 /// Nothing is held back for longer than so many timestamps: what comes later says little more.
 const LONGEST: u32 = 128;
 
-/// A batch has at most so many readings for an epsilon of one: with them, the noise of the mean is a twelfth of the range.
+/// A batch has at most so many readings for an epsilon of one: with them, the noise of the mean is a twelfth of the
+/// range.
 const READINGS: f64 = 12.0;
 
 /// A batch has never more readings.
 const MOST_READINGS: u32 = 512;
 
-/// The larger a batch, the smaller its noise, and the farther the level has moved on: the number of readings at which both are alike, for a range and
-/// an epsilon and a pace of one, before the power of two thirds.
+/// The larger a batch, the smaller its noise, and the farther the level has moved on: the number of readings at which
+/// both are alike, for a range and an epsilon and a pace of one, before the power of two thirds.
 const BALANCE: f64 = 1.2;
 
-/// A batch that takes longer than releases wait has at most so many times as many readings as make the noise as large as what is unknown about the
-/// answer: the sooner there is one, the sooner releases are better than what was believed beforehand.
+/// A batch that takes longer than releases wait has at most so many times as many readings as make the noise as large
+/// as what is unknown about the answer: the sooner there is one, the sooner releases are better than what was believed
+/// beforehand.
 const SHARP: f64 = 1.6;
 
 /// The range of a mean has so much of what is expected on either side of the median.
@@ -47,16 +50,18 @@ const HALF: f64 = 0.15;
 /// No range is narrower than this part of the domain.
 const NARROWEST: f64 = 0.02;
 
-/// Readings are asked for one by one where it is at least so likely that they have nothing to do with each other; or less, down to where what a level might
-/// save if there is one is no more than what an answer about each reading saves if there is none.
+/// Readings are asked for one by one where it is at least so likely that they have nothing to do with each other; or
+/// less, down to where what a level might save if there is one is no more than what an answer about each reading saves
+/// if there is none.
 const ALONE: f64 = 0.98;
 
-/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters, and otherwise one in eight: a mean alone
-/// does not tell whether readings scatter over the domain or stay in the middle of it.
+/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters,
+/// and otherwise one in eight: a mean alone does not tell whether readings scatter over the domain or stay in the
+/// middle of it.
 const PERHAPS_ALONE: f64 = 0.1;
 
-/// To know how far readings scatter is worth so many times what is saved at one reading, when it is compared with what is saved by knowing the level better: a level moves on, and
-/// the scatter stays.
+/// To know how far readings scatter is worth so many times what is saved at one reading, when it is compared with what
+/// is saved by knowing the level better: a level moves on, and the scatter stays.
 const STAYS: f64 = 20.0;
 
 /// In so many places a batch may be cut to find out how far readings scatter: between parts that are equally likely.
@@ -65,12 +70,14 @@ const CUTS: u8 = 9;
 /// So many questions are first asked about the middle.
 const AT_FIRST: u8 = 2;
 
-/// A round of questions, and those about the lower and the upper quarter. Where they are asked often, only every fourth turn is taken.
+/// A round of questions, and those about the lower and the upper quarter. Where they are asked often, only every fourth
+/// turn is taken.
 const ROUND: u8 = 16;
 const BELOW: u8 = 4;
 const ABOVE: u8 = 12;
 
-/// Where one contributor is protected, noise is added to readings if its scale is below this part of the domain's width.
+/// Where one contributor is protected, noise is added to readings if its scale is below this part of the domain's
+/// width.
 const SMALL_NOISE: f64 = 1.0 / 16.0;
 
 #[derive(Debug)]
@@ -331,8 +338,8 @@ impl Track {
         asks.release_all(&self.questions, output, releases)
     }
 
-    /// Whether a state, with the readings that are held, can be that of a mechanism with these settings, which last took a reading at
-    /// a given timestamp.
+    /// Whether a state, with the readings that are held, can be that of a mechanism with these settings, which last
+    /// took a reading at a given timestamp.
     pub(super) fn fits(&self, state: &State, held: &Held, last: Option<u64>, delay: u32) -> bool {
         match state {
             State::Adds(adds) => self.noise.is_some() && adds.bank.fits(&[1]) && adds.last == last && held.is_empty(),
@@ -392,8 +399,9 @@ impl Questions {
         Open { first, gap, low: *range.start(), high: *range.end(), count, expected: median(&believed) }
     }
 
-    /// Where to cut the next batch to find out how far readings scatter, if that is worth more than to ask for their level again. A mean over a
-    /// narrow range tells too little of it: half of what scatters anywhere is above, as of what stays within the range.
+    /// Where to cut the next batch to find out how far readings scatter, if that is worth more than to ask for their
+    /// level again. A mean over a narrow range tells too little of it: half of what scatters anywhere is above, as of
+    /// what stays within the range.
     fn of_scatter(
         &self,
         believed: &[f64],
@@ -407,7 +415,8 @@ impl Questions {
             let scale = self.width(range) / (self.epsilon.as_f64() * f64::from(count) * self.domain.in_a_cell());
             ahead.promise(&self.models, count, (low, high), scale)
         };
-        // Both as parts of the error. What is saved by knowing of scatter is an answer about each reading, if they are found to lie anywhere.
+        // Both as parts of the error. What is saved by knowing of scatter is an answer about each reading, if they are
+        // found to lie anywhere.
         let of_level = promise(centre).level / (2.0 * scatter_around(believed, quantile(believed, 0.5)));
         let worth = |scatter: f64| STAYS * self.saved_alone * scatter / ANYWHERE.powi(2);
         if worth(ahead.scatter_unknown()) <= of_level {
@@ -425,7 +434,8 @@ impl Questions {
         self.protects.sensitivity(range).map_or(1.0, |points| points as f64)
     }
 
-    /// How many readings to gather for a mean over a range, when so much is known about them; `centre` is the range in which they are expected.
+    /// How many readings to gather for a mean over a range, when so much is known about them; `centre` is the range in
+    /// which they are expected.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // public, and clamped
     fn readings(&self, centre: &RangeInclusive<i64>, range: &RangeInclusive<i64>, ahead: &Density) -> u32 {
         let epsilon = self.epsilon.as_f64();
@@ -443,8 +453,8 @@ impl Questions {
         first - 1..=first
     }
 
-    /// The range to divide: its parts are about equally likely. Of two parts only where they meet matters, for readings are clamped to
-    /// the range.
+    /// The range to divide: its parts are about equally likely. Of two parts only where they meet matters, for readings
+    /// are clamped to the range.
     fn parts(&self, expected: &[f64]) -> RangeInclusive<i64> {
         let part = f64::from(self.buckets).recip();
         if self.buckets == 2 {
@@ -524,7 +534,8 @@ impl Asks {
         }
     }
 
-    /// Asks the open question about the readings that are held, takes the answer in, and returns what is believed about each of them.
+    /// Asks the open question about the readings that are held, takes the answer in, and returns what is believed about
+    /// each of them.
     fn ask(
         &mut self,
         questions: &Questions,
@@ -599,7 +610,8 @@ impl Asks {
         Ok(())
     }
 
-    /// What is believed about the first reading that waits. If that has to be found out by looking back, so much is found out about so many answers.
+    /// What is believed about the first reading that waits. If that has to be found out by looking back, so much is
+    /// found out about so many answers.
     fn estimate(&mut self, questions: &Questions, together: usize, timestamp: u64) -> Result<Estimate, ScalarError> {
         if self.answers.front().is_none_or(|answer| answer.first > timestamp) {
             // Its batch is still open.
@@ -639,7 +651,8 @@ impl Asks {
         Ok(())
     }
 
-    /// Whether it can be the state of a mechanism that asks these questions and last took a reading at a given timestamp.
+    /// Whether it can be the state of a mechanism that asks these questions and last took a reading at a given
+    /// timestamp.
     fn fits(&self, questions: &Questions, held: &Held, pushed: Option<u64>, delay: u32) -> bool {
         let Self { now, start, answers, seen: _, ready, open, waiting, last, turns } = self;
         let possible = |answer: &Answer| {

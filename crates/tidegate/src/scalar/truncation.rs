@@ -32,7 +32,8 @@ pub(super) fn candidates(range: &RangeInclusive<i64>) -> Vec<i64> {
 
 /// Chooses a bound that suits a sample of readings, each with a permit for nothing else.
 ///
-/// What a bound costs is what it cuts off, and the noise that it leaves: for each release, `error` times the bound's height.
+/// What a bound costs is what it cuts off, and the noise that it leaves: for each release, `error` times the bound's
+/// height.
 pub(super) fn choose_bound(
     sample: Vec<(Permit, &Sealed<i64>)>,
     error: f64,
@@ -94,7 +95,8 @@ mod tests {
 
     use super::*;
 
-    /// One reading at the upper end: each bound is chosen as often as noise of the scale of a whole reading makes it win.
+    /// One reading at the upper end: each bound is chosen as often as noise of the scale of a whole reading makes it
+    /// win.
     #[test]
     fn a_bound_is_chosen_with_the_noise_that_a_reading_needs() {
         let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
@@ -104,7 +106,8 @@ mod tests {
         let scored: Vec<Bound> = bounds.iter().map(|at| Bound { at: *at, cost: 0 }).collect();
         let scale = bound_noise(&scored, &range, Protects::Reading, epsilon).unwrap().as_f64();
         assert!((scale / 25_000.0 - 1.0).abs() < 0.01, "the width over epsilon: {scale}");
-        // Scores in units of the scale, and the probability that the first one with its noise is above all others with theirs.
+        // Scores in units of the scale, and the probability that the first one with its noise is above all others with
+        // theirs.
         let scores: Vec<f64> = bounds.iter().map(|at| (*at - range.end()) as f64 / scale).collect();
         let wins = |index: usize, noise: f64| {
             let below = |other: &f64| 1.0 - (-(noise + scores[index] - other).max(0.0)).exp();

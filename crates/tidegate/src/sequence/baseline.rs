@@ -1,8 +1,8 @@
 //! What knows nothing of the model, for comparison: frequency oracles whose report is turned into a symbol.
 //!
-//! `rr` is generalised randomised response, whose report is a symbol. `oue` reports a set of symbols; the answer is one of them, each
-//! equally likely, or any symbol if the set is empty. Choosing from a report costs no privacy. Each step is
-//! epsilon-LDP, hence epsilon-SIP for any model.
+//! `rr` is generalised randomised response, whose report is a symbol. `oue` reports a set of symbols; the answer is one
+//! of them, each equally likely, or any symbol if the set is empty. Choosing from a report costs no privacy. Each step
+//! is epsilon-LDP, hence epsilon-SIP for any model.
 
 use std::fmt;
 

@@ -4,9 +4,9 @@
 //! w symbols ──▶ belief over d^w sequences ──▶ channel ──▶ kernel answers the sealed batch ──▶ w releases ──▶ next belief
 //! ```
 //!
-//! An answer that is given to a sequence as a whole can be right about it as a whole: at the same budget for each symbol, a batch
-//! has fewer wrong symbols than as many single steps, and far fewer where symbols depend on each other. The price is
-//! the delay, and the number of sequences:
+//! An answer that is given to a sequence as a whole can be right about it as a whole: at the same budget for each
+//! symbol, a batch has fewer wrong symbols than as many single steps, and far fewer where symbols depend on each other.
+//! The price is the delay, and the number of sequences:
 //!
 //! | sequences `n = d^w` | channel | time for a batch |
 //! | --- | --- | --- |
@@ -14,8 +14,8 @@
 //! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters) of sequences, O(n e^epsilon): 0 to 20 % above the optimum | 1 ms at 128, .1 s at 1,024, seconds at 16,384 |
 //! | beyond | none: [`BatchedError::TooLarge`] names the size | |
 //!
-//! What scales to any length is to [divide](Settings::part) a batch into parts, which are answered one after the other, each
-//! with its share of epsilon and with what is believed after the parts before.
+//! What scales to any length is to [divide](Settings::part) a batch into parts, which are answered one after the other,
+//! each with its share of epsilon and with what is believed after the parts before.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -36,11 +36,12 @@ use super::leakage::Leakage;
 use super::model::{Model, ModelError};
 use crate::release::{Freshness, Release, Spent, Symbol};
 
-/// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature `programme`).
+/// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature
+/// `programme`).
 pub const PROGRAMME_LIMIT: u64 = 256;
 
-/// Up to how many sequences there is a channel for a batch, or a part of one. Beyond, too few clusters could be looked at for
-/// longer batches to be better than shorter ones.
+/// Up to how many sequences there is a channel for a batch, or a part of one. Beyond, too few clusters could be looked
+/// at for longer batches to be better than shorter ones.
 pub const CLUSTER_LIMIT: u64 = 1 << 14;
 
 /// How many symbols a batch may have at most, in all its parts.
@@ -59,8 +60,8 @@ pub struct Settings {
     pub batch: crr::Settings,
     /// How many symbols a batch has.
     pub length: u32,
-    /// How many symbols of a batch are answered together: all, unless given. Where the length is no multiple, the last part is
-    /// shorter.
+    /// How many symbols of a batch are answered together: all, unless given. Where the length is no multiple, the last
+    /// part is shorter.
     #[serde(default)]
     pub part: Option<u32>,
 }
@@ -146,9 +147,9 @@ pub enum AnswerError<E> {
 /// A batched mechanism on one user's stream; see the [module](self).
 ///
 /// # Guarantee
-/// As that of [`Crr`](crr::Crr), with a batch in place of a symbol: each batch is epsilon-SIP if the model is right (whatever was
-/// released before, no sequence of symbols becomes more than e^epsilon times as likely, or as unlikely), and 2 epsilon-LDP for
-/// any change of the whole batch whether it is or not. A window is a number of batches.
+/// As that of [`Crr`](crr::Crr), with a batch in place of a symbol: each batch is epsilon-SIP if the model is right
+/// (whatever was released before, no sequence of symbols becomes more than e^epsilon times as likely, or as unlikely),
+/// and 2 epsilon-LDP for any change of the whole batch whether it is or not. A window is a number of batches.
 ///
 /// ```
 /// use tidegate::kernel::SystemRandom;
@@ -186,8 +187,8 @@ impl Batched {
     /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
     ///
     /// # Errors
-    /// [`BatchedError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart; settings that are
-    /// wrong for [`Crr`](crr::Crr), too.
+    /// [`BatchedError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart; settings
+    /// that are wrong for [`Crr`](crr::Crr), too.
     pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, BatchedError> {
         let model = model.into();
         settings.batch.check(&model)?;
@@ -221,15 +222,16 @@ impl Batched {
         &self.course.ledger
     }
 
-    /// An empty batch, to gather symbols in. It holds raw symbols and is therefore no part of the mechanism's state: a program
-    /// that stops in the middle of a batch keeps its symbols as it keeps other raw data, and gathers them again.
+    /// An empty batch, to gather symbols in. It holds raw symbols and is therefore no part of the mechanism's state: a
+    /// program that stops in the middle of a batch keeps its symbols as it keeps other raw data, and gathers them
+    /// again.
     pub fn gather(&self) -> Result<SymbolBatch, BatchedError> {
         let lengths: Vec<u32> = self.parts.iter().map(|part| part.length).collect();
         Ok(SymbolBatch::new(self.course.model.domain(), &lengths)?)
     }
 
-    /// The channel through which the next batch, or the first part of it, is answered, and the belief that it fits: over sequences,
-    /// numbered as [`SymbolBatch`] does.
+    /// The channel through which the next batch, or the first part of it, is answered, and the belief that it fits:
+    /// over sequences, numbered as [`SymbolBatch`] does.
     pub fn channel(&self) -> Result<(Channel, Vec<f64>), BatchedError> {
         let Some(part) = self.parts.first() else { return Err(BatchedError::Empty) };
         self.channel_of(part, &self.course.belief)
@@ -259,16 +261,17 @@ impl Batched {
         Ok(self.course.belief_at(timestamp, u64::from(length))?)
     }
 
-    /// Answers a batch, which must lie after the last one; batches may be left out. Gives a release for each symbol: that of
-    /// symbol `i` of batch `timestamp` has the timestamp `timestamp · length + i`. What the batch has spent is
+    /// Answers a batch, which must lie after the last one; batches may be left out. Gives a release for each symbol:
+    /// that of symbol `i` of batch `timestamp` has the timestamp `timestamp · length + i`. What the batch has spent is
     /// written on the first.
     ///
-    /// Where the best channel gives the same answer for all sequences, nothing is spent, and nothing need be left. The releases must not leave the device
-    /// before the mechanism was saved, where it is saved at all.
+    /// Where the best channel gives the same answer for all sequences, nothing is spent, and nothing need be left. The
+    /// releases must not leave the device before the mechanism was saved, where it is saved at all.
     ///
     /// # Errors
-    /// If too little is left in the window for a whole batch at the first part that spends, the timestamp is not a later one (or too large), or the batch is incomplete or not from
-    /// [`Batched::gather`]. The belief is then as before.
+    /// If too little is left in the window for a whole batch at the first part that spends, the timestamp is not a
+    /// later one (or too large), or the batch is incomplete or not from [`Batched::gather`]. The belief is then as
+    /// before.
     pub fn answer(
         &mut self,
         timestamp: u64,
@@ -281,11 +284,12 @@ impl Batched {
         })
     }
 
-    /// As [`Batched::answer`]; between each spend and its answer, hands the ledger to `save`, and answers only once that has
-    /// succeeded.
+    /// As [`Batched::answer`]; between each spend and its answer, hands the ledger to `save`, and answers only once
+    /// that has succeeded.
     ///
-    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which every answer changes. It shows after a
-    /// crash what was spent; to carry on, save the mechanism as a whole after the answer and before the releases leave.
+    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which every answer
+    /// changes. It shows after a crash what was spent; to carry on, save the mechanism as a whole after the answer and
+    /// before the releases leave.
     pub fn answer_and_save<E>(
         &mut self,
         timestamp: u64,
@@ -340,8 +344,8 @@ impl Batched {
         Ok(self.releases(timestamp, &symbols, spent))
     }
 
-    /// Answers for a batch without its symbols, and so for nothing: each with the symbol whose expected distance is least. For batches
-    /// at which the ledger has nothing left.
+    /// Answers for a batch without its symbols, and so for nothing: each with the symbol whose expected distance is
+    /// least. For batches at which the ledger has nothing left.
     ///
     /// # Errors
     /// If the timestamp is not a later one.
@@ -488,11 +492,12 @@ impl Sequences {
     }
 }
 
-/// An epsilon-SIP channel for a belief over sequences of `length` symbols, numbered as [`SymbolBatch`] does, where the distance
-/// of two sequences is the sum over their symbols; see the [module](self) for how good it is.
+/// An epsilon-SIP channel for a belief over sequences of `length` symbols, numbered as [`SymbolBatch`] does, where the
+/// distance of two sequences is the sum over their symbols; see the [module](self) for how good it is.
 ///
 /// # Errors
-/// [`BatchedError::TooLarge`]; a belief that is none, or not over `domain^length` sequences; a matrix for another domain.
+/// [`BatchedError::TooLarge`]; a belief that is none, or not over `domain^length` sequences; a matrix for another
+/// domain.
 pub fn channel(
     belief: &[f64],
     domain: u32,

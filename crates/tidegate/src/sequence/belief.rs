@@ -7,10 +7,10 @@ use super::model::{Model, ModelError, Order, VERSION, check_distribution};
 
 /// What an observer who knows the model and saw all that was released believes the present symbol to be.
 ///
-/// It follows from released outputs only, never from symbols, so it is public. Each step normalises, and the
-/// logarithm of the probability of everything released so far is summed up, so that nothing underflows however long
-/// the stream; a symbol whose probability falls below the least positive float is believed impossible, which costs nothing,
-/// since channels treat impossible symbols like rare ones.
+/// It follows from released outputs only, never from symbols, so it is public. Each step normalises, and the logarithm
+/// of the probability of everything released so far is summed up, so that nothing underflows however long the stream; a
+/// symbol whose probability falls below the least positive float is believed impossible, which costs nothing, since
+/// channels treat impossible symbols like rare ones.
 ///
 /// A step costs O(entries of the model), at order 2 plus O(d²).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,8 +83,8 @@ impl Belief {
         self.released
     }
 
-    /// Whether it is a belief of this model, as far as its form tells: at order 2, one without pairs is the belief before the first
-    /// symbol.
+    /// Whether it is a belief of this model, as far as its form tells: at order 2, one without pairs is the belief
+    /// before the first symbol.
     pub fn fits(&self, model: &Model) -> bool {
         let pairs = match model.order() {
             Order::One => self.pairs.is_none(),
@@ -98,8 +98,8 @@ impl Belief {
         self.pairs.is_some() || matches!(model.order(), Order::One)
     }
 
-    /// Takes in that `output` was released for the present symbol, through `channel`, and moves on to the next symbol. Gives back the
-    /// probability of that output.
+    /// Takes in that `output` was released for the present symbol, through `channel`, and moves on to the next symbol.
+    /// Gives back the probability of that output.
     pub fn release(&mut self, model: &Model, channel: &Channel, output: u32) -> Result<f64, ModelError> {
         self.check(model)?;
         if channel.domain() != self.present.len() {
@@ -127,8 +127,9 @@ impl Belief {
         Ok(probability)
     }
 
-    /// What is believed of the present symbol and those after it together, `length` of them: a number for each sequence, the sequence
-    /// `x_1 .. x_w` over `d` symbols at `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep it short.
+    /// What is believed of the present symbol and those after it together, `length` of them: a number for each
+    /// sequence, the sequence `x_1 .. x_w` over `d` symbols at `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep
+    /// it short.
     pub fn sequences(&self, model: &Model, length: u32) -> Result<Vec<f64>, ModelError> {
         self.check(model)?;
         let domain = model.domain();
@@ -154,8 +155,8 @@ impl Belief {
         Ok(sequences)
     }
 
-    /// What the symbol after a sequence of `length` symbols depends on: symbols before and at its end, with weights. There are
-    /// several where the one before the sequence matters, which nobody knows.
+    /// What the symbol after a sequence of `length` symbols depends on: symbols before and at its end, with weights.
+    /// There are several where the one before the sequence matters, which nobody knows.
     #[allow(clippy::cast_possible_truncation)] // remainders by the size of the domain
     fn next_of(&self, model: &Model, number: usize, length: u32) -> Vec<(f64, Option<u32>, u32)> {
         let size = self.present.len();
@@ -175,10 +176,12 @@ impl Belief {
             .collect()
     }
 
-    /// Takes in that `output` was released for the present symbol and those after it, `length` of them, through a channel over
-    /// [sequences](Belief::sequences), and moves on to the symbol after those. Gives back the probability of that output.
+    /// Takes in that `output` was released for the present symbol and those after it, `length` of them, through a
+    /// channel over [sequences](Belief::sequences), and moves on to the symbol after those. Gives back the probability
+    /// of that output.
     ///
-    /// What is believed of the next symbol is what follows from each sequence, weighed by how likely that sequence is now.
+    /// What is believed of the next symbol is what follows from each sequence, weighed by how likely that sequence is
+    /// now.
     pub fn release_sequence(
         &mut self,
         model: &Model,

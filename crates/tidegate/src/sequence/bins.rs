@@ -1,19 +1,20 @@
 //! Quantile bins: near-optimal channels for distances along a line, in a fraction of a millisecond.
 //!
-//! The belief is laid out on the unit interval, symbol after symbol, and cut into intervals, the bins. A bin has mass `b` and a
-//! symbol that represents it. With probability `l = e^-epsilon` the answer is a bin drawn by its mass, whatever the symbol;
-//! otherwise it is the bin in which the symbol lies, or one of them, by overlap, where a cut runs through the symbol. So
-//! the answer names a bin with probability `l b` or `l b + 1 - l`, and the ratio of the latter to the bin's overall
-//! probability `b` is at most `e^epsilon` exactly if `b >= theta = 1/(e^epsilon + 1)`.
+//! The belief is laid out on the unit interval, symbol after symbol, and cut into intervals, the bins. A bin has mass
+//! `b` and a symbol that represents it. With probability `l = e^-epsilon` the answer is a bin drawn by its mass,
+//! whatever the symbol; otherwise it is the bin in which the symbol lies, or one of them, by overlap, where a cut runs
+//! through the symbol. So the answer names a bin with probability `l b` or `l b + 1 - l`, and the ratio of the latter
+//! to the bin's overall probability `b` is at most `e^epsilon` exactly if `b >= theta = 1/(e^epsilon + 1)`.
 //!
-//! The best cuts among a few hundred candidates are found by dynamic programming. What a bin costs is known in constant time,
-//! from prefix sums, because the best representative has a closed form for both distances:
+//! The best cuts among a few hundred candidates are found by dynamic programming. What a bin costs is known in constant
+//! time, from prefix sums, because the best representative has a closed form for both distances:
 //!
 //! - squared: the symbol next to `(1 - l) (mean of the bin) + l (mean of the belief)`;
-//! - absolute: a quantile of the belief, for a bin `[s, t]` usually that of `((1 - l)(s + t) + l b) / (2 (1 - l + l b))`.
+//! - absolute: a quantile of the belief, for a bin `[s, t]` usually that of
+//!   `((1 - l)(s + t) + l b) / (2 (1 - l + l b))`.
 //!
-//! A bin that can be cut in two such that both halves still weigh `theta` is never better than its halves, so bins of about
-//! twice `theta` and more are not even looked at.
+//! A bin that can be cut in two such that both halves still weigh `theta` is never better than its halves, so bins of
+//! about twice `theta` and more are not even looked at.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
@@ -54,9 +55,9 @@ const SAME_CUT: f64 = 1e-12;
 ///
 /// It is optimal where every symbol that is possible has a belief of at least `theta`, and then answers with the symbol
 /// itself or one drawn from the belief. Otherwise its expected distance is, for random beliefs, some percent above the
-/// optimum (12 % at worst among several hundred); `programme::channel`, of the feature `programme`, comes nearer, and takes
-/// longer. Zero-belief symbols go to the nearest representative, so that the channel is 2 epsilon-LDP over all symbols.
-/// O(d) plus the work on cuts, which does not depend on `d`.
+/// optimum (12 % at worst among several hundred); `programme::channel`, of the feature `programme`, comes nearer, and
+/// takes longer. Zero-belief symbols go to the nearest representative, so that the channel is 2 epsilon-LDP over all
+/// symbols. O(d) plus the work on cuts, which does not depend on `d`.
 ///
 /// # Errors
 /// A belief that is empty, has a number that is no probability, or does not sum to one within
@@ -135,8 +136,8 @@ pub(super) fn is_identity_private(belief: &[f64], shares: &Shares) -> bool {
     belief.iter().all(|weight| *weight <= 0.0 || shares.suffices(*weight))
 }
 
-/// The channel that answers with the symbol itself or with one drawn from the belief, if it is private: it is then optimal
-/// for every distance. Symbols that are not possible are answered like the most likely one.
+/// The channel that answers with the symbol itself or with one drawn from the belief, if it is private: it is then
+/// optimal for every distance. Symbols that are not possible are answered like the most likely one.
 pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelError>> {
     if !is_identity_private(belief, shares) {
         return None;
@@ -302,8 +303,8 @@ impl<'a> Costs<'a> {
 
     fn absolute(&self, begin: &Cut, end: &Cut) -> (f64, usize) {
         let (l, b) = (self.independent, end.at - begin.at);
-        // The cost is convex in the representative, and linear between symbols. Its slope beyond a symbol up to which the
-        // mass is t is (1 - l)(2 clamp(t, s, e) - s - e) + l b (2 t - 1), for a bin from s to e; it is zero at:
+        // The cost is convex in the representative, and linear between symbols. Its slope beyond a symbol up to which
+        // the mass is t is (1 - l)(2 clamp(t, s, e) - s - e) + l b (2 t - 1), for a bin from s to e; it is zero at:
         let half = 0.5 / l;
         let at = if half < begin.at {
             half

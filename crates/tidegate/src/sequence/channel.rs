@@ -1,19 +1,19 @@
 //! [`Channel`]: how a symbol is answered, in factored form.
 //!
-//! With probability `independent` (`e^-epsilon`) the answer is drawn from the output distribution `q`, whatever the symbol.
-//! Otherwise the symbol chooses a cell, by its mixture `m`, and the cell an output, by its row `r`:
+//! With probability `independent` (`e^-epsilon`) the answer is drawn from the output distribution `q`, whatever the
+//! symbol. Otherwise the symbol chooses a cell, by its mixture `m`, and the cell an output, by its row `r`:
 //!
 //! ```text
 //! a(y|x) = l q(y) + (1 - l) pi(y|x),   pi(y|x) = sum_c m(c|x) r(y|c),   l = e^-epsilon
 //! ```
 //!
-//! Every channel that is epsilon-SIP for a belief `beta` has this form, and a channel of this form is epsilon-SIP exactly
-//! if `sum_x beta(x) pi(y|x) = q(y)` and `pi(y|x) <= (e^epsilon + 1) q(y)`. Optimal channels have few cells and few outputs,
-//! about `e^epsilon + 1`, however many symbols there are; so a channel over `d` symbols costs `d` small integers and little
-//! more. Only [`Channel::dense`] has `d` times `d` entries.
+//! Every channel that is epsilon-SIP for a belief `beta` has this form, and a channel of this form is epsilon-SIP
+//! exactly if `sum_x beta(x) pi(y|x) = q(y)` and `pi(y|x) <= (e^epsilon + 1) q(y)`. Optimal channels have few cells and
+//! few outputs, about `e^epsilon + 1`, however many symbols there are; so a channel over `d` symbols costs `d` small
+//! integers and little more. Only [`Channel::dense`] has `d` times `d` entries.
 //!
-//! Everything here is public: it follows from the belief, which follows from what was released before. Symbols are answered by
-//! the kernel, from integer weights.
+//! Everything here is public: it follows from the belief, which follows from what was released before. Symbols are
+//! answered by the kernel, from integer weights.
 
 /// What a channel is made of; see the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,8 +24,8 @@ pub struct Parts {
     pub outputs: Vec<(u32, f64)>,
     /// For each cell, its row: pairs of a position in `outputs` and a probability. Positions in any order, none twice.
     pub rows: Vec<Vec<(u32, f64)>>,
-    /// Mixtures over cells: pairs of a cell and its weight. Cells in any order, none twice. Symbols that choose their cell in
-    /// the same way share a mixture.
+    /// Mixtures over cells: pairs of a cell and its weight. Cells in any order, none twice. Symbols that choose their
+    /// cell in the same way share a mixture.
     pub mixtures: Vec<Vec<(u32, f64)>>,
     /// For each symbol, which of the mixtures is its own.
     pub mixture_of: Vec<u32>,
@@ -124,8 +124,8 @@ pub struct Channel {
     mixed: Vec<Vec<(u32, f64)>>,
 }
 
-/// What a channel lets a belief learn: the extremes of `ln a(y|x)/q(y)` over the symbols that the belief deems possible and
-/// the outputs that occur, where `q` is the distribution of the output under the belief.
+/// What a channel lets a belief learn: the extremes of `ln a(y|x)/q(y)` over the symbols that the belief deems possible
+/// and the outputs that occur, where `q` is the distribution of the output under the belief.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sides {
     /// The largest; how much likelier an output can make a symbol.
@@ -142,8 +142,8 @@ impl Sides {
 }
 
 impl Channel {
-    /// A channel from its parts. Probabilities that miss one in sum by no more than [`SUM_TOLERANCE`] are divided by their
-    /// sum, and zeros in rows and mixtures left out; anything else that is not a channel is an error.
+    /// A channel from its parts. Probabilities that miss one in sum by no more than [`SUM_TOLERANCE`] are divided by
+    /// their sum, and zeros in rows and mixtures left out; anything else that is not a channel is an error.
     ///
     /// Whether it is private is not checked here, since that needs a belief: see [`Channel::leakage`] and
     /// [`Channel::excess`].
@@ -280,8 +280,8 @@ impl Channel {
         marginal
     }
 
-    /// The largest and the least `a(y|x)` of each output over the mixtures that are counted, in O(number of entries): a row that
-    /// does not name an output has it with the least possible probability, `l q(y)`.
+    /// The largest and the least `a(y|x)` of each output over the mixtures that are counted, in O(number of entries): a
+    /// row that does not name an output has it with the least possible probability, `l q(y)`.
     fn extremes(&self, counted: impl Fn(usize) -> bool) -> Vec<(f64, f64)> {
         let mut named = vec![0_usize; self.outputs.len()];
         let mut extremes = vec![(f64::NEG_INFINITY, f64::INFINITY); self.outputs.len()];
@@ -318,8 +318,8 @@ impl Channel {
         Ok(sides)
     }
 
-    /// The loss of local differential privacy: the largest `ln a(y|x)/a(y|x')` over all symbols, whatever is believed of
-    /// them.
+    /// The loss of local differential privacy: the largest `ln a(y|x)/a(y|x')` over all symbols, whatever is believed
+    /// of them.
     pub fn ldp_loss(&self) -> f64 {
         let mut used = vec![false; self.mixtures.len()];
         self.mixture_of.iter().for_each(|&mixture| used[mixture as usize] = true);
@@ -328,7 +328,8 @@ impl Channel {
     }
 
     /// By how much the channel misses being epsilon-SIP for a belief in the sense of the factored form: the larger of
-    /// `max_y |sum_x beta(x) pi(y|x) - q(y)|` and `max (r(y|c) - K q(y))`, with `K = 1/l + 1`; zero or rounding for a good one.
+    /// `max_y |sum_x beta(x) pi(y|x) - q(y)|` and `max (r(y|c) - K q(y))`, with `K = 1/l + 1`; zero or rounding for a
+    /// good one.
     pub fn excess(&self, belief: &[f64]) -> Result<f64, ChannelError> {
         let marginal = self.marginal(belief)?;
         let off = marginal.iter().zip(&self.outputs).map(|(marginal, (_, q))| (marginal - q).abs());
@@ -338,8 +339,8 @@ impl Channel {
         Ok(above.fold(balance, f64::max))
     }
 
-    /// The expected distance between symbol and answer, under a belief; `distance(symbol, answer)` is called for each symbol
-    /// that is possible and each answer.
+    /// The expected distance between symbol and answer, under a belief; `distance(symbol, answer)` is called for each
+    /// symbol that is possible and each answer.
     pub fn expected_cost(&self, belief: &[f64], distance: impl Fn(u32, u32) -> f64) -> Result<f64, ChannelError> {
         self.weights(belief)?;
         let total: f64 = belief.iter().sum();

@@ -4,8 +4,8 @@
 //! `theta = 1/(e^epsilon + 1)`, each with an output that represents it; a symbol may be divided among several. With
 //! probability `l = e^-epsilon` the answer is a cluster drawn by its mass, otherwise the symbol's own.
 //!
-//! Clusters are found by alternation, from several beginnings: every symbol goes to the cluster that is cheapest for it; clusters
-//! that are too light take what costs least from those that can spare it; and every cluster chooses its
+//! Clusters are found by alternation, from several beginnings: every symbol goes to the cluster that is cheapest for
+//! it; clusters that are too light take what costs least from those that can spare it; and every cluster chooses its
 //! representative anew.
 
 use std::collections::BTreeMap;
@@ -24,10 +24,10 @@ const WORK: usize = 1 << 22;
 
 /// An epsilon-SIP channel for a belief and a table of distances; see the [module](self).
 ///
-/// It is optimal where every symbol that is possible has a belief of at least `theta`. Otherwise its expected
-/// distance is usually within some percent of the optimum; `programme::channel`, of the feature `programme`, is the
-/// optimum for small domains, and takes longer. Zero-belief symbols go to the nearest representative, so that the channel is
-/// 2 epsilon-LDP over all symbols.
+/// It is optimal where every symbol that is possible has a belief of at least `theta`. Otherwise its expected distance
+/// is usually within some percent of the optimum; `programme::channel`, of the feature `programme`, is the optimum for
+/// small domains, and takes longer. Zero-belief symbols go to the nearest representative, so that the channel is 2
+/// epsilon-LDP over all symbols.
 ///
 /// # Errors
 /// As for [`bins::channel`](super::bins::channel), and a matrix of another size than the belief.

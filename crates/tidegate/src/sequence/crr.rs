@@ -1,4 +1,5 @@
-//! `crr`: conditional randomised response. At each step the channel that is best for what is believed of the present symbol.
+//! `crr`: conditional randomised response. At each step the channel that is best for what is believed of the present
+//! symbol.
 //!
 //! ```text
 //! belief ──▶ channel for epsilon and distance ──▶ kernel answers the sealed symbol ──▶ release ──▶ next belief
@@ -136,8 +137,8 @@ pub enum CrrError {
     /// The kernel did not answer.
     #[error(transparent)]
     Primitive(#[from] PrimitiveError),
-    /// The ledger did not grant the step or the batch. Where too little was left for a step, the ledger's clock has moved to its timestamp;
-    /// a batch is refused before the clock moves. A guess can still answer, for nothing.
+    /// The ledger did not grant the step or the batch. Where too little was left for a step, the ledger's clock has
+    /// moved to its timestamp; a batch is refused before the clock moves. A guess can still answer, for nothing.
     #[error(transparent)]
     Refused(#[from] Refusal),
     /// A timestamp that is not after the last one.
@@ -173,13 +174,14 @@ pub enum StepError<E> {
 ///
 /// # Guarantee
 /// With [`Guarantee::Sequence`], each step is epsilon-SIP: whatever was released before, an observer who knows the
-/// model finds no sequence of symbols more than e^epsilon times as likely, or as unlikely, after the step as before it. The
-/// steps of any window sum to at most the budget. If the model is wrong, or the observer knows something else, each step is still
-/// 2 epsilon-LDP, and any window twice the budget. With [`Guarantee::Local`] epsilon and budget bound the loss of local privacy
-/// in the first place. The ledger counts losses of local privacy in both cases.
+/// model finds no sequence of symbols more than e^epsilon times as likely, or as unlikely, after the step as before it.
+/// The steps of any window sum to at most the budget. If the model is wrong, or the observer knows something else, each
+/// step is still 2 epsilon-LDP, and any window twice the budget. With [`Guarantee::Local`] epsilon and budget bound the
+/// loss of local privacy in the first place. The ledger counts losses of local privacy in both cases.
 ///
-/// What holds for a window holds for changes of the symbols within that window. Symbols that are correlated with those of other
-/// windows are told about by the releases of those, too; over a whole sequence the epsilons of all its steps add up.
+/// What holds for a window holds for changes of the symbols within that window. Symbols that are correlated with those
+/// of other windows are told about by the releases of those, too; over a whole sequence the epsilons of all its steps
+/// add up.
 ///
 /// ```
 /// use tidegate::kernel::{SystemRandom, Window};
@@ -264,8 +266,8 @@ impl Crr {
     ///
     /// Where the best channel gives the same answer for all symbols, nothing is spent.
     ///
-    /// The release must not leave the device before the mechanism was saved, where it is saved at all: a state from before a release has
-    /// neither its spend nor what others can conclude from it.
+    /// The release must not leave the device before the mechanism was saved, where it is saved at all: a state from
+    /// before a release has neither its spend nor what others can conclude from it.
     ///
     /// # Errors
     /// If nothing is left in the window, or the timestamp is not a later one. The belief is then as before.
@@ -279,8 +281,9 @@ impl Crr {
     /// As [`Crr::step`]; between the spend and the answer, hands the ledger to `save`, and answers only once that has
     /// succeeded.
     ///
-    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which the answer changes. It shows after a
-    /// crash what was spent; to carry on, save the mechanism as a whole after the answer and before the release leaves.
+    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which the answer
+    /// changes. It shows after a crash what was spent; to carry on, save the mechanism as a whole after the answer and
+    /// before the release leaves.
     pub fn step_and_save<E>(
         &mut self,
         symbol: &Sealed<u32>,
@@ -306,8 +309,8 @@ impl Crr {
         Ok(self.finish(timestamp, belief, answer, Some(self.limits.loss()))?)
     }
 
-    /// Answers for a timestamp without the symbol, and so for nothing: with the symbol whose expected distance is least. For
-    /// timestamps at which the ledger has nothing left.
+    /// Answers for a timestamp without the symbol, and so for nothing: with the symbol whose expected distance is
+    /// least. For timestamps at which the ledger has nothing left.
     pub fn guess(&mut self, timestamp: u64) -> Result<Release, CrrError> {
         let mut belief = self.course.belief_at(timestamp, 1)?;
         let answer = self.settings.distance.best_answer(belief.present());

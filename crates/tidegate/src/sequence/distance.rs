@@ -135,8 +135,8 @@ pub enum MatrixError {
 }
 
 impl DistanceMatrix {
-    /// A table with a row for each symbol and a column for each answer, of numbers that are finite and not negative. It need be
-    /// neither symmetric nor a metric.
+    /// A table with a row for each symbol and a column for each answer, of numbers that are finite and not negative. It
+    /// need be neither symmetric nor a metric.
     pub fn new(rows: Vec<Vec<f64>>) -> Result<Self, MatrixError> {
         let domain = rows.len();
         if domain == 0 || domain > MAX_MATRIX {

@@ -17,8 +17,9 @@ pub enum Effort {
     /// [Bins](bins), [clusters] and [blocks](grid): tens of microseconds to milliseconds.
     #[default]
     Fast,
-    /// The optimum, or nearly so, by linear programming: milliseconds to seconds. Mechanisms refuse it where the library was built
-    /// without the feature `programme`; [`channel`] is then as with [`Effort::Fast`]. For the Hamming distance between symbols both are the optimum, in microseconds.
+    /// The optimum, or nearly so, by linear programming: milliseconds to seconds. Mechanisms refuse it where the
+    /// library was built without the feature `programme`; [`channel`] is then as with [`Effort::Fast`]. For the Hamming
+    /// distance between symbols both are the optimum, in microseconds.
     Thorough,
 }
 

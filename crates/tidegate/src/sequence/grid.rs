@@ -1,12 +1,13 @@
 //! Channels for symbols that are cells of a grid: clusters of blocks.
 //!
-//! [Clusters](super::clusters) look at all pairs of symbols, which is too much for a grid of ten thousand cells. So cells are
-//! first taken together as blocks, where little is lost: from the whole grid on, the block in which most is to be gained is
-//! quartered, until there are [`MAX_BLOCKS`], or all are single cells. Where the belief is concentrated blocks are cells,
-//! elsewhere they are large. Cells of a block are answered alike, and a block is answered with by one of its cells.
+//! [Clusters](super::clusters) look at all pairs of symbols, which is too much for a grid of ten thousand cells. So
+//! cells are first taken together as blocks, where little is lost: from the whole grid on, the block in which most is
+//! to be gained is quartered, until there are [`MAX_BLOCKS`], or all are single cells. Where the belief is concentrated
+//! blocks are cells, elsewhere they are large. Cells of a block are answered alike, and a block is answered with by one
+//! of its cells.
 //!
-//! A channel that is epsilon-SIP for the belief in blocks is so for the belief in cells: a block's belief is the sum of its cells', and
-//! its cells share a row.
+//! A channel that is epsilon-SIP for the belief in blocks is so for the belief in cells: a block's belief is the sum of
+//! its cells', and its cells share a row.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -161,11 +162,12 @@ fn blocks(belief: &[f64], width: u32) -> Vec<Block> {
     queue.into_iter().map(|Queued(block)| block).collect()
 }
 
-/// An epsilon-SIP channel for a belief over the cells of a grid, numbered by rows of `columns` cells each, with a small expected
-/// Euclidean distance; see the [module](self). It is 2 epsilon-LDP over all cells, those believed impossible included.
+/// An epsilon-SIP channel for a belief over the cells of a grid, numbered by rows of `columns` cells each, with a small
+/// expected Euclidean distance; see the [module](self). It is 2 epsilon-LDP over all cells, those believed impossible
+/// included.
 ///
-/// It takes about a millisecond on a grid of 100 by 100 cells. On grids of 8 by 8, where a linear programme gives the optimum, it was up
-/// to 7 % above.
+/// It takes about a millisecond on a grid of 100 by 100 cells. On grids of 8 by 8, where a linear programme gives the
+/// optimum, it was up to 7 % above.
 ///
 /// # Errors
 /// As for [`bins::channel`](super::bins::channel). A grid has at least one column: zero is taken for one.

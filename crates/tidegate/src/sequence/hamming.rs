@@ -1,9 +1,10 @@
 //! The channel that answers with the symbol itself as often as epsilon-SIP allows: optimal for the Hamming distance.
 //!
-//! Only about `e^epsilon + 1` symbols can be told apart at all, because a symbol `y` that its owner always answers with needs an
-//! output probability `q(y)` of `theta = 1/(e^epsilon + 1)` or more. The likeliest symbols are kept, each with
+//! Only about `e^epsilon + 1` symbols can be told apart at all, because a symbol `y` that its owner always answers with
+//! needs an output probability `q(y)` of `theta = 1/(e^epsilon + 1)` or more. The likeliest symbols are kept, each with
 //! `q = max(belief, theta)`; what is left of the probability goes to the likeliest of all, or to one more symbol that
-//! is kept in part. All other symbols, those believed impossible among them, share one row. O(d + e^epsilon log e^epsilon).
+//! is kept in part. All other symbols, those believed impossible among them, share one row. O(d + e^epsilon log
+//! e^epsilon).
 //!
 //! Where the belief is skewed, the channel answers with the same symbol always: that is what the least expected
 //! distance asks for. Where frequencies are to be estimated, use a frequency oracle instead.
@@ -117,7 +118,8 @@ impl Ranked {
         let (mut kept, mut rest) = (Vec::new(), 1.0);
         for (rank, &belief) in self.belief.iter().enumerate() {
             let needed = belief.max(self.theta);
-            // A symbol believed at `theta` or more always fits, whatever the rounding of `rest` says: beliefs sum to one.
+            // A symbol believed at `theta` or more always fits, whatever the rounding of `rest` says: beliefs sum to
+            // one.
             if belief < self.theta && (needed > rest + 1e-15 || !self.pays(rank)) {
                 break;
             }
@@ -177,7 +179,8 @@ impl Ranked {
         Draft { q, own, tail: row(others) }
     }
 
-    /// All kept symbols are believed at `theta` or more: what the tail lacks to make `theta` is taken from the last of them.
+    /// All kept symbols are believed at `theta` or more: what the tail lacks to make `theta` is taken from the last of
+    /// them.
     fn part_taken_from_the_last(&self, kept: &[f64], tail: f64) -> Option<Draft> {
         let (z, j) = (kept.len(), kept.len().checked_sub(1)?);
         let lacking = self.theta - tail;

@@ -22,7 +22,8 @@ use tidegate_kernel::{Epsilon, UNITS_PER_EPSILON};
 
 use super::model::Model;
 
-/// What was spent so far, in all and in the present period. In units of SIP; the loss of local privacy is at most twice that.
+/// What was spent so far, in all and in the present period. In units of SIP; the loss of local privacy is at most twice
+/// that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leakage {
@@ -62,8 +63,8 @@ pub struct BadDelta {
 }
 
 impl Leakage {
-    /// Nothing spent. Where there is a period, the account of the present period starts anew each time so many timestamps have
-    /// passed, counted from timestamp 0.
+    /// Nothing spent. Where there is a period, the account of the present period starts anew each time so many
+    /// timestamps have passed, counted from timestamp 0.
     pub const fn new(period: Option<NonZeroU64>) -> Self {
         Self { period, steps: 0, units: 0, drift: 0.0, squares: 0.0, last: None, period_units: 0 }
     }
@@ -109,8 +110,8 @@ impl Leakage {
         in_epsilons(self.period_units)
     }
 
-    /// The most that everything released so far can have lost in the sense of local differential privacy, whatever the model: twice
-    /// the sum.
+    /// The most that everything released so far can have lost in the sense of local differential privacy, whatever the
+    /// model: twice the sum.
     pub fn local_bound(&self) -> f64 {
         2.0 * self.total()
     }
@@ -142,10 +143,10 @@ impl Leakage {
 /// squared.
 const FALL_PER_SQUARE: f64 = 1.5;
 
-/// The inverse variance of the normal distribution by which bounds for all slopes are mixed into one for all times. It has to be
-/// fixed before anything is released. The bound is closest where the sum of squares is about `2 ln(1/delta)` times this: with one,
-/// at 10 to 30 for the usual `delta`, which is about where it first falls well below the sum of the epsilons; before,
-/// the sum is the better bound, and long after, only a logarithm is lost.
+/// The inverse variance of the normal distribution by which bounds for all slopes are mixed into one for all times. It
+/// has to be fixed before anything is released. The bound is closest where the sum of squares is about `2 ln(1/delta)`
+/// times this: with one, at 10 to 30 for the usual `delta`, which is about where it first falls well below the sum of
+/// the epsilons; before, the sum is the better bound, and long after, only a logarithm is lost.
 const MIXTURE: f64 = 1.0;
 
 #[allow(clippy::cast_precision_loss)] // for people to read
@@ -156,14 +157,14 @@ fn in_epsilons(units: u64) -> f64 {
 /// The exact leakage of a mechanism, from the definitions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exact {
-    /// Sequence information leakage: the largest `|ln Pr(x|y)/Pr(x)|` over all sequences of symbols that are possible and all sequences of
-    /// outputs.
+    /// Sequence information leakage: the largest `|ln Pr(x|y)/Pr(x)|` over all sequences of symbols that are possible
+    /// and all sequences of outputs.
     pub sequence: f64,
     /// For each step its instantaneous information leakage (of a batch, its batched information leakage): the largest
     /// `|ln Pr(x|y_1..k)/Pr(x|y_1..k-1)|`, over all that was released before.
     pub steps: Vec<f64>,
-    /// The loss of local differential privacy: the largest `ln Pr(y|x)/Pr(y|x')` over all sequences of symbols, possible or not.
-    /// Infinite where some output excludes some symbols.
+    /// The loss of local differential privacy: the largest `ln Pr(y|x)/Pr(y|x')` over all sequences of symbols,
+    /// possible or not. Infinite where some output excludes some symbols.
     pub local: f64,
 }
 
@@ -200,12 +201,12 @@ pub enum ExactError {
     },
 }
 
-/// The exact leakage of a mechanism on sequences of `steps` symbols (or batches) that the model produces, by enumeration of all
-/// symbols and all outputs.
+/// The exact leakage of a mechanism on sequences of `steps` symbols (or batches) that the model produces, by
+/// enumeration of all symbols and all outputs.
 ///
-/// `mechanism` is told what was released before and the distribution of the present symbol given that, and answers with the
-/// channel that it would use: for each symbol, the probability of each output. For batches of `batch` symbols, a batch
-/// stands for a symbol: number `x_1 d^(batch-1) + ... + x_batch`.
+/// `mechanism` is told what was released before and the distribution of the present symbol given that, and answers with
+/// the channel that it would use: for each symbol, the probability of each output. For batches of `batch` symbols, a
+/// batch stands for a symbol: number `x_1 d^(batch-1) + ... + x_batch`.
 ///
 /// ```
 /// use tidegate::sequence::hamming;

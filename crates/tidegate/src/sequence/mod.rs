@@ -1,4 +1,5 @@
-//! Sequences: one user's correlated stream, released symbol by symbol or in batches under sequence information privacy (SIP).
+//! Sequences: one user's correlated stream, released symbol by symbol or in batches under sequence information privacy
+//! (SIP).
 //!
 //! | module | what lives there |
 //! | --- | --- |

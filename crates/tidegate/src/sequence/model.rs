@@ -1,12 +1,12 @@
 //! [`Model`]: what everybody is taken to know about a stream before it begins.
 //!
-//! A model is a Markov chain of order 1 or 2 over the symbols `0..d`. It is public, and must not have been learned from the
-//! stream that it is to protect (nor from data that are secret otherwise): the guarantees say nothing of what a model gives
-//! away.
+//! A model is a Markov chain of order 1 or 2 over the symbols `0..d`. It is public, and must not have been learned from
+//! the stream that it is to protect (nor from data that are secret otherwise): the guarantees say nothing of what a
+//! model gives away.
 //!
-//! Transitions are kept as a matrix, or sparse: each row has a few entries of its own, and what is left of it is spread over a
-//! background that all rows share. So a smoothed model, which has no zero, still costs no more than what was seen. At
-//! order 2 what a row has left goes to the transitions of order 1 instead.
+//! Transitions are kept as a matrix, or sparse: each row has a few entries of its own, and what is left of it is spread
+//! over a background that all rows share. So a smoothed model, which has no zero, still costs no more than what was
+//! seen. At order 2 what a row has left goes to the transitions of order 1 instead.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::MAX_DOMAIN;
@@ -135,8 +135,8 @@ pub enum Order {
 /// What a learned model makes of what was seen seldom.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Smoothing {
-    /// How many observations each row counts in addition to those it has: a row of `n` observations is mixed with the background at
-    /// `pseudo_count / (n + pseudo_count)`. With zero, what was not seen is taken for impossible.
+    /// How many observations each row counts in addition to those it has: a row of `n` observations is mixed with the
+    /// background at `pseudo_count / (n + pseudo_count)`. With zero, what was not seen is taken for impossible.
     pub pseudo_count: f64,
     /// What is counted in addition.
     pub background: Background,
@@ -307,9 +307,9 @@ impl Model {
         Self::checked(prior, Transitions::Sparse { rows: sparse, background }, None)
     }
 
-    /// The same chain at order 2: from some pairs of symbols (the one before, the present one), ascending, with rows of their own. What a
-    /// row has left, and a pair without a row, goes by the transitions of order 1. For a full table, give all pairs rows with
-    /// nothing left.
+    /// The same chain at order 2: from some pairs of symbols (the one before, the present one), ascending, with rows of
+    /// their own. What a row has left, and a pair without a row, goes by the transitions of order 1. For a full table,
+    /// give all pairs rows with nothing left.
     pub fn with_pairs(self, rows: impl IntoIterator<Item = ((u32, u32), SparseRow)>) -> Result<Self, ModelError> {
         let domain = self.domain();
         let mut pairs = Pairs { pairs: Vec::new(), rows: Rows { starts: vec![0], ..Rows::default() } };
@@ -379,9 +379,9 @@ impl Model {
         Ok(Self { version: VERSION, prior, transitions, pairs })
     }
 
-    /// Learns a model from sequences of symbols. The prior is how often each symbol was seen, smoothed; rows are mixed with
-    /// the background (at order 2, those of pairs with the rows of order 1) by the pseudo-count. Kept sparse, unless more
-    /// than a quarter of all transitions was seen.
+    /// Learns a model from sequences of symbols. The prior is how often each symbol was seen, smoothed; rows are mixed
+    /// with the background (at order 2, those of pairs with the rows of order 1) by the pseudo-count. Kept sparse,
+    /// unless more than a quarter of all transitions was seen.
     ///
     /// The sequences must be public, or somebody else's business; see the [module](self).
     pub fn learn<'a>(
@@ -485,8 +485,8 @@ impl Model {
             }
     }
 
-    /// The probability that `next` follows `present`, where `before` came before it (which matters at order 2 only, and there is
-    /// `None` for the first symbol). Zero outside the domain.
+    /// The probability that `next` follows `present`, where `before` came before it (which matters at order 2 only, and
+    /// there is `None` for the first symbol). Zero outside the domain.
     pub fn transition(&self, before: Option<u32>, present: u32, next: u32) -> f64 {
         let domain = self.domain();
         if present >= domain || next >= domain || before.is_some_and(|before| before >= domain) {
@@ -536,8 +536,8 @@ impl Model {
         }
     }
 
-    /// The weight of each pair of the present symbol and the next, by the transitions of order 2; `None` at order 1. `pairs` are the
-    /// weights of the symbol before and the present one, where there is one before.
+    /// The weight of each pair of the present symbol and the next, by the transitions of order 2; `None` at order 1.
+    /// `pairs` are the weights of the symbol before and the present one, where there is one before.
     pub(super) fn carry_pairs(&self, present: &[f64], pairs: Option<&[f64]>) -> Option<Vec<f64>> {
         let second = self.pairs.as_ref()?;
         let size = present.len();
@@ -598,8 +598,8 @@ fn count(mut observations: Vec<(u64, u32)>, pseudo: f64) -> Vec<(u64, SparseRow)
         .collect()
 }
 
-/// Checks a distribution, given in two parts, and divides it by its sum. One that was divided before, and misses one by no more than
-/// the rounding of its sum, is left as it is, so that a saved model loads as the same.
+/// Checks a distribution, given in two parts, and divides it by its sum. One that was divided before, and misses one by
+/// no more than the rounding of its sum, is left as it is, so that a saved model loads as the same.
 fn make_distribution(first: &mut [f64], second: &mut [f64], what: &'static str, row: u64) -> Result<(), ModelError> {
     let sum = check_distribution(first.iter().chain(second.iter()).copied(), what, row)?;
     #[allow(clippy::cast_precision_loss)] // lengths far below 2^53

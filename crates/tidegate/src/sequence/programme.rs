@@ -1,14 +1,14 @@
 //! Linear programmes: the optimal channel, or nearly so, for any distance (feature `programme`).
 //!
-//! By the factored form of [`channel`](super::channel), the best epsilon-SIP channel is a transport problem with caps: rows
-//! `r(y|c)`, one for each cell of symbols, and outputs `q(y)`, such that
+//! By the factored form of [`channel`](super::channel), the best epsilon-SIP channel is a transport problem with caps:
+//! rows `r(y|c)`, one for each cell of symbols, and outputs `q(y)`, such that
 //!
 //! ```text
 //! sum_y r(y|c) = 1,   sum_c b(c) r(y|c) = q(y),   0 <= r(y|c) <= K q(y),   K = e^epsilon + 1
 //! ```
 //!
-//! with the least `l sum_y q(y) M(y) + (1 - l) sum_c b(c) sum_y r(y|c) D(c, y)`, `b(c)` being the belief that the symbol is in
-//! the cell, `D(c, y)` its mean distance from `y` there, and `M(y)` the mean distance overall.
+//! with the least `l sum_y q(y) M(y) + (1 - l) sum_c b(c) sum_y r(y|c) D(c, y)`, `b(c)` being the belief that the
+//! symbol is in the cell, `D(c, y)` its mean distance from `y` there, and `M(y)` the mean distance overall.
 //!
 //! An interior-point solver finds the optimum up to about 10⁻⁸, and may be off the constraints by as much. So nothing
 //! that it returns is used as it is: it is repaired until every `r(y|c) <= K q(y)` holds with a margin of 10⁻⁹,
@@ -29,7 +29,8 @@ use super::effort::{self, Effort};
 /// Up to how many symbols each of them is a cell and an output of its own; beyond, cells are quantiles of the belief.
 pub const FULL_LIMIT: usize = 128;
 
-/// The number of cells for larger domains: three for each output that the optimum is likely to have, within these bounds.
+/// The number of cells for larger domains: three for each output that the optimum is likely to have, within these
+/// bounds.
 const CELLS: (f64, f64) = (32.0, 96.0);
 
 /// How strictly the caps are kept after the repair.
@@ -43,11 +44,12 @@ const LEAST_OUTPUTS: [f64; 4] = [1e-7, 1e-6, 1e-5, 1e-4];
 
 /// An epsilon-SIP channel for a belief and a distance, by linear programming; see the [module](self).
 ///
-/// Up to [`FULL_LIMIT`] symbols it is the optimum, up to about one part in 10⁶ (50 ms for 50 symbols, a second for 128). For
-/// more symbols on a line, cells of neighbouring symbols are answered alike and the answers are the middles of cells and
-/// the representatives of the [`bins`](bins::channel): some tenths of a percent above the optimum (one percent from epsilon 3
-/// on), in a time that hardly depends on the number of symbols (20 ms to a second). For more symbols and a matrix, it is the [clusters](super::clusters::channel). It is never worse
-/// than what is known without a programme, and is that where the solver fails. For the Hamming distance the optimum is
+/// Up to [`FULL_LIMIT`] symbols it is the optimum, up to about one part in 10⁶ (50 ms for 50 symbols, a second for
+/// 128). For more symbols on a line, cells of neighbouring symbols are answered alike and the answers are the middles
+/// of cells and the representatives of the [`bins`](bins::channel): some tenths of a percent above the optimum (one
+/// percent from epsilon 3 on), in a time that hardly depends on the number of symbols (20 ms to a second). For more
+/// symbols and a matrix, it is the [clusters](super::clusters::channel). It is never worse than what is known without a
+/// programme, and is that where the solver fails. For the Hamming distance the optimum is
 /// [known](super::hamming::channel), and nothing is solved.
 ///
 /// # Errors
@@ -118,8 +120,8 @@ pub(super) fn own_cells(belief: &[f64]) -> CellOf {
         .collect()
 }
 
-/// Cells of neighbouring symbols with about equal masses, heavy symbols alone; and the outputs that are worth trying: the middle
-/// of each cell and those that are known to be good.
+/// Cells of neighbouring symbols with about equal masses, heavy symbols alone; and the outputs that are worth trying:
+/// the middle of each cell and those that are known to be good.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // numbers of cells
 fn quantile_cells(belief: &[f64], shares: &Shares, distance: LineDistance, known: &[(u32, f64)]) -> (CellOf, Vec<u32>) {
     let wanted = (3.0 * shares.cap).clamp(CELLS.0, CELLS.1).floor();
@@ -289,9 +291,9 @@ impl Transport {
 
 /// Rows near to what the solver found that keep every cap with a margin; `None` if that fails.
 ///
-/// Noise and outputs below `least` are left out, rows made to sum to one, and what exceeds a cap is moved to where the row
-/// has room, until nothing does; and if a rest remains, every row is mixed with `q` itself, which leaves `q` as it is, by just
-/// as much as is needed.
+/// Noise and outputs below `least` are left out, rows made to sum to one, and what exceeds a cap is moved to where the
+/// row has room, until nothing does; and if a rest remains, every row is mixed with `q` itself, which leaves `q` as it
+/// is, by just as much as is needed.
 fn repair(transport: &Transport, found: &[Vec<f64>], least: f64) -> Option<Rows> {
     let mut rows = found.to_vec();
     rows.iter_mut().flatten().filter(|entry| **entry < NOISE).for_each(|entry| *entry = 0.0);
@@ -346,8 +348,8 @@ fn level(row: &mut [f64], caps: &[f64]) {
     }
 }
 
-/// The best channel that answers all symbols of a cell alike, with one of `outputs` (ascending), repaired and checked; `None`
-/// where there is none to be had. Symbols that are not possible are answered like the cell that suits them best.
+/// The best channel that answers all symbols of a cell alike, with one of `outputs` (ascending), repaired and checked;
+/// `None` where there is none to be had. Symbols that are not possible are answered like the cell that suits them best.
 pub(super) fn solve(
     belief: &[f64],
     cell_of: &CellOf,

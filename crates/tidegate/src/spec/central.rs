@@ -87,8 +87,8 @@ impl fmt::Display for CentralChoice {
 
 /// A stream of users' values under w-event privacy, and how it is released.
 ///
-/// What is protected: what one user contributes within any `window` consecutive timestamps, as `neighbours` says. With classes, each
-/// class has an epsilon and a window of its own, and which class a user is in is public.
+/// What is protected: what one user contributes within any `window` consecutive timestamps, as `neighbours` says. With
+/// classes, each class has an epsilon and a window of its own, and which class a user is in is public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CentralSpec {
@@ -102,7 +102,8 @@ pub struct CentralSpec {
     pub window: Option<NonZeroU64>,
     /// The values that a user can hold.
     pub domain: ValuesSpec,
-    /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution. Not for `plbu`.
+    /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution. Not
+    /// for `plbu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Neighbours>,
     /// The classes that users choose from, for `pbd`, `pba`, `personal_track` and `plbu`.
@@ -118,7 +119,8 @@ pub struct CentralSpec {
     /// [`Self::timeline()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
-    /// Who has to be trusted, for the reader of the spec: a curator, and for `plbu` the device; nothing else is accepted.
+    /// Who has to be trusted, for the reader of the spec: a curator, and for `plbu` the device; nothing else is
+    /// accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
     /// Questions that are answered after each release.

@@ -13,7 +13,8 @@ use crate::query::Correlation;
 
 /// A stream of users' values under w-event local privacy, and how it is released.
 ///
-/// What is protected: all that one user reports within any `window` consecutive timestamps. Who answers, and when, is public.
+/// What is protected: all that one user reports within any `window` consecutive timestamps. Who answers, and when, is
+/// public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalSpec {
@@ -30,8 +31,8 @@ pub struct LocalSpec {
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleKind>,
-    /// Whether releases use what was learned on the way: [`Settings::reuse`]. Not for `lbu`, `lsp` and `lpu`, which learn nothing on the
-    /// way.
+    /// Whether releases use what was learned on the way: [`Settings::reuse`]. Not for `lbu`, `lsp` and `lpu`, which
+    /// learn nothing on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<bool>,
     /// How `mtsp` and `mtsp_population` average: [`Settings::smoother`].

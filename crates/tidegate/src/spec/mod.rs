@@ -1,8 +1,8 @@
 //! What the owner of a stream decides about it, as a file can say it.
 //!
-//! The types read themselves from any format that `serde` knows; the command reads TOML. A spec names the family of its mechanism,
-//! and has the keys of that family: an unknown key is an error, because a key that is misspelt is a decision that is not followed.
-//! So is a key of the family that the chosen mechanism has no use for.
+//! The types read themselves from any format that `serde` knows; the command reads TOML. A spec names the family of its
+//! mechanism, and has the keys of that family: an unknown key is an error, because a key that is misspelt is a decision
+//! that is not followed. So is a key of the family that the chosen mechanism has no use for.
 //!
 //! | family | spec | what it builds |
 //! | --- | --- | --- |
@@ -11,7 +11,8 @@
 //! | `scalar` | [`ScalarSpec`] | [`Scalar`](crate::scalar::Scalar) |
 //! | `sequence` | [`SequenceSpec`] | [`SequenceMachine`], one for each user |
 //!
-//! Nothing here reads, writes or looks at a clock. [`StandingQueries`] answers the queries and runs the monitors of a spec.
+//! Nothing here reads, writes or looks at a clock. [`StandingQueries`] answers the queries and runs the monitors of a
+//! spec.
 //!
 //! ```
 //! use tidegate::kernel::SystemRandom;
@@ -103,8 +104,8 @@ impl StreamSpec {
         }
     }
 
-    /// The longest window over which a budget is shared: where it is longer than one timestamp, a mechanism that begins anew has
-    /// forgotten what it spent.
+    /// The longest window over which a budget is shared: where it is longer than one timestamp, a mechanism that begins
+    /// anew has forgotten what it spent.
     pub fn window(&self) -> Window {
         match self {
             Self::Local(spec) => Window::Timestamps(spec.window),

@@ -11,8 +11,8 @@ use crate::scalar::{Publication, Scalar, ScalarKind, Settings, Smoother, Truncat
 
 /// A stream of numbers, and how it is released.
 ///
-/// It says the same as [`Settings`] in the words of somebody who has a stream and no grid: `domain` with a resolution, what one
-/// contributor can change in the stream's own unit, and which number stands for a reading that is none.
+/// It says the same as [`Settings`] in the words of somebody who has a stream and no grid: `domain` with a resolution,
+/// what one contributor can change in the stream's own unit, and which number stands for a reading that is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScalarSpec {
@@ -85,8 +85,8 @@ pub enum ProtectsSpec {
     /// The reading, whatever it is.
     #[default]
     Reading,
-    /// One contributor to the reading, as in a count of people, who can change it by so much at most, in the unit of the stream.
-    /// That nobody can change it by more is the owner's claim about the data.
+    /// One contributor to the reading, as in a count of people, who can change it by so much at most, in the unit of
+    /// the stream. That nobody can change it by more is the owner's claim about the data.
     Contributor(Decimal),
 }
 
@@ -134,8 +134,8 @@ impl Intake {
         self.grid.seal_text(account, timestamp, reading.trim(), self.missing)
     }
 
-    /// Seals the stand-in for a reading that is missing from a [timeline](ScalarSpec::timeline), as for a text that is no
-    /// number.
+    /// Seals the stand-in for a reading that is missing from a [timeline](ScalarSpec::timeline), as for a text that is
+    /// no number.
     pub fn seal_missing(&self, account: Account, timestamp: u64) -> Sealed<i64> {
         self.seal(account, timestamp, "")
     }

@@ -52,8 +52,8 @@ impl fmt::Display for SequenceChoice {
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
 ///
-/// What is protected: one user's symbols, each with epsilon; with a `window`, the steps of any so many timestamps spend at most the
-/// `budget`. Which timestamps have a symbol is public.
+/// What is protected: one user's symbols, each with epsilon; with a `window`, the steps of any so many timestamps spend
+/// at most the `budget`. Which timestamps have a symbol is public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceSpec {
@@ -72,8 +72,8 @@ pub struct SequenceSpec {
     /// How many steps share the budget, for `crr` and `batched`; each has epsilon to itself unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
-    /// What the steps of any window may spend together: given exactly where the window is. A step that finds too little left is answered
-    /// by what is believed anyway, for nothing.
+    /// What the steps of any window may spend together: given exactly where the window is. A step that finds too little
+    /// left is answered by what is believed anyway, for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Epsilon>,
     /// What makes an answer a good one, for `crr` and `batched`: that it is right, unless said.
@@ -161,7 +161,8 @@ impl SequenceSpec {
     /// The model, to be shared by the mechanisms of all users; `None` for `rr` and `oue`.
     ///
     /// # Errors
-    /// [`SpecError::Missing`] where there is none, [`SpecError::Unused`] where there should be none, and [`SpecError::Model`].
+    /// [`SpecError::Missing`] where there is none, [`SpecError::Unused`] where there should be none, and
+    /// [`SpecError::Model`].
     pub fn model(&self) -> Result<Option<Arc<Model>>, SpecError> {
         let name = self.mechanism.name();
         match self.mechanism {
@@ -176,7 +177,8 @@ impl SequenceSpec {
         }
     }
 
-    /// The mechanism of one more user, at the beginning of that user's stream. `model` is that of [`model`](Self::model).
+    /// The mechanism of one more user, at the beginning of that user's stream. `model` is that of
+    /// [`model`](Self::model).
     ///
     /// # Errors
     /// What cannot be followed: see the variants of [`SpecError`].

@@ -9,7 +9,8 @@ use crate::query::{
 };
 use crate::release::Release;
 
-/// A question that is answered after each release: about one value, about a range of values, or about the most frequent ones.
+/// A question that is answered after each release: about one value, about a range of values, or about the most frequent
+/// ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuerySpec {
@@ -234,8 +235,8 @@ pub enum Reply {
     Event(Event),
 }
 
-/// Answers the queries and runs the monitors of a spec, over what is released and so for nothing. It keeps as many releases as the
-/// longest period of a query has timestamps.
+/// Answers the queries and runs the monitors of a spec, over what is released and so for nothing. It keeps as many
+/// releases as the longest period of a query has timestamps.
 ///
 /// ```
 /// use tidegate::spec::{Reply, StreamSpec};
@@ -311,8 +312,8 @@ impl StandingQueries {
         !self.queries.is_empty()
     }
 
-    /// Takes in the next release, with the number of users where that is public, and returns what there is to say about it. A query
-    /// whose period was not released whole has no answer.
+    /// Takes in the next release, with the number of users where that is public, and returns what there is to say about
+    /// it. A query whose period was not released whole has no answer.
     ///
     /// # Errors
     /// A release that does not come after the last one, or is not one of the spec's.

@@ -49,7 +49,8 @@ impl ValuesSpec {
     /// The values, each with a name of its own.
     ///
     /// # Errors
-    /// [`SpecError::Values`] for no values or too many, and for a name that is empty, begins or ends with a blank, or is given twice.
+    /// [`SpecError::Values`] for no values or too many, and for a name that is empty, begins or ends with a blank, or
+    /// is given twice.
     pub fn values(&self) -> Result<Values, SpecError> {
         let problem = |problem: String| SpecError::Values { problem };
         let names = match self {

@@ -172,7 +172,8 @@ fn what_is_believed_of_the_next_batch_follows_from_all_batches_before() {
 
 #[test]
 fn a_batch_is_answered_as_the_sequence_that_was_gathered() {
-    // At epsilon 10 an answer is independent of the symbols once in 22,000 times: 60 batches are all right but for 3 in 1000.
+    // At epsilon 10 an answer is independent of the symbols once in 22,000 times: 60 batches are all right but for 3 in
+    // 1000.
     let random = &mut SeededRandom::new(652);
     let model = Model::uniform(3).unwrap();
     for part in [None, Some(1)] {
@@ -193,7 +194,8 @@ fn a_batch_is_answered_as_the_sequence_that_was_gathered() {
 
 #[test]
 fn answers_have_the_distribution_of_the_channel() {
-    // The first batch, answered again and again. That one of 8 counts is off by 6 standard errors has probability below 2e-8.
+    // The first batch, answered again and again. That one of 8 counts is off by 6 standard errors has probability below
+    // 2e-8.
     let model = Arc::new(binary_chain());
     let settings = Settings { batch: crr::Settings::new(epsilon("1.5")), length: 3, part: None };
     let random = &mut SeededRandom::new(653);

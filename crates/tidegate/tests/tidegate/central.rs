@@ -1,4 +1,5 @@
-//! The central mechanisms with one guarantee for all: their accounts under every sequence of decisions, their state, their errors.
+//! The central mechanisms with one guarantee for all: their accounts under every sequence of decisions, their state,
+//! their errors.
 
 use std::num::NonZeroU64;
 
@@ -52,8 +53,8 @@ fn load(bytes: &[u8]) -> Central {
 
 #[test]
 fn no_window_is_exceeded_under_any_sequence_of_decisions() {
-    // A stream that stands at the last release is repeated, but for the noise of the measurement, and a jump is published if anything can be
-    // spent. Both decisions are tried from the saved state wherever there is a choice.
+    // A stream that stands at the last release is repeated, but for the noise of the measurement, and a jump is
+    // published if anything can be spent. Both decisions are tried from the saved state wherever there is a choice.
     fn explore(
         bytes: &[u8],
         released: u64,
@@ -92,7 +93,8 @@ fn no_window_is_exceeded_under_any_sequence_of_decisions() {
             let mechanism = Central::new(kind, settings("1", window, 1)).unwrap();
             let mut leaves = Vec::new();
             explore(&save(&mechanism), 1 << 20, 0, &mut Vec::new(), &mut SeededRandom::new(window), &mut leaves);
-            // The first timestamp is always published. Distribution always leaves a choice, absorption not where it pays back.
+            // The first timestamp is always published. Distribution always leaves a choice, absorption not where it
+            // pays back.
             match kind {
                 CentralKind::Bd => assert_eq!(leaves.len(), 512, "w={window}"),
                 _ => assert!((40..=512).contains(&leaves.len()), "w={window}: {}", leaves.len()),
@@ -105,8 +107,8 @@ fn no_window_is_exceeded_under_any_sequence_of_decisions() {
     }
 }
 
-/// What absorption publishes, timestamp by timestamp: an implementation that forgets to record its last publication would take more, and
-/// have no nullified timestamps.
+/// What absorption publishes, timestamp by timestamp: an implementation that forgets to record its last publication
+/// would take more, and have no nullified timestamps.
 #[test]
 fn absorption_pays_back_what_it_borrowed() {
     use Freshness::{Approximated, Fresh, Nullified};
@@ -217,12 +219,13 @@ fn releases_are_unbiased_with_the_stated_variance() {
     }
 }
 
-/// Checks that draws have mean zero and the given mean absolute value, that of Laplace noise of this scale, and would not pass for noise of
-/// a scale that is wrong by 10 %. Chance of a false alarm below 10⁻⁶.
+/// Checks that draws have mean zero and the given mean absolute value, that of Laplace noise of this scale, and would
+/// not pass for noise of a scale that is wrong by 10 %. Chance of a false alarm below 10⁻⁶.
 pub fn check_laplace(draws: &[f64], scale: f64, what: &str) {
     let n = draws.len() as f64;
     let (mean, absolute) = (draws.iter().sum::<f64>() / n, draws.iter().map(|draw| draw.abs()).sum::<f64>() / n);
-    // The absolute value has mean and standard deviation `scale`; that of whole numbers is less by about 1/(6 scale), 1 % at 4.
+    // The absolute value has mean and standard deviation `scale`; that of whole numbers is less by about 1/(6 scale), 1
+    // % at 4.
     let tolerance = 5.0 * scale / n.sqrt();
     assert!(mean.abs() < 1.5 * tolerance, "{what}: mean {mean}");
     assert!((absolute - scale).abs() < tolerance, "{what}: {absolute}, not {scale}");

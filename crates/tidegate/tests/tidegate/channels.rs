@@ -26,8 +26,8 @@ fn cost(channel: &Channel, belief: &[f64], distance: &Distance) -> f64 {
     channel.expected_cost(belief, |symbol, answer| distance.between(symbol, answer)).unwrap()
 }
 
-/// Checks privacy by its definition, on the dense matrix: both sides for the belief, and 2 epsilon between all rows; and that
-/// the kernel, which computes exactly, takes the channel.
+/// Checks privacy by its definition, on the dense matrix: both sides for the belief, and 2 epsilon between all rows;
+/// and that the kernel, which computes exactly, takes the channel.
 #[track_caller]
 pub fn assert_private(channel: &Channel, belief: &[f64], epsilon: Epsilon) {
     let (rows, amount) = (channel.dense(), epsilon.as_f64());

@@ -10,8 +10,8 @@ use crate::personal::{classes, spends_at};
 /// What was spent on one user: for each timestamp the class in which the user counted, and the amount.
 type Account = Vec<Option<(u16, u64)>>;
 
-/// Whether every window of the length of a class, of those that hold a timestamp at which the user counted in that class, spends at
-/// most what the class was promised. Added up anew for each window.
+/// Whether every window of the length of a class, of those that hold a timestamp at which the user counted in that
+/// class, spends at most what the class was promised. Added up anew for each window.
 fn keeps_all_promises(account: &Account, classes: &Classes) -> bool {
     let promise = |class: u16| classes.all()[usize::from(class)].requirement;
     (0..account.len()).all(|at| {
@@ -33,8 +33,9 @@ fn ledgers(classes: &Classes) -> ClassLedgers {
     ledgers
 }
 
-/// Every sequence of a user's moves over eight timestamps, with classes that spend all they can whenever it is the turn of their
-/// phase. `counts` says in which class the user counts, given the registry and the class that the user asked for.
+/// Every sequence of a user's moves over eight timestamps, with classes that spend all they can whenever it is the turn
+/// of their phase. `counts` says in which class the user counts, given the registry and the class that the user asked
+/// for.
 fn explore_moves(counts: impl Fn(&Registry, u32, Option<u16>) -> Option<u16>) -> (usize, usize) {
     let declared = classes(&[("1", 2), ("0.5", 3), ("0.3", 1)]);
     let (mut kept, mut broken) = (0, 0);
@@ -86,7 +87,8 @@ fn no_promise_is_broken_under_any_sequence_of_moves() {
     assert!(broken > 1_000, "{broken}");
 }
 
-/// In which classes' histograms the value of each user is, read back with noise that is practically none (e⁻¹⁰⁰⁰). Each has a cell.
+/// In which classes' histograms the value of each user is, read back with noise that is practically none (e⁻¹⁰⁰⁰). Each
+/// has a cell.
 fn classes_with(registry: &Registry, timestamp: u64, users: &[u32]) -> Vec<Vec<u16>> {
     let mut ledgers = ClassLedgers::default();
     let classes = 0..registry.classes().len() as u32;

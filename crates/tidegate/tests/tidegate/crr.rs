@@ -63,8 +63,8 @@ fn a_step_answers_through_the_channel_of_the_belief_that_follows_from_earlier_an
     assert_eq!((mechanism.leakage().steps(), mechanism.leakage().total()), (200, 200.0));
 }
 
-/// Errors of single steps have the expectations that their channels state, whose sum is compared: with 20,000 steps, at 5
-/// standard deviations (a false alarm in a million).
+/// Errors of single steps have the expectations that their channels state, whose sum is compared: with 20,000 steps, at
+/// 5 standard deviations (a false alarm in a million).
 #[test]
 fn the_share_of_wrong_answers_is_what_the_channels_say() {
     let model = lazy_chain(4);

@@ -21,8 +21,8 @@ use tidegate::scalar::{Scalar, ScalarKind, Settings as ScalarSettings};
 use crate::central::{counts_of, fullest_window, spent_at};
 use crate::support::{bytes, copy_of, hex, repeatable, unit};
 
-/// Walks seen with noise of variance one, over so many timestamps: the mean squared error of the estimates, and how many of their 95 % intervals hold
-/// the truth.
+/// Walks seen with noise of variance one, over so many timestamps: the mean squared error of the estimates, and how
+/// many of their 95 % intervals hold the truth.
 fn follow(step: f64, random: &mut SeededRandom) -> (f64, f64) {
     let (mut truth, mut bank) = ([0.0, 0.0, 3.0], Bank::new(3, 1.0, Stillness::Possible));
     let (mut squares, mut covered, mut count) = (0.0, 0.0, 0.0);
@@ -48,8 +48,9 @@ pub(crate) fn mean_of(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (mean, (squares / (count - 1.0) / count).sqrt())
 }
 
-/// The best filter that knows the variance q of the steps has the error `(√(q² + 4q) - q) / 2`. What is expected lies within the bounds by at least two standard
-/// errors of 24 runs, and five more are allowed for: a false alarm has a probability below 1e-6 (Student's t).
+/// The best filter that knows the variance q of the steps has the error `(√(q² + 4q) - q) / 2`. What is expected lies
+/// within the bounds by at least two standard errors of 24 runs, and five more are allowed for: a false alarm has a
+/// probability below 1e-6 (Student's t).
 #[test]
 fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_cover() {
     for step in [0.01, 0.1, 0.3, 1.0] {
@@ -66,7 +67,8 @@ fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_
     }
 }
 
-/// Noise has a standard deviation of one, and what was learned of three hundred timestamps of rest is worth nothing after the jump.
+/// Noise has a standard deviation of one, and what was learned of three hundred timestamps of rest is worth nothing
+/// after the jump.
 #[test]
 fn a_number_that_stood_still_is_followed_when_it_jumps() {
     let mut squares = [0.0; 4];
@@ -80,12 +82,13 @@ fn a_number_that_stood_still_is_followed_when_it_jumps() {
             }
         }
     }
-    // The first observation alone has an error of one, the mean of four a quarter. Three times what is expected (1.0, 0.8, 0.7, 0.7) is exceeded by the mean of 24
-    // squares with a probability below 2e-6.
+    // The first observation alone has an error of one, the mean of four a quarter. Three times what is expected (1.0,
+    // 0.8, 0.7, 0.7) is exceeded by the mean of 24 squares with a probability below 2e-6.
     assert!(squares.iter().zip([3.0, 2.4, 2.1, 2.1]).all(|(square, bound)| *square < bound), "{squares:?}");
 }
 
-/// The mean squared error over 24 runs of what is believed of a number that does as it is told, with noise of a standard deviation of one, at the timestamps that are asked for.
+/// The mean squared error over 24 runs of what is believed of a number that does as it is told, with noise of a
+/// standard deviation of one, at the timestamps that are asked for.
 fn mean_square(truth: impl Fn(u64) -> f64, counts: impl Fn(u64) -> bool, length: u64) -> f64 {
     let (mut squares, mut count) = (0.0, 0.0);
     for seed in 0..24 {
@@ -101,15 +104,18 @@ fn mean_square(truth: impl Fn(u64) -> f64, counts: impl Fn(u64) -> bool, length:
     squares / count
 }
 
-/// Who knew when the number jumped would have an error of 1/40. A third more is exceeded threefold by the mean of 24 squares with a probability below 2e-6.
+/// Who knew when the number jumped would have an error of 1/40. A third more is exceeded threefold by the mean of 24
+/// squares with a probability below 2e-6.
 #[test]
 fn forty_observations_after_a_jump_a_level_is_known_almost_as_if_it_began_there() {
     let error = mean_square(|timestamp| if timestamp < 300 { 0.0 } else { 8.0 }, |timestamp| timestamp == 340, 341);
     assert!(error < 0.1, "{error}");
 }
 
-/// A ramp with a slope of two standard deviations of the noise that falls by two hundred every hundred timestamps. Where it is known that it fell, it rises on from there: over the five timestamps from the second and the third fall on, the
-/// squared error is about that of the observations or less (0.82 in the mean over 24 runs; taken for a change of how it moves, the fall has 3.1). The mean of some sixty independent squares is 1.9 times what is expected with a
+/// A ramp with a slope of two standard deviations of the noise that falls by two hundred every hundred timestamps.
+/// Where it is known that it fell, it rises on from there: over the five timestamps from the second and the third fall
+/// on, the squared error is about that of the observations or less (0.82 in the mean over 24 runs; taken for a change
+/// of how it moves, the fall has 3.1). The mean of some sixty independent squares is 1.9 times what is expected with a
 /// probability below 2e-5.
 #[test]
 fn what_is_known_to_have_jumped_moves_on_as_before() {
@@ -137,7 +143,8 @@ fn what_is_known_to_have_jumped_moves_on_as_before() {
     assert!(known < 1.6 && known < 0.6 * unknown, "{known}, {unknown}");
 }
 
-/// A hundred observations of numbers that stand still, then all jump: that this is known leaves it as good an idea as before to observe them rarely.
+/// A hundred observations of numbers that stand still, then all jump: that this is known leaves it as good an idea as
+/// before to observe them rarely.
 #[test]
 fn a_jump_that_is_known_says_nothing_about_how_numbers_move() {
     let expected = |known: bool| {
@@ -160,8 +167,9 @@ fn a_jump_that_is_known_says_nothing_about_how_numbers_move() {
     assert!(known < 2.0 && unknown > 1e3, "{known}, {unknown}");
 }
 
-/// Low for a hundred timestamps, then high for as many, four times: when it comes back, the low level is known from the times before. Three times what is expected, 0.03, is exceeded with a probability
-/// below 2e-6, even if the errors of a run were all one; where levels are moved while the number is elsewhere, it is 0.14.
+/// Low for a hundred timestamps, then high for as many, four times: when it comes back, the low level is known from the
+/// times before. Three times what is expected, 0.03, is exceeded with a probability below 2e-6, even if the errors of a
+/// run were all one; where levels are moved while the number is elsewhere, it is 0.14.
 #[test]
 fn a_level_that_was_left_is_known_when_the_number_comes_back() {
     let truth = |timestamp: u64| if timestamp % 200 >= 100 { 30.0 } else { 0.0 };
@@ -169,8 +177,9 @@ fn a_level_that_was_left_is_known_when_the_number_comes_back() {
     assert!(error < 0.09, "{error}");
 }
 
-/// A wave as high as two standard deviations of the noise, whose period is that of a day in hours. Three times what is expected, 0.0073, is exceeded with a probability below 2e-6, even if the errors of a
-/// run were all one; without models of waves it is 0.42.
+/// A wave as high as two standard deviations of the noise, whose period is that of a day in hours. Three times what is
+/// expected, 0.0073, is exceeded with a probability below 2e-6, even if the errors of a run were all one; without
+/// models of waves it is 0.42.
 #[test]
 fn a_wave_of_a_day_is_followed_as_one() {
     let truth = |timestamp: u64| 50.0 + 2.0 * (timestamp as f64 * std::f64::consts::TAU / 24.0).sin();
@@ -178,8 +187,9 @@ fn a_wave_of_a_day_is_followed_as_one() {
     assert!(error < 0.022, "{error}");
 }
 
-/// Days of a week that differ by up to six standard deviations of the noise, in a shape that no wave has. After fifty weeks a day is known from those before it: three times what is expected, 0.0195, is exceeded with a
-/// probability below 2e-6, even if the errors of a run were all one. Without seasons it is 0.86.
+/// Days of a week that differ by up to six standard deviations of the noise, in a shape that no wave has. After fifty
+/// weeks a day is known from those before it: three times what is expected, 0.0195, is exceeded with a probability
+/// below 2e-6, even if the errors of a run were all one. Without seasons it is 0.86.
 #[test]
 fn days_of_a_week_are_followed_each_as_it_was_a_week_before() {
     let truth = |timestamp: u64| 50.0 + [0.0, 0.0, 1.0, 0.0, 0.0, 6.0, 3.0][(timestamp % 7) as usize];
@@ -187,8 +197,9 @@ fn days_of_a_week_are_followed_each_as_it_was_a_week_before() {
     assert!(error < 0.06, "{error}");
 }
 
-/// Numbers that stand still, of which the first observation has a hundredth of the deviation of the later ones, by which they are hardly moved: three times what is expected of 120 squares, 0.0078, is exceeded with a
-/// probability below 2e-6 if those of a run are independent. Where stillness is only possible, it is 0.069.
+/// Numbers that stand still, of which the first observation has a hundredth of the deviation of the later ones, by
+/// which they are hardly moved: three times what is expected of 120 squares, 0.0078, is exceeded with a probability
+/// below 2e-6 if those of a run are independent. Where stillness is only possible, it is 0.069.
 #[test]
 fn what_is_known_at_first_is_not_moved_by_noise_where_it_likely_stands_still() {
     let after_twenty = |stillness: Stillness| {
@@ -213,8 +224,9 @@ fn expected_counts() -> impl Iterator<Item = f64> {
     (1..=12).map(|value| 100.0 * f64::from(value))
 }
 
-/// Twelve counts that are made anew at every timestamp by people who toss coins, or are the same at all of them, seen with noise of a deviation: the mean squared error of what is believed, and how often intervals
-/// hold the truth, over the last hundred of two hundred timestamps.
+/// Twelve counts that are made anew at every timestamp by people who toss coins, or are the same at all of them, seen
+/// with noise of a deviation: the mean squared error of what is believed, and how often intervals hold the truth, over
+/// the last hundred of two hundred timestamps.
 fn scattered(coins: bool, deviation: f64, random: &mut SeededRandom) -> (f64, f64) {
     let (expected, variance) = (expected_counts().collect::<Vec<f64>>(), deviation * deviation);
     let mut follower = Follower::new(&expected, variance, variance);
@@ -234,8 +246,10 @@ fn scattered(coins: bool, deviation: f64, random: &mut SeededRandom) -> (f64, f6
     (squares / count, covered / count)
 }
 
-/// Who knew what counts are expected to be, and that they scatter, would have an error of `s·v/(s + v)` for each. What is expected lies within the bounds by at least two standard errors of 24 runs, and five more are allowed
-/// for: a false alarm has a probability below 1e-6 (Student's t). Where scatter is not known of, intervals hold the truth 85 times in 100 if it is about as large as the noise, and 62 times if it is a tenth.
+/// Who knew what counts are expected to be, and that they scatter, would have an error of `s·v/(s + v)` for each. What
+/// is expected lies within the bounds by at least two standard errors of 24 runs, and five more are allowed for: a
+/// false alarm has a probability below 1e-6 (Student's t). Where scatter is not known of, intervals hold the truth 85
+/// times in 100 if it is about as large as the noise, and 62 times if it is a tenth.
 #[test]
 fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
     for (coins, deviation, least) in [(true, 10.0, 0.92), (true, 30.0, 0.89), (true, 100.0, 0.82), (false, 30.0, 0.96)]
@@ -253,8 +267,9 @@ fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
     }
 }
 
-/// Seen every so many timestamps, a week or a day is seen at some of its places only: of the others nothing is known, and nothing is said by what repeats itself. A level of a thousand stays one in between, to within
-/// six standard deviations of a single observation, and its stated variance is no more than that of one.
+/// Seen every so many timestamps, a week or a day is seen at some of its places only: of the others nothing is known,
+/// and nothing is said by what repeats itself. A level of a thousand stays one in between, to within six standard
+/// deviations of a single observation, and its stated variance is no more than that of one.
 #[test]
 fn what_repeats_itself_says_nothing_of_places_that_were_never_seen() {
     for every in [2_u64, 6, 7, 12, 14, 24, 48] {
@@ -269,8 +284,10 @@ fn what_repeats_itself_says_nothing_of_places_that_were_never_seen() {
     }
 }
 
-/// One of two counts jumps by a hundred standard deviations of the noise, once, and says so only by what is observed. That is not taken for scatter, by which both would be moved by noise: three times what is expected of the
-/// squared error from ten to fifty timestamps later, 0.048, is exceeded with a probability below 2e-6, even if the errors of a run were all one. Where one number may count by any amount, it is 0.40.
+/// One of two counts jumps by a hundred standard deviations of the noise, once, and says so only by what is observed.
+/// That is not taken for scatter, by which both would be moved by noise: three times what is expected of the squared
+/// error from ten to fifty timestamps later, 0.048, is exceeded with a probability below 2e-6, even if the errors of a
+/// run were all one. Where one number may count by any amount, it is 0.40.
 #[test]
 fn a_number_that_jumps_once_is_not_taken_for_one_that_scatters() {
     let (mut squares, mut count) = (0.0, 0.0);
@@ -292,8 +309,9 @@ fn a_number_that_jumps_once_is_not_taken_for_one_that_scatters() {
     assert!(squares / count < 0.15, "{}", squares / count);
 }
 
-/// One in fifty is off by thirty: where all are followed in proportion to how far they are off, means are off by 0.6 for that alone. What is expected, 0.06, is exceeded threefold with a
-/// probability below 2e-6, even if the errors of a run were all one.
+/// One in fifty is off by thirty: where all are followed in proportion to how far they are off, means are off by 0.6
+/// for that alone. What is expected, 0.06, is exceeded threefold with a probability below 2e-6, even if the errors of a
+/// run were all one.
 #[test]
 fn what_is_far_off_for_once_does_not_move_a_level() {
     let spike = |timestamp: u64| timestamp % 50 == 49;
@@ -301,7 +319,8 @@ fn what_is_far_off_for_once_does_not_move_a_level() {
     assert!(error < 0.18, "{error}");
 }
 
-/// Numbers can be far larger than the noise; the first observation of one is then all that is known of it. An error above six deviations has a probability below 1e-8 in each of 24 runs.
+/// Numbers can be far larger than the noise; the first observation of one is then all that is known of it. An error
+/// above six deviations has a probability below 1e-8 in each of 24 runs.
 #[test]
 fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observation() {
     for seed in 0..24_u32 {
@@ -350,7 +369,8 @@ fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() 
     assert!(squares < 1.5, "{squares}");
 }
 
-/// The mean squared errors of what is believed of 64 numbers after sixty observations, and of the means of these, over several runs.
+/// The mean squared errors of what is believed of 64 numbers after sixty observations, and of the means of these, over
+/// several runs.
 fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
     let error = |means: &[f64]| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>();
     let (mut believed, mut observed) = (0.0, 0.0);
@@ -369,7 +389,8 @@ fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
     (believed, observed)
 }
 
-/// Who knew how far all but four of the sparse numbers are from zero, a quarter, would have four fifths of the error of the observations.
+/// Who knew how far all but four of the sparse numbers are from zero, a quarter, would have four fifths of the error of
+/// the observations.
 #[test]
 fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it() {
     let mut random = SeededRandom::new(23);
@@ -383,8 +404,8 @@ fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it(
     assert!(believed < 0.85 * observed, "{believed} {observed}");
 }
 
-/// Who took the largest spread that is possible for that of all numbers, 0.01, would believe `100 g² 0.5 / n` after n observations, where
-/// `g = 0.01 n / (0.5 + 0.01 n)`: 0.234 after 30.
+/// Who took the largest spread that is possible for that of all numbers, 0.01, would believe `100 g² 0.5 / n` after n
+/// observations, where `g = 0.01 n / (0.5 + 0.01 n)`: 0.234 after 30.
 #[test]
 fn where_nothing_can_be_told_from_noise_little_is_believed() {
     // Frequencies of 100 values, the squares of which sum to one at most, seen with a variance of one half.
@@ -463,7 +484,8 @@ fn what_many_rare_values_have_too_much_is_not_taken_from_frequent_ones() {
     let mut random = SeededRandom::new(3);
     let (mut of_settled, mut of_projected) = (0.0, 0.0);
     for _ in 0..20 {
-        // The frequent ones are seen, and move; of the rare ones hardly more is known than that there are a hundred values.
+        // The frequent ones are seen, and move; of the rare ones hardly more is known than that there are a hundred
+        // values.
         let mut noise = |deviation: f64| deviation * standard_normal(&mut random);
         let mut settled: Vec<f64> = frequent.iter().map(|truth| truth + noise(0.01)).collect();
         settled.extend((0..97).map(|_| 0.01 + noise(0.004)));
@@ -476,7 +498,8 @@ fn what_many_rare_values_have_too_much_is_not_taken_from_frequent_ones() {
         of_settled += error(&settled);
         of_projected += error(&projected);
     }
-    // Those that are frequent lose 0.007 or so, and 0.038 by their variances: a quarter of the squared error, give or take four per cent of that by chance. False alarms: below 1e-9.
+    // Those that are frequent lose 0.007 or so, and 0.038 by their variances: a quarter of the squared error, give or
+    // take four per cent of that by chance. False alarms: below 1e-9.
     assert!(of_settled < 0.4 * of_projected, "{of_settled} against {of_projected}");
 }
 
@@ -537,7 +560,8 @@ fn what_came_later_makes_an_estimate_better() {
     assert!(covered > 0.9, "{covered}");
 }
 
-/// Means of batches with noise find a level, whether numbers scatter around it or not, and tell a level from none at all.
+/// Means of batches with noise find a level, whether numbers scatter around it or not, and tell a level from none at
+/// all.
 #[test]
 fn means_find_a_level_and_tell_whether_there_is_one() {
     let (models, mut random) = (Models::new(128), SeededRandom::new(17));
@@ -638,9 +662,10 @@ fn with_a_small_epsilon_a_level_is_found_and_scattered_readings_cost_no_more_tha
     assert!(part < 1.02, "{part}");
 }
 
-/// Streams of many kinds, each with the most that its error may be at each epsilon, as a part of that of a constant. What stays in the middle of the domain is not among them: there
-/// a constant cannot be beaten. Each bound lies at least 5.5 standard deviations above the mean, both found from 30 such runs with other seeds: a false alarm of any has a probability
-/// below 1e-5.
+/// Streams of many kinds, each with the most that its error may be at each epsilon, as a part of that of a constant.
+/// What stays in the middle of the domain is not among them: there a constant cannot be beaten. Each bound lies at
+/// least 5.5 standard deviations above the mean, both found from 30 such runs with other seeds: a false alarm of any
+/// has a probability below 1e-5.
 #[test]
 fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_mostly_much_less() {
     type Course = fn(f64, &mut SeededRandom) -> f64;

@@ -16,7 +16,8 @@ fn normalised(mut belief: Vec<f64>) -> Vec<f64> {
 #[test]
 fn every_channel_keeps_both_sides_and_twice_epsilon_locally() {
     let random = &mut SeededRandom::new(660);
-    // Square, a single row, a single column, and a last row that is not complete; beliefs from flat to a few heavy cells.
+    // Square, a single row, a single column, and a last row that is not complete; beliefs from flat to a few heavy
+    // cells.
     for (domain, columns) in [(400, 20), (60, 60), (60, 1), (103, 10), (10_000, 100)] {
         for (power, epsilon) in [(1, "0.3"), (4, "1"), (20, "1.5"), (60, "4")] {
             let mut belief: Vec<f64> = (0..domain).map(|_| unit(random).powi(power)).collect();

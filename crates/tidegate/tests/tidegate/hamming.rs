@@ -81,7 +81,8 @@ fn a_thousand_beliefs_get_channels_that_are_private_on_both_sides_and_locally_on
     assert!(reached > 300, "{reached} channels use what they may");
 }
 
-/// The least expected distance over all channels, from the constraints as they are defined: `l q(y) <= a(y|x) <= u q(y)`.
+/// The least expected distance over all channels, from the constraints as they are defined:
+/// `l q(y) <= a(y|x) <= u q(y)`.
 fn least_error(belief: &[f64], eps: f64) -> f64 {
     let d = belief.len();
     let at = |x: usize, y: usize| x * d + y;

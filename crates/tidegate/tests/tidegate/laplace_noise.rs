@@ -14,7 +14,8 @@ fn laplace(random: &mut SeededRandom) -> f64 {
     -place.signum() * (1.0 - 2.0 * place.abs()).max(f64::MIN_POSITIVE).ln() / std::f64::consts::SQRT_2
 }
 
-/// Twenty numbers that stand still, or walk by steps, seen 200 times with Laplace noise of variance one that a bank knows to be that, or takes for normal: the mean squared error of the later half.
+/// Twenty numbers that stand still, or walk by steps, seen 200 times with Laplace noise of variance one that a bank
+/// knows to be that, or takes for normal: the mean squared error of the later half.
 fn error_with_laplace_noise(noise: Noise, step: f64, seed: u64) -> f64 {
     let mut random = SeededRandom::new(seed);
     let mut truth: Vec<f64> = (0..20).map(|_| 30.0 * standard_normal(&mut random)).collect();
@@ -31,9 +32,11 @@ fn error_with_laplace_noise(noise: Noise, step: f64, seed: u64) -> f64 {
     squares / 2_000.0
 }
 
-/// Of Laplace noise the median has half the variance of the mean. Numbers that stand still could be known with an error of 0.0035 on average, where their mean has 0.007; of those that walk by a tenth of the noise the best filter for normal
-/// noise, which knows that, has `(√(q² + 4q) - q)/2 = 0.0951`. Over 96 runs both bounds are more than seven standard errors off: a false alarm has a probability below 1e-6 (Student's t). A bank that knows the noise only where
-/// it weighs its models has 0.0072 and fails.
+/// Of Laplace noise the median has half the variance of the mean. Numbers that stand still could be known with an error
+/// of 0.0035 on average, where their mean has 0.007; of those that walk by a tenth of the noise the best filter for
+/// normal noise, which knows that, has `(√(q² + 4q) - q)/2 = 0.0951`. Over 96 runs both bounds are more than seven
+/// standard errors off: a false alarm has a probability below 1e-6 (Student's t). A bank that knows the noise only
+/// where it weighs its models has 0.0072 and fails.
 #[test]
 fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
     for (step, most) in [(0.0, 0.0058), (0.1, 0.0951)] {
@@ -43,7 +46,8 @@ fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
     }
 }
 
-/// Of Laplace noise, seven standard deviations are nothing that never happens; of normal noise, they are a jump. What comes again is a jump either way.
+/// Of Laplace noise, seven standard deviations are nothing that never happens; of normal noise, they are a jump. What
+/// comes again is a jump either way.
 #[test]
 fn a_single_reading_with_laplace_noise_that_is_far_off_is_not_taken_for_a_jump() {
     let after = |noise: Noise, times: u64| {

@@ -159,8 +159,9 @@ fn the_pointwise_bound_holds_for_one_sequence_and_none_holds_for_all() {
     assert!((tail - 5.319e-8).abs() < 1e-10, "{tail:e}");
 }
 
-/// The probability that a bound is ever exceeded within 3,000 steps, exactly: of zeros, each believed at `theta` and released at
-/// epsilon 0.1, which gain or lose epsilon with each answer. Whoever only guesses once it is exceeded exceeds it in the end, too.
+/// The probability that a bound is ever exceeded within 3,000 steps, exactly: of zeros, each believed at `theta` and
+/// released at epsilon 0.1, which gain or lose epsilon with each answer. Whoever only guesses once it is exceeded
+/// exceeds it in the end, too.
 fn ever_exceeded(mut bound_after: impl FnMut(u32) -> f64) -> f64 {
     let theta = 1.0 / (1.0 + 0.1_f64.exp());
     let channel = hamming::channel(&[theta, 1.0 - theta], epsilon(0.1)).unwrap();

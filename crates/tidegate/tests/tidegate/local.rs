@@ -54,8 +54,8 @@ fn run(
 
 #[test]
 fn no_window_is_exceeded_under_any_sequence_of_decisions() {
-    // At each timestamp both decisions are explored wherever the account leaves the choice: the stream jumps or stays until the
-    // mechanism decides as wanted, each try from the saved state.
+    // At each timestamp both decisions are explored wherever the account leaves the choice: the stream jumps or stays
+    // until the mechanism decides as wanted, each try from the saved state.
     fn explore(bytes: &[u8], timestamp: u64, end: u64, asked: &Asked, random: &mut SeededRandom, seen: &mut [u64; 2]) {
         if timestamp == end {
             seen[0] += 1;

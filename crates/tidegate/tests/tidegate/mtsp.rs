@@ -197,8 +197,8 @@ fn over_time_every_user_answers_every_level_about_equally_often() {
 
 #[test]
 fn the_stated_variance_of_a_fresh_release_is_the_true_one() {
-    // The first timestamp is published in every run, since the uniform start is far off, and no inner node is cold. Each
-    // cohort is a sample drawn without replacement.
+    // The first timestamp is published in every run, since the uniform start is far off, and no inner node is cold.
+    // Each cohort is a sample drawn without replacement.
     let counts = [14_000, 600, 2_000, 3_400];
     for kind in KINDS {
         let settings = Settings { population: NonZeroU64::new(20_000).unwrap(), ..settings(2, 4) };
@@ -219,7 +219,8 @@ fn the_stated_variance_of_a_fresh_release_is_the_true_one() {
             inner += (frequency - 0.27) * (frequency - 0.27) / variance;
         }
         let runs = f64::from(runs);
-        // Standard errors: 1 % of a deviation for the mean, 1.4 %, √(2/10⁴), for mean squares. False alarms: below 1e-6.
+        // Standard errors: 1 % of a deviation for the mean, 1.4 %, √(2/10⁴), for mean squares. False alarms: below
+        // 1e-6.
         assert!((bias / runs).abs() < 5.0 * (stated / runs / runs).sqrt(), "{kind}: {}", bias / runs);
         assert!((leaf / stated - 1.0).abs() < 0.072, "{kind}: {}", leaf / stated);
         assert!((inner / runs - 1.0).abs() < 0.072, "{kind}: {}", inner / runs);

@@ -1,4 +1,5 @@
-//! The mechanisms in which each class of users has a guarantee of its own: accounts, choice of budgets, estimators, state.
+//! The mechanisms in which each class of users has a guarantee of its own: accounts, choice of budgets, estimators,
+//! state.
 
 use std::num::NonZeroU64;
 
@@ -82,7 +83,8 @@ fn budget_selection_reproduces_example_2() {
 
 #[test]
 fn budget_selection_reads_the_registration_and_skips_those_who_have_nothing() {
-    // With four careful users registered the threshold is that of the others, with five it is theirs: so it must not depend on who is there.
+    // With four careful users registered the threshold is that of the others, with five it is theirs: so it must not
+    // depend on who is there.
     let budgets = [Some(epsilon("0.4")), Some(epsilon("0.8"))];
     let of = |members: &[u64]| select(&budgets, members, 1, Neighbours::AddRemove).unwrap();
     assert_eq!(of(&[4, 7]).threshold, epsilon("0.8"));
@@ -103,7 +105,8 @@ fn budget_selection_reads_the_registration_and_skips_those_who_have_nothing() {
 
 #[test]
 fn no_class_exceeds_its_window_under_any_sequence_of_decisions() {
-    // As for the mechanisms with one guarantee: a stream that stands still against one that jumps, from the saved state, over one value.
+    // As for the mechanisms with one guarantee: a stream that stands still against one that jumps, from the saved
+    // state, over one value.
     struct Search {
         members: Vec<u64>,
         end: u64,
@@ -160,7 +163,8 @@ fn no_class_exceeds_its_window_under_any_sequence_of_decisions() {
     }
 }
 
-/// Errata of the paper: nobody is exposed to more than the threshold, so what measuring does not need is there to publish with.
+/// Errata of the paper: nobody is exposed to more than the threshold, so what measuring does not need is there to
+/// publish with.
 #[test]
 fn what_measuring_does_not_use_is_left_for_publishing() {
     let declared = classes(&[("0.2", 120), ("0.6", 80), ("1", 40)]);
@@ -185,8 +189,8 @@ fn what_measuring_does_not_use_is_left_for_publishing() {
     assert_eq!(publishing, (500_000_000 - 150_000_000) / 2, "alone, the class measures with its own share of 0.0125");
 }
 
-/// As for `ba`, but that the first timestamp has one share: an implementation that forgets to record its last publication would take more,
-/// and have no nullified timestamps.
+/// As for `ba`, but that the first timestamp has one share: an implementation that forgets to record its last
+/// publication would take more, and have no nullified timestamps.
 #[test]
 fn personalised_absorption_pays_back_what_it_borrowed() {
     use Freshness::{Approximated, Fresh, Nullified};
@@ -271,7 +275,8 @@ fn the_first_release_and_the_measured_distance_have_the_noise_of_either_kind_of_
             let settings = PersonalSettings { neighbours, ..settings(100, estimator) };
             let members = [100_000];
             let new = || Personal::new(kind, classes(&[("1", 2)]), settings).unwrap();
-            // Distribution spends half of the half that publishes at first; absorption half of it, too, in a window of two.
+            // Distribution spends half of the half that publishes at first; absorption half of it, too, in a window of
+            // two.
             let scale = 4.0 * sensitivity as f64;
             let errors: Vec<f64> = (0..80)
                 .flat_map(|_| {
@@ -301,7 +306,8 @@ fn the_first_release_and_the_measured_distance_have_the_noise_of_either_kind_of_
     }
 }
 
-/// Mean and variance of a count of which a part is of a class that is sampled: chance of a false alarm below 10⁻⁶ for each check.
+/// Mean and variance of a count of which a part is of a class that is sampled: chance of a false alarm below 10⁻⁶ for
+/// each check.
 #[test]
 fn a_careful_class_is_sampled_for_either_kind_of_neighbours() {
     for kind in PersonalKind::ALL {
@@ -314,7 +320,8 @@ fn a_careful_class_is_sampled_for_either_kind_of_neighbours() {
                     let mut mechanism = Personal::new(kind, declared.clone(), settings).unwrap();
                     let counts = [vec![10; 100], vec![1_000; 100]].concat();
                     let release = push(&mut mechanism, 0, &[100, 100_000], counts, &mut random);
-                    // What measuring leaves to the second class makes its offer depend on the first; a hundred members change nothing.
+                    // What measuring leaves to the second class makes its offer depend on the first; a hundred members
+                    // change nothing.
                     assert_eq!(spends_at(&mechanism, 0), [100_000_000, 250_000_000]);
                     counts_of(&release).counts.iter().map(|count| count - 1_000.0).collect::<Vec<f64>>()
                 })
@@ -421,8 +428,8 @@ fn classes_are_merged_where_that_lowers_the_error() {
     };
     // Two classes that spend the same are always one group.
     assert!(merged(&[1_000, 1_000, 10, 1_000]).iter().any(|classes| classes.starts_with(&[0, 1])));
-    // Huge careful classes say more about themselves than others can, so that theirs is noise on top; but as nothing is known about
-    // differences yet, there are two groups to compare.
+    // Huge careful classes say more about themselves than others can, so that theirs is noise on top; but as nothing is
+    // known about differences yet, there are two groups to compare.
     assert_eq!(merged(&[10_000_000, 10_000_000, 10_000_000, 10_000_000]), [vec![0, 1, 2], vec![3]]);
     let same = [budgets[0]; 4];
     assert_eq!(group_of(&same, &[10_000_000; 4]).len(), 1, "classes that spend the same cannot lean");

@@ -37,8 +37,8 @@ fn nodes(shape: &Shape) -> Vec<(u32, usize, usize)> {
     (0..=shape.height()).flat_map(of_level).collect()
 }
 
-/// Solves a system of equations that may have redundant rows, by elimination; unknowns that are left open are zero. Each
-/// row ends with its right-hand sides.
+/// Solves a system of equations that may have redundant rows, by elimination; unknowns that are left open are zero.
+/// Each row ends with its right-hand sides.
 fn solve(mut rows: Vec<Vec<f64>>, unknowns: usize) -> Vec<Vec<f64>> {
     let right = rows[0].len() - unknowns;
     let mut pivots = Vec::new();
@@ -65,8 +65,8 @@ fn solve(mut rows: Vec<Vec<f64>>, unknowns: usize) -> Vec<Vec<f64>> {
     solution
 }
 
-/// Weighted least squares by the dense equations of Lagrange: the leaves, and their derivative by what was published for
-/// each node.
+/// Weighted least squares by the dense equations of Lagrange: the leaves, and their derivative by what was published
+/// for each node.
 fn dense(shape: &Shape, frequencies: &[f64], variances: &[f64]) -> (Vec<f64>, Vec<Vec<f64>>) {
     let domain = shape.domain() as usize;
     let nodes = nodes(shape);

@@ -162,8 +162,8 @@ fn squared_error_over_runs(trials: u32) -> (f64, f64) {
 
 #[test]
 fn the_variance_of_a_sum_over_runs_is_the_one_measured() {
-    // The squared error of one trial has a standard deviation of at most sqrt(2) of its mean, so that of the mean is below
-    // 1 % here, and six of them below 6 %: a false alarm is rarer than 1e-6.
+    // The squared error of one trial has a standard deviation of at most sqrt(2) of its mean, so that of the mean is
+    // below 1 % here, and six of them below 6 %: a false alarm is rarer than 1e-6.
     let (measured, stated) = squared_error_over_runs(20_000);
     assert!((measured / stated - 1.0).abs() < 0.06, "{measured} instead of {stated}");
     // Adding up variances would be far off.

@@ -244,8 +244,8 @@ fn laplace_has_its_variance_and_clamped_stays_in_the_domain() {
             assert_eq!(variance, expected);
             squares += (value - 60.0).powi(2);
         }
-        // The fourth moment of Laplace noise is 24 b^4, so the mean has a relative deviation of sqrt(5/runs); five of them have a
-        // false-alarm probability below 10^-6.
+        // The fourth moment of Laplace noise is 24 b^4, so the mean has a relative deviation of sqrt(5/runs); five of
+        // them have a false-alarm probability below 10^-6.
         assert!((squares / runs as f64 / expected - 1.0).abs() < 5.0 * (5.0 / runs as f64).sqrt());
     }
     let mut mechanism = Scalar::new(ScalarKind::Clamped, settings("0.1", 0)).unwrap();
@@ -283,8 +283,8 @@ fn clipped_sums_have_the_noise_of_a_bucket() {
             inside += f64::from(u8::from(value > low && value < high));
         }
     }
-    // Noise of the discrete Laplace distribution lies at `k` with a probability of `(1-a)/(1+a) a^|k|`; what goes beyond the ends
-    // of the bucket is moved to them.
+    // Noise of the discrete Laplace distribution lies at `k` with a probability of `(1-a)/(1+a) a^|k|`; what goes
+    // beyond the ends of the bucket is moved to them.
     let a = (-1.0 / scale.as_f64()).exp();
     let up_to = |reach: f64| (a - a.powf(reach)) / (1.0 + a);
     let expected = (1.0 - a) / (1.0 + a) + up_to(high - middle) + up_to(middle - low);
@@ -294,7 +294,8 @@ fn clipped_sums_have_the_noise_of_a_bucket() {
     assert!(expected < 0.5, "less noise would be seen");
 }
 
-/// A reading that paid half for the choice of a bound has twice the scale of noise, and after the choice that of the bound.
+/// A reading that paid half for the choice of a bound has twice the scale of noise, and after the choice that of the
+/// bound.
 #[test]
 fn a_sampled_reading_has_the_noise_of_what_it_has_left() {
     let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 50 });
@@ -356,9 +357,9 @@ fn at_a_large_epsilon_the_mechanisms_that_group_find_the_truth() {
             (number(release).value - truth).abs() > 4.0
         });
         let wrong = wrong.count();
-        // Groups of two levels deviate by 50 and more, against a threshold of 30 with noise of a scale of about 1; the share of
-        // mistakes stays far below what no grouping at all would make.
-        // Sums of four readings within a bucket have noise of a scale of 5/4: 4 per cent are off by more than 4.
+        // Groups of two levels deviate by 50 and more, against a threshold of 30 with noise of a scale of about 1; the
+        // share of mistakes stays far below what no grouping at all would make. Sums of four readings within a bucket
+        // have noise of a scale of 5/4: 4 per cent are off by more than 4.
         let allowed = match kind {
             ScalarKind::Bucorder => 80,
             ScalarKind::Discontin => 40,
@@ -421,8 +422,9 @@ fn the_bound_is_lowered_where_readings_are_low_and_only_after_the_batch_that_cho
     }
 }
 
-/// To believe in a level for long, where there is none, costs more. Over another such stream the mean error of ten runs was 0.681 of the constant's with a standard
-/// error of 0.004; the bound is seven of them above. Seeds are fixed, so there is no false alarm.
+/// To believe in a level for long, where there is none, costs more. Over another such stream the mean error of ten runs
+/// was 0.681 of the constant's with a standard error of 0.004; the bound is seven of them above. Seeds are fixed, so
+/// there is no false alarm.
 #[test]
 fn track_finds_out_soon_that_readings_have_nothing_to_do_with_each_other() {
     let readings: Vec<f64> = {
@@ -658,7 +660,8 @@ fn queries_and_repairs_of_frequencies_refuse_numbers() {
     ));
 }
 
-/// The transition matrix of the buckets that `bucorder` groups by: rows of probabilities, no two of them apart by more than e^ε.
+/// The transition matrix of the buckets that `bucorder` groups by: rows of probabilities, no two of them apart by more
+/// than e^ε.
 #[test]
 fn the_transition_matrix_of_the_buckets_loses_exactly_what_is_paid() {
     for (buckets, text) in [(2, "0.1"), (6, "0.1"), (10, "0.5"), (100, "1")] {
@@ -687,8 +690,9 @@ fn the_transition_matrix_of_the_buckets_loses_exactly_what_is_paid() {
     }
 }
 
-/// The logarithm of the probability that a group accepts all but the last of `values` and rejects that, by integration over the
-/// threshold's noise. `below(x)` and `above(x)` are the logarithms of the probabilities that a query's noise is below and above.
+/// The logarithm of the probability that a group accepts all but the last of `values` and rejects that, by integration
+/// over the threshold's noise. `below(x)` and `above(x)` are the logarithms of the probabilities that a query's noise
+/// is below and above.
 fn log_probability(
     values: &[f64],
     threshold: f64,
@@ -726,8 +730,8 @@ fn log_probability(
     top + pieces.iter().map(|piece| (piece - top).exp()).sum::<f64>().ln()
 }
 
-/// The published constants of continuous grouping lose more than they claim; twice as much noise does not, and neither does what
-/// is built here.
+/// The published constants of continuous grouping lose more than they claim; twice as much noise does not, and neither
+/// does what is built here.
 #[test]
 fn the_counterexample_to_continuous_grouping_is_one_for_the_published_noise_only() {
     let values =

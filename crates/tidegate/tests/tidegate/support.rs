@@ -37,8 +37,8 @@ impl Asked {
         self.questions.push((question.timestamp, question.cohort, question.epsilon.units()));
     }
 
-    /// The most that the users of any slot were asked to spend in any window, in units; that it is within the budget. At the
-    /// whole budget, this says that no slot is asked twice within a window.
+    /// The most that the users of any slot were asked to spend in any window, in units; that it is within the budget.
+    /// At the whole budget, this says that no slot is asked twice within a window.
     pub fn check(&self, settings: &Settings) -> u64 {
         // Users of two slots are asked differently only if a cohort begins between them.
         let mut slots: Vec<u16> = vec![0];

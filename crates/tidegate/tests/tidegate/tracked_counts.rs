@@ -39,7 +39,8 @@ fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
     }
 }
 
-/// How often counts were told afresh before a timestamp, and the mean squared error from then on, of counts that are functions of time.
+/// How often counts were told afresh before a timestamp, and the mean squared error from then on, of counts that are
+/// functions of time.
 fn tracked_from(kind: CentralKind, window: u64, from: u64, truth: impl Fn(u64) -> [u64; 2]) -> (u64, f64) {
     let settings = CentralSettings::new("2".parse().unwrap(), NonZeroU64::new(window).unwrap(), 2);
     let mut mechanism = Central::new(kind, settings).unwrap();
@@ -69,8 +70,8 @@ fn a_jump_between_publications_is_seen_at_once() {
     assert!(told < 100 && error < 20.0 * uniform, "{told} times; {error}, {uniform}");
 }
 
-/// The mean squared errors of `track` and of `uniform` from a timestamp on, of counts that are functions of time, over a window of 20 with an epsilon of one half; and how often `track` told counts
-/// afresh before.
+/// The mean squared errors of `track` and of `uniform` from a timestamp on, of counts that are functions of time, over
+/// a window of 20 with an epsilon of one half; and how often `track` told counts afresh before.
 fn errors_from(from: u64, truth: impl Fn(u64) -> Vec<u64>) -> (f64, f64, usize) {
     let error = |kind: CentralKind| {
         let domain = u32::try_from(truth(0).len()).unwrap();
@@ -110,7 +111,8 @@ fn a_jump_of_many_counts_by_little_each_is_seen() {
 
 #[test]
 fn what_jumps_and_comes_back_at_once_is_followed_there_and_back() {
-    // Spikes of a single timestamp, of which two are in the same window now and then: to miss one costs 30,000², where noise costs 60 · 3,200.
+    // Spikes of a single timestamp, of which two are in the same window now and then: to miss one costs 30,000², where
+    // noise costs 60 · 3,200.
     let spike = |timestamp: u64| [50, 87, 140, 199, 205, 214, 230, 241].contains(&timestamp);
     let (track, uniform, _) =
         errors_from(190, |timestamp| if spike(timestamp) { vec![90_000, 60_000] } else { vec![120_000, 30_000] });
@@ -119,7 +121,8 @@ fn what_jumps_and_comes_back_at_once_is_followed_there_and_back() {
 
 #[test]
 fn what_jumps_about_once_a_window_and_stands_still_otherwise_is_told_rarely() {
-    // Twenty counts, all others after every 21 timestamps. To miss one of the jumps for a timestamp costs as much as fifty timestamps of the noise of an even part of the budget.
+    // Twenty counts, all others after every 21 timestamps. To miss one of the jumps for a timestamp costs as much as
+    // fifty timestamps of the noise of an even part of the budget.
     let (track, uniform, told) = errors_from(400, |timestamp| {
         (0..20).map(|count| 500 + (count * 7919 + timestamp / 21 * 104_729) % 1_000).collect()
     });
@@ -128,7 +131,8 @@ fn what_jumps_about_once_a_window_and_stands_still_otherwise_is_told_rarely() {
 
 #[test]
 fn what_repeats_itself_with_the_window_is_not_taken_for_what_stands_still() {
-    // After some time, one day of a week, whichever it is, differs from the others: published once a week on that day, it would stand still.
+    // After some time, one day of a week, whichever it is, differs from the others: published once a week on that day,
+    // it would stand still.
     for day in 0..7 {
         let week = |timestamp: u64| {
             if timestamp < 100 || timestamp % 7 == day { [140_000, 60_000] } else { [130_000, 70_000] }
@@ -220,8 +224,9 @@ fn a_still_histogram_is_published_rarely_and_exactly_and_a_restless_one_often() 
     assert!(publications(true) > 250, "{}", publications(true));
 }
 
-/// On how many of the timestamps at which no counts are told something is spent all the same, and how many of them there are, in each of these ranges of time. There are 64 counts of 8,000 users, who wander slowly, with an epsilon of one half and a window
-/// of ten; from a timestamp on, half of them have other values.
+/// On how many of the timestamps at which no counts are told something is spent all the same, and how many of them
+/// there are, in each of these ranges of time. There are 64 counts of 8,000 users, who wander slowly, with an epsilon
+/// of one half and a window of ten; from a timestamp on, half of them have other values.
 fn watched(ranges: &[std::ops::Range<u64>], jumps_at: u64, seed: u64) -> Vec<(u64, u64)> {
     let settings = CentralSettings::new("0.5".parse().unwrap(), NonZeroU64::new(10).unwrap(), 64);
     let (mut mechanism, mut random) = (Central::new(CentralKind::Track, settings).unwrap(), SeededRandom::new(seed));

@@ -76,8 +76,8 @@ impl Coins {
         word & u64::MAX >> 64_u32.saturating_sub(values_left)
     }
 
-    /// Adds or removes random values other than `except` until, without it, there are `wanted`. Of the `size` values that
-    /// are in at first, `except` may be one; whether it is in afterwards is unspecified.
+    /// Adds or removes random values other than `except` until, without it, there are `wanted`. Of the `size` values
+    /// that are in at first, `except` may be one; whether it is in afterwards is unspecified.
     fn correct(&self, report: &mut [u8], except: u32, size: u32, wanted: u32, random: &mut impl Randomness) {
         let size = size - u32::from(report[(except / 8) as usize] >> (except % 8) & 1);
         let adding = size < wanted;

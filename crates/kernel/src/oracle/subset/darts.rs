@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use crate::noise::Below;
 use crate::random::{FEW, Randomness};
 
-/// The draft holds the values that darts hit, thrown at 128 positions. How many different values they hit varies little, so
-/// fewer corrections are needed than with coins.
+/// The draft holds the values that darts hit, thrown at 128 positions. How many different values they hit varies
+/// little, so fewer corrections are needed than with coins.
 ///
-/// The first random word is shared: its high bits decide whether the own value is in, the others are darts that add what
-/// the draft lacks.
+/// The first random word is shared: its high bits decide whether the own value is in, the others are darts that add
+/// what the draft lacks.
 #[derive(Clone, Debug)]
 pub(super) struct Darts {
     /// For each position the set of that one value; empty beyond the domain.
@@ -29,8 +29,8 @@ const SHARED_DARTS: u32 = 7;
 const MOST_WORDS: usize = FEW;
 
 impl Darts {
-    /// `None` where darts cannot be thrown at the domain, or other drafts are faster. The own value is to be in with probability
-    /// `own_weight / total`.
+    /// `None` where darts cannot be thrown at the domain, or other drafts are faster. The own value is to be in with
+    /// probability `own_weight / total`.
     pub(super) fn new(domain: u32, size: u32, own_weight: u64, total: NonZeroU64) -> Option<Self> {
         let elements = domain as usize;
         if !(POSITIONS / 2 + 1..=POSITIONS).contains(&elements) {
@@ -48,8 +48,8 @@ impl Darts {
         Some(Self { board, words, own: OwnCoin::new(own_weight, total) })
     }
 
-    /// Writes a set of `size` values that holds `value` with the own value's probability, the rest of it uniform among the
-    /// others.
+    /// Writes a set of `size` values that holds `value` with the own value's probability, the rest of it uniform among
+    /// the others.
     pub(super) fn draw(&self, value: u32, size: u32, random: &mut impl Randomness, report: &mut [u8]) {
         let own_set = self.board[value as usize];
         let words = random.next_few(self.words + 1);

@@ -1,9 +1,9 @@
 //! Subset selection.
 //!
-//! A uniform subset of a given size is drawn quickly by a draft of about that size, to which elements are added, or from
-//! which they are removed, at random until the size is right. A draft must not prefer any element: then, given its size, it is
-//! each set of that size equally often, and adding a uniform element from outside (or removing one from inside) keeps
-//! it so. How large drafts are matters for speed only.
+//! A uniform subset of a given size is drawn quickly by a draft of about that size, to which elements are added, or
+//! from which they are removed, at random until the size is right. A draft must not prefer any element: then, given its
+//! size, it is each set of that size equally often, and adding a uniform element from outside (or removing one from
+//! inside) keeps it so. How large drafts are matters for speed only.
 
 mod coins;
 mod darts;
@@ -22,8 +22,8 @@ use darts::Darts;
 
 /// A report is a set of `size` values. It holds the own value with probability
 /// `size·truth / (size·truth + (domain-size)·other)`, where `truth/other` is just below e^eps; the rest of it is drawn
-/// uniformly from the other values. The probability of any one set with the own value is `truth/other` times that of any
-/// one set without it.
+/// uniformly from the other values. The probability of any one set with the own value is `truth/other` times that of
+/// any one set without it.
 #[derive(Clone, Debug)]
 pub(crate) struct Subset {
     domain: u32,

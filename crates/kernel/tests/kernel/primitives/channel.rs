@@ -46,7 +46,8 @@ impl Owned {
     }
 }
 
-/// Five symbols, three outputs, three cells, of which the last symbols mix two. At epsilon 1.5 all rows keep to the limit.
+/// Five symbols, three outputs, three cells, of which the last symbols mix two. At epsilon 1.5 all rows keep to the
+/// limit.
 fn example() -> Owned {
     Owned {
         outputs: vec![(0, 0.3), (2, 0.45), (4, 0.25)],
@@ -199,7 +200,8 @@ fn sparse(weights: Vec<f64>) -> Sparse {
 proptest! {
     #![proptest_config(repeatable(400))]
 
-    /// Whatever the parts: either refused, or every output within e^epsilon of the independent answer under every symbol.
+    /// Whatever the parts: either refused, or every output within e^epsilon of the independent answer under every
+    /// symbol.
     #[test]
     fn every_channel_that_is_accepted_keeps_its_limits(
         (outputs, rows, mixtures, amount) in (1_usize..6, 1_usize..4).prop_flat_map(|(outputs, cells)| (

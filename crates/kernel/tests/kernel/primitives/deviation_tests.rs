@@ -118,7 +118,8 @@ fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_all_of_it() {
     }
 }
 
-/// Every course of events of a batch: the most that a reading is charged is what the total is made for, neither more nor less.
+/// Every course of events of a batch: the most that a reading is charged is what the total is made for, neither more
+/// nor less.
 #[test]
 fn the_total_is_exactly_what_the_worst_course_of_events_needs() {
     fn explore(next: usize, w: usize, groups: &mut Vec<Vec<usize>>, charged: &mut Vec<f64>, worst: &mut f64) {

@@ -1,11 +1,12 @@
-//! Confidence bounds for a probability from how often something happened: Clopper and Pearson's, which are never too narrow.
+//! Confidence bounds for a probability from how often something happened: Clopper and Pearson's, which are never too
+//! narrow.
 
 use statrs::function::factorial::ln_factorial;
 
 /// The lowest and the highest probability that are still plausible after `hits` of `trials`.
 ///
-/// Each side is missed with a probability of at most `error_each`, whatever the true probability is. The bounds are those of
-/// Clopper and Pearson, found by bisection on the tails of the binomial distribution and rounded outwards.
+/// Each side is missed with a probability of at most `error_each`, whatever the true probability is. The bounds are
+/// those of Clopper and Pearson, found by bisection on the tails of the binomial distribution and rounded outwards.
 ///
 /// ```
 /// use tidegate_lab::audit::empirical::clopper_pearson;
@@ -24,7 +25,8 @@ pub fn clopper_pearson(hits: u64, trials: u64, error_each: f64) -> (f64, f64) {
 /// Steps of bisection: finer than a float near 1.
 const STEPS: u32 = 60;
 
-/// What rounding may have taken from a tail, relatively, and more: logarithms of factorials are off by a few 1e-6 at 10^8 trials.
+/// What rounding may have taken from a tail, relatively, and more: logarithms of factorials are off by a few 1e-6 at
+/// 10^8 trials.
 const ROUNDING: f64 = 1e-5;
 
 /// The probability at which `hits` or more are just as likely as `error`: below it, they are less likely.
@@ -51,7 +53,8 @@ fn upper_tail(hits: u64, trials: u64, probability: f64) -> f64 {
     }
 }
 
-/// The probability of `hits` or more, where those are more than expected: terms from the largest on, until they no longer count.
+/// The probability of `hits` or more, where those are more than expected: terms from the largest on, until they no
+/// longer count.
 #[allow(clippy::cast_precision_loss)]
 fn sum_away(hits: u64, trials: u64, probability: f64) -> f64 {
     let choose = ln_factorial(trials) - ln_factorial(hits) - ln_factorial(trials - hits);
@@ -68,7 +71,8 @@ fn sum_away(hits: u64, trials: u64, probability: f64) -> f64 {
     sum
 }
 
-/// Wilson's bounds at a number of standard deviations: nearly the same, at once, and no promise. For choosing, not for claims.
+/// Wilson's bounds at a number of standard deviations: nearly the same, at once, and no promise. For choosing, not for
+/// claims.
 pub(super) fn wilson(hits: f64, trials: f64, deviations: f64) -> (f64, f64) {
     let (share, z) = (hits / trials, deviations * deviations / trials);
     let middle = share + z / 2.0;

@@ -1,8 +1,9 @@
 //! Learning an event that happens more often on one stream than on its neighbour.
 //!
-//! A learner makes a score of a transcript, high where the first stream seems the likelier one. It is fitted on one part of the
-//! runs; where to cut the score, and which learner to believe, is decided on another. What comes of it is an [`Event`], a fixed
-//! yes-or-no question about a transcript. Nothing here claims anything: an event is only as good as fresh runs show it to be.
+//! A learner makes a score of a transcript, high where the first stream seems the likelier one. It is fitted on one
+//! part of the runs; where to cut the score, and which learner to believe, is decided on another. What comes of it is
+//! an [`Event`], a fixed yes-or-no question about a transcript. Nothing here claims anything: an event is only as good
+//! as fresh runs show it to be.
 
 use std::collections::HashMap;
 
@@ -213,7 +214,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    /// The bound that can be hoped for: of what so few runs leave open, one standard deviation is expected to go the wrong way.
+    /// The bound that can be hoped for: of what so few runs leave open, one standard deviation is expected to go the
+    /// wrong way.
     #[allow(clippy::cast_precision_loss)]
     fn promise(&self, hits: [usize; 2], of: [usize; 2]) -> f64 {
         let (low, _) = wilson(hits[0] as f64, of[0] as f64, 1.0);
@@ -224,7 +226,8 @@ impl Trial {
     }
 }
 
-/// The event with which a trial can be expected to show the most; `None` where there are no runs or nothing to see in them.
+/// The event with which a trial can be expected to show the most; `None` where there are no runs or nothing to see in
+/// them.
 pub(super) fn learn(sample: &Sample, trial: Trial) -> Option<Event> {
     let [one, other] = sample.each_ref().map(|runs| runs.split_at(runs.len() / 2));
     let (fit, tune) = ([one.0, other.0], [one.1, other.1]);
@@ -270,7 +273,8 @@ fn columns(sides: &Runs<'_>) -> Vec<(usize, Vec<f64>)> {
     (0..length).filter_map(column).collect()
 }
 
-/// By how many standard deviations the means of a number differ, and that deviation; `None` where it is not always finite.
+/// By how many standard deviations the means of a number differ, and that deviation; `None` where it is not always
+/// finite.
 #[allow(clippy::cast_precision_loss)]
 fn mean_difference(sides: &Runs<'_>, place: usize) -> Option<(f64, f64)> {
     let mean_of = |runs: &[Vec<f64>]| runs.iter().map(|run| number(run, place)).sum::<f64>() / runs.len() as f64;
@@ -282,7 +286,8 @@ fn mean_difference(sides: &Runs<'_>, place: usize) -> Option<(f64, f64)> {
     (deviation.is_finite() && deviation > 0.0).then(|| ((means[0] - means[1]) / deviation, deviation))
 }
 
-/// How many runs on either side are imagined to have had each outcome: of outcomes that few runs had, little is believed.
+/// How many runs on either side are imagined to have had each outcome: of outcomes that few runs had, little is
+/// believed.
 const OUTCOME_PRIOR: f64 = 8.0;
 /// The same for classes of single numbers, which many runs have.
 const CLASS_PRIOR: f64 = 0.5;
@@ -404,8 +409,8 @@ fn best_cut(score: Score, sides: &Runs<'_>, trial: Trial) -> Option<Event> {
     best.map(|(promise, cut, above, likelier_on)| Event { score, cut, above, likelier_on, promise })
 }
 
-/// Where a score may be cut: at some of the values that it takes, and more closely at both ends, since the rarest events may be the
-/// most telling ones.
+/// Where a score may be cut: at some of the values that it takes, and more closely at both ends, since the rarest
+/// events may be the most telling ones.
 fn candidates(scores: &[Vec<f64>; 2]) -> Vec<f64> {
     const EACH: usize = 200;
     let mut cuts: Vec<f64> = Vec::with_capacity(3 * EACH);

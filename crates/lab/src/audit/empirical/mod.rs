@@ -1,24 +1,26 @@
-//! The black-box attack: run a mechanism often on two neighbouring streams, learn to tell them apart, and prove on fresh runs how
-//! well that works.
+//! The black-box attack: run a mechanism often on two neighbouring streams, learn to tell them apart, and prove on
+//! fresh runs how well that works.
 //!
-//! A mechanism that keeps a loss of ε makes no event more than e^ε times as likely on one of two neighbouring streams as on the
-//! other. So any event whose two probabilities are known well enough bounds ε from below:
+//! A mechanism that keeps a loss of ε makes no event more than e^ε times as likely on one of two neighbouring streams
+//! as on the other. So any event whose two probabilities are known well enough bounds ε from below:
 //!
-//! 1. *Learning*, with half of the runs. All pairs of neighbouring streams are run a little; those in which the learners see more
-//!    than in others are run more, until one pair is left. On it one event is chosen: a cut through a single number of the
-//!    transcript, through a weighted sum, through the likelihood ratio of whole outcomes, of each number by itself, or through a
-//!    logistic regression.
-//! 2. *Testing*, with the other half, which nobody has looked at. How often the event happens on either stream bounds its
-//!    probabilities by Clopper and Pearson, and the quotient of the lower bound of one and the upper bound of the other
-//!    bounds e^ε.
+//! 1. *Learning*, with half of the runs. All pairs of neighbouring streams are run a little; those in which the
+//!    learners see more than in others are run more, until one pair is left. On it one event is chosen: a cut through a
+//!    single number of the transcript, through a weighted sum, through the likelihood ratio of whole outcomes, of each
+//!    number by itself, or through a logistic regression.
+//! 2. *Testing*, with the other half, which nobody has looked at. How often the event happens on either stream bounds
+//!    its probabilities by Clopper and Pearson, and the quotient of the lower bound of one and the upper bound of the
+//!    other bounds e^ε.
 //!
-//! **What the confidence covers.** The pair, the event and the direction are fixed before the first fresh run, so only one pair of
-//! bounds is ever computed, each of which is wrong with at most half of `1 - confidence`. Given any learning runs, the true loss is
-//! below the lower bound with a probability of at most `1 - confidence`, over the randomness of the testing runs alone; nothing is
-//! assumed about the mechanism but that runs are independent. It covers one attack. Whoever attacks m mechanisms, or one m times,
-//! must expect up to `m (1 - confidence)` wrong alarms, or ask for a higher confidence.
+//! **What the confidence covers.** The pair, the event and the direction are fixed before the first fresh run, so only
+//! one pair of bounds is ever computed, each of which is wrong with at most half of `1 - confidence`. Given any
+//! learning runs, the true loss is below the lower bound with a probability of at most `1 - confidence`, over the
+//! randomness of the testing runs alone; nothing is assumed about the mechanism but that runs are independent. It
+//! covers one attack. Whoever attacks m mechanisms, or one m times, must expect up to `m (1 - confidence)` wrong
+//! alarms, or ask for a higher confidence.
 //!
-//! **What it does not say.** A low bound is no proof of privacy: better events, other streams or more runs may show more.
+//! **What it does not say.** A low bound is no proof of privacy: better events, other streams or more runs may show
+//! more.
 
 mod binomial;
 mod learn;
@@ -35,7 +37,8 @@ use learn::{Event, Sample, Trial, learn};
 /// How an attack is carried out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
-    /// How often each of two streams is run, at least: half of it for learning, over all pairs, and half for testing one.
+    /// How often each of two streams is run, at least: half of it for learning, over all pairs, and half for testing
+    /// one.
     pub runs: NonZeroU64,
     /// How sure the bound is: the probability that the loss is not below it.
     pub confidence: f64,
@@ -108,8 +111,8 @@ fn tested(plan: &Plan) -> u64 {
     runs - (runs / 2).min(MOST_LEARNING)
 }
 
-/// How many pairs are left in each round of learning, and how often each of their streams is run then: all of them first, then always
-/// half as many, the last one with a share of its own.
+/// How many pairs are left in each round of learning, and how often each of their streams is run then: all of them
+/// first, then always half as many, the last one with a share of its own.
 fn schedule(pairs: usize, plan: &Plan) -> Vec<(usize, u64)> {
     let mut left = vec![pairs];
     while let Some(last) = left.last().copied().filter(|last| *last > 1) {
@@ -258,7 +261,8 @@ fn generator(plan: &Plan, pair: usize, side: usize, chunk: u64) -> SeededRandom 
     SeededRandom::with_stream(plan.seed, (pair as u64) << 40 | (side as u64) << 39 | chunk)
 }
 
-/// About how many standard deviations away the bounds of a confidence are: for choosing an event, not for the bound itself.
+/// About how many standard deviations away the bounds of a confidence are: for choosing an event, not for the bound
+/// itself.
 fn deviations(confidence: f64) -> f64 {
     // Beyond z the normal distribution has less than exp(-z²/2)/2, and here half of what is left out.
     (-2.0 * (1.0 - confidence).ln()).sqrt()

@@ -27,8 +27,8 @@ pub fn largest_loss(kind: CentralKind, settings: &CentralSettings) -> Result<Opt
     Ok(Some(losses.windows(window).map(|losses| losses.iter().sum()).fold(0.0, f64::max)))
 }
 
-/// The largest loss of one user in a noisy histogram: of a count that is one higher, or of two counts of which one is higher and one lower, with
-/// independent noise on each.
+/// The largest loss of one user in a noisy histogram: of a count that is one higher, or of two counts of which one is
+/// higher and one lower, with independent noise on each.
 fn loss_of_counts(neighbours: Neighbours, spent: Epsilon) -> Result<f64, RunError> {
     let scale = histogram_noise(neighbours, NonZeroU64::MIN, spent).map_err(RunError::failed)?;
     let law = |count: i64| noisy_law(scale, count, -reach(scale)..=1 + reach(scale));

@@ -1,7 +1,8 @@
 //! All ways to group a batch of consecutive readings, as `contin` does.
 //!
-//! A group has one noisy threshold, which is summed over; given it, each test is by itself. What is published then is a noisy sum of each
-//! group: a reading is in one of them, so the loss of a batch is that of its groups and that of one sum.
+//! A group has one noisy threshold, which is summed over; given it, each test is by itself. What is published then is a
+//! noisy sum of each group: a reading is in one of them, so the loss of a batch is that of its groups and that of one
+//! sum.
 
 use tidegate::scalar::Settings as ScalarSettings;
 use tidegate_kernel::Epsilon;
@@ -59,7 +60,8 @@ pub(super) fn largest_loss(settings: &ScalarSettings) -> Result<Option<f64>, Run
     let publication = settings.epsilon.checked_sub(share).ok_or_else(too_little)?;
     let sums = Summing::new(range.clone(), settings.protects, publication).map_err(RunError::failed)?.scale();
     let noise = ContinuousGroups::noise(range, settings.protects, share).map_err(RunError::failed)?;
-    // As the mechanism sets it: five times the noise of a publication, unless given, with the means of the noise made up for.
+    // As the mechanism sets it: five times the noise of a publication, unless given, with the means of the noise made
+    // up for.
     let threshold = settings.threshold.map_or(5.0 * sums.as_f64(), |given| given / settings.grid.step());
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a few thousand
     let grouping = Grouping {
@@ -99,8 +101,9 @@ fn over_all_batches(grouping: &Grouping, points: u64, length: u32, sums: Scale) 
 }
 
 impl Grouping {
-    /// The probability of each way to group a batch: bit `i` of its number says whether reading `i + 1` joins the group before it. A reading
-    /// that opens a group is not tested, so of two ways that differ there, one is impossible for all batches, and left out.
+    /// The probability of each way to group a batch: bit `i` of its number says whether reading `i + 1` joins the group
+    /// before it. A reading that opens a group is not tested, so of two ways that differ there, one is impossible for
+    /// all batches, and left out.
     fn law(&self, batch: &[u64]) -> Vec<f64> {
         let ways = 1_u32 << (batch.len() - 1);
         (0..ways).filter_map(|way| self.probability(batch, |place| way >> (place - 1) & 1 == 1)).collect()

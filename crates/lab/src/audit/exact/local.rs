@@ -1,10 +1,10 @@
 //! Every sequence of decisions of a local mechanism.
 //!
-//! What the collector learns of one user, given what others report, is what this user answers. The questions follow from all answers so
-//! far, and any answer is possible whatever a user holds; so two streams of one user differ in how likely they make a
-//! transcript by the product, over the questions of a window that reached the user, of how likely they make each answer. The largest loss is therefore the
-//! largest sum of the questions' losses over any window, any slot and any sequence of decisions. Questions of one timestamp
-//! are about one value.
+//! What the collector learns of one user, given what others report, is what this user answers. The questions follow
+//! from all answers so far, and any answer is possible whatever a user holds; so two streams of one user differ in how
+//! likely they make a transcript by the product, over the questions of a window that reached the user, of how likely
+//! they make each answer. The largest loss is therefore the largest sum of the questions' losses over any window, any
+//! slot and any sequence of decisions. Questions of one timestamp are about one value.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,18 +20,19 @@ use crate::experiment::RunError;
 /// The longest window whose decisions are enumerated.
 const LONGEST_WINDOW: u64 = 12;
 
-/// Two windows and a timestamp are run in all sequences of decisions, if that is no more than this; otherwise the first window only.
+/// Two windows and a timestamp are run in all sequences of decisions, if that is no more than this; otherwise the first
+/// window only.
 const TIMESTAMPS: u64 = 9;
 
-/// How often another answer is tried to bring a decision about. An answer that fits comes up in about every second try where the
-/// mechanism leaves the choice.
+/// How often another answer is tried to bring a decision about. An answer that fits comes up in about every second try
+/// where the mechanism leaves the choice.
 const ATTEMPTS: u64 = 60;
 
 /// How many users answer: so many that publishing is worth it even with the least that a mechanism proposes.
 const USERS: f64 = 1e12;
 
-/// The largest loss of a user over any window; `None` for mechanisms whose decisions are more than to publish or not, and where there is too
-/// much to enumerate.
+/// The largest loss of a user over any window; `None` for mechanisms whose decisions are more than to publish or not,
+/// and where there is too much to enumerate.
 pub fn largest_loss(kind: LocalKind, settings: &LocalSettings) -> Result<Option<f64>, RunError> {
     let window = settings.window.get();
     if matches!(kind, LocalKind::Mtsp | LocalKind::MtspPopulation) || window > LONGEST_WINDOW {
@@ -86,7 +87,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Plays everything again from the beginning, and one timestamp more, at which a share of the population holds value 1.
+    /// Plays everything again from the beginning, and one timestamp more, at which a share of the population holds
+    /// value 1.
     fn play(&self, timestamp: u64, share: f64, random: &mut SeededRandom) -> Result<Played, RunError> {
         let mut mechanism = Local::new(self.kind, *self.settings).map_err(RunError::unsupported)?;
         for (timestamp, played) in (0_u64..).zip(&self.played) {

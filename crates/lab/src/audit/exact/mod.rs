@@ -1,11 +1,13 @@
-//! The exact audit: the largest loss of a whole mechanism at a small domain and window, by enumeration of what it can publish.
+//! The exact audit: the largest loss of a whole mechanism at a small domain and window, by enumeration of what it can
+//! publish.
 //!
-//! Enumerated are the streams, the decisions and the outputs; how likely an output is comes from the kernel's own integer weights
-//! ([`Oracle::log_likelihood`](tidegate_kernel::oracle::Oracle::log_likelihood),
+//! Enumerated are the streams, the decisions and the outputs; how likely an output is comes from the kernel's own
+//! integer weights ([`Oracle::log_likelihood`](tidegate_kernel::oracle::Oracle::log_likelihood),
 //! [`SymbolChannel::probability`](tidegate_kernel::primitives::SymbolChannel::probability),
-//! [`bucket_probabilities`](tidegate_kernel::primitives::bucket_probabilities)) or from the stated law of its noise. That samplers follow
-//! these laws is shown elsewhere: by the kernel's tests of whole distributions, and by the black-box attack. What a mechanism asks and spends is taken from
-//! the mechanism itself, which is driven through every decision that it can take.
+//! [`bucket_probabilities`](tidegate_kernel::primitives::bucket_probabilities)) or from the stated law of its noise.
+//! That samplers follow these laws is shown elsewhere: by the kernel's tests of whole distributions, and by the
+//! black-box attack. What a mechanism asks and spends is taken from the mechanism itself, which is driven through every
+//! decision that it can take.
 //!
 //! | what | enumerated |
 //! | --- | --- |
@@ -16,7 +18,8 @@
 //! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, whatever was answered before |
 //! | `contin` | all batches, all ways to group them, and one noisy sum |
 //!
-//! The others decide by comparing noise with noise, over outputs that have no end; for those there is the black-box attack only.
+//! The others decide by comparing noise with noise, over outputs that have no end; for those there is the black-box
+//! attack only.
 
 pub mod central;
 mod groups;
@@ -30,8 +33,8 @@ use tidegate_kernel::noise::Scale;
 /// How far noise is followed from its middle, in scales: beyond, ratios repeat themselves.
 const REACH: f64 = 8.0;
 
-/// The laws of what is published for each of several inputs, as logarithms of probabilities: a row for each input, a column for each
-/// output. The largest difference within a column is the loss.
+/// The laws of what is published for each of several inputs, as logarithms of probabilities: a row for each input, a
+/// column for each output. The largest difference within a column is the loss.
 pub fn largest_difference(laws: &[Vec<f64>]) -> f64 {
     let outputs = laws.iter().map(Vec::len).min().unwrap_or(0);
     let spread = |output: usize| {
@@ -43,8 +46,8 @@ pub fn largest_difference(laws: &[Vec<f64>]) -> f64 {
     (0..outputs).map(spread).fold(0.0, f64::max)
 }
 
-/// The law of a whole number with [discrete Laplace noise](tidegate_kernel::noise::DiscreteLaplace): the logarithm of the probability of each of
-/// `outputs`.
+/// The law of a whole number with [discrete Laplace noise](tidegate_kernel::noise::DiscreteLaplace): the logarithm of
+/// the probability of each of `outputs`.
 pub fn noisy_law(scale: Scale, value: i64, outputs: impl Iterator<Item = i64>) -> Vec<f64> {
     let rate = 1.0 / scale.as_f64();
     // (1 - q) / (1 + q) with q = e^-rate.

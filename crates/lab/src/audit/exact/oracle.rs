@@ -4,14 +4,15 @@ use tidegate_kernel::oracle::{Oracle, OracleKind};
 
 use crate::experiment::RunError;
 
-/// How many hash functions are looked at. Given any, a report either tells two values apart or does not, and always as well.
+/// How many hash functions are looked at. Given any, a report either tells two values apart or does not, and always as
+/// well.
 const HASHES: u64 = 64;
 
 /// The longest report, without the hash function, that is enumerated.
 const MOST_BYTES: usize = 2;
 
-/// The laws of an oracle's report: for each value, the logarithm of the probability of each report. `None` where there are too many
-/// reports. For local hashing, given one of a few hash functions.
+/// The laws of an oracle's report: for each value, the logarithm of the probability of each report. `None` where there
+/// are too many reports. For local hashing, given one of a few hash functions.
 pub fn laws(oracle: &Oracle) -> Result<Option<Vec<Vec<f64>>>, RunError> {
     let hashes: Vec<Vec<u8>> = match oracle.kind() {
         OracleKind::Blh | OracleKind::Olh => {

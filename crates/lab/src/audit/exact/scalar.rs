@@ -37,7 +37,8 @@ fn noise(settings: &ScalarSettings, epsilon: Epsilon, is_clamped: bool) -> Resul
     Ok(largest_difference(&(low..=high).map(law).collect::<Vec<_>>()))
 }
 
-/// The law after everything beyond the domain was moved to its ends. What lies farther out than `far` continues as a geometric series.
+/// The law after everything beyond the domain was moved to its ends. What lies farther out than `far` continues as a
+/// geometric series.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // as many as were enumerated
 fn clamped(free: &[f64], scale: f64, far: i64) -> Vec<f64> {
     let far = far as usize;
@@ -68,8 +69,8 @@ fn buckets(settings: &ScalarSettings, epsilon: Epsilon) -> Result<Option<f64>, R
     Ok(Some(largest_difference(&range.map(law).collect::<Vec<_>>())))
 }
 
-/// A bucket for each reading, and noise on the sum of each bucket. Whatever buckets were published, a reading is in one sum; the
-/// bucket and the noise are independent, and both lose most between the ends of the domain.
+/// A bucket for each reading, and noise on the sum of each bucket. Whatever buckets were published, a reading is in one
+/// sum; the bucket and the noise are independent, and both lose most between the ends of the domain.
 fn labelled_sums(settings: &ScalarSettings) -> Result<Option<f64>, RunError> {
     let too_little = || RunError::unsupported(format!("epsilon {} cannot be divided", settings.epsilon));
     let grouping = settings.grouping.or_else(|| settings.epsilon.divided_by(2)).ok_or_else(too_little)?;

@@ -16,7 +16,8 @@ use super::oracle::laws;
 use crate::audit::targets::sequence::{Method, Promise, SequenceTarget};
 use crate::experiment::RunError;
 
-/// How many steps are enumerated where the promise is about one: so many different beliefs, from all answers before, are tried.
+/// How many steps are enumerated where the promise is about one: so many different beliefs, from all answers before,
+/// are tried.
 const STEPS: u32 = 3;
 
 /// The largest loss, or gain of belief, of what a target promises; `None` where there are too many sequences.
@@ -115,7 +116,8 @@ fn of_baseline(kind: BaselineKind, settings: &baseline::Settings) -> Result<Opti
     if kind == BaselineKind::Rr {
         return Ok(Some(largest_difference(&laws)));
     }
-    // Reports are enumerated as numbers: their bits are the symbols that they name. One of those is drawn, or any if there are none.
+    // Reports are enumerated as numbers: their bits are the symbols that they name. One of those is drawn, or any if
+    // there are none.
     let domain = settings.domain as usize;
     let answers = |law: &Vec<f64>| {
         let mut answers = vec![0.0; domain];

@@ -55,8 +55,8 @@ fn in_timestamps(window: NonZeroU64) -> usize {
     usize::try_from(window.get()).unwrap_or(usize::MAX)
 }
 
-/// The streams of two patterns: the others stand still, and one user comes and goes or moves. Where the pattern has the same bit in both
-/// streams there is no difference.
+/// The streams of two patterns: the others stand still, and one user comes and goes or moves. Where the pattern has the
+/// same bit in both streams there is no difference.
 fn pair(pattern: &Pattern, neighbours: Neighbours, cells: usize, class_start: usize) -> Pair {
     let counts = |bit: u32| {
         let mut counts = vec![OTHERS; cells];
@@ -155,8 +155,8 @@ impl Target for CentralTarget {
 /// How many classes there are.
 const CLASSES: usize = 2;
 
-/// A careful class, with half of epsilon over the whole window, and a relaxed one, with all of it over a window that is a timestamp
-/// shorter.
+/// A careful class, with half of epsilon over the whole window, and a relaxed one, with all of it over a window that is
+/// a timestamp shorter.
 fn classes(settings: &Settings) -> Result<Classes, RunError> {
     let Settings { epsilon, window, .. } = *settings;
     let half = epsilon.divided_by(2).ok_or_else(|| RunError::unsupported(format!("epsilon {epsilon} has no half")))?;

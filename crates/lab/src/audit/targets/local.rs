@@ -14,11 +14,12 @@ use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::RunError;
 use crate::local::policy;
 
-/// How many users answer beside the one who is audited: few, so that what this one reports decides as much as it can about what is asked
-/// next.
+/// How many users answer beside the one who is audited: few, so that what this one reports decides as much as it can
+/// about what is asked next.
 const OTHERS: u16 = 5;
 
-/// A local mechanism and one of its users, whose device is in slot 0, the first to be asked where the population is divided.
+/// A local mechanism and one of its users, whose device is in slot 0, the first to be asked where the population is
+/// divided.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalTarget {
     /// Which mechanism.
@@ -135,8 +136,8 @@ impl Target for LocalTarget {
     }
 }
 
-/// Puts a question to all devices: the first is the audited user's, the others hold 0, 1, 0, 1, ... all the time. What the collector
-/// sees of the audited one goes into `seen`.
+/// Puts a question to all devices: the first is the audited user's, the others hold 0, 1, 0, 1, ... all the time. What
+/// the collector sees of the audited one goes into `seen`.
 fn ask(
     question: &Question,
     value: u32,

@@ -70,8 +70,8 @@ impl Target for OracleTarget {
     }
 }
 
-/// Which values of a domain a report supports, as the bits of a number: all that it tells about its sender's value, since each oracle's
-/// reports are as likely under two values that they both support, or both do not.
+/// Which values of a domain a report supports, as the bits of a number: all that it tells about its sender's value,
+/// since each oracle's reports are as likely under two values that they both support, or both do not.
 ///
 /// `cell_of` says which of the oracle's values stands for a value of the domain.
 pub(super) fn supported(

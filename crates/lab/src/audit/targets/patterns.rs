@@ -9,9 +9,9 @@ pub(super) struct Pattern {
     pub(super) bits: Vec<(u32, u32)>,
 }
 
-/// Patterns over `length` timestamps of which at most `window` consecutive ones differ: a single timestamp, a step and an alternation,
-/// at the beginning, across the border of the first two windows, and at the end; over a stream that stands still and one that moves
-/// at each timestamp.
+/// Patterns over `length` timestamps of which at most `window` consecutive ones differ: a single timestamp, a step and
+/// an alternation, at the beginning, across the border of the first two windows, and at the end; over a stream that
+/// stands still and one that moves at each timestamp.
 pub(super) fn patterns(length: usize, window: usize) -> Vec<Pattern> {
     let window = window.min(length);
     let mut starts = vec![0, window / 2, window, length - window];

@@ -21,8 +21,8 @@ pub struct ScalarTarget {
     pub settings: ScalarSettings,
 }
 
-/// The mechanisms with all their ways of publishing, and whether readings are cut off at a private bound. How noisy points are averaged
-/// makes no difference to what they tell.
+/// The mechanisms with all their ways of publishing, and whether readings are cut off at a private bound. How noisy
+/// points are averaged makes no difference to what they tell.
 const VARIANTS: [(&str, ScalarKind, Option<Publication>, bool); 21] = [
     ("laplace", ScalarKind::Laplace, None, false),
     ("clamped", ScalarKind::Clamped, None, false),

@@ -31,7 +31,8 @@ pub enum Method {
 /// What is promised of a sequence mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Promise {
-    /// Sequence information privacy: no symbol, or batch, becomes more than so much likelier, or less likely, than it was before.
+    /// Sequence information privacy: no symbol, or batch, becomes more than so much likelier, or less likely, than it
+    /// was before.
     Sequence,
     /// Local differential privacy of a symbol, or a batch.
     Local,
@@ -89,7 +90,8 @@ pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunEr
     Ok(all.into_iter().map(target).collect())
 }
 
-/// A chain over symbols that become a little rarer one by one: a symbol stays with probability 0.6 and is otherwise drawn anew.
+/// A chain over symbols that become a little rarer one by one: a symbol stays with probability 0.6 and is otherwise
+/// drawn anew.
 fn model(domain: u32) -> Result<Model, RunError> {
     let weights: Vec<f64> = (0..domain).map(|symbol| f64::from(2 * domain - symbol)).collect();
     let total: f64 = weights.iter().sum();

@@ -67,8 +67,8 @@ fn the_loss_of_randomised_response_is_found_nearly() {
     assert!(found.lower_bound > 0.95 && found.lower_bound <= 1.0, "{found:?}");
 }
 
-/// At a confidence of 0.8 one of five attacks may be wrong. Of 400, more than 125 would be with a probability below 1e-6; a bound
-/// without any width would be wrong in about 200.
+/// At a confidence of 0.8 one of five attacks may be wrong. Of 400, more than 125 would be with a probability below
+/// 1e-6; a bound without any width would be wrong in about 200.
 #[test]
 fn the_confidence_is_kept() {
     let wrong = (0..400)

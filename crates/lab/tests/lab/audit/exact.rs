@@ -33,8 +33,8 @@ fn no_exact_loss_exceeds_its_claim() {
 
 #[test]
 fn the_claims_of_most_are_tight_to_three_digits() {
-    // Not among them: lbd, below; batches, whose channels are not always the best; and symbols drawn from a report of unary encoding, which
-    // tell less than the report.
+    // Not among them: lbd, below; batches, whose channels are not always the best; and symbols drawn from a report of
+    // unary encoding, which tell less than the report.
     let tight = [
         "grr",
         "sue",
@@ -71,8 +71,8 @@ fn the_claims_of_most_are_tight_to_three_digits() {
 
 #[test]
 fn half_of_the_rest_at_each_timestamp_leaves_what_is_left_of_a_window_unspent() {
-    // 1/2 for comparing and (1 - 2^-w)/2 for publishing: tight, but for a share that no decision can spend. At a window of 10 that is
-    // the claim to three digits.
+    // 1/2 for comparing and (1 - 2^-w)/2 for publishing: tight, but for a share that no decision can spend. At a window
+    // of 10 that is the claim to three digits.
     for window in [1, 2, 3, 10] {
         let exact = LocalTarget::new(LocalKind::Lbd, &settings("1", window, 2)).exact().unwrap().unwrap();
         let expected = 1.0 - 0.5_f64.powi(window as i32 + 1);

@@ -210,7 +210,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// By the definition: for each slot and each timestamp, the sum of all that was spent in the window that ends there.
+    /// By the definition: for each slot and each timestamp, the sum of all that was spent in the window that ends
+    /// there.
     #[test]
     fn sums_are_those_of_the_definition(
         length in 1_u64..5,

@@ -13,8 +13,8 @@ use tidegate_lab::audit::targets::local::LocalTarget;
 use tidegate_lab::audit::targets::scalar::ScalarTarget;
 use tidegate_lab::audit::{Settings, Target, targets};
 
-/// At 99.9 %, the confidence that the audit states. With another seed, a mechanism whose loss is exactly what it claims would be
-/// wrongly accused with a probability of at most 0.001.
+/// At 99.9 %, the confidence that the audit states. With another seed, a mechanism whose loss is exactly what it claims
+/// would be wrongly accused with a probability of at most 0.001.
 #[track_caller]
 fn holds(target: &dyn Target) {
     // Drawing a sample of users takes long.
@@ -34,7 +34,8 @@ fn no_mechanism_loses_more_than_it_claims() {
     }
 }
 
-/// A threshold of zero, and nearly all of epsilon on what is tested: so that the tests tell more than the noise on what is published.
+/// A threshold of zero, and nearly all of epsilon on what is tested: so that the tests tell more than the noise on what
+/// is published.
 #[test]
 fn no_event_level_mechanism_loses_more_where_most_is_spent_on_grouping() {
     let grid = Grid::new(0.0, 1.0, 1.0).unwrap();

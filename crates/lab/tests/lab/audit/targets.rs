@@ -13,8 +13,8 @@ fn settings() -> Settings {
 fn every_mechanism_that_can_be_tried_is_audited() {
     let audited: Vec<&str> = targets::all(&settings()).unwrap().iter().map(|target| target.name()).collect();
     for subject in subjects::all().map(Subject::name) {
-        // One looks at nothing, what is as printed is for comparison only, one is another's default, and medians are taken of
-        // what is public.
+        // One looks at nothing, what is as printed is for comparison only, one is another's default, and medians are
+        // taken of what is public.
         let is_no_mechanism = subject == "constant" || subject.starts_with("paper_");
         let is_another = subject.ends_with("_stratified") || subject.ends_with("_median");
         assert!(is_no_mechanism || is_another || audited.contains(&subject), "{subject} is not audited");

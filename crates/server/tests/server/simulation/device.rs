@@ -174,7 +174,8 @@ impl SimulatedDevice {
 
     /// Something happens to the state: it is deleted, damaged, put back from a copy, or moved to another machine.
     pub(super) fn spoil(&mut self, dice: &mut Dice, now: u64) {
-        // What is deleted while the clock is set back counts as spent at the time that the clock shows: nothing else is promised.
+        // What is deleted while the clock is set back counts as spent at the time that the clock shows: nothing else is
+        // promised.
         if self.reading(now).wall < self.furthest {
             return;
         }

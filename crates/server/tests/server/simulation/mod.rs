@@ -1,4 +1,5 @@
-//! A deterministic simulation: devices, a network, processes and a store from a seed, everything that can go wrong, and an observer.
+//! A deterministic simulation: devices, a network, processes and a store from a seed, everything that can go wrong, and
+//! an observer.
 //!
 //! `TIDEGATE_SEED=n cargo test -p tidegate-server simulation` runs one seed only.
 

@@ -230,7 +230,8 @@ impl Observer {
         }
     }
 
-    /// A backup was put back: what came since is as if it had never come, for streams that go on as if nothing had been published since.
+    /// A backup was put back: what came since is as if it had never come, for streams that go on as if nothing had been
+    /// published since.
     pub(super) fn restored(&mut self, store: &dyn Store) {
         self.restored = true;
         for (stream, seen) in &mut self.seen {
@@ -244,7 +245,8 @@ impl Observer {
         }
     }
 
-    /// An operator has let a stream begin anew, in a store that was put back: it numbers what it releases from where the backup was.
+    /// An operator has let a stream begin anew, in a store that was put back: it numbers what it releases from where
+    /// the backup was.
     pub(super) fn begun_anew(&mut self, store: &dyn Store, stream: &str) {
         let count = |records| store.records(stream, records, &Wanted::default()).map_or(0, |found| found.len() as u64);
         let (releases, said) = (count(Records::Releases), count(Records::Said));

@@ -9,7 +9,8 @@ use tidegate_server::store::{SqliteStore, Store};
 use super::world::Base;
 use crate::store::TestFolder;
 
-/// A SQLite file. When the machine stops, the file is what it is at that moment, with its log, and nobody has closed it.
+/// A SQLite file. When the machine stops, the file is what it is at that moment, with its log, and nobody has closed
+/// it.
 pub(super) struct OnSqlite {
     folder: TestFolder,
     files: u64,

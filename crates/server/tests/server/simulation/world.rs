@@ -257,7 +257,8 @@ impl<B: Base> World<B> {
         }
         for (declaration, before) in self.declarations.iter().zip(before) {
             let name = &declaration.name;
-            // Processes of one name take a curator's ticks from each other before they are released: nothing bad, and nothing good.
+            // Processes of one name take a curator's ticks from each other before they are released: nothing bad, and
+            // nothing good.
             let is_contended = self.one_name && self.processes.len() > 1 && declaration.is_curated();
             if self.observer.releases(name) == before && !self.retired.contains(name) && !is_contended {
                 let version = self.shared.store().stream(name).map(|stream| stream.version);

@@ -463,8 +463,8 @@ fn streams_do_not_mix(store: &dyn Store) {
     assert_eq!(total(store, &b, 1), Some(vec![0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
-/// Gateways send what they have until it is acknowledged or its phase is over, twice now and then, while a driver closes phase after phase: of each phase,
-/// exactly what was acknowledged is counted.
+/// Gateways send what they have until it is acknowledged or its phase is over, twice now and then, while a driver
+/// closes phase after phase: of each phase, exactly what was acknowledged is counted.
 fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
     const PHASES: u64 = 12;
     const GATEWAYS: u32 = 3;

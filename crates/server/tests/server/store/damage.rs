@@ -1,4 +1,5 @@
-//! Torn writes, flipped bits, full disks, foreign files: what was acknowledged is there, and what is damaged is found out.
+//! Torn writes, flipped bits, full disks, foreign files: what was acknowledged is there, and what is damaged is found
+//! out.
 
 use std::fs;
 use std::path::Path;

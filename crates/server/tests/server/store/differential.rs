@@ -66,7 +66,8 @@ fn said<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
 }
 
 impl Step {
-    /// One that could be in place: about the few streams there are, and with what is known about them, sometimes out of date.
+    /// One that could be in place: about the few streams there are, and with what is known about them, sometimes out of
+    /// date.
     fn draw(dice: &mut Dice, known: &Known) -> Self {
         let name = ["a", "b", "c"][usize::try_from(dice.below(3)).unwrap()].to_owned();
         let lease = match known.leases.len() {
@@ -117,7 +118,8 @@ impl Step {
             }
             14 | 15 => Self::Close(lease, version),
             16 | 17 => {
-                // The questions of a version are about the timestamp of the same number; one before goes on, now and then.
+                // The questions of a version are about the timestamp of the same number; one before goes on, now and
+                // then.
                 let mut asked: Vec<_> =
                     (0..u16::try_from(dice.below(3)).unwrap()).map(|phase| open(version + 1, phase)).collect();
                 if dice.below(4) == 0 {
@@ -207,7 +209,8 @@ struct Known {
     versions: HashMap<String, u64>,
 }
 
-/// Goes through random steps on two handles of one store, as two processes would have, of which one is now and then opened anew, and on the model.
+/// Goes through random steps on two handles of one store, as two processes would have, of which one is now and then
+/// opened anew, and on the model.
 pub(crate) fn compare<S: Store>(seed: u64, open: &dyn Fn() -> S, second: &S) {
     let mut first = Some(open());
     let (model, mut known, mut dice) = (Model::default(), Known::default(), Dice(seed));

@@ -1,9 +1,11 @@
 //! [`Pace`]: what is believed of what was published, and when to publish again.
 //!
-//! Noise falls with the square of what is spent at once, so rare and exact histograms tell more of a stream that stands still than frequent and noisy ones;
-//! of a stream that moves they tell little about the time in between. How fast it moves, and how often it jumps, is learned from what was published. So that no jump is missed
-//! where that would cost much, a small part of the budget goes into measuring, in between, how far the counts are from what is believed ([`Watch`]): a single number, whose noise is small beside all counts. Some of the rest is kept back
-//! ([`Turn`]), to tell the counts again when there has been a jump.
+//! Noise falls with the square of what is spent at once, so rare and exact histograms tell more of a stream that stands
+//! still than frequent and noisy ones; of a stream that moves they tell little about the time in between. How fast it
+//! moves, and how often it jumps, is learned from what was published. So that no jump is missed where that would cost
+//! much, a small part of the budget goes into measuring, in between, how far the counts are from what is believed
+//! ([`Watch`]): a single number, whose noise is small beside all counts. Some of the rest is kept back ([`Turn`]), to
+//! tell the counts again when there has been a jump.
 
 mod turn;
 mod watch;
@@ -29,7 +31,8 @@ pub(super) struct Pace {
     last: u64,
     publications: u64,
     period: u64,
-    /// Whether distances are measured in between, and into how many parts the budget is divided of which one is for that.
+    /// Whether distances are measured in between, and into how many parts the budget is divided of which one is for
+    /// that.
     watches: bool,
     parts: u64,
     watch: Watch,
@@ -44,7 +47,8 @@ struct Jumps {
     /// How many there were that were seen at once or later, and one divided by how many counts jumped then, in sum.
     seen: f64,
     narrow: f64,
-    /// The mean squares over the counts of those that were not, in sum; and of those that were seen late, as much as makes them cost what they did.
+    /// The mean squares over the counts of those that were not, in sum; and of those that were seen late, as much as
+    /// makes them cost what they did.
     unseen: f64,
 }
 
@@ -53,7 +57,8 @@ pub(super) trait Publisher {
     /// Publishes the histogram, if it can be paid for and is [worth it](Turn::is_worth).
     fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError>;
 
-    /// Measures how far the counts are from what is expected of them, with one of so many parts of the budget, if that can be paid for.
+    /// Measures how far the counts are from what is expected of them, with one of so many parts of the budget, if that
+    /// can be paid for.
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError>;
 
     /// The noise of a count if a histogram is published every so many timestamps, with all of the budget.
@@ -87,7 +92,8 @@ pub(super) struct Measured {
     pub(super) scale: f64,
 }
 
-/// How often to publish a histogram, and into how many parts the budget is divided of which one is for distances in between, if any are measured.
+/// How often to publish a histogram, and into how many parts the budget is divided of which one is for distances in
+/// between, if any are measured.
 #[derive(Clone, Copy)]
 struct Way {
     period: u64,
@@ -103,21 +109,25 @@ struct Jump {
     distance: f64,
 }
 
-/// Into how many parts the budget is divided of which one is for measuring distances: if no jump has been seen, and where it is worth it because there are some.
+/// Into how many parts the budget is divided of which one is for measuring distances: if no jump has been seen, and
+/// where it is worth it because there are some.
 const PARTS_TO_WATCH: u64 = 8;
 const FEWER_PARTS_TO_WATCH: u64 = 4;
 
 /// How likely one of the counts that are told is taken for a jump where there is none.
 const FALSE_ALARM: f64 = 1e-6;
 
-/// By how many times the root of their number the squares of all counts together may be more than expected: of Laplace noise, nine standard deviations.
+/// By how many times the root of their number the squares of all counts together may be more than expected: of Laplace
+/// noise, nine standard deviations.
 const TOGETHER: f64 = 20.0;
 
-/// After how many windows about a third of the jumps is still remembered; and of how much of one it is as if there had been none, which is after seven times as many.
+/// After how many windows about a third of the jumps is still remembered; and of how much of one it is as if there had
+/// been none, which is after seven times as many.
 const REMEMBERED: f64 = 32.0;
 const LEAST_REMEMBERED: f64 = 1e-3;
 
-/// A whole histogram is kept back for a jump where one in so many windows has been seen, this part of one having been seen before the first; otherwise as much of it as the root of how many fewer there are.
+/// A whole histogram is kept back for a jump where one in so many windows has been seen, this part of one having been
+/// seen before the first; otherwise as much of it as the root of how many fewer there are.
 const WINDOWS_TO_JUMP: f64 = 12.0;
 const SEEN_AT_FIRST: f64 = 0.25;
 
@@ -262,14 +272,16 @@ impl Pace {
         Jump { square: square / domain, distance }
     }
 
-    /// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then they are published at every timestamp.
+    /// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then
+    /// they are published at every timestamp.
     const fn decides(&self) -> bool {
         let seen = self.publications;
         seen == 2 || seen.is_multiple_of(if seen < 16 { 4 } else { 8 })
     }
 
-    /// Decides after how many timestamps to publish again, up to a window and to as many as there have been, and whether to measure distances in between and how much to spend on them: so that the smallest
-    /// squared error is to be expected.
+    /// Decides after how many timestamps to publish again, up to a window and to as many as there have been, and
+    /// whether to measure distances in between and how much to spend on them: so that the smallest squared error is to
+    /// be expected.
     fn decide(&mut self, publisher: &impl Publisher) {
         let window = publisher.window();
         let watching = self.can_watch(publisher).then_some(PARTS_TO_WATCH);
@@ -312,7 +324,8 @@ impl Pace {
         (self.period, self.watches, self.parts) = (period, watching.is_some(), watching.unwrap_or(PARTS_TO_WATCH));
     }
 
-    /// Whether distances would tell anything: where a quarter of the users change their value, which adds half their number to the distance, that must be seen at once.
+    /// Whether distances would tell anything: where a quarter of the users change their value, which adds half their
+    /// number to the distance, that must be seen at once.
     fn can_watch(&self, publisher: &impl Publisher) -> bool {
         self.users() / 2.0 > seen_at_once(publisher.window()) * publisher.distance_scale(PARTS_TO_WATCH)
     }
@@ -322,14 +335,16 @@ impl Pace {
         self.follower.estimate(0).means.iter().sum()
     }
 
-    /// What jumps add to the squared error of a count at each timestamp until counts are told, where none has been seen and none would be: they are as likely as they are taken to be before the first, two counts change
-    /// places, and at most a quarter of the users have another value afterwards.
+    /// What jumps add to the squared error of a count at each timestamp until counts are told, where none has been seen
+    /// and none would be: they are as likely as they are taken to be before the first, two counts change places, and at
+    /// most a quarter of the users have another value afterwards.
     fn unwatched(&self, window: u64) -> f64 {
         let square = of_unknown_size(self.users() / 2.0) / 2.0;
         self.jumps.rate(SEEN_AT_FIRST, window) * square / self.follower.numbers() as f64
     }
 
-    /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps at the latest and distances have one of so many parts of the budget.
+    /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps
+    /// at the latest and distances have one of so many parts of the budget.
     fn seen_late(&self, publisher: &impl Publisher, waits: f64, parts: u64) -> f64 {
         if self.jumps.narrow <= 0.0 || waits <= 0.0 {
             return 0.0;
@@ -348,7 +363,8 @@ impl Pace {
         Counts { counts: means, variances }
     }
 
-    /// Whether a state that was loaded can be one of so many counts, with periods up to a window, after a push at this timestamp or before any.
+    /// Whether a state that was loaded can be one of so many counts, with periods up to a window, after a push at this
+    /// timestamp or before any.
     pub(super) fn fits(&self, domain: usize, window: u64, last_pushed: Option<u64>) -> bool {
         let Self { follower, last, publications, period, watches, parts, watch, jumps } = self;
         follower.fits(domain)
@@ -376,8 +392,9 @@ impl Jumps {
         sum / (self.timestamps + window as f64)
     }
 
-    /// How much to keep back for a jump that nobody expects, in parts of what a histogram has: all of it where one in some windows was seen, and the less the rarer they are, but three eighths at least, because no more than some windows are
-    /// remembered.
+    /// How much to keep back for a jump that nobody expects, in parts of what a histogram has: all of it where one in
+    /// some windows was seen, and the less the rarer they are, but three eighths at least, because no more than some
+    /// windows are remembered.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most all of it
     fn kept_back(&self, window: u64) -> u64 {
         let of_window = (self.seen + SEEN_AT_FIRST) / (self.timestamps / window as f64 + 1.0);
@@ -412,7 +429,8 @@ impl Jumps {
     }
 }
 
-/// By how many standard deviations one of so many counts must be off to have jumped: noise that has a Laplace distribution hardly ever is.
+/// By how many standard deviations one of so many counts must be off to have jumped: noise that has a Laplace
+/// distribution hardly ever is.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn far_off(counts: usize) -> f64 {
     (counts as f64 / FALSE_ALARM).ln() / std::f64::consts::SQRT_2

@@ -18,10 +18,12 @@ pub(in crate::central) struct Turn {
     pub(super) alarm: Option<f64>,
 }
 
-/// Into how many parts the window's budget is divided of which the first histogram has one, so that there is something to start from.
+/// Into how many parts the window's budget is divided of which the first histogram has one, so that there is something
+/// to start from.
 const PARTS_AT_FIRST: u64 = 4;
 
-/// A histogram whose variance is by this factor more than it is with an even part of the budget tells too little: it is better to wait.
+/// A histogram whose variance is by this factor more than it is with an even part of the budget tells too little: it is
+/// better to wait.
 const WORTHLESS: f64 = 16.0;
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of timestamps
@@ -34,8 +36,10 @@ impl Turn {
 
     /// What a histogram can have at a timestamp, of a ledger's budget.
     ///
-    /// The first one has a large part. The others have what leaves as much for each that is due until later timestamps, as many as are looked at, for the distances in between, for the alarms to expect, and where there
-    /// can be an alarm, for another, as far as that is kept back. An alarm has half of what is left, or its regular part where that is less.
+    /// The first one has a large part. The others have what leaves as much for each that is due until later timestamps,
+    /// as many as are looked at, for the distances in between, for the alarms to expect, and where there can be an
+    /// alarm, for another, as far as that is kept back. An alarm has half of what is left, or its regular part where
+    /// that is less.
     pub(in crate::central) fn affordable(&self, ledger: &Ledger, timestamp: u64) -> Option<Epsilon> {
         let Window::Timestamps(window) = ledger.window() else { return None };
         let (budget, window) = (ledger.budget(), window.get());
@@ -78,17 +82,20 @@ pub(in crate::central) fn to_watch(budget: Epsilon, window: u64, parts: u64) -> 
     budget.divided_by(parts.saturating_mul(window))
 }
 
-/// What is kept back where there can be an alarm is counted in parts of what a histogram has, of which there are so many.
+/// What is kept back where there can be an alarm is counted in parts of what a histogram has, of which there are so
+/// many.
 pub(super) const PARTS_KEPT_BACK: u64 = 8;
 
-/// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in a window, so many alarms are to be expected, so many [parts](PARTS_KEPT_BACK)
-/// are kept back for another, and one of so many parts of the budget is for distances.
+/// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in
+/// a window, so many alarms are to be expected, so many [parts](PARTS_KEPT_BACK) are kept back for another, and one of
+/// so many parts of the budget is for distances.
 #[allow(clippy::cast_precision_loss)] // a number of histograms
 pub(super) fn regular_part(due: u64, alarms: f64, kept_back: u64, to_watch: u64) -> f64 {
     (1.0 - 1.0 / to_watch as f64) * due as f64 / (due as f64 + alarms + kept_back as f64 / PARTS_KEPT_BACK as f64)
 }
 
-/// The periods worth trying: the shortest ones with which a window has room for some number of publications, each number about a fifth less than the one before.
+/// The periods worth trying: the shortest ones with which a window has room for some number of publications, each
+/// number about a fifth less than the one before.
 pub(super) fn periods(window: u64) -> impl Iterator<Item = u64> {
     let fewer = |publications: &u64| (*publications > 1).then(|| (*publications * 4 / 5).max(1));
     std::iter::successors(Some(window), fewer).map(move |publications| window.div_ceil(publications))

@@ -8,7 +8,8 @@ use crate::estimate::bank::Estimates;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Watch {
-    /// What distances were off by beyond what is expected of them and of noise, summed up since the last publication, in scales of their noise.
+    /// What distances were off by beyond what is expected of them and of noise, summed up since the last publication,
+    /// in scales of their noise.
     excess: f64,
     /// For how many timestamps that has been more than nothing without an alarm, or an alarm could not be paid for.
     waited: u64,
@@ -29,15 +30,18 @@ const ALLOWED: f64 = 1.0;
 /// In how many windows noise alone raises an alarm once.
 const WINDOWS_TO_FALSE_ALARM: f64 = 10.0;
 
-/// By noise alone, distances exceed what is [allowed](ALLOWED) by `a` scales together once in `8.9 exp(0.715 a)` timestamps: the exponent solves `exp(-x) = 1 - x²`, the factor was simulated.
+/// By noise alone, distances exceed what is [allowed](ALLOWED) by `a` scales together once in `8.9 exp(0.715 a)`
+/// timestamps: the exponent solves `exp(-x) = 1 - x²`, the factor was simulated.
 const RUN_LENGTH: f64 = 8.9;
 const RUN_EXPONENT: f64 = 0.715;
 const LEAST_ALARMING: f64 = 2.0;
 
-/// What part of all jumps is of a size, for each factor of e: they may be so small that they are seen late, whatever those were that have been seen.
+/// What part of all jumps is of a size, for each factor of e: they may be so small that they are seen late, whatever
+/// those were that have been seen.
 const OF_EACH_SIZE: f64 = 0.1;
 
-/// By how many scales of their noise distances may be off together, beyond what is allowed of each, before there has been a jump.
+/// By how many scales of their noise distances may be off together, beyond what is allowed of each, before there has
+/// been a jump.
 #[allow(clippy::cast_precision_loss)] // a number of timestamps
 fn alarming(window: u64) -> f64 {
     ((WINDOWS_TO_FALSE_ALARM * window as f64 / RUN_LENGTH).ln() / RUN_EXPONENT).max(LEAST_ALARMING)
@@ -48,7 +52,8 @@ pub(super) fn seen_at_once(window: u64) -> f64 {
     ALLOWED + alarming(window)
 }
 
-/// What a jump of unknown size costs before it is seen, where counts are told again after `waits` timestamps at the latest: the sum of the squares of the distance, in scales of its noise.
+/// What a jump of unknown size costs before it is seen, where counts are told again after `waits` timestamps at the
+/// latest: the sum of the squares of the distance, in scales of its noise.
 pub(super) fn seen_late(window: u64, waits: f64) -> f64 {
     const STEPS: u32 = 90;
     let largest = seen_at_once(window);
@@ -88,9 +93,11 @@ impl Watch {
         self.alarm
     }
 
-    /// Takes in a distance from what was expected, the noise of which has a scale, where counts that are told have a variance.
+    /// Takes in a distance from what was expected, the noise of which has a scale, where counts that are told have a
+    /// variance.
     pub(super) fn measure(&mut self, distance: f64, scale: f64, expected: &Estimates, told: f64, window: u64) {
-        // What normal errors come to, and those of rounding. Where little is known, what is told would be better than that.
+        // What normal errors come to, and those of rounding. Where little is known, what is told would be better than
+        // that.
         let error = |variance: &f64| (std::f64::consts::FRAC_2_PI * (variance.min(4.0 * told) + 1.0 / 12.0)).sqrt();
         let more = distance - expected.variances.iter().map(error).sum::<f64>();
         let off = (more - self.offset) / scale;
@@ -168,7 +175,8 @@ mod tests {
     fn noise_alone_alarms_about_once_in_ten_windows() {
         for window in [10, 50, 200] {
             let windows = 4_000;
-            // About 400 alarms, at times that are nearly independent: five standard deviations are a quarter of that, and the formula may be off by some per cent. False alarms: below 1e-5.
+            // About 400 alarms, at times that are nearly independent: five standard deviations are a quarter of that,
+            // and the formula may be off by some per cent. False alarms: below 1e-5.
             let alarms = alarms(windows * window, 0.0, window);
             assert!((290..=520).contains(&alarms), "{alarms} in {windows} windows of {window}");
         }

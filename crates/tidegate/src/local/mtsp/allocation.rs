@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The dissimilarities of a window, kept in order of time and in order of size.
 ///
-/// A new one costs O(log w), a decision O(k). Both orders are kept in integers, so that a state saved as text is the same
-/// again when it is loaded.
+/// A new one costs O(log w), a decision O(k). Both orders are kept in integers, so that a state saved as text is the
+/// same again when it is loaded.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Allocation {
     window: u64,
@@ -48,8 +48,8 @@ impl Allocation {
         Self { window, by_time: VecDeque::new(), by_size: BTreeSet::new() }
     }
 
-    /// Takes in the finite dissimilarity of a timestamp, which lies after all earlier ones, and forgets what has left the
-    /// window that ends there.
+    /// Takes in the finite dissimilarity of a timestamp, which lies after all earlier ones, and forgets what has left
+    /// the window that ends there.
     pub(super) fn note(&mut self, timestamp: u64, dissimilarity: f64) {
         while let Some(&(earliest, ranked)) = self.by_time.front()
             && timestamp.saturating_sub(earliest) >= self.window

@@ -58,7 +58,8 @@ impl Mean {
         Self { weights: self.weights / square, values: self.values / share, variances: self.variances / square }
     }
 
-    /// How far, squared, the truth behind a new estimate lies from that behind this mean: unbiased, so possibly negative.
+    /// How far, squared, the truth behind a new estimate lies from that behind this mean: unbiased, so possibly
+    /// negative.
     fn squared_deviation(&self, new: &Self) -> Option<f64> {
         let ((mean, mean_variance), (value, variance)) = (self.read()?, new.read()?);
         Some((value - mean) * (value - mean) - variance - mean_variance)
@@ -67,7 +68,8 @@ impl Mean {
     /// The squared deviation up to which taking in a new estimate lowers the error.
     ///
     /// With weight `a` for the new estimate, of variance `v`, and `1-a` for the mean, of variance `m`, the error is
-    /// `a² v + (1-a)² (m + deviation²)`; without the mean it is `v`. For weights by exact inverse variance the bound is `v + m`.
+    /// `a² v + (1-a)² (m + deviation²)`; without the mean it is `v`. For weights by exact inverse variance the bound is
+    /// `v + m`.
     fn threshold(&self, new: &Self) -> Option<f64> {
         let ((_, mean_variance), (_, variance)) = (self.read()?, new.read()?);
         // (1 - a²) / (1 - a)², written so that nothing cancels.

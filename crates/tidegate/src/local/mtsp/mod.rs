@@ -2,15 +2,15 @@
 //!
 //! At each timestamp a first round of questions, one for each level of a binary tree, put to as many disjoint parts of
 //! those asked, estimates the dissimilarity to the last release. From the dissimilarities of the last `w` timestamps
-//! follows how many of them should have been published, and whether this one is among them (`allocation`). If so, a second
-//! round publishes a tree in which cold parts stay whole (`pruning`), and each node is averaged with its earlier
+//! follows how many of them should have been published, and whether this one is among them (`allocation`). If so, a
+//! second round publishes a tree in which cold parts stay whole (`pruning`), and each node is averaged with its earlier
 //! publications as long as it does not seem to have moved (`grouping`).
 //!
-//! `mtsp` divides the budget: everyone answers, each user one level. `mtsp_population` divides the population, at the whole
-//! budget.
+//! `mtsp` divides the budget: everyone answers, each user one level. `mtsp_population` divides the population, at the
+//! whole budget.
 //!
-//! **A level without reports** is left out of the dissimilarity. In a publication, nodes of which no report tells keep the
-//! numbers that they had, and their groups are left alone.
+//! **A level without reports** is left out of the dissimilarity. In a publication, nodes of which no report tells keep
+//! the numbers that they had, and their groups are left alone.
 
 mod allocation;
 mod dissimilarity;
@@ -322,8 +322,8 @@ impl Mtsp {
         publications as f64 * mean_over_nodes(&errors, prospects)
     }
 
-    /// Which nodes are too cold to be divided further: those whose frequency, as far as the first round and the last release
-    /// can tell together, is below the standard error that their children would have.
+    /// Which nodes are too cold to be divided further: those whose frequency, as far as the first round and the last
+    /// release can tell together, is below the standard error that their children would have.
     fn prune(&self, answers: &[Option<Answer<'_>>], errors: &[f64], drift: f64) -> Pruned {
         let shape = *self.last.shape();
         Pruned::new(shape, |node| {
@@ -383,8 +383,8 @@ enum Round {
 }
 
 impl Round {
-    /// Where the division of everyone into levels begins. It moves on by about the golden section of the ring with each round, so
-    /// that over time each user answers about every level equally often.
+    /// Where the division of everyone into levels begins. It moves on by about the golden section of the ring with each
+    /// round, so that over time each user answers about every level equally often.
     fn first_slot(self, timestamp: u64) -> u16 {
         let round = match self {
             Self::First => timestamp.wrapping_mul(2),
@@ -415,8 +415,8 @@ fn drifted(tree: &Tree, drift: f64, kept: impl Fn(usize) -> bool) -> Tree {
     })
 }
 
-/// What answers about divisions of the domain into nodes say of each node of a tree. A node that is in several of them is
-/// estimated by all of them together.
+/// What answers about divisions of the domain into nodes say of each node of a tree. A node that is in several of them
+/// is estimated by all of them together.
 fn measure(shape: Shape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
     let mut measured = vec![Mean::default(); shape.offset(shape.height() + 1)];
     for (nodes, answer) in levels.iter().zip(answers) {

@@ -68,7 +68,8 @@ fn a_budget_that_is_whole_again_after_a_restart_is_caught() {
     });
 }
 
-/// Absorption with noise of a curator: after two timestamps that are skipped, all shares are spent, and then one at each.
+/// Absorption with noise of a curator: after two timestamps that are skipped, all shares are spent, and then one at
+/// each.
 #[test]
 fn absorption_without_nullification_is_caught() {
     let epsilon = 3.0;
@@ -103,7 +104,8 @@ fn a_dissimilarity_with_the_sensitivity_of_presence_is_caught() {
     });
 }
 
-/// Sampling users whose budget of 1 is below the threshold of 2, as published for users who come and go, where users move.
+/// Sampling users whose budget of 1 is below the threshold of 2, as published for users who come and go, where users
+/// move.
 #[test]
 fn sampling_with_the_constants_of_presence_is_caught() {
     caught("`pbd` sampling, presence's constants for moves", 200_000, |form| {
@@ -119,7 +121,8 @@ fn sampling_with_the_constants_of_presence_is_caught() {
     });
 }
 
-/// A user is sampled with probability 1/2 and then counts twice, so that the count is unbiased; the noise must be for that, not for one.
+/// A user is sampled with probability 1/2 and then counts twice, so that the count is unbiased; the noise must be for
+/// that, not for one.
 #[test]
 fn noise_that_forgets_the_weight_of_a_sample_is_caught() {
     caught("sampled users count 1/p, noise for 1", 40_000, |form| {
@@ -153,7 +156,8 @@ fn a_sample_that_is_used_twice_is_caught() {
     });
 }
 
-/// The threshold is chosen from the budgets of those present, four of 0.4 and one that comes and goes: so the noise tells who is there.
+/// The threshold is chosen from the budgets of those present, four of 0.4 and one that comes and goes: so the noise
+/// tells who is there.
 #[test]
 fn a_threshold_chosen_from_those_present_is_caught() {
     caught("`pbd` threshold from those present", 10_000, |form| {

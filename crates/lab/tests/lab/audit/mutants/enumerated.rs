@@ -33,7 +33,8 @@ fn a_bucket_drawn_including_its_own_loses_what_the_formula_says() {
     }
 }
 
-/// The leakage of sequence information privacy: each answer's probability for a symbol against that for a symbol that is drawn.
+/// The leakage of sequence information privacy: each answer's probability for a symbol against that for a symbol that
+/// is drawn.
 fn leakage(rows: &[Vec<f64>], prior: &[f64]) -> f64 {
     let of = |answer: usize| prior.iter().zip(rows).map(|(p, row)| p * row[answer]).sum::<f64>();
     let answers: Vec<f64> = (0..rows.len()).map(of).collect();
@@ -63,8 +64,8 @@ fn a_model_that_is_wrong_leaks_what_was_calculated() {
     assert!((leakage(&rows, &[0.05, 0.95]) - 1.5686).abs() < 1e-4);
 }
 
-/// How likely continuous grouping, with Laplace noise of these scales and a threshold of zero, accepts all readings but the last: the
-/// logarithm of an integral over the threshold's noise.
+/// How likely continuous grouping, with Laplace noise of these scales and a threshold of zero, accepts all readings but
+/// the last: the logarithm of an integral over the threshold's noise.
 fn log_probability(readings: &[f64], threshold_scale: f64, query_scale: f64) -> f64 {
     let deviations: Vec<f64> = (1..=readings.len())
         .map(|count| {
@@ -85,8 +86,8 @@ fn log_probability(readings: &[f64], threshold_scale: f64, query_scale: f64) -> 
     most + (pieces.iter().map(|piece| (piece - most).exp()).sum::<f64>() * width).ln()
 }
 
-/// `pegasus` and `contin` with the noise of a sensitivity that is half of the true one. What tells has a probability of a few
-/// millionths: no black box would find it.
+/// `pegasus` and `contin` with the noise of a sensitivity that is half of the true one. What tells has a probability of
+/// a few millionths: no black box would find it.
 #[test]
 fn grouping_with_its_published_noise_loses_what_was_calculated() {
     let readings = |first: f64| -> Vec<f64> { [vec![first], vec![0.05; 79], vec![0.0; 20]].concat() };

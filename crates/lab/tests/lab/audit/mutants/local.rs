@@ -32,8 +32,8 @@ fn step(at: usize, length: usize) -> Pair {
     of_values("step", &vec![0; length], &other)
 }
 
-/// Attacks reports that spend so much at each timestamp, on streams with a step at each of some timestamps, and sums up their record:
-/// both must tell which form is broken.
+/// Attacks reports that spend so much at each timestamp, on streams with a step at each of some timestamps, and sums up
+/// their record: both must tell which form is broken.
 #[track_caller]
 fn caught_twice(name: &str, runs: u64, epsilon: f64, steps: &[usize], spends: impl Fn(Form) -> Vec<Vec<f64>>) {
     let length = spends(Form::Broken).len();
@@ -86,7 +86,8 @@ fn absorption_without_nullification_is_caught() {
     });
 }
 
-/// The same where users are divided: each share is one of three groups of users, taken in turn. The user is in the first.
+/// The same where users are divided: each share is one of three groups of users, taken in turn. The user is in the
+/// first.
 #[test]
 fn population_absorption_without_nullification_is_caught() {
     caught_twice("`lpa` without nullification", 20_000, 1.0, &[0, 2, 4], |form| {
@@ -119,8 +120,8 @@ fn a_warm_up_that_is_not_charged_is_caught() {
     });
 }
 
-/// The counterexample to putting what was really spent into the number of timestamps to skip, four times as large: 0.5433 in a window
-/// of 0.5.
+/// The counterexample to putting what was really spent into the number of timestamps to skip, four times as large:
+/// 0.5433 in a window of 0.5.
 #[test]
 fn budget_that_is_reclaimed_twice_is_caught() {
     caught_twice("`pba` reclaims budget twice", 300_000, 2.0, &[0], |form| {

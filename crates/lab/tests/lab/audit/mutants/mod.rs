@@ -1,9 +1,9 @@
-//! Mechanisms that are deliberately broken, each beside its healthy twin. The audit must catch the first and pass the second:
-//! an auditor that has never caught anything proves nothing.
+//! Mechanisms that are deliberately broken, each beside its healthy twin. The audit must catch the first and pass the
+//! second: an auditor that has never caught anything proves nothing.
 //!
-//! A mutant is either a mechanism of the library that is set to less than is claimed, or written here, on raw values, because the kernel
-//! would not let it be built. Seeds are fixed. With another seed a twin, whose loss may be exactly what it claims, is wrongly
-//! accused with a probability of at most 0.001.
+//! A mutant is either a mechanism of the library that is set to less than is claimed, or written here, on raw values,
+//! because the kernel would not let it be built. Seeds are fixed. With another seed a twin, whose loss may be exactly
+//! what it claims, is wrongly accused with a probability of at most 0.001.
 
 mod central;
 mod enumerated;
@@ -144,7 +144,8 @@ fn exponential(scale: f64, random: &mut SeededRandom) -> f64 {
     -scale * unit(random).ln()
 }
 
-/// Laplace noise on a grid of 1/1024: in floating point its values would tell to what it was added, and the attack finds that.
+/// Laplace noise on a grid of 1/1024: in floating point its values would tell to what it was added, and the attack
+/// finds that.
 fn laplace(scale: f64, random: &mut SeededRandom) -> f64 {
     const POINTS: f64 = 1024.0;
     let mut geometric = || exponential(scale * POINTS, random).floor();

@@ -24,7 +24,8 @@ fn judged(spends: &[Spend]) -> Statement {
     statement(spends, Some(window(PROMISED)), one())
 }
 
-/// The questions of a run on a stream that moves as far as it can at each timestamp, so that the mechanism publishes whenever it may.
+/// The questions of a run on a stream that moves as far as it can at each timestamp, so that the mechanism publishes
+/// whenever it may.
 fn asked(kind: LocalKind, length: u64) -> Vec<Spend> {
     let settings = LocalSettings::new(one(), window(length), 4, NonZeroU64::new(1_000_000).unwrap());
     let mut mechanism = Local::new(kind, settings).unwrap();
@@ -86,8 +87,8 @@ fn a_window_of_any_central_mechanism_that_is_one_too_short_is_found_in_its_recor
     }
 }
 
-/// A mechanism that spends all at once. Of the others, each spends so little on its first timestamp that this can be afforded again at each
-/// timestamp of a window.
+/// A mechanism that spends all at once. Of the others, each spends so little on its first timestamp that this can be
+/// afforded again at each timestamp of a window.
 #[test]
 fn a_budget_that_is_whole_again_after_a_restart_is_found_in_the_record() {
     let broken = judged(&released(CentralKind::Sample, PROMISED, Some(1))).overspent.unwrap();

@@ -1,7 +1,7 @@
 //! Broken event-level mechanisms: numbers, of which one differs.
 //!
-//! That continuous grouping with its published noise loses more than it claims is shown exactly, in the library's own tests: the event
-//! that tells has a probability of a few millionths, out of reach for any number of runs.
+//! That continuous grouping with its published noise loses more than it claims is shown exactly, in the library's own
+//! tests: the event that tells has a probability of a few millionths, out of reach for any number of runs.
 
 use tidegate_kernel::SeededRandom;
 use tidegate_lab::audit::{Pair, Settings, Target, targets};
