@@ -6,17 +6,18 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use tidegate::names::UnknownName;
 use tidegate::spec::{SpecError, StreamSpec};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
+use tidegate_lab::Stream;
 use tidegate_lab::advise::solve::{Answer, Need, Unknown, solve};
 use tidegate_lab::advise::{
     Advice, AdviseError, Data, Prediction, Request, Sample, Simulation, Trust, Unpredicted, advise, metrics_of, streams,
 };
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::stream::StreamKind;
-use tidegate_lab::{Stream, UnknownName};
 
 use crate::evaluate::{at_least_one, domain, short};
 use crate::failure::{Failure, complain};

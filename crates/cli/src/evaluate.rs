@@ -14,13 +14,15 @@ use tidegate::sequence::effort::Effort;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
-use tidegate_lab::datasets::scalar::Domain;
-use tidegate_lab::datasets::{self, DataError};
+
+use tidegate::names::UnknownName;
+use tidegate_lab::datasets::{self, DatasetError, NumberDomain};
 use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial, run};
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::StreamKind;
-use tidegate_lab::{Stream, UnknownName, subjects};
+use tidegate_lab::{Stream, subjects};
+use tidegate_table::TableError;
 
 use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
@@ -206,15 +208,17 @@ pub(crate) fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
 }
 
 /// Why a data set cannot be had, and what to do about it.
-pub(crate) fn cannot_load(dataset: &str, error: &DataError) -> Failure {
+pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
     match error {
-        DataError::NoDirectory { .. } => {
+        DatasetError::NoDirectory { .. } => {
             Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
         }
-        DataError::Open { .. } if datasets::by_name(dataset).is_some() => Failure::input(format_args!(
-            "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
+        DatasetError::Table(TableError::Open { .. }) if datasets::by_name(dataset).is_some() => {
+            Failure::input(format_args!(
+                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
              which files it must hold"
-        )),
+            ))
+        }
         _ => Failure::input(error),
     }
 }
@@ -341,7 +345,7 @@ impl Evaluate {
     }
 
     fn load(&self, seed: u64) -> Result<Stream, Failure> {
-        let domain = |(low, high)| Domain { low, high, resolution: self.resolution };
+        let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };
         let options = datasets::Options {
             data_dir: self.data_dir.clone(),
             population: self.population.map(NonZeroU64::get),
@@ -357,7 +361,7 @@ impl Evaluate {
             name => datasets::load(name, &options),
         };
         stream.map_err(|error| match error {
-            DataError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
+            DatasetError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
             error => cannot_load(&self.dataset, &error),
         })
     }

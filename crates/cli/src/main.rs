@@ -15,8 +15,6 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod query;
 mod release;
 mod reproduce;

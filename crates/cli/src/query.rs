@@ -7,10 +7,11 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate::release::Release;
-use tidegate::rows::{Format, Shape, quoted};
 use tidegate::spec::StreamSpec;
 use tidegate_device::client::Client;
 use tidegate_device::enrolment::is_name;
+use tidegate_table::Format;
+use tidegate_table::releases::{ReleaseLayout, quoted};
 
 use crate::device::connection::{Server, explain};
 use crate::evaluate::short;
@@ -179,7 +180,7 @@ impl Query {
     }
 
     fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec) -> Result<(), Failure> {
-        let shape = Shape::of(spec).map_err(Failure::run)?;
+        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?;
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);

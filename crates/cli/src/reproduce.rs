@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tidegate_lab::datasets::DataError;
+use tidegate_lab::datasets::DatasetError;
 use tidegate_lab::reproduce::{
     DEFAULT_SEED, Experiment, Options, Outcome, PAPERS, Paper, Progress, ReproduceError, Session, all, by_name, report,
 };
@@ -147,7 +147,7 @@ fn print(text: &str) -> Result<(), Failure> {
 fn explain(experiment: &Experiment, error: ReproduceError) -> Failure {
     let name = experiment.name;
     match error {
-        ReproduceError::Data(error @ DataError::NoDirectory { .. }) => {
+        ReproduceError::Data(error @ DatasetError::NoDirectory { .. }) => {
             Failure::input(format_args!("{name}: {error}; name it with --data-dir or TIDEGATE_DATA"))
         }
         ReproduceError::Data(error) => Failure::input(format_args!("{name}: {error}")),

@@ -2,12 +2,12 @@
 
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::local::LocalKind;
+use tidegate::names::UnknownName;
 use tidegate::scalar::ScalarKind;
 use tidegate::spec::{
     CentralChoice, CentralSpec, DomainSpec, LocalSpec, ScalarSpec, SequenceChoice, SequenceSpec, SpecError, StreamSpec,
     TimelineSpec,
 };
-use tidegate_lab::UnknownName;
 use toml::de::DeValue;
 
 use crate::failure::Failure;

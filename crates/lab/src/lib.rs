@@ -36,7 +36,6 @@ pub mod experiment;
 pub mod generate;
 pub mod local;
 pub mod metrics;
-mod names;
 pub mod plot;
 pub mod queries;
 pub mod report;
@@ -47,5 +46,4 @@ pub mod stream;
 pub mod subjects;
 pub mod track;
 
-pub use names::{UnknownName, nearest};
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

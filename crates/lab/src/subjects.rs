@@ -9,9 +9,9 @@ use tidegate_kernel::SeededRandom;
 use crate::experiment::{
     CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome,
 };
-use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
 use crate::{central, local, scalar, sequence, track};
+use tidegate::names::UnknownName;
 
 /// The baseline that looks at nothing: it publishes, always, the uniform distribution, the number in the middle of the
 /// domain or the symbol in the middle of the space ([`Space::middle`](crate::stream::Space::middle)). A mechanism that

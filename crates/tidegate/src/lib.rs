@@ -14,10 +14,10 @@
 //! | [`estimate`] | estimates of what moves, from what was published about it, free of budget |
 //! | [`scalar`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
+//! | [`names`] | errors for unknown names, with the nearest valid one |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
-//! | [`rows`] | releases as lines of CSV or JSON |
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`tree`] | binary hierarchies over an ordered domain |
@@ -25,11 +25,11 @@
 pub mod central;
 pub mod estimate;
 pub mod local;
+pub mod names;
 mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
-pub mod rows;
 pub mod scalar;
 pub mod sequence;
 pub mod spec;

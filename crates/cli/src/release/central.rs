@@ -11,10 +11,10 @@ use tidegate::central::{Central, Personal};
 use tidegate::kernel::primitives::seal_histogram;
 use tidegate::kernel::{Randomness, Sealed, Window};
 use tidegate::release::Release as Published;
-use tidegate::rows::Shape;
 use tidegate::spec::{CentralMachine, CentralSpec, Personalised, SpecError, Values};
 use tidegate_device::{Device, Policy};
-use tidegate_lab::datasets::{DataError, Format, long};
+use tidegate_table::releases::ReleaseLayout as Shape;
+use tidegate_table::{Format, TableError as DataError, long};
 
 use super::gate::{Family, Next, Rejected};
 use super::local::asked;

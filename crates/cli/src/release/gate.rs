@@ -5,9 +5,9 @@ use std::io::Read;
 use std::mem;
 
 use tidegate::kernel::Randomness;
-use tidegate::rows::Shape;
 use tidegate::spec::{Reply, Said, StandingQueries, Values};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::releases::ReleaseLayout as Shape;
+use tidegate_table::{Format, TableError as DataError};
 
 use super::rows::Released;
 use super::state::{Keeper, encoded};

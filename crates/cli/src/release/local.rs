@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use tidegate::kernel::oracle::Estimate;
 use tidegate::kernel::{FreshRandom, Question, Randomness, Window};
 use tidegate::local::{Local, LocalKind, Step};
-use tidegate::rows::Shape;
 use tidegate::spec::{LocalSpec, SpecError, Values};
 use tidegate_device::{Device, Policy, Refused, slot_of};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::releases::ReleaseLayout as Shape;
+use tidegate_table::{Format, TableError as DataError};
 
 use super::gate::{Family, Next, Rejected};
 use super::rows::Released;

@@ -23,11 +23,11 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, Window};
-use tidegate::rows::Shape;
+use tidegate::names::UnknownName;
 use tidegate::scalar::ScalarKind;
 use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
-use tidegate_lab::UnknownName;
-use tidegate_lab::datasets::Format;
+use tidegate_table::Format;
+use tidegate_table::releases::ReleaseLayout as Shape;
 
 use crate::evaluate::domain;
 use crate::failure::{Failure, complain};

@@ -4,11 +4,11 @@ use std::io::Read;
 
 use serde::{Deserialize, Serialize};
 use tidegate::kernel::{Account, Ledger, Randomness, Sealed, VaultKey};
-use tidegate::rows::Shape;
 use tidegate::scalar::{SavedScalar, Scalar};
 use tidegate::spec::{Intake, ScalarSpec, SpecError};
-use tidegate_lab::datasets::scalar::Readings;
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::releases::ReleaseLayout as Shape;
+use tidegate_table::scalar::ScalarReader as Readings;
+use tidegate_table::{Format, TableError as DataError};
 
 use super::gate::{Family, Next, Rejected};
 use super::rows::Released;

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use tidegate::kernel::Randomness;
 use tidegate::kernel::primitives::SymbolBatch;
 use tidegate::release::Release as Published;
-use tidegate::rows::Shape;
 use tidegate::sequence::batched::BatchedError;
 use tidegate::sequence::crr::CrrError;
 use tidegate::sequence::model::Model;
 use tidegate::spec::{SequenceMachine, SequenceSpec, SpecError, Values};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::releases::ReleaseLayout as Shape;
+use tidegate_table::{Format, TableError as DataError};
 
 use super::gate::{Family, Next, Rejected};
 use super::rows::Released;

@@ -5,9 +5,9 @@ use std::io::Read;
 use std::sync::Arc;
 
 use tidegate::spec::Values;
-use tidegate_lab::datasets::long::{Entries, Refused};
-use tidegate_lab::datasets::wide::{LongOrWide, Rows};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::long::{FieldRefusal as Refused, LongReader as Entries};
+use tidegate_table::wide::{LongOrWide, WideReader as Rows};
+use tidegate_table::{Format, TableError as DataError};
 
 use super::gate::Next;
 

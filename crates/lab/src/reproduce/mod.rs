@@ -31,12 +31,12 @@ pub use table::{At, Entry, Table};
 
 use tidegate::query::QueryError;
 
-use crate::datasets::{self, DataError};
+use crate::datasets::{self, DatasetError};
 use crate::experiment::TrialError;
 use crate::generate::GenerateError;
-use crate::names::UnknownName;
 use crate::plot::{Chart, Panel, PlotError};
 use crate::stream::StreamError;
+use tidegate::names::UnknownName;
 use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.
@@ -206,7 +206,7 @@ pub enum ReproduceError {
     Name(#[from] UnknownName),
     /// A data set cannot be read.
     #[error(transparent)]
-    Data(#[from] DataError),
+    Data(#[from] DatasetError),
     /// A data set cannot be cut as the experiment needs it.
     #[error(transparent)]
     Stream(#[from] StreamError),

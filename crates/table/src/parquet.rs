@@ -1,7 +1,6 @@
-//! Parquet files in place of text: what is read becomes CSV, and what is written was CSV.
+//! Parquet files: rows are read as CSV text, and CSV text is written as rows.
 //!
-//! So everything that is said about lines and fields holds for rows and columns; the names of the columns are line 1,
-//! and the first row is line 2.
+//! In errors, the names of the columns are line 1, and the first row is line 2.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,18 +17,25 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 
-use tidegate::rows::{Column, Kind, quoted};
+use crate::releases::{Column, ColumnKind, quoted};
 
-/// The rows of a file, as CSV.
-pub(crate) struct ParquetText {
+/// Reads the rows of a Parquet file as CSV text.
+pub struct ParquetReader {
     rows: RowIter<'static>,
-    /// A line that was not read whole yet.
+    /// The present line, of which `read` bytes were read.
     line: Vec<u8>,
     read: usize,
 }
 
-impl ParquetText {
-    pub(crate) fn open(file: File) -> Result<Self, ParquetError> {
+impl std::fmt::Debug for ParquetReader {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("ParquetReader").finish_non_exhaustive()
+    }
+}
+
+impl ParquetReader {
+    /// Reads the metadata of a file; an error if it is not Parquet.
+    pub fn open(file: File) -> Result<Self, ParquetError> {
         let reader = SerializedFileReader::new(file)?;
         let columns = reader.metadata().file_metadata().schema().get_fields();
         let names: Vec<_> = columns.iter().map(|column| quoted(column.name())).collect();
@@ -70,7 +76,7 @@ fn text_of(row: &Row) -> io::Result<Vec<u8>> {
     Ok(line.into_bytes())
 }
 
-impl Read for ParquetText {
+impl Read for ParquetReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.read == self.line.len() {
             let Some(row) = self.rows.next() else { return Ok(0) };
@@ -83,14 +89,14 @@ impl Read for ParquetText {
     }
 }
 
-/// So many rows are written together; in tests, so few that there are several groups.
+/// Rows of a row group; few in tests, so that they write several groups.
 const GROUP: usize = if cfg!(test) { 100 } else { 1 << 16 };
 
-/// Writes the lines of CSV as rows of a file.
-pub(crate) struct ParquetWriter {
+/// Writes lines of CSV as rows of a Parquet file.
+pub struct ParquetWriter {
     writer: SerializedFileWriter<File>,
     columns: &'static [Column],
-    /// Whether the names of the columns were seen.
+    /// The header line was skipped.
     begun: bool,
     finished: bool,
     rows: Vec<csv::StringRecord>,
@@ -103,14 +109,15 @@ impl std::fmt::Debug for ParquetWriter {
 }
 
 impl ParquetWriter {
-    pub(crate) fn new(file: File, columns: &'static [Column]) -> io::Result<Self> {
+    /// Starts a file with these columns.
+    pub fn new(file: File, columns: &'static [Column]) -> io::Result<Self> {
         let schema = || {
             let field = |column: &Column| {
                 let (physical, converted) = match column.kind {
-                    Kind::Whole => (PhysicalType::INT64, ConvertedType::UINT_64),
-                    Kind::Number => (PhysicalType::DOUBLE, ConvertedType::NONE),
-                    Kind::Text => (PhysicalType::BYTE_ARRAY, ConvertedType::UTF8),
-                    Kind::Flag => (PhysicalType::BOOLEAN, ConvertedType::NONE),
+                    ColumnKind::Whole => (PhysicalType::INT64, ConvertedType::UINT_64),
+                    ColumnKind::Number => (PhysicalType::DOUBLE, ConvertedType::NONE),
+                    ColumnKind::Text => (PhysicalType::BYTE_ARRAY, ConvertedType::UTF8),
+                    ColumnKind::Flag => (PhysicalType::BOOLEAN, ConvertedType::NONE),
                 };
                 let builder = Type::primitive_type_builder(column.name, physical).with_repetition(Repetition::REQUIRED);
                 builder.with_converted_type(converted).build().map(Arc::new)
@@ -124,8 +131,8 @@ impl ParquetWriter {
         Ok(Self { writer, columns, begun: false, finished: false, rows: Vec::new() })
     }
 
-    /// Takes whole lines; the first of all names the columns.
-    pub(crate) fn write(&mut self, lines: &str) -> io::Result<()> {
+    /// Writes complete lines; the first one is the header.
+    pub fn write(&mut self, lines: &str) -> io::Result<()> {
         let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(lines.as_bytes());
         for record in reader.records() {
             let record = record?;
@@ -147,21 +154,21 @@ impl ParquetWriter {
                 let cells = rows.iter().map(|row| row.get(position).unwrap_or_default());
                 let Some(mut writer) = group.next_column()? else { break };
                 match column.kind {
-                    Kind::Whole => {
-                        // Without a sign, as the column says.
+                    ColumnKind::Whole => {
+                        // The column is unsigned.
                         let numbers: Vec<i64> =
                             cells.map(|cell| cell.parse::<u64>().unwrap_or_default().cast_signed()).collect();
                         writer.typed::<Int64Type>().write_batch(&numbers, None, None)?;
                     }
-                    Kind::Number => {
+                    ColumnKind::Number => {
                         let numbers: Vec<f64> = cells.map(|cell| cell.parse().unwrap_or(f64::NAN)).collect();
                         writer.typed::<DoubleType>().write_batch(&numbers, None, None)?;
                     }
-                    Kind::Text => {
+                    ColumnKind::Text => {
                         let texts: Vec<ByteArray> = cells.map(ByteArray::from).collect();
                         writer.typed::<ByteArrayType>().write_batch(&texts, None, None)?;
                     }
-                    Kind::Flag => {
+                    ColumnKind::Flag => {
                         let flags: Vec<bool> = cells.map(|cell| cell == "true").collect();
                         writer.typed::<BoolType>().write_batch(&flags, None, None)?;
                     }
@@ -173,8 +180,8 @@ impl ParquetWriter {
         write().map_err(|error: ParquetError| io::Error::other(error))
     }
 
-    /// Writes what is left, and what makes a file of it; nothing can be added then.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    /// Writes the last rows and the footer; no lines can follow.
+    pub fn finish(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.finished, true) {
             return Ok(());
         }
@@ -192,15 +199,15 @@ mod tests {
     use super::*;
 
     const COLUMNS: &[Column] = &[
-        Column { name: "t", kind: Kind::Whole },
-        Column { name: "user", kind: Kind::Text },
-        Column { name: "value", kind: Kind::Text },
-        Column { name: "weight", kind: Kind::Number },
-        Column { name: "seeded", kind: Kind::Flag },
+        Column { name: "t", kind: ColumnKind::Whole },
+        Column { name: "user", kind: ColumnKind::Text },
+        Column { name: "value", kind: ColumnKind::Text },
+        Column { name: "weight", kind: ColumnKind::Number },
+        Column { name: "seeded", kind: ColumnKind::Flag },
     ];
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_rows_are_read_back() {
         let path = std::env::temp_dir().join(format!("tidegate-parquet-{}.parquet", std::process::id()));
         let mut writer = ParquetWriter::new(File::create(&path).unwrap(), COLUMNS).unwrap();
         let mut expected = "t,user,value,weight,seeded\n".to_owned();
@@ -216,12 +223,12 @@ mod tests {
         writer.finish().unwrap();
         drop(writer);
         let mut text = String::new();
-        ParquetText::open(File::open(&path).unwrap()).unwrap().read_to_string(&mut text).unwrap();
+        ParquetReader::open(File::open(&path).unwrap()).unwrap().read_to_string(&mut text).unwrap();
         assert!(text == expected, "{} and {} bytes", text.len(), expected.len());
-        // A file that breaks off is none.
+        // A truncated file is rejected.
         let bytes = std::fs::read(&path).unwrap();
         std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
-        assert!(ParquetText::open(File::open(&path).unwrap()).is_err());
+        assert!(ParquetReader::open(File::open(&path).unwrap()).is_err());
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -1,13 +1,14 @@
-//! Releases as lines of text: CSV, or a JSON object a line.
+//! Releases as lines of CSV or newline-delimited JSON.
 //!
-//! A release has as many lines as its statistic has numbers, each with the names that its domain gives to values.
+//! A release has one line for each number of its statistic. Lines name values as the domain of the stream does.
 //!
 //! ```
 //! use tidegate::release::{Counts, Freshness, Release, Spent};
-//! use tidegate::rows::{Format, Shape};
+//! use tidegate_table::Format;
+//! use tidegate_table::releases::ReleaseLayout;
 //! use tidegate::spec::ValuesSpec;
 //!
-//! let shape = Shape::Counts(ValuesSpec::Names(vec!["home".to_owned(), "out, or away".to_owned()]).values()?);
+//! let layout = ReleaseLayout::Counts(ValuesSpec::Names(vec!["home".to_owned(), "out, or away".to_owned()]).values()?);
 //! let release = Release {
 //!     timestamp: 7,
 //!     statistic: Counts { counts: vec![60.0, 40.5], variances: vec![2.0, 2.0] }.into(),
@@ -17,8 +18,8 @@
 //!     seeded: false,
 //! };
 //! let mut text = String::new();
-//! shape.begin(Format::Csv, &mut text);
-//! shape.write(&release, None, Format::Csv, &mut text)?;
+//! layout.begin(Format::Csv, &mut text);
+//! layout.write(&release, None, Format::Csv, &mut text)?;
 //! assert_eq!(
 //!     text,
 //!     "t,value,count,variance,freshness,spent,seeded\n\
@@ -32,102 +33,36 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
-use serde_json::value::RawValue;
-use tidegate_kernel::Decimal;
+use tidegate::local::LocalKind;
+use tidegate::release::{Number, Release, Spent, Statistic};
+use tidegate::spec::{SpecError, StreamSpec, Values};
+use tidegate::tree;
 
-use crate::local::LocalKind;
-use crate::release::{Number, Release, Spent, Statistic};
-use crate::spec::{SpecError, StreamSpec, Values};
-use crate::tree;
+use crate::Format;
 
-/// How a table is written down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Fields separated by commas; the first line names them.
-    #[default]
-    Csv,
-    /// A JSON object a line, each with the same fields.
-    Ndjson,
-}
-
-/// The text that a JSON value stands for in a table: a text itself, a truth value, or a number with all its digits,
-/// written without an exponent.
-/// `None` for everything else.
-///
-/// ```
-/// let text = |json| tidegate::rows::text_of_json(serde_json::from_str(json).ok()?);
-/// assert_eq!(text("1700000000000000129").as_deref(), Some("1700000000000000129"));
-/// assert_eq!(text("-1.50e1").as_deref(), Some("-15"));
-/// assert_eq!(text("\"home\"").as_deref(), Some("home"));
-/// assert_eq!(text("null"), None);
-/// ```
-pub fn text_of_json(value: &RawValue) -> Option<String> {
-    let json = value.get();
-    match json.as_bytes() {
-        [b'"', ..] => serde_json::from_str(json).ok(),
-        [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => Some(json.to_owned()),
-        [b'-' | b'0'..=b'9', ..] => {
-            // A longer one keeps its form.
-            Some(json.parse::<Decimal>().map_or_else(|_| json.to_owned(), |number| number.to_string()))
-        }
-        b"true" | b"false" => Some(json.to_owned()),
-        _ => None,
-    }
-}
-
-/// JSON in which `NaN`, `Infinity` and their other spellings are `null`: some writers put them in the place of numbers,
-/// and one of them must not make a whole text unreadable. `None` where there is none.
-///
-/// ```
-/// use tidegate::rows::without_nan;
-///
-/// assert_eq!(without_nan(r#"{"NaN": -Infinity}"#).as_deref(), Some(r#"{"NaN": null}"#));
-/// assert_eq!(without_nan(r#"{"value": "a \"NaN\""}"#), None);
-/// ```
-pub fn without_nan(json: &str) -> Option<String> {
-    let (mut clean, mut rest, mut in_text, mut changed) = (String::with_capacity(json.len()), json, false, false);
-    while let Some(next) = rest.chars().next() {
-        let begins = |word: &str| rest.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-        let words = ["-infinity", "infinity", "-inf", "inf", "-nan", "nan"];
-        let word = words.into_iter().find(|word| !in_text && begins(word));
-        if let Some(word) = word {
-            clean.push_str("null");
-            rest = &rest[word.len()..];
-            changed = true;
-            continue;
-        }
-        let is_escape = in_text && next == '\\';
-        let taken = if is_escape { rest.chars().take(2).map(char::len_utf8).sum() } else { next.len_utf8() };
-        in_text ^= next == '"';
-        clean.push_str(&rest[..taken]);
-        rest = &rest[taken..];
-    }
-    changed.then_some(clean)
-}
-
-/// A column of a table that has types.
+/// A typed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
+    /// The name of the field.
     pub name: &'static str,
-    /// What it holds.
-    pub kind: Kind,
+    /// The type of the field.
+    pub kind: ColumnKind,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Whole numbers, none negative.
+pub enum ColumnKind {
+    /// A non-negative integer.
     Whole,
-    /// Numbers.
+    /// A floating-point number.
     Number,
-    /// Text.
+    /// A string.
     Text,
     /// `true` or `false`.
     Flag,
 }
 
-/// A field as CSV has it: in quotes where it would be taken for several otherwise.
+/// Quotes a CSV field if it contains a comma, a quote or a line break.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     if text.contains([',', '"', '\n', '\r']) {
         return format!("\"{}\"", text.replace('"', "\"\"")).into();
@@ -135,18 +70,18 @@ pub fn quoted(text: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// What the lines of a stream look like.
+/// The columns and lines of a stream's releases.
 #[derive(Clone, Debug)]
-pub enum Shape {
-    /// A number a timestamp.
+pub enum ReleaseLayout {
+    /// One number a timestamp.
     Number,
-    /// How frequent each value is.
+    /// The frequency of each value.
     Frequencies(Values),
-    /// How many users hold each value.
+    /// The number of users with each value.
     Counts(Values),
-    /// How frequent each node of a hierarchy is: the values from the first to the last.
+    /// The frequency of each node of a binary hierarchy, given by its first and last value.
     Tree(Values),
-    /// A symbol of a user.
+    /// One symbol of one user.
     Symbol(Values),
 }
 
@@ -157,7 +92,7 @@ struct Line<'a> {
     #[serde(flatten)]
     cells: Cells<'a>,
     freshness: &'static str,
-    /// As text, like all that is no number, so that every table has one cell for it.
+    /// One cell, also where each class of users spends its own budget.
     #[serde(serialize_with = "as_text")]
     spent: &'a Spent,
     seeded: bool,
@@ -167,7 +102,7 @@ fn as_text<S: Serializer>(spent: &Spent, serializer: S) -> Result<S::Ok, S::Erro
     serializer.collect_str(spent)
 }
 
-/// The fields that lines of different shapes do not share.
+/// The fields that differ between layouts.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Cells<'a> {
@@ -178,11 +113,11 @@ enum Cells<'a> {
     Symbol { user: &'a str, value: Cow<'a, str> },
 }
 
-impl Shape {
-    /// What the lines of a spec's releases look like.
+impl ReleaseLayout {
+    /// Returns the layout of a spec's releases.
     ///
     /// # Errors
-    /// [`SpecError`], where its domain is none.
+    /// [`SpecError`], if the domain is invalid.
     pub fn of(spec: &StreamSpec) -> Result<Self, SpecError> {
         Ok(match spec {
             StreamSpec::Local(spec) => match spec.mechanism {
@@ -192,6 +127,10 @@ impl Shape {
             StreamSpec::Central(spec) => Self::Counts(spec.values()?),
             StreamSpec::Scalar(_) => Self::Number,
             StreamSpec::Sequence(spec) => Self::Symbol(spec.values()?),
+            other => {
+                let problem = format!("releases of the family {} have no table", other.family());
+                return Err(SpecError::Values { problem });
+            }
         })
     }
 
@@ -205,36 +144,38 @@ impl Shape {
         }
     }
 
-    /// What stands in the fields.
+    /// Returns the columns, in their order.
     pub const fn columns(&self) -> &'static [Column] {
-        const T: Column = Column { name: "t", kind: Kind::Whole };
-        const VALUE: Column = Column { name: "value", kind: Kind::Text };
-        const FREQUENCY: Column = Column { name: "frequency", kind: Kind::Number };
-        const VARIANCE: Column = Column { name: "variance", kind: Kind::Number };
-        const FRESHNESS: Column = Column { name: "freshness", kind: Kind::Text };
-        const SPENT: Column = Column { name: "spent", kind: Kind::Text };
-        const SEEDED: Column = Column { name: "seeded", kind: Kind::Flag };
+        const T: Column = Column { name: "t", kind: ColumnKind::Whole };
+        const VALUE: Column = Column { name: "value", kind: ColumnKind::Text };
+        const FREQUENCY: Column = Column { name: "frequency", kind: ColumnKind::Number };
+        const VARIANCE: Column = Column { name: "variance", kind: ColumnKind::Number };
+        const FRESHNESS: Column = Column { name: "freshness", kind: ColumnKind::Text };
+        const SPENT: Column = Column { name: "spent", kind: ColumnKind::Text };
+        const SEEDED: Column = Column { name: "seeded", kind: ColumnKind::Flag };
         match self {
-            Self::Number => &[T, Column { name: "value", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED],
+            Self::Number => {
+                &[T, Column { name: "value", kind: ColumnKind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED]
+            }
             Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS, SPENT, SEEDED],
             Self::Counts(_) => {
-                &[T, VALUE, Column { name: "count", kind: Kind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED]
+                &[T, VALUE, Column { name: "count", kind: ColumnKind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED]
             }
             Self::Tree(_) => &[
                 T,
-                Column { name: "first", kind: Kind::Text },
-                Column { name: "last", kind: Kind::Text },
+                Column { name: "first", kind: ColumnKind::Text },
+                Column { name: "last", kind: ColumnKind::Text },
                 FREQUENCY,
                 VARIANCE,
                 FRESHNESS,
                 SPENT,
                 SEEDED,
             ],
-            Self::Symbol(_) => &[T, Column { name: "user", kind: Kind::Text }, VALUE, FRESHNESS, SPENT, SEEDED],
+            Self::Symbol(_) => &[T, Column { name: "user", kind: ColumnKind::Text }, VALUE, FRESHNESS, SPENT, SEEDED],
         }
     }
 
-    /// How many lines a release has.
+    /// Returns the number of lines of one release.
     pub fn numbers(&self) -> u64 {
         match self {
             Self::Number | Self::Symbol(_) => 1,
@@ -246,18 +187,19 @@ impl Shape {
         }
     }
 
-    /// Writes what comes before all lines.
+    /// Writes the header line, if the format has one.
     pub fn begin(&self, format: Format, text: &mut String) {
         if format == Format::Csv {
             text.push_str(self.header());
         }
     }
 
-    /// Writes the lines of a release; `user` is whose it is, where each user has a stream. What has another shape than
-    /// this has no lines.
+    /// Writes the lines of a release; `user` is its owner, where each user has a stream.
+    ///
+    /// Writes nothing if the release has another kind of statistic than the layout.
     ///
     /// # Errors
-    /// None that is known: text can always be written to.
+    /// None in practice: writing to a string does not fail.
     pub fn write(
         &self,
         release: &Release,

@@ -1,93 +1,92 @@
-//! Tables of past releases, or of raw values in the same form: what a stream was like.
+//! Tables of past releases, or of raw values in the same form.
 //!
 //! ```text
 //! t,value,variance,freshness          one number a timestamp, as `tidegate release` writes it
 //! 0,212.4,512,fresh
 //!
-//! t,value                             the same without its variances, or raw
+//! t,value                             the same without variances, or raw
 //! 0,212
 //!
-//! t,value,frequency,variance,freshness   a line for each value of a domain, as it writes them; or t,value,count,..
+//! t,value,frequency,variance,freshness   one line for each value of a domain; or t,value,count,..
 //! 0,north,0.71,0.0001,fresh
 //! 0,south,0.28,0.0001,fresh
 //!
-//! t,user,value,freshness              symbols of one user
+//! t,user,value,freshness              the symbols of one user
 //! 0,ada,2,fresh
 //!
-//! t,north,south,variance              a number for each value of a domain, in one line
+//! t,north,south,variance              a number for each value of a domain in one line
 //! 0,0.71,0.28,0.0001
 //! ```
 //!
-//! Besides `t` and the values, the fields `variance` (of each value of the line) and `freshness` are understood, and
-//! `spent`, `reports` and `seeded` are passed over. A field `<value>_variance` is the variance of that value alone.
-//! Timestamps are whole numbers, each later than the last; there may be gaps. A file may be compressed with gzip.
+//! The field `variance` is the variance of each value of the line; `<value>_variance` is that of one value. The fields
+//! `spent`, `reports` and `seeded` are ignored. Timestamps are whole numbers, each later than the last.
 
 use std::borrow::Cow;
 use std::io::Read;
 
-use super::DataError;
-use super::table::{Line, Table, later};
+use crate::{Format, TableError, TableLine, TableReader};
 
 /// A table of releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Released {
-    /// The names of the values; a single one where there is one number a timestamp.
+    /// Names of the values; one name where there is one number a timestamp.
     pub values: Vec<String>,
-    /// Whether the table says how noisy it is. Where it does not, it may be raw data.
+    /// Whether the table has variances. If not, it may be raw data.
     pub states_variance: bool,
-    /// Whether the table is known to hold releases: it has a field that only releases have.
+    /// Whether the table has a field that only releases have.
     pub is_release: bool,
-    /// A line for each timestamp, at least one.
+    /// One line for each timestamp, at least one.
     pub lines: Vec<ReleasedLine>,
 }
 
-/// What was released at a timestamp.
+/// The release of one timestamp.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReleasedLine {
     /// The timestamp.
     pub timestamp: u64,
-    /// A number for each value, finite.
+    /// A finite number for each value.
     pub numbers: Vec<f64>,
-    /// Its variance, finite and not negative; 0 where none is stated.
+    /// Their variances, finite and not negative; 0 where the table has none.
     pub variances: Vec<f64>,
-    /// Whether it was published afresh, rather than repeated.
+    /// Whether the release is fresh, rather than a repetition.
     pub fresh: bool,
 }
 
 /// Fields of a release that say nothing about the stream.
-const PASSED_OVER: [&str; 3] = ["spent", "reports", "seeded"];
+const IGNORED: [&str; 3] = ["spent", "reports", "seeded"];
 const VARIANCE: &str = "variance";
 const FRESHNESS: &str = "freshness";
 
-/// Where a table has what.
+/// Positions of the fields.
 struct Layout {
-    /// Each value's field, and that of its variance.
+    /// The field of each value and of its variance.
     values: Vec<(usize, Option<usize>)>,
     freshness: Option<usize>,
-    /// Who a line is about, where it says so.
+    /// The field of the user, if there is one.
     user: Option<usize>,
 }
 
-/// Reads a table; `name` is what errors call it. `check` is given each number with its variance, and says what is
-/// expected where it refuses one.
+/// Reads a table; `name` is the name in errors.
+///
+/// `check` gets each number with its variance, and returns a description of a valid number where it rejects one.
 ///
 /// ```
-/// use tidegate_lab::datasets::released;
+/// use tidegate_table::released;
 ///
 /// let table = "t,value,variance,freshness\n0,212.4,512,fresh\n3,212.4,512,approximated\n";
 /// let released = released::read("visitors", table.as_bytes(), |_, _| Ok(()))?;
 /// assert!(released.is_release && released.lines[0].fresh && !released.lines[1].fresh);
-/// # Ok::<(), tidegate_lab::datasets::DataError>(())
+/// # Ok::<(), tidegate_table::TableError>(())
 /// ```
 pub fn read(
     name: &str,
     source: impl Read,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<Released, DataError> {
-    let mut table = Table::new(name, source)?;
-    let header: Vec<&str> = table.header().iter().collect();
+) -> Result<Released, TableError> {
+    let mut table = TableReader::new(name, source, Format::Csv)?;
+    let header: Vec<&str> = table.header().collect();
     if let ["t", "value", "frequency" | "count", "variance", "freshness", rest @ ..] = &header[..]
-        && rest.iter().all(|field| PASSED_OVER.contains(field))
+        && rest.iter().all(|field| IGNORED.contains(field))
     {
         return read_long(table, check);
     }
@@ -111,15 +110,15 @@ pub fn read(
     Ok(Released { values, states_variance, is_release, lines })
 }
 
-/// A table with a line for each value of each timestamp.
+/// Reads a table with one line for each value of each timestamp.
 fn read_long<R: Read>(
-    mut table: Table<R>,
+    mut table: TableReader<R>,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<Released, DataError> {
+) -> Result<Released, TableError> {
     let mut values: Vec<String> = Vec::new();
     let mut lines: Vec<ReleasedLine> = Vec::new();
     while let Some(line) = table.next_line()? {
-        let timestamp: u64 = line.number(0, TIMESTAMP)?;
+        let timestamp = line.timestamp()?;
         let (number, variance) = cell(&line, 2, Some(3), &check)?;
         let fresh = freshness(&line, Some(4))?;
         let complete = lines.last().is_none_or(|last| last.numbers.len() >= values.len());
@@ -148,10 +147,8 @@ fn read_long<R: Read>(
     Ok(Released { values, states_variance: true, is_release: true, lines })
 }
 
-const TIMESTAMP: &str = "a timestamp: a whole number, zero or more";
-
-fn layout<R: Read>(table: &Table<R>) -> Result<(Layout, Vec<String>), DataError> {
-    let header: Vec<&str> = table.header().iter().collect();
+fn layout<R: Read>(table: &TableReader<R>) -> Result<(Layout, Vec<String>), TableError> {
+    let header: Vec<&str> = table.header().collect();
     if header.first() != Some(&"t") {
         return Err(table.bad_header("the fields must be t,value or t,<value>,<value>,.."));
     }
@@ -166,7 +163,7 @@ fn layout<R: Read>(table: &Table<R>) -> Result<(Layout, Vec<String>), DataError>
         let of = field.strip_suffix("_variance").is_some_and(|value| place(value).is_some());
         !of && field != VARIANCE
             && field != FRESHNESS
-            && !PASSED_OVER.contains(&field)
+            && !IGNORED.contains(&field)
             && (user.is_none() || field == "value")
     };
     let names: Vec<&str> = header[1..].iter().copied().filter(|field| is_value(field)).collect();
@@ -182,13 +179,13 @@ fn layout<R: Read>(table: &Table<R>) -> Result<(Layout, Vec<String>), DataError>
 }
 
 fn line_of(
-    line: &Line<'_>,
+    line: &TableLine<'_>,
     layout: &Layout,
     last: &mut Option<u64>,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<ReleasedLine, DataError> {
-    let timestamp: u64 = line.number(0, TIMESTAMP)?;
-    if !later(last, timestamp) {
+) -> Result<ReleasedLine, TableError> {
+    let timestamp = line.timestamp()?;
+    if last.replace(timestamp).is_some_and(|last| timestamp <= last) {
         return Err(line.bad_field(0, "a timestamp that is later than the last"));
     }
     let cells = layout.values.iter().map(|(field, variance)| cell(line, *field, *variance, &check));
@@ -196,13 +193,13 @@ fn line_of(
     Ok(ReleasedLine { timestamp, numbers, variances, fresh: freshness(line, layout.freshness)? })
 }
 
-/// A number and its variance.
+/// Reads a number and its variance.
 fn cell(
-    line: &Line<'_>,
+    line: &TableLine<'_>,
     field: usize,
     variance_field: Option<usize>,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<(f64, f64), DataError> {
+) -> Result<(f64, f64), TableError> {
     let number = line.finite(field, "a number")?;
     let variance = match variance_field {
         Some(variance_field) => {
@@ -219,8 +216,8 @@ fn cell(
     Ok((number, variance))
 }
 
-/// Whether a line was published afresh, which it was where it does not say.
-fn freshness(line: &Line<'_>, field: Option<usize>) -> Result<bool, DataError> {
+/// Whether a line is fresh, which is the default.
+fn freshness(line: &TableLine<'_>, field: Option<usize>) -> Result<bool, TableError> {
     match field.map(|field| (field, line.text(field))) {
         None | Some((_, "fresh")) => Ok(true),
         Some((_, "approximated" | "nullified")) => Ok(false),

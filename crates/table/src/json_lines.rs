@@ -1,45 +1,45 @@
-//! Tables as lines of JSON: an object a line, whose fields are texts and numbers.
+//! Newline-delimited JSON: one object a line, with strings and numbers as fields.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use tidegate::rows::{text_of_json, without_nan};
 
-use super::DataError;
-use super::table::{LONGEST_LINE, Rationed};
+use crate::TableError;
+use crate::json::{text_of_json, without_nan};
+use crate::source::Limited;
 
-/// The fields of a line, in the order in which they stand there.
-pub(super) type Fields = Vec<(String, String)>;
+/// Names and texts of an object's fields, in their order.
+pub(crate) type Fields = Vec<(String, String)>;
 
-/// Reads lines of JSON.
-pub(super) struct JsonLines<R> {
-    source: BufReader<Rationed<R>>,
-    /// The line that was read last.
+/// Reads objects line by line.
+pub(crate) struct JsonLines<R> {
+    source: BufReader<Limited<R>>,
+    /// Number of the last line read.
     line: u64,
     text: Vec<u8>,
 }
 
 impl<R: Read> JsonLines<R> {
-    pub(super) fn new(source: R) -> Self {
-        let source = BufReader::new(Rationed { source, ration: LONGEST_LINE });
+    pub(crate) fn new(source: R) -> Self {
+        let source = BufReader::new(Limited::new(source));
         Self { source, line: 0, text: Vec::new() }
     }
 
-    /// The next line that is not empty, with its number.
-    pub(super) fn next(&mut self, file: &str) -> Result<Option<(u64, Fields)>, DataError> {
+    /// Reads the next line that is not empty, with its number.
+    pub(crate) fn next(&mut self, file: &str) -> Result<Option<(u64, Fields)>, TableError> {
         loop {
             self.text.clear();
-            self.source.get_mut().ration = LONGEST_LINE;
+            self.source.get_mut().start_line();
             let read = self.source.read_until(b'\n', &mut self.text);
-            let failed = |source: io::Error| DataError::Read { file: file.to_owned(), line: self.line, source };
+            let failed = |source: io::Error| TableError::Read { file: file.to_owned(), line: self.line, source };
             if read.map_err(failed)? == 0 {
                 return Ok(None);
             }
             self.line += 1;
             let line = self.line;
-            let text = str::from_utf8(&self.text).map_err(|_| DataError::NotUtf8 { file: file.to_owned(), line })?;
+            let text = str::from_utf8(&self.text).map_err(|_| TableError::NotUtf8 { file: file.to_owned(), line })?;
             if text.trim().is_empty() {
                 continue;
             }
@@ -54,16 +54,16 @@ impl<R: Read> JsonLines<R> {
                 Err(open) => Err(match open {
                     Some(field) => {
                         let expected = if field == USER { "a text or a whole number" } else { "a text or a number" };
-                        DataError::Field { file: file.to_owned(), line, field, expected: expected.into() }
+                        TableError::Field { file: file.to_owned(), line, field, expected: expected.into() }
                     }
-                    None => DataError::NotJson { file: file.to_owned(), line },
+                    None => TableError::NotJson { file: file.to_owned(), line },
                 }),
             };
         }
     }
 }
 
-/// An object as it is read, and the field whose content could not be.
+/// An object as it is parsed, and the field whose content is being parsed.
 #[derive(Default)]
 struct Object {
     fields: Fields,
@@ -71,7 +71,7 @@ struct Object {
 }
 
 impl Object {
-    /// The fields of an object, or the one whose content could not be read.
+    /// Returns the fields of an object, or the name of the field whose content is invalid.
     fn read(text: &str) -> Result<Fields, Option<String>> {
         let mut object = Self::default();
         let mut parser = serde_json::Deserializer::from_str(text);
@@ -103,7 +103,7 @@ impl<'de> Visitor<'de> for &mut Object {
             let json: &RawValue = map.next_value()?;
             let text = match text_of_json(json) {
                 Some(text) if field != USER || is_name(json.get(), &text) => text,
-                // Whatever stands in the place of a value is handed on: an error would tell something about it.
+                // No error may depend on a value, so an invalid one becomes empty.
                 None if field == VALUE => String::new(),
                 _ => return Err(A::Error::custom("neither a text nor a number")),
             };
@@ -114,14 +114,15 @@ impl<'de> Visitor<'de> for &mut Object {
     }
 }
 
-/// The field with somebody's name.
+/// The field with the name of a user.
 const USER: &str = "user";
 
-/// The field with a reading, or the value of a user.
-pub(super) const VALUE: &str = "value";
+/// The field with a number, or with the value of a user.
+pub(crate) const VALUE: &str = "value";
 
-/// Whether a user can be called so: a text, or a whole number of 64 bits that is written in one way only. Otherwise
-/// one person would have several names.
+/// Whether JSON is the name of a user: a string, or a 64-bit integer in its canonical form.
+///
+/// With other forms, one user would have several names.
 fn is_name(json: &str, text: &str) -> bool {
     json.starts_with('"') || (json == text && (text.parse::<u64>().is_ok() || text.parse::<i64>().is_ok()))
 }
