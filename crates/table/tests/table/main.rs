@@ -4,4 +4,5 @@
 mod json_lines;
 mod long;
 mod scalar;
+mod support;
 mod wide;

@@ -1,13 +1,12 @@
 //! Tables in wide form, and their files.
 
-use std::fs;
-use std::io::{Read, Write as _};
+use std::io::Read;
 use std::path::Path;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use tidegate_table::wide::WideReader;
 use tidegate_table::{TableError, TableReader, open};
+
+use crate::support::{directory, gzip, write};
 
 /// Reads all rows of a table in any format.
 pub(crate) fn read(name: &str, source: impl Read) -> Result<Vec<Vec<u64>>, TableError> {
@@ -21,12 +20,6 @@ pub(crate) fn read(name: &str, source: impl Read) -> Result<Vec<Vec<u64>>, Table
 
 fn wide_error(content: impl AsRef<[u8]>) -> String {
     read("w.csv", content.as_ref()).unwrap_err().to_string()
-}
-
-fn gzip(content: impl AsRef<[u8]>) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(content.as_ref()).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]
@@ -57,7 +50,7 @@ fn rejects_tables_of_another_form() {
 fn rejects_damaged_files() {
     assert_eq!(wide_error(b"t,a,b\n0,1,\xff\n"), "w.csv, line 2: it is not valid UTF-8");
     assert_eq!(wide_error(b"t,\xff,b\n0,1,2\n"), "w.csv, line 1: it is not valid UTF-8");
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cut.csv.gz");
+    let path = directory("damaged").join("cut.csv.gz");
     let rows: String = (0..2_000).map(|t| format!("{t},{},{}\n", t * 7 % 31, 1 + t * 13 % 37)).collect();
     let whole = gzip(format!("t,a,b\n{rows}"));
     assert!(load_bytes(&path, &whole).is_ok());
@@ -72,6 +65,6 @@ fn rejects_damaged_files() {
 }
 
 fn load_bytes(path: &Path, bytes: &[u8]) -> Result<Vec<Vec<u64>>, TableError> {
-    fs::write(path, bytes).unwrap();
+    write(path, bytes);
     read("cut.csv.gz", open(path)?)
 }

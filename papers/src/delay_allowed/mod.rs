@@ -2,26 +2,27 @@
 //! later.
 //!
 //! Each figure is measured twice: with tidegate's mechanisms, which keep epsilon, at the paper's thresholds and bucket
-//! sizes; and with the mechanisms [as printed](crate::scalar::published), of which three do not.
+//! sizes; and with the mechanisms [as printed](tidegate_lab::scalar::published), of which three do not.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
 use tidegate::scalar::Truncation;
 
-use super::compare::{at_least, exactly, metric_of, not};
-use super::verdict::{
-    Answer, Demand, Judgement, NOISE, Tally, all_below_where, digits, falls, near, ratio, short, smaller,
+use crate::compare::{at_least, exactly, metric_of, not};
+use crate::verdict::{
+    Decision, Demand, Judgement, NOISE, Tally, all_below_where, digits, falls, near, ratio, short, smaller,
     smaller_than_times,
 };
-use super::{ASKED_HERE, bars, lines, repeats, settings};
-use super::{
-    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,
+use crate::{ASKED_HERE, bars, lines, repeats, settings};
+use crate::{
+    At, Claim, Cut, Experiment, Omitted, Paper, PaperData, Place, PreparedStream, PublishedNumber, ReproduceError,
+    Results, Session,
 };
-use crate::experiment::Settings;
-use crate::metrics::{Metric, Summary};
-use crate::plot::{Axis, Panel};
-use crate::scalar::published::{self, THRESHOLD};
-use crate::stream::{Stream, as_float};
+use tidegate_lab::experiment::Settings;
+use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::plot::{Axis, Panel};
+use tidegate_lab::scalar::published::{self, THRESHOLD};
+use tidegate_lab::stream::{Stream, as_float};
 
 pub(super) static PAPER: Paper = Paper {
     name: "delay-allowed",
@@ -91,12 +92,13 @@ const AS_PRINTED: &[&str] = &[
     "constant",
 ];
 
-const COVID: Data = Data { set: "covid19_death", paper: "COVID19 DEATH, 0 to 25,974", difference: None };
-const UNEMPLOYMENT: Data = Data { set: "unemployment", paper: "Unemployment, 72 to 612", difference: None };
-const OUTPATIENT: Data = Data { set: "outpatient_ilinet", paper: "Outpatient, 27,263 to 2,260,794", difference: None };
-const FOODMART: Data = Data { set: "foodmart", paper: "FoodMart, 1 to 1,559", difference: None };
-const ALL_DATA: [Data; 4] = [COVID, UNEMPLOYMENT, OUTPATIENT, FOODMART];
-const TWO: [Data; 2] = [UNEMPLOYMENT, OUTPATIENT];
+const COVID: PaperData = PaperData { set: "covid19_death", paper: "COVID19 DEATH, 0 to 25,974", difference: None };
+const UNEMPLOYMENT: PaperData = PaperData { set: "unemployment", paper: "Unemployment, 72 to 612", difference: None };
+const OUTPATIENT: PaperData =
+    PaperData { set: "outpatient_ilinet", paper: "Outpatient, 27,263 to 2,260,794", difference: None };
+const FOODMART: PaperData = PaperData { set: "foodmart", paper: "FoodMart, 1 to 1,559", difference: None };
+const ALL_DATA: [PaperData; 4] = [COVID, UNEMPLOYMENT, OUTPATIENT, FOODMART];
+const TWO: [PaperData; 2] = [UNEMPLOYMENT, OUTPATIENT];
 const TENTHS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
 const FILES: &str = "The authors' files, whole: the deaths are not in the order of time (each autumn stands after the following summer), and \
@@ -121,12 +123,12 @@ fn is_printed(panel: &str) -> bool {
     panel.ends_with(PRINTED)
 }
 
-fn often(data: &Data) -> NonZeroU64 {
+fn often(data: &PaperData) -> NonZeroU64 {
     if data.set == FOODMART.set { repeats(5) } else { repeats(20) }
 }
 
 /// The width of a stream's domain.
-fn width(prepared: &Prepared) -> f64 {
+fn width(prepared: &PreparedStream) -> f64 {
     match prepared.stream() {
         Stream::Numbers(stream) => stream.grid().high() - stream.grid().low(),
         Stream::Counts(_) | Stream::Symbols(_) => 0.0,
@@ -134,16 +136,16 @@ fn width(prepared: &Prepared) -> f64 {
 }
 
 /// The paper's settings for a stream.
-fn like_the_paper(prepared: &Prepared, epsilon: f64, delay: u64) -> Result<Settings, ReproduceError> {
+fn like_the_paper(prepared: &PreparedStream, epsilon: f64, delay: u64) -> Result<Settings, ReproduceError> {
     let buckets = Some(published::buckets(width(prepared)));
     Ok(Settings { delay, threshold: Some(THRESHOLD), buckets, ..settings(epsilon, 1)? })
 }
 
 /// Runs mechanisms, and adds their errors to a panel: absolute, and relative to the naive method at the same place.
 fn add(
-    table: &mut Table,
+    table: &mut Results,
     session: &Session<'_>,
-    (data, panel): (&Data, &str),
+    (data, panel): (&PaperData, &str),
     mechanisms: &[&str],
     settings: &[Settings],
     place: impl Fn(&Settings) -> At,
@@ -162,8 +164,13 @@ fn add(
 }
 
 /// All methods over epsilon, ours and as printed.
-fn over_epsilon(session: &Session<'_>, data: &[Data], epsilons: &[f64], delay: u64) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn over_epsilon(
+    session: &Session<'_>,
+    data: &[PaperData],
+    epsilons: &[f64],
+    delay: u64,
+) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     for data in data {
         let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
         let settings: Vec<_> =
@@ -177,7 +184,7 @@ fn over_epsilon(session: &Session<'_>, data: &[Data], epsilons: &[f64], delay: u
 
 /// Comparisons of methods, named as ours, in the panels of one kind: each of `lower` below each of `upper`.
 fn below(
-    table: &Table,
+    table: &Results,
     printed: bool,
     lower: &[&'static str],
     upper: &[&'static str],
@@ -205,7 +212,7 @@ fn for_both(check: impl Fn(bool) -> Judgement) -> Judgement {
 }
 
 /// Not better than the naive method by a tenth or more.
-fn no_better_than_naive(table: &Table, printed: bool, methods: &[&'static str]) -> Tally {
+fn no_better_than_naive(table: &Results, printed: bool, methods: &[&'static str]) -> Tally {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed) {
         for method in methods {
@@ -222,7 +229,7 @@ fn no_better_than_naive(table: &Table, printed: bool, methods: &[&'static str]) 
 }
 
 /// Which of the paper's methods have a lower error than a baseline, and how often.
-fn better_than(table: &Table, baseline: &'static str, printed: bool) -> Judgement {
+fn better_than(table: &Results, baseline: &'static str, printed: bool) -> Judgement {
     let mut tally = Tally::new();
     let mut parts = Vec::new();
     for method in OURS.iter().copied().filter(|name| !matches!(*name, "clamped" | "constant")) {
@@ -272,7 +279,7 @@ const DELAYED_PEGASUS_NO_BETTER: Claim = Claim {
     },
 };
 
-fn mae_panels(table: &Table, label: &str) -> Vec<Panel> {
+fn mae_panels(table: &Results, label: &str) -> Vec<Panel> {
     drawn(lines(table, MAE, &Axis::linear(label), &Axis::log("mean absolute error"), |_| true))
 }
 
@@ -332,7 +339,7 @@ const FIGURE_2: Experiment = Experiment {
     notes: &[SETTING, FILES],
 };
 
-fn thirty_two_fold(table: &Table, printed: bool) -> Judgement {
+fn thirty_two_fold(table: &Results, printed: bool) -> Judgement {
     let mut tally = Tally::new();
     for panel in
         table.panels().into_iter().filter(|panel| is_printed(panel) == printed && data_of(panel) == OUTPATIENT.set)
@@ -430,11 +437,11 @@ const FIGURE_3: Experiment = Experiment {
 
 /// Compares a method's errors at delays of 10 and 100.
 fn by_delay(
-    table: &Table,
+    table: &Results,
     printed: bool,
     method: &'static str,
     asked: impl Fn(&str) -> bool,
-    compare: impl Fn(Summary, Summary) -> Answer,
+    compare: impl Fn(Summary, Summary) -> Decision,
 ) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed && asked(data_of(panel))) {
@@ -541,8 +548,8 @@ const FIGURE_4: Experiment = Experiment {
     ],
 };
 
-fn figure_4(session: &Session<'_>) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn figure_4(session: &Session<'_>) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     let truncation = Some(Truncation { every: NonZeroU32::MIN.saturating_add(4), ..Truncation::default() });
     for (suffix, within_domain) in [("", false), (WITHIN, true)] {
         for data in &ALL_DATA {
@@ -573,7 +580,7 @@ fn figure_4(session: &Session<'_>) -> Result<Table, ReproduceError> {
 }
 
 /// All methods but BucOrder are better cut off.
-fn cut_off_helps(table: &Table, within: bool) -> Tally {
+fn cut_off_helps(table: &Results, within: bool) -> Tally {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| panel.ends_with(WITHIN) == within) {
         for (name, method, _) in CUT_OFF.iter().filter(|(name, _, _)| *name != BUC) {
@@ -599,7 +606,7 @@ const FIGURE_5: Experiment = Experiment {
     repeats: repeats(20),
     seconds: 2,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for data in &TWO {
             let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
             let settings: Vec<_> =
@@ -655,7 +662,7 @@ const FIGURE_5: Experiment = Experiment {
     notes: &[SETTING],
 };
 
-fn no_pattern(table: &Table, printed: bool) -> Judgement {
+fn no_pattern(table: &Results, printed: bool) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed) {
         for method in ["comporder", "bucorder_sums"] {
@@ -753,7 +760,7 @@ const FIGURE_6: Experiment = Experiment {
 };
 
 /// Each budget's errors by size, in the panels of one kind.
-fn each_budget(table: &Table, printed: bool, mut visit: impl FnMut(&str, &str, &[Summary])) {
+fn each_budget(table: &Results, printed: bool, mut visit: impl FnMut(&str, &str, &[Summary])) {
     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed) {
         for epsilon in THREE {
             let series = of_epsilon(epsilon);
@@ -763,7 +770,7 @@ fn each_budget(table: &Table, printed: bool, mut visit: impl FnMut(&str, &str, &
     }
 }
 
-fn small_buckets(table: &Table, printed: bool, compare: impl Fn(Summary, Summary) -> Answer) -> Tally {
+fn small_buckets(table: &Results, printed: bool, compare: impl Fn(Summary, Summary) -> Decision) -> Tally {
     let mut tally = Tally::new();
     each_budget(table, printed, |data, series, errors| {
         let asked = data == UNEMPLOYMENT.set && series != of_epsilon(0.8);
@@ -776,8 +783,8 @@ fn small_buckets(table: &Table, printed: bool, compare: impl Fn(Summary, Summary
     tally
 }
 
-fn figure_6(session: &Session<'_>) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn figure_6(session: &Session<'_>) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     for data in &TWO {
         let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
         for (suffix, mechanism) in [("", "bucorder_sums"), (PRINTED, "paper_bucorder_not_private")] {
@@ -819,7 +826,7 @@ const FIGURES_7_TO_10: Experiment = Experiment {
     repeats: repeats(20),
     seconds: 2,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for data in &TWO {
             let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
             let width = width(&stream);
@@ -878,7 +885,7 @@ const FIGURES_7_TO_10: Experiment = Experiment {
     ],
 };
 
-fn each_group(table: &Table, printed: bool, mut visit: impl FnMut(&str, &[Summary])) {
+fn each_group(table: &Results, printed: bool, mut visit: impl FnMut(&str, &[Summary])) {
     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed) {
         for name in table.series(panel).into_iter().filter(|name| *name != "constant") {
             let errors: Vec<Summary> = table.along(panel, name, MAE).into_iter().map(|(_, error)| error).collect();
@@ -888,23 +895,23 @@ fn each_group(table: &Table, printed: bool, mut visit: impl FnMut(&str, &[Summar
 }
 
 /// Not monotonic: somewhere it rises and somewhere it falls, both beyond the noise.
-fn not_monotonic(table: &Table, printed: bool) -> Judgement {
+fn not_monotonic(table: &Results, printed: bool) -> Judgement {
     let mut tally = Tally::new();
     each_group(table, printed, |what, errors| {
         let moves = |up: bool| {
             errors.iter().enumerate().any(|(index, before)| {
                 errors[index + 1..].iter().any(|after| {
                     let (low, high) = if up { (*before, *after) } else { (*after, *before) };
-                    smaller(low, high) == Answer::Yes
+                    smaller(low, high) == Decision::Yes
                 })
             })
         };
         let (rises, falls) = (moves(true), moves(false));
         let (answer, word) = match (rises, falls) {
-            (true, true) => (Answer::Yes, "falls and rises"),
-            (true, false) => (Answer::No, "only rises"),
-            (false, true) => (Answer::No, "only falls"),
-            (false, false) => (Answer::Unclear, "does not change"),
+            (true, true) => (Decision::Yes, "falls and rises"),
+            (true, false) => (Decision::No, "only rises"),
+            (false, true) => (Decision::No, "only falls"),
+            (false, false) => (Decision::Unclear, "does not change"),
         };
         tally.add(answer, format!("{what} {word}"));
     });
@@ -930,7 +937,7 @@ const TABLE_1: Experiment = Experiment {
     repeats: repeats(1),
     seconds: 0,
     measure: |_| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for epsilon in FOUR {
             for n in LENGTHS {
                 table.push_exact("equation 2", &of_epsilon(epsilon), n, MOST_DEVIATION, most_deviation(n, epsilon));
@@ -965,22 +972,22 @@ const TABLE_1: Experiment = Experiment {
     notes: &[],
 };
 
-const TABLE_1_PRINTED: [Published; 24] = table_1([
+const TABLE_1_PRINTED: [PublishedNumber; 24] = table_1([
     ("ε = 0.4", [1.96, 3.59, 4.50, 5.16, 5.69, 6.14]),
     ("ε = 0.6", [1.31, 2.39, 3.00, 3.44, 3.79, 4.09]),
     ("ε = 0.8", [0.98, 1.79, 2.25, 2.58, 2.84, 3.07]),
     ("ε = 1", [0.78, 1.43, 1.80, 2.06, 2.28, 2.46]),
 ]);
 
-const fn table_1(rows: [(&'static str, [f64; 6]); 4]) -> [Published; 24] {
+const fn table_1(rows: [(&'static str, [f64; 6]); 4]) -> [PublishedNumber; 24] {
     let none =
-        Published { panel: "equation 2", series: "", at: Place::Number(0.0), metric: MOST_DEVIATION, value: 0.0 };
+        PublishedNumber { panel: "equation 2", series: "", at: Place::Number(0.0), metric: MOST_DEVIATION, value: 0.0 };
     let mut numbers = [none; 24];
     let mut index = 0;
     while index < 24 {
         let (series, values) = rows[index / 6];
         let at = Place::Number(LENGTHS[index % 6]);
-        numbers[index] = Published { series, at, value: values[index % 6], ..none };
+        numbers[index] = PublishedNumber { series, at, value: values[index % 6], ..none };
         index += 1;
     }
     numbers
@@ -1078,16 +1085,16 @@ const OWN: [(&str, &str, [f64; 3]); 6] = [
     ("outpatient_ilinet, as printed", "paper_bucorder_not_private", [0.03, 0.15, 0.29]),
 ];
 
-const TABLE_3_PRINTED: [Published; 18] = table_3();
+const TABLE_3_PRINTED: [PublishedNumber; 18] = table_3();
 
-const fn table_3() -> [Published; 18] {
-    let none = Published { panel: "", series: "", at: Place::Number(0.0), metric: RELATIVE, value: 0.0 };
+const fn table_3() -> [PublishedNumber; 18] {
+    let none = PublishedNumber { panel: "", series: "", at: Place::Number(0.0), metric: RELATIVE, value: 0.0 };
     let mut numbers = [none; 18];
     let mut index = 0;
     while index < 18 {
         let (panel, series, values) = OWN[index / 3];
         let at = Place::Number([0.1, 0.5, 1.0][index % 3]);
-        numbers[index] = Published { panel, series, at, value: values[index % 3], ..none };
+        numbers[index] = PublishedNumber { panel, series, at, value: values[index % 3], ..none };
         index += 1;
     }
     numbers
@@ -1099,7 +1106,7 @@ fn printed_in_hundredths(value: f64) -> Summary {
     Summary { mean: value, standard_error: Some(0.005 / NOISE) }
 }
 
-fn ahead_of_others(table: &Table, printed: bool) -> Judgement {
+fn ahead_of_others(table: &Results, printed: bool) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| is_printed(panel) == printed) {
         for (_, other, values) in OTHERS.iter().filter(|(data, _, _)| *data == data_of(panel)) {

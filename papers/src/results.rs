@@ -1,19 +1,19 @@
-//! [`Table`]: what an experiment measured.
+//! [`Results`]: what an experiment measured.
 
 use std::fmt;
 
-use crate::metrics::Summary;
+use tidegate_lab::metrics::Summary;
 
 /// Measured numbers, each with its place: a panel (mostly a data set), a series (mostly a mechanism), a place on the
 /// horizontal axis, and a metric.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
-    entries: Vec<Entry>,
+pub struct Results {
+    entries: Vec<Measurement>,
 }
 
 /// One measured number.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct Measurement {
     /// Which panel of the figure.
     pub panel: String,
     /// Which series of the panel.
@@ -56,7 +56,7 @@ impl From<&str> for At {
     }
 }
 
-impl Table {
+impl Results {
     /// An empty table.
     pub const fn new() -> Self {
         Self { entries: Vec::new() }
@@ -65,7 +65,7 @@ impl Table {
     /// Adds a number.
     pub fn push(&mut self, panel: &str, series: &str, at: impl Into<At>, metric: &str, value: Summary) {
         let (panel, series, metric) = (panel.to_owned(), series.to_owned(), metric.to_owned());
-        self.entries.push(Entry { panel, series, at: at.into(), metric, value });
+        self.entries.push(Measurement { panel, series, at: at.into(), metric, value });
     }
 
     /// Adds a number that was computed and not measured: it has no error.
@@ -74,7 +74,7 @@ impl Table {
     }
 
     /// All numbers, in the order in which they were added.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[Measurement] {
         &self.entries
     }
 
@@ -110,7 +110,7 @@ impl Table {
         distinct(self.of_panel(panel).map(|entry| &entry.at))
     }
 
-    fn of_panel(&self, panel: &str) -> impl Iterator<Item = &Entry> {
+    fn of_panel(&self, panel: &str) -> impl Iterator<Item = &Measurement> {
         self.entries.iter().filter(move |entry| entry.panel == panel)
     }
 
@@ -124,7 +124,7 @@ impl Table {
             }
         };
         let mut csv = "panel,series,x,metric,mean,standard_error\n".to_owned();
-        for Entry { panel, series, at, metric, value } in &self.entries {
+        for Measurement { panel, series, at, metric, value } in &self.entries {
             let error = value.standard_error.map_or_else(String::new, |error| format!("{error:e}"));
             let texts = [field(panel), field(series), field(&at.to_string()), field(metric)];
             csv.push_str(&format!("{},{:e},{error}\n", texts.join(","), value.mean));

@@ -5,18 +5,19 @@
 
 use std::num::NonZeroU64;
 
-use super::compare::{at_least, epsilon_of, logarithm, mean, metric_of, percent_below};
-use super::verdict::{
-    Answer, Demand, Judgement, Tally, Verdict, all_below, all_below_where, digits, falls, ratio, rises, short, smaller,
-    smaller_than_times,
+use crate::compare::{at_least, epsilon_of, logarithm, mean, metric_of, percent_below};
+use crate::verdict::{
+    Decision, Demand, Judgement, Tally, Verdict, all_below, all_below_where, digits, falls, ratio, rises, short,
+    smaller, smaller_than_times,
 };
-use super::{ASKED_HERE, bars, lines, repeats, settings};
-use super::{
-    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table,
+use crate::{ASKED_HERE, bars, lines, repeats, settings};
+use crate::{
+    At, Claim, Cut, Experiment, Omitted, Paper, PaperData, Place, PreparedStream, PublishedNumber, ReproduceError,
+    Results, Session,
 };
-use crate::experiment::{RequirementClass, Settings};
-use crate::metrics::{Metric, Summary};
-use crate::plot::{Axis, Panel};
+use tidegate_lab::experiment::{RequirementClass, Settings};
+use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::plot::{Axis, Panel};
 
 pub(super) static PAPER: Paper = Paper {
     name: "personalized-w-event",
@@ -72,20 +73,20 @@ const SOMETIMES: NonZeroU64 = repeats(5);
 const SELDOM: NonZeroU64 = repeats(3);
 
 const SYNTHETIC: [&str; 3] = ["lns", "sin", "log"];
-const DATA: [Data; 5] = [
-    Data {
+const DATA: [PaperData; 5] = [
+    PaperData {
         set: "tdrive_counts",
         paper: "Taxi: 10,357 taxis, 100 cells, 8,889 minutes",
         difference: Some("the same taxis in 64 cells, 1,778 timestamps of five minutes"),
     },
-    Data {
+    PaperData {
         set: "foursquare_lbsn2vec",
         paper: "Foursquare: 5 % of the check-ins of 266,909 users by country, 7,649 slots of 100 minutes",
         difference: Some("20,159 users of four cities by category of the last check-in, 447 days"),
     },
-    Data { set: "lns", paper: "TLNS; lengths and numbers of users are not given", difference: None },
-    Data { set: "sin", paper: "Sin", difference: None },
-    Data { set: "log", paper: "Log", difference: None },
+    PaperData { set: "lns", paper: "TLNS; lengths and numbers of users are not given", difference: None },
+    PaperData { set: "sin", paper: "Sin", difference: None },
+    PaperData { set: "log", paper: "Log", difference: None },
 ];
 
 fn is_synthetic(panel: &str) -> bool {
@@ -96,16 +97,16 @@ fn is_real(panel: &str) -> bool {
     !is_synthetic(panel)
 }
 
-fn prepared(session: &Session<'_>, data: &Data) -> Result<Option<Prepared>, ReproduceError> {
+fn prepared(session: &Session<'_>, data: &PaperData) -> Result<Option<PreparedStream>, ReproduceError> {
     let population = if is_synthetic(data.set) { session.size(None, Some(300)) } else { None };
     session.dataset(data.set, Cut { population, length: None })
 }
 
 /// Runs the mechanisms, each as often as it needs, and adds their errors: `place` says where each belongs.
 fn add(
-    table: &mut Table,
+    table: &mut Results,
     session: &Session<'_>,
-    data: &Data,
+    data: &PaperData,
     groups: &[(&[&str], NonZeroU64)],
     settings: &[Settings],
     place: impl Fn(&Settings) -> f64,
@@ -132,9 +133,9 @@ fn add(
 const GROUPS: &[(&[&str], NonZeroU64)] =
     &[(FAST, OFTEN), (SAMPLING, SELDOM), (STRATIFIED, SOMETIMES), (LOCAL, SELDOM), (LEFT_OUT, OFTEN)];
 
-fn over_budgets(session: &Session<'_>) -> Result<Table, ReproduceError> {
+fn over_budgets(session: &Session<'_>) -> Result<Results, ReproduceError> {
     let settings: Vec<_> = BUDGETS.into_iter().map(|epsilon| settings(epsilon, WINDOW)).collect::<Result<_, _>>()?;
-    let mut table = Table::new();
+    let mut table = Results::new();
     for data in &DATA {
         add(&mut table, session, data, GROUPS, &settings, |settings| settings.epsilon.as_f64())?;
     }
@@ -142,11 +143,13 @@ fn over_budgets(session: &Session<'_>) -> Result<Table, ReproduceError> {
     Ok(table)
 }
 
-fn over_windows(session: &Session<'_>) -> Result<Table, ReproduceError> {
+fn over_windows(session: &Session<'_>) -> Result<Results, ReproduceError> {
     let settings: Vec<_> = WINDOWS.into_iter().map(|window| settings(BUDGET, window)).collect::<Result<_, _>>()?;
-    let mut table = Table::new();
+    let mut table = Results::new();
     for data in &DATA {
-        add(&mut table, session, data, GROUPS, &settings, |settings| crate::stream::as_float(settings.window.get()))?;
+        add(&mut table, session, data, GROUPS, &settings, |settings| {
+            tidegate_lab::stream::as_float(settings.window.get())
+        })?;
     }
     add_reductions(&mut table, "over w");
     Ok(table)
@@ -157,7 +160,7 @@ const PARTNERS: [(&str, &str); 4] = [("pbd_sampling", "bd"), ("pbd", "bd"), ("pb
 const BELOW: &str = "percent_below";
 
 /// Adds, for each panel, the mean of what the personalised mechanisms save, under a name for the sweep.
-fn add_reductions(table: &mut Table, sweep: &str) {
+fn add_reductions(table: &mut Results, sweep: &str) {
     let panels: Vec<String> = table.panels().into_iter().map(str::to_owned).collect();
     for panel in panels {
         for (ours, theirs) in PARTNERS {
@@ -175,16 +178,16 @@ fn add_reductions(table: &mut Table, sweep: &str) {
 
 /// A claim of the form "`ours` is on average so many per cent below": holds where every data set has as much, five
 /// points less being as much; partly where it is below at all on most.
-fn saves(table: &Table, sweep: &str, ours: &str, claimed: &[(&str, f64)]) -> Judgement {
+fn saves(table: &Results, sweep: &str, ours: &str, claimed: &[(&str, f64)]) -> Judgement {
     let mut enough = true;
     let (mut below, mut told) = (0, 0);
     let mut parts = Vec::new();
     for (panel, percent) in claimed {
         let Some(measured) = table.get(panel, ours, sweep, BELOW) else { continue };
         parts.push(format!("{panel} {} % ({} % claimed)", short(measured), digits(*percent, 3)));
-        enough &= at_least(measured, *percent, 5.0) == Answer::Yes;
+        enough &= at_least(measured, *percent, 5.0) == Decision::Yes;
         told += 1;
-        below += usize::from(smaller(super::compare::exactly(0.0), measured) == Answer::Yes);
+        below += usize::from(smaller(crate::compare::exactly(0.0), measured) == Decision::Yes);
     }
     let verdict = match (told, enough, 2 * below >= told) {
         (0, _, _) => Verdict::Unclear,
@@ -201,7 +204,7 @@ fn saves(table: &Table, sweep: &str, ours: &str, claimed: &[(&str, f64)]) -> Jud
 }
 
 /// Whether errors fall by a larger factor on real data than on synthetic ones, mechanism by mechanism.
-fn falls_more_on_real_data(table: &Table) -> Judgement {
+fn falls_more_on_real_data(table: &Results) -> Judgement {
     let mut tally = Tally::new();
     for series in ["bd", "ba", "pbd_sampling", "pba_sampling"] {
         let factor = |asked: fn(&str) -> bool| {
@@ -226,21 +229,21 @@ fn falls_more_on_real_data(table: &Table) -> Judgement {
 }
 
 /// Whether PLBU is worse than the four others, but for TLNS.
-fn plbu_is_worst_but_on_tlns(table: &Table) -> Judgement {
+fn plbu_is_worst_but_on_tlns(table: &Results) -> Judgement {
     let others = ["bd", "ba", "pbd_sampling", "pba_sampling"];
     let mut tally = all_below_where(table, AMRE, &others, LOCAL, |panel, _| panel != "lns");
     for at in table.places("lns") {
         let Some(local) = table.get("lns", "plbu", at.clone(), AMRE) else { continue };
         let beaten = others.iter().any(|name| {
-            table.get("lns", name, at.clone(), AMRE).is_some_and(|other| smaller(local, other) == Answer::Yes)
+            table.get("lns", name, at.clone(), AMRE).is_some_and(|other| smaller(local, other) == Decision::Yes)
         });
-        let answer = if beaten { Answer::Yes } else { Answer::No };
+        let answer = if beaten { Decision::Yes } else { Decision::No };
         tally.add(answer, format!("on lns at {at} plbu, {}, is to be better than one of the others", short(local)));
     }
     tally.judge(Demand::Everywhere)
 }
 
-fn amre_panels(table: &Table, label: &str) -> Vec<Panel> {
+fn amre_panels(table: &Results, label: &str) -> Vec<Panel> {
     lines(table, AMRE, &Axis::linear(label), &Axis::log("squared error of a count"), |_| true)
 }
 
@@ -437,7 +440,7 @@ const FIGURE_11: Experiment = Experiment {
     notes: &[CLASSES, RUNS],
 };
 
-fn rises_gently(table: &Table) -> Judgement {
+fn rises_gently(table: &Results) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for series in ["bd", "ba", "pbd_sampling", "pba_sampling", "plbu"] {
@@ -451,8 +454,8 @@ fn rises_gently(table: &Table) -> Judgement {
     tally.judge(Demand::Everywhere)
 }
 
-const fn percent(panel: &'static str, series: &'static str, sweep: &'static str, value: f64) -> Published {
-    Published { panel, series, at: Place::Name(sweep), metric: BELOW, value }
+const fn percent(panel: &'static str, series: &'static str, sweep: &'static str, value: f64) -> PublishedNumber {
+    PublishedNumber { panel, series, at: Place::Name(sweep), metric: BELOW, value }
 }
 
 const MEAN: &str = "mean of both figures";
@@ -468,7 +471,7 @@ const SUMMARY: Experiment = Experiment {
     // On top of figures 10 and 11, which it is computed from.
     seconds: 1,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         let (budgets, windows) = (over_budgets(session)?, over_windows(session)?);
         for (real, panel, ours) in
             [(true, "real data", ["pbd_sampling", "pbd"]), (false, "synthetic data", ["pba_sampling", "pba"])]
@@ -525,7 +528,7 @@ const SUMMARY: Experiment = Experiment {
     ],
 };
 
-fn summary_saves(table: &Table, panel: &str, series: &str, claimed: f64) -> Judgement {
+fn summary_saves(table: &Results, panel: &str, series: &str, claimed: f64) -> Judgement {
     saves(table, MEAN, series, &[(panel, claimed)])
 }
 
@@ -540,14 +543,14 @@ fn two_classes(lax: (f64, u64), tenths: u64) -> Result<Settings, ReproduceError>
     Ok(Settings { classes, ..settings(BUDGET, WINDOW)? })
 }
 
-fn over_shares(session: &Session<'_>, lax: (f64, u64)) -> Result<Table, ReproduceError> {
+fn over_shares(session: &Session<'_>, lax: (f64, u64)) -> Result<Results, ReproduceError> {
     let settings: Vec<_> = TENTHS.into_iter().map(|tenths| two_classes(lax, tenths)).collect::<Result<_, _>>()?;
     let share = |settings: &Settings| {
-        settings.classes.first().map_or(0.0, |class| crate::stream::as_float(class.weight.get()) / 10.0)
+        settings.classes.first().map_or(0.0, |class| tidegate_lab::stream::as_float(class.weight.get()) / 10.0)
     };
     let groups: &[(&[&str], NonZeroU64)] =
         &[(FAST, OFTEN), (SAMPLING, SELDOM), (STRATIFIED, SOMETIMES), (&["constant"], SELDOM)];
-    let mut table = Table::new();
+    let mut table = Results::new();
     for data in &DATA {
         add(&mut table, session, data, groups, &settings, share)?;
     }
@@ -555,7 +558,7 @@ fn over_shares(session: &Session<'_>, lax: (f64, u64)) -> Result<Table, Reproduc
 }
 
 /// Stable up to 0.7: no two of these differ by more than a quarter.
-fn stable(table: &Table, series: &[&str]) -> Judgement {
+fn stable(table: &Results, series: &[&str]) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for name in series {
@@ -573,7 +576,7 @@ fn stable(table: &Table, series: &[&str]) -> Judgement {
 }
 
 /// From 0.7 to 0.9, by a fifth and more.
-fn falls_at_the_end(table: &Table, series: &[&str]) -> Judgement {
+fn falls_at_the_end(table: &Results, series: &[&str]) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for name in series {

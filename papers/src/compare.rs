@@ -2,10 +2,10 @@
 
 use tidegate_kernel::Epsilon;
 
-use super::verdict::{Answer, NOISE, ratio};
-use super::{ReproduceError, settings};
-use crate::experiment::Finding;
-use crate::metrics::{Metric, Summary};
+use crate::verdict::{Decision, NOISE, ratio};
+use crate::{ReproduceError, settings};
+use tidegate_lab::experiment::Finding;
+use tidegate_lab::metrics::{Metric, Summary};
 
 /// An epsilon that was declared as a number.
 pub(super) fn epsilon_of(epsilon: f64) -> Result<Epsilon, ReproduceError> {
@@ -51,24 +51,24 @@ pub(super) fn percent_below(pairs: &[(Summary, Summary)]) -> Option<Summary> {
 }
 
 /// Whether a number is as large as a known one, less a tolerance: no only where it is smaller beyond the noise.
-pub(super) fn at_least(measured: Summary, known: f64, tolerance: f64) -> Answer {
-    let Some(error) = measured.standard_error else { return Answer::Unclear };
+pub(super) fn at_least(measured: Summary, known: f64, tolerance: f64) -> Decision {
+    let Some(error) = measured.standard_error else { return Decision::Unclear };
     let (distance, noise) = (measured.mean - (known - tolerance), NOISE * error);
     if distance >= 0.0 {
-        Answer::Yes
+        Decision::Yes
     } else if distance < -noise {
-        Answer::No
+        Decision::No
     } else {
-        Answer::Unclear
+        Decision::Unclear
     }
 }
 
 /// An answer the other way round.
-pub(super) const fn not(answer: Answer) -> Answer {
+pub(super) const fn not(answer: Decision) -> Decision {
     match answer {
-        Answer::Yes => Answer::No,
-        Answer::No => Answer::Yes,
-        Answer::Unclear => Answer::Unclear,
+        Decision::Yes => Decision::No,
+        Decision::No => Decision::Yes,
+        Decision::Unclear => Decision::Unclear,
     }
 }
 
@@ -100,9 +100,9 @@ mod tests {
 
     #[test]
     fn a_number_is_too_small_only_beyond_its_noise() {
-        assert_eq!(at_least(measured(70.0, 1.0), 70.8, 5.0), Answer::Yes);
-        assert_eq!(at_least(measured(60.0, 1.0), 70.8, 5.0), Answer::No);
-        assert_eq!(at_least(measured(60.0, 4.0), 70.8, 5.0), Answer::Unclear);
-        assert_eq!(at_least(Summary { mean: 90.0, standard_error: None }, 70.8, 5.0), Answer::Unclear);
+        assert_eq!(at_least(measured(70.0, 1.0), 70.8, 5.0), Decision::Yes);
+        assert_eq!(at_least(measured(60.0, 1.0), 70.8, 5.0), Decision::No);
+        assert_eq!(at_least(measured(60.0, 4.0), 70.8, 5.0), Decision::Unclear);
+        assert_eq!(at_least(Summary { mean: 90.0, standard_error: None }, 70.8, 5.0), Decision::Unclear);
     }
 }

@@ -2,20 +2,20 @@
 
 use tidegate_kernel::oracle::OracleKind;
 
-use super::verdict::{
-    Answer, Demand, Judgement, Tally, Verdict, all_below, all_below_where, digits, falls, near, ratio, rises, short,
+use crate::verdict::{
+    Decision, Demand, Judgement, Tally, Verdict, all_below, all_below_where, digits, falls, near, ratio, rises, short,
     smaller, smaller_than_times,
 };
-use super::{
-    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table, bars,
-    curves, lines, named, repeats, settings,
+use crate::{
+    At, Claim, Cut, Experiment, Omitted, Paper, PaperData, Place, PreparedStream, PublishedNumber, ReproduceError,
+    Results, Session, bars, curves, lines, named, repeats, settings,
 };
-use crate::datasets::DEFAULT_LENGTH;
-use crate::experiment::Settings;
-use crate::generate::Process;
-use crate::metrics::{Metric, Summary};
-use crate::plot::{Axis, Panel};
-use crate::stream::CountStream;
+use tidegate_lab::datasets::DEFAULT_LENGTH;
+use tidegate_lab::experiment::Settings;
+use tidegate_lab::generate::Process;
+use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::plot::{Axis, Panel};
+use tidegate_lab::stream::CountStream;
 
 pub(super) static PAPER: Paper = Paper {
     name: "ldp-ids",
@@ -49,10 +49,13 @@ const MECHANISMS: &[&str] = &["lbu", "lbd", "lba", "lsp", "lpu", "lpd", "lpa"];
 /// With the baseline at the end.
 const ALL: &[&str] = &["lbu", "lbd", "lba", "lsp", "lpu", "lpd", "lpa", "constant"];
 
-const LNS: Data = Data { set: "lns", paper: "LNS: 800 timestamps, 200,000 users, 2 values", difference: None };
-const SIN: Data = Data { set: "sin", paper: "Sin: 800 timestamps, 200,000 users, 2 values", difference: None };
-const LOG: Data = Data { set: "log", paper: "Log: 800 timestamps, 200,000 users, 2 values", difference: None };
-const TAXI: Data = Data {
+const LNS: PaperData =
+    PaperData { set: "lns", paper: "LNS: 800 timestamps, 200,000 users, 2 values", difference: None };
+const SIN: PaperData =
+    PaperData { set: "sin", paper: "Sin: 800 timestamps, 200,000 users, 2 values", difference: None };
+const LOG: PaperData =
+    PaperData { set: "log", paper: "Log: 800 timestamps, 200,000 users, 2 values", difference: None };
+const TAXI: PaperData = PaperData {
     set: "tdrive_counts",
     paper: "Taxi: 10,357 taxis of Beijing, 886 timestamps of ten minutes, 5 cells",
     difference: Some(
@@ -60,7 +63,7 @@ const TAXI: Data = Data {
          to 5 in the order of the file, because how the paper cut the city is not said. 3923 to 9662 taxis at a time.",
     ),
 };
-const FOURSQUARE: Data = Data {
+const FOURSQUARE: PaperData = PaperData {
     set: "foursquare_lbsn2vec",
     paper: "Foursquare: 265,149 users, 447 timestamps, 77 countries",
     difference: Some(
@@ -75,7 +78,7 @@ const COUNTRIES: usize = 77;
 const USERS_OF_FOURSQUARE: u64 = 265_149;
 
 /// The stream that stands for a data set, as its note says.
-fn stream(session: &Session<'_>, data: &Data) -> Result<Option<Prepared>, ReproduceError> {
+fn stream(session: &Session<'_>, data: &PaperData) -> Result<Option<PreparedStream>, ReproduceError> {
     let cut = match data.set {
         "foursquare_lbsn2vec" => Cut { population: Some(USERS_OF_FOURSQUARE), length: None },
         _ => Cut::default(),
@@ -104,7 +107,7 @@ fn joined(stream: &CountStream, groups: usize, stride: usize) -> Result<CountStr
 
 /// The paper's analysis has generalised randomised response, which is best for two values. Over wider domains the
 /// mechanisms use optimised unary encoding, which is nearly the best there, and quick to simulate.
-fn with_oracle(settings: Settings, stream: &Prepared) -> Settings {
+fn with_oracle(settings: Settings, stream: &PreparedStream) -> Settings {
     let wide = stream.counts().is_some_and(|counts| counts.domain() > 2);
     let oracle = if wide { OracleKind::Oue } else { OracleKind::Grr };
     Settings { oracle: Some(oracle), ..settings }
@@ -125,10 +128,10 @@ fn title(panel: &str) -> String {
 /// Adds a metric of every mechanism with these settings, each at its place.
 fn sweep(
     session: &Session<'_>,
-    stream: &Prepared,
+    stream: &PreparedStream,
     choices: &[(At, Settings)],
     (panel, metric): (&str, Metric),
-    table: &mut Table,
+    table: &mut Results,
 ) -> Result<(), ReproduceError> {
     let settings: Vec<_> = choices.iter().map(|(_, settings)| with_oracle(settings.clone(), stream)).collect();
     let findings = session.sweep(stream, ALL, &settings)?;
@@ -152,7 +155,7 @@ fn by_window(epsilon: f64, windows: &[u32]) -> Result<Vec<(At, Settings)>, Repro
 
 const BUDGETS: [f64; 5] = [0.5, 1.0, 1.5, 2.0, 2.5];
 const WINDOWS: [u32; 5] = [10, 20, 30, 40, 50];
-const STREAMS: [Data; 5] = [LNS, SIN, LOG, TAXI, FOURSQUARE];
+const STREAMS: [PaperData; 5] = [LNS, SIN, LOG, TAXI, FOURSQUARE];
 
 const FIGURE_4: Experiment = Experiment {
     name: "ldp-ids-fig4",
@@ -164,7 +167,7 @@ const FIGURE_4: Experiment = Experiment {
     repeats: repeats(16),
     seconds: 16,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for data in &STREAMS {
             let Some(stream) = stream(session, data)? else { continue };
             sweep(session, &stream, &by_epsilon(&BUDGETS, 20)?, (data.set, Metric::Mre), &mut table)?;
@@ -213,13 +216,13 @@ const FIGURE_4: Experiment = Experiment {
     notes: &[],
 };
 
-fn error_panels(table: &Table, x: &str) -> Vec<Panel> {
+fn error_panels(table: &Results, x: &str) -> Vec<Panel> {
     named(lines(table, "mre", &Axis::linear(x), &Axis::log("mean relative error"), |_| true), title)
 }
 
 /// Of each pair, the adaptive method of the users' side gains more on its uniform one than that of the budget's side
 /// does; and it does gain.
-fn advantage_clearer(table: &Table) -> Judgement {
+fn advantage_clearer(table: &Results) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for at in table.places(panel) {
@@ -234,9 +237,9 @@ fn advantage_clearer(table: &Table) -> Judgement {
                     short(of_budget)
                 );
                 let answer = match (smaller(population_error, lpu), smaller(of_users, of_budget)) {
-                    (Answer::Yes, Answer::Yes) => Answer::Yes,
-                    (Answer::No, _) | (_, Answer::No) => Answer::No,
-                    _ => Answer::Unclear,
+                    (Decision::Yes, Decision::Yes) => Decision::Yes,
+                    (Decision::No, _) | (_, Decision::No) => Decision::No,
+                    _ => Decision::Unclear,
                 };
                 tally.add(answer, what);
             }
@@ -246,7 +249,7 @@ fn advantage_clearer(table: &Table) -> Judgement {
 }
 
 /// How far the ratio of LSP's error to LPA's differs between data sets, at the same budget.
-fn lsp_varies(table: &Table) -> Judgement {
+fn lsp_varies(table: &Results) -> Judgement {
     let places: Vec<At> =
         table.panels().first().map(|panel| table.places(panel).into_iter().cloned().collect()).unwrap_or_default();
     let mut largest: Option<(f64, String)> = None;
@@ -300,7 +303,7 @@ const FIGURE_5: Experiment = Experiment {
     repeats: repeats(16),
     seconds: 12,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for data in &STREAMS {
             let Some(stream) = stream(session, data)? else { continue };
             sweep(session, &stream, &by_window(1.0, &WINDOWS)?, (data.set, Metric::Mre), &mut table)?;
@@ -354,7 +357,7 @@ fn anywhere(tally: &Tally) -> Judgement {
 }
 
 /// LPD below LPU, and LPA below it by a fifth.
-fn lpa_much_better(table: &Table) -> Judgement {
+fn lpa_much_better(table: &Results) -> Judgement {
     let mut tally = all_below(table, "mre", &["lpd"], &["lpu"]);
     for panel in table.panels() {
         for at in table.places(panel) {
@@ -374,7 +377,7 @@ fn scaled(summary: Summary, factor: f64) -> Summary {
 }
 
 /// What LPD and LPA have of LPU's error is less at the one end than at the other.
-fn gain_grows(table: &Table, from: f64, to: f64) -> Judgement {
+fn gain_grows(table: &Results, from: f64, to: f64) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for name in ["lpd", "lpa"] {
@@ -397,7 +400,7 @@ const BY_DEVIATION: &str = "LNS by fluctuation";
 const BY_RATE: &str = "Sin by rate";
 
 /// A binary stream with parameters of its own.
-fn process(session: &Session<'_>, process: Process, users: u64) -> Result<Prepared, ReproduceError> {
+fn process(session: &Session<'_>, process: Process, users: u64) -> Result<PreparedStream, ReproduceError> {
     let length = session.length(DEFAULT_LENGTH);
     session.made(&format!("{process:?} {users} {length}"), |random| Ok(process.generate(users, length, random)?.into()))
 }
@@ -493,10 +496,10 @@ fn at_most(at: &At, bound: f64) -> bool {
     matches!(at, At::Number(number) if *number <= bound)
 }
 
-fn figure_6(session: &Session<'_>) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn figure_6(session: &Session<'_>) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     let choice = settings(1.0, 30)?;
-    let mut add = |panel: &str, at: f64, stream: &Prepared| {
+    let mut add = |panel: &str, at: f64, stream: &PreparedStream| {
         sweep(session, stream, &[(At::from(at), choice.clone())], (panel, Metric::Mre), &mut table)
     };
     for users in POPULATIONS {
@@ -529,7 +532,7 @@ const FIGURE_7: Experiment = Experiment {
     repeats: repeats(16),
     seconds: 3,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for data in &STREAMS {
             let Some(stream) = stream(session, data)? else { continue };
             let settings = with_oracle(settings(1.0, 50)?, &stream);
@@ -642,8 +645,8 @@ const FIGURE_8: Experiment = Experiment {
     ],
 };
 
-fn figure_8(session: &Session<'_>) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn figure_8(session: &Session<'_>) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     let choice = settings(1.0, 20)?;
     for users in POPULATIONS {
         let stream = process(session, Process::LNS, u64::from(users))?;
@@ -662,7 +665,7 @@ fn figure_8(session: &Session<'_>) -> Result<Table, ReproduceError> {
 }
 
 /// The first place of a panel below its last one.
-fn ends(table: &Table, panel: &str, series: &[&str]) -> Tally {
+fn ends(table: &Results, panel: &str, series: &[&str]) -> Tally {
     let mut tally = Tally::new();
     for name in series {
         let along = table.along(panel, name, "cfpu");
@@ -674,7 +677,7 @@ fn ends(table: &Table, panel: &str, series: &[&str]) -> Tally {
     tally
 }
 
-fn at_least_one_report(table: &Table) -> Judgement {
+fn at_least_one_report(table: &Results) -> Judgement {
     let mut tally = Tally::new();
     for entry in table.entries().iter().filter(|entry| BUDGET.contains(&entry.series.as_str())) {
         let what = format!("{}, {} at {}: {}", entry.panel, entry.series, entry.at, short(entry.value));
@@ -690,7 +693,7 @@ fn at_least_one_report(table: &Table) -> Judgement {
 
 /// Within three per cent: a window that the end of the stream cuts off, and slots that do not divide evenly, are that
 /// much.
-fn one_report_a_window(table: &Table) -> Judgement {
+fn one_report_a_window(table: &Results) -> Judgement {
     let mut tally = Tally::new();
     for entry in table.entries().iter().filter(|entry| matches!(entry.series.as_str(), "lsp" | "lpu")) {
         let window = match (&entry.at, entry.panel.as_str()) {
@@ -710,7 +713,7 @@ fn one_report_a_window(table: &Table) -> Judgement {
     tally.judge(Demand::Everywhere)
 }
 
-const TABLE_2_STREAMS: [Data; 4] = [SIN, LOG, TAXI, FOURSQUARE];
+const TABLE_2_STREAMS: [PaperData; 4] = [SIN, LOG, TAXI, FOURSQUARE];
 const SMALL_BUDGET: &str = "ε = 1, w = 20";
 const LARGE_BUDGET: &str = "ε = 2, w = 20";
 const LONG_WINDOW: &str = "ε = 2, w = 40";
@@ -724,7 +727,7 @@ const TABLE_2: Experiment = Experiment {
     repeats: repeats(16),
     seconds: 3,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (panel, epsilon, window) in [(SMALL_BUDGET, 1.0, 20), (LARGE_BUDGET, 2.0, 20), (LONG_WINDOW, 2.0, 40)] {
             for data in &TABLE_2_STREAMS {
                 let Some(stream) = stream(session, data)? else { continue };
@@ -741,7 +744,7 @@ const TABLE_2: Experiment = Experiment {
         };
         let mut panels = bars(table, "cfpu", &y, |_| true);
         for panel in &mut panels {
-            if let crate::plot::Scale::Names(names) = &mut panel.x.scale {
+            if let tidegate_lab::plot::Scale::Names(names) = &mut panel.x.scale {
                 names.iter_mut().for_each(short_name);
             }
             // It asks nobody: there is no bar to draw.
@@ -809,16 +812,16 @@ const TABLE_2: Experiment = Experiment {
 macro_rules! row {
     ($panel:expr, $series:literal, $sin:literal, $log:literal, $taxi:literal, $foursquare:literal) => {
         [
-            Published { panel: $panel, series: $series, at: Place::Name("sin"), metric: "cfpu", value: $sin },
-            Published { panel: $panel, series: $series, at: Place::Name("log"), metric: "cfpu", value: $log },
-            Published {
+            PublishedNumber { panel: $panel, series: $series, at: Place::Name("sin"), metric: "cfpu", value: $sin },
+            PublishedNumber { panel: $panel, series: $series, at: Place::Name("log"), metric: "cfpu", value: $log },
+            PublishedNumber {
                 panel: $panel,
                 series: $series,
                 at: Place::Name("tdrive_counts"),
                 metric: "cfpu",
                 value: $taxi,
             },
-            Published {
+            PublishedNumber {
                 panel: $panel,
                 series: $series,
                 at: Place::Name("foursquare_lbsn2vec"),
@@ -829,7 +832,7 @@ macro_rules! row {
     };
 }
 
-static TABLE_2_PUBLISHED: &[Published] = [
+static TABLE_2_PUBLISHED: &[PublishedNumber] = [
     row!(SMALL_BUDGET, "lbu", 1.0, 1.0, 1.0, 1.0),
     row!(SMALL_BUDGET, "lbd", 1.2719, 1.2671, 1.2734, 1.2733),
     row!(SMALL_BUDGET, "lba", 1.1709, 1.1687, 1.1685, 1.1775),

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use tidegate_lab::metrics::Summary;
-use tidegate_lab::reproduce::verdict::Verdict;
-use tidegate_lab::reproduce::{Experiment, Options, Outcome, Place, Session, Table, by_name};
+use tidegate_papers::verdict::Verdict;
+use tidegate_papers::{Experiment, Outcome, Place, ReproduceOptions, Results, Session, by_name};
 
 use crate::support::{directory, gzip, write};
 
@@ -54,7 +54,8 @@ fn made_up_data(name: &str) -> PathBuf {
 }
 
 fn run_quickly(paper: &str, data_dir: Option<PathBuf>) -> Vec<Outcome> {
-    let options = Options { skip_missing: data_dir.is_none(), data_dir, quick: true, ..Options::default() };
+    let options =
+        ReproduceOptions { skip_missing: data_dir.is_none(), data_dir, quick: true, ..ReproduceOptions::default() };
     let session = Session::new(options, &|_| ());
     by_name(paper).unwrap().into_iter().map(|(paper, experiment)| experiment.run(paper, &session).unwrap()).collect()
 }
@@ -116,7 +117,7 @@ fn experiment(name: &str) -> &'static Experiment {
 
 /// The verdict on the claim of an experiment that begins with these words.
 #[track_caller]
-fn verdict(name: &str, claim: &str, table: &Table) -> Verdict {
+fn verdict(name: &str, claim: &str, table: &Results) -> Verdict {
     let found = experiment(name).claims.iter().find(|other| other.text.starts_with(claim));
     (found.unwrap_or_else(|| panic!("{name} claims nothing like {claim:?}")).check)(table).verdict
 }
@@ -129,7 +130,7 @@ fn measured(mean: f64, error: f64) -> Summary {
 fn what_was_printed_of_the_first_table_follows_from_its_equation() {
     let outcome = &run_quickly("delay-allowed-table1", None)[0];
     assert_eq!(outcome.judgements[0].verdict, Verdict::Holds, "{}", outcome.judgements[0].because);
-    let mut wrong = Table::new();
+    let mut wrong = Results::new();
     for entry in outcome.table.entries() {
         wrong.push(&entry.panel, &entry.series, entry.at.clone(), &entry.metric, measured(entry.value.mean * 1.1, 0.0));
     }
@@ -139,7 +140,7 @@ fn what_was_printed_of_the_first_table_follows_from_its_equation() {
 #[test]
 fn a_claimed_saving_holds_where_it_was_measured_and_partly_where_it_is_less() {
     let saving = |percents: [f64; 2]| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (panel, percent) in ["tdrive_counts", "foursquare_lbsn2vec"].into_iter().zip(percents) {
             table.push(panel, "pbd_sampling", "over ε", "percent_below", measured(percent, 1.0));
         }
@@ -148,13 +149,13 @@ fn a_claimed_saving_holds_where_it_was_measured_and_partly_where_it_is_less() {
     assert_eq!(saving([75.0, 66.0]), Verdict::Holds);
     assert_eq!(saving([75.0, 40.0]), Verdict::Partly);
     assert_eq!(saving([-10.0, 1.0]), Verdict::DoesNotHold);
-    assert_eq!(verdict("personalized-w-event-fig10", "On real data PBD's", &Table::new()), Verdict::Unclear);
+    assert_eq!(verdict("personalized-w-event-fig10", "On real data PBD's", &Results::new()), Verdict::Unclear);
 }
 
 #[test]
 fn the_local_baseline_is_to_be_worst_everywhere_but_on_one_stream() {
     let with_plbu_on_lns = |plbu: f64| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (panel, local) in [("lns", plbu), ("sin", 100.0), ("tdrive_counts", 100.0)] {
             for series in ["bd", "ba", "pbd_sampling", "pba_sampling"] {
                 table.push(panel, series, 0.2, "amre", measured(10.0, 0.1));
@@ -170,7 +171,7 @@ fn the_local_baseline_is_to_be_worst_everywhere_but_on_one_stream() {
 #[test]
 fn a_share_of_laxer_users_is_judged_by_what_happens_before_and_after_the_end() {
     let errors = |values: [f64; 5]| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (share, value) in [0.1, 0.3, 0.5, 0.7, 0.9].into_iter().zip(values) {
             for series in ["pbd_sampling", "pba_sampling"] {
                 table.push("sin", series, share, "amre", measured(value, 0.1));
@@ -178,7 +179,7 @@ fn a_share_of_laxer_users_is_judged_by_what_happens_before_and_after_the_end() {
         }
         table
     };
-    let both = |table: &Table| {
+    let both = |table: &Results| {
         ["As the share", "When the share"].map(|claim| verdict("personalized-w-event-fig12", claim, table))
     };
     assert_eq!(both(&errors([100.0, 101.0, 99.0, 100.0, 50.0])), [Verdict::Holds, Verdict::Holds]);
@@ -186,8 +187,8 @@ fn a_share_of_laxer_users_is_judged_by_what_happens_before_and_after_the_end() {
 }
 
 /// A table of figure 2 with the same errors, relative to the naive method, for what is printed and for ours.
-fn figure_2(pegasus: f64, bucorder: f64, error: f64) -> Table {
-    let mut table = Table::new();
+fn figure_2(pegasus: f64, bucorder: f64, error: f64) -> Results {
+    let mut table = Results::new();
     for (panel, names) in [
         ("outpatient_ilinet", ["laplace", "pegasus", "bucorder_sums", "constant"]),
         (
@@ -221,7 +222,7 @@ fn pegasus_is_no_better_than_naive_unless_by_a_tenth() {
 #[test]
 fn a_curve_is_not_monotonic_where_it_falls_and_rises_beyond_the_noise() {
     let curve = |values: [f64; 3], error: f64| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (panel, name) in [("unemployment", "contin"), ("unemployment, as printed", "paper_contin_not_private")] {
             for (place, value) in [1.0, 10.0, 100.0].into_iter().zip(values) {
                 table.push(panel, name, place, "mae", measured(value, error));
@@ -248,7 +249,7 @@ fn the_published_closed_form_is_found_to_leak_and_the_corrected_one_not() {
 #[test]
 fn time_is_linear_unless_it_more_than_doubles_with_the_length() {
     let times = |values: [f64; 3]| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (length, value) in [250.0, 500.0, 1_000.0].into_iter().zip(values) {
             table.push("markov_90", "crr", length, "seconds", Summary { mean: value, standard_error: None });
         }

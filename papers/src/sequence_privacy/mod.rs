@@ -7,19 +7,19 @@ use tidegate::sequence::hamming;
 use tidegate::sequence::leakage::exact;
 use tidegate::sequence::model::Model;
 
-use super::compare::{epsilon_of, exactly, metric_of, not};
-use super::verdict::{Answer, Demand, Judgement, NOISE, Tally, all_below, all_below_where, digits, short, smaller};
-use super::verdict::{Verdict, smaller_than_times};
-use super::{ASKED_HERE, curves, lines, named, repeats, settings};
-use super::{At, Claim, Cut, Data, Experiment, Omitted, Paper, Prepared, ReproduceError, Session, Table};
-use crate::experiment::{RunError, Settings};
-use crate::generate::Chain;
-use crate::metrics::{Metric, Summary};
-use crate::plot::{Axis, Panel, Point, Series};
-use crate::sequence::noise::{Answers, Noise, TwoSteps};
-use crate::sequence::{SymbolDistance, paper_crr_not_private};
-use crate::stream::{Stream, as_float};
-use crate::subjects;
+use crate::compare::{epsilon_of, exactly, metric_of, not};
+use crate::verdict::{Decision, Demand, Judgement, NOISE, Tally, all_below, all_below_where, digits, short, smaller};
+use crate::verdict::{Verdict, smaller_than_times};
+use crate::{ASKED_HERE, curves, lines, named, repeats, settings};
+use crate::{At, Claim, Cut, Experiment, Omitted, Paper, PaperData, PreparedStream, ReproduceError, Results, Session};
+use tidegate_lab::experiment::{RunError, Settings};
+use tidegate_lab::generate::Chain;
+use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::plot::{Axis, Panel, Point, Series};
+use tidegate_lab::sequence::noise::{Answers, Noise, TwoSteps};
+use tidegate_lab::sequence::{SymbolDistance, paper_crr_not_private};
+use tidegate_lab::stream::{Stream, as_float};
+use tidegate_lab::subjects;
 
 pub(super) static PAPER: Paper = Paper {
     name: "sequence-privacy",
@@ -101,7 +101,7 @@ const FIGURES_3_AND_4: Experiment = Experiment {
     repeats: repeats(1),
     seconds: 0,
     measure: |_| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         let epsilon = epsilon_of(1.0)?;
         for (panel, first) in PRIORS {
             for (series, answers) in FORMS {
@@ -144,7 +144,7 @@ const FIGURES_3_AND_4: Experiment = Experiment {
                     for (series, _) in FORMS {
                         for (at, value) in table.along(panel, series, INFORMATION) {
                             if matches!(at, At::Number(at) if at.abs() < 1e-9) {
-                                let answer = if value.mean < 1e-9 { Answer::Yes } else { Answer::No };
+                                let answer = if value.mean < 1e-9 { Decision::Yes } else { Decision::No };
                                 tally.add(answer, format!("{panel}, {series}: {} nats", digits(value.mean, 2)));
                             }
                         }
@@ -202,7 +202,7 @@ fn other(error: RunError) -> ReproduceError {
 
 /// Compares each pair of neighbouring places on one side of zero, the one that is nearer to it first, by absolute
 /// values.
-fn towards_zero(table: &Table, series: &[&str], metric: &str, as_claimed: fn(f64, f64) -> bool) -> Judgement {
+fn towards_zero(table: &Results, series: &[&str], metric: &str, as_claimed: fn(f64, f64) -> bool) -> Judgement {
     let mut tally = Tally::new();
     for (panel, _) in PRIORS {
         for name in series {
@@ -213,7 +213,7 @@ fn towards_zero(table: &Table, series: &[&str], metric: &str, as_claimed: fn(f64
                 }
                 let (nearer, farther) = if a.abs() < b.abs() { ((a, of_a), (b, of_b)) } else { ((b, of_b), (a, of_a)) };
                 let answer =
-                    if as_claimed(nearer.1.mean.abs(), farther.1.mean.abs()) { Answer::Yes } else { Answer::No };
+                    if as_claimed(nearer.1.mean.abs(), farther.1.mean.abs()) { Decision::Yes } else { Decision::No };
                 let what = format!(
                     "{panel}, {name} from {} to {}: {} to {}",
                     digits(*farther.0, 2),
@@ -230,12 +230,12 @@ fn towards_zero(table: &Table, series: &[&str], metric: &str, as_claimed: fn(f64
 
 /// No number of a series above a bound, beyond rounding and noise. It is for guarantees: one that is not kept
 /// everywhere is none.
-fn at_most(table: &Table, series: &str, metric: &str, bound: f64) -> Judgement {
+fn at_most(table: &Results, series: &str, metric: &str, bound: f64) -> Judgement {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for (at, value) in table.along(panel, series, metric) {
             let noise = NOISE * value.standard_error.unwrap_or_default();
-            let answer = if value.mean <= bound + noise + 1e-6 { Answer::Yes } else { Answer::No };
+            let answer = if value.mean <= bound + noise + 1e-6 { Decision::Yes } else { Decision::No };
             let place = if let At::Number(at) = at { digits(*at, 2) } else { at.to_string() };
             tally.add(answer, format!("{panel} at {place}: {}", short(value)));
         }
@@ -272,9 +272,9 @@ const RR_TWICE: Line = Line { series: TWICE, times: 2.0, ..plain("rr") };
 
 /// Runs the series at each epsilon and adds the metrics.
 fn add(
-    table: &mut Table,
+    table: &mut Results,
     session: &Session<'_>,
-    (panel, stream): (&str, &Prepared),
+    (panel, stream): (&str, &PreparedStream),
     series: &[Line],
     epsilons: &[f64],
     metrics: &[Metric],
@@ -320,8 +320,16 @@ const FIGURE_5: Experiment = Experiment {
     caption: "Share of wrong symbols over ε, of 10,000 symbols of a fair coin (markov_50) and of a chain that stays with probability 0.9 \
               (markov_90). Below, exactly and for six symbols, what the worst step gives away, in multiples of ε: 1 is allowed.",
     data: &[
-        Data { set: "markov_50", paper: "case 1, \"weak correlation\": stays with probability 0.5", difference: None },
-        Data { set: "markov_90", paper: "case 2, strong correlation: stays with probability 0.9", difference: None },
+        PaperData {
+            set: "markov_50",
+            paper: "case 1, \"weak correlation\": stays with probability 0.5",
+            difference: None,
+        },
+        PaperData {
+            set: "markov_90",
+            paper: "case 2, strong correlation: stays with probability 0.9",
+            difference: None,
+        },
     ],
     repeats: repeats(20),
     seconds: 25,
@@ -365,7 +373,7 @@ const FIGURE_5: Experiment = Experiment {
                         let At::Number(epsilon) = at else { continue };
                         let bound = 0.5 * (-epsilon).exp();
                         let noise = NOISE * value.standard_error.unwrap_or_default();
-                        let answer = if value.mean <= bound + noise { Answer::Yes } else { Answer::No };
+                        let answer = if value.mean <= bound + noise { Decision::Yes } else { Decision::No };
                         tally.add(answer, format!("{panel} at {at}: {}, bound {}", short(value), digits(bound, 3)));
                     }
                 }
@@ -412,14 +420,14 @@ const FIGURE_5: Experiment = Experiment {
     ],
 };
 
-fn between(table: &Table, series: &str) -> Tally {
+fn between(table: &Results, series: &str) -> Tally {
     let mut tally = all_below(table, MAE, &[series], &["rr"]);
     tally.append(all_below(table, MAE, &[TWICE], &[series]));
     tally
 }
 
-fn figure_5(session: &Session<'_>) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn figure_5(session: &Session<'_>) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     for (name, chain) in CHAINS {
         let Some(stream) = session.dataset(name, Cut::default())? else { continue };
         add(&mut table, session, (name, &stream), &CHAIN_SERIES, &CHAIN_EPSILONS, &[Metric::Mae])?;
@@ -470,12 +478,12 @@ const FIGURE_6: Experiment = Experiment {
     caption: "Mean distance |x - y| of the answered page from the true one over ε. \"By distance\" is the channel that makes this small; the others make \
               the number of wrong answers small.",
     data: &[
-        Data {
+        PaperData {
             set: KOSARAK,
             paper: "Kosarak: 1,000 of 990,002 users, 41,270 pages",
             difference: Some("200 users of the first 100,000, from which the model is learned"),
         },
-        Data {
+        PaperData {
             set: MSNBC,
             paper: "Kosarak",
             difference: Some("500 users of another news site with 17 categories, few enough for batches"),
@@ -484,7 +492,7 @@ const FIGURE_6: Experiment = Experiment {
     repeats: repeats(2),
     seconds: 40,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         let metrics = [Metric::Mae, Metric::ErrorRate];
         let cut = |population| Cut { population: Some(population), length: None };
         if let Some(stream) = session.dataset(MSNBC, cut(session.size(500, 20)))? {
@@ -518,11 +526,11 @@ const FIGURE_6: Experiment = Experiment {
                         .into_iter()
                         .filter(|(at, error)| {
                             let twice = table.get(panel, TWICE, (*at).clone(), MAE);
-                            twice.is_some_and(|twice| smaller(*error, twice) == Answer::Yes)
+                            twice.is_some_and(|twice| smaller(*error, twice) == Decision::Yes)
                         })
                         .map(|(at, _)| at.to_string())
                         .collect();
-                    let answer = if wins.is_empty() { Answer::No } else { Answer::Yes };
+                    let answer = if wins.is_empty() { Decision::No } else { Decision::Yes };
                     tally.add(answer, format!("{panel}: crr below rr at 2ε where ε is {}", listed(&wins)));
                 }
                 tally.judge(Demand::Everywhere)
@@ -579,13 +587,13 @@ fn listed(items: &[String]) -> String {
     if items.is_empty() { "never".to_owned() } else { items.join(", ") }
 }
 
-const GAZE: Data = Data {
+const GAZE: PaperData = PaperData {
     set: "eye_irf_lookatpoint",
     paper: "Mojo: ten people, some five hours each, 50 positions a second, a grid of 100 x 100",
     difference: Some("one of six people for 12 seconds; the model is learned from 81 seconds of each of the six"),
 };
 
-fn gaze(session: &Session<'_>) -> Result<Option<Prepared>, ReproduceError> {
+fn gaze(session: &Session<'_>) -> Result<Option<PreparedStream>, ReproduceError> {
     session.dataset(GAZE.set, Cut { population: Some(1), length: Some(session.size(600, 20)) })
 }
 
@@ -601,7 +609,7 @@ const FIGURE_7: Experiment = Experiment {
     repeats: repeats(1),
     seconds: 4,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         let Some(prepared) = gaze(session)? else { return Ok(table) };
         let Stream::Symbols(stream) = prepared.stream() else { return Ok(table) };
         let space = stream.space();
@@ -662,7 +670,7 @@ const FIGURE_9: Experiment = Experiment {
     repeats: repeats(3),
     seconds: 60,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         if let Some(stream) = gaze(session)? {
             add(
                 &mut table,
@@ -719,7 +727,7 @@ const FIGURE_10: Experiment = Experiment {
     caption: "Seconds to answer a sequence at ε = 1 over its length, on one thread, learning the model included.",
     data: &[
         GAZE,
-        Data {
+        PaperData {
             set: "markov_90",
             paper: "not in this figure",
             difference: Some("few symbols, so that there are batches"),
@@ -728,7 +736,7 @@ const FIGURE_10: Experiment = Experiment {
     repeats: repeats(3),
     seconds: 25,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         let gazes = [plain("rr"), plain("crr"), by_distance("crr, by distance", "crr"), plain(PAPER_FORM)];
         let chain = [plain("rr"), plain("crr"), batch("batched, 4", 4), plain(PAPER_FORM)];
         for (name, series, lengths) in [
@@ -764,7 +772,7 @@ const FIGURE_10: Experiment = Experiment {
                     let times = table.along(panel, series, SECONDS);
                     if let [.., (_, half), (_, whole)] = times.as_slice() {
                         let growth = whole.mean / half.mean.max(f64::MIN_POSITIVE);
-                        let answer = if growth <= 2.5 { Answer::Yes } else { Answer::No };
+                        let answer = if growth <= 2.5 { Decision::Yes } else { Decision::No };
                         tally.add(answer, format!("{panel}, {series}: {} times as long", digits(growth, 2)));
                     }
                 }

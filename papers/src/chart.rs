@@ -1,22 +1,22 @@
 //! From measured tables to panels.
 
-use super::table::{At, Table};
-use crate::plot::{Axis, Panel, Point, Series};
+use crate::results::{At, Results};
+use tidegate_lab::plot::{Axis, Panel, Point, Series};
 
 /// A panel of lines for each panel of the table that `asked` chooses: a metric over the horizontal axis.
-pub fn lines(table: &Table, metric: &str, x: &Axis, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
+pub fn lines(table: &Results, metric: &str, x: &Axis, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
     let panels = chosen(table, metric, asked);
     panels.map(|(title, series)| Panel::lines(title, x.clone(), y.clone(), series)).collect()
 }
 
 /// The same without markers, for many points.
-pub fn curves(table: &Table, metric: &str, x: &Axis, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
+pub fn curves(table: &Results, metric: &str, x: &Axis, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
     let panels = chosen(table, metric, asked);
     panels.map(|(title, series)| Panel::curves(title, x.clone(), y.clone(), series)).collect()
 }
 
 /// A panel of grouped bars for each panel of the table that `asked` chooses: a group for each place.
-pub fn bars(table: &Table, metric: &str, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
+pub fn bars(table: &Results, metric: &str, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
     let panel = |(title, series): (String, Vec<Series>)| {
         let names = table.places(&title).into_iter().map(ToString::to_string).collect();
         Panel::bars(title, names, y.clone(), series)
@@ -30,7 +30,7 @@ pub fn named(panels: Vec<Panel>, title: impl Fn(&str) -> String) -> Vec<Panel> {
 }
 
 fn chosen<'a>(
-    table: &'a Table,
+    table: &'a Results,
     metric: &'a str,
     asked: impl Fn(&str) -> bool + 'a,
 ) -> impl Iterator<Item = (String, Vec<Series>)> + 'a {
@@ -43,7 +43,7 @@ fn chosen<'a>(
 }
 
 /// A series, or `None` where it has no numbers of this metric. `constant` is a baseline everywhere.
-fn one_series(table: &Table, panel: &str, name: &str, metric: &str) -> Option<Series> {
+fn one_series(table: &Results, panel: &str, name: &str, metric: &str) -> Option<Series> {
     let places = table.places(panel);
     let place = |at: &At| match at {
         At::Number(number) => Some(*number),

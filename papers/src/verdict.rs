@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use super::table::{At, Table};
-use crate::metrics::Summary;
+use crate::results::{At, Results};
+use tidegate_lab::metrics::Summary;
 
 /// By how many standard errors of their difference two means must differ before one is said to be larger.
 pub const NOISE: f64 = 3.0;
@@ -67,7 +67,7 @@ pub struct Judgement {
 
 /// The answer to one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum Decision {
     /// As claimed, beyond the noise.
     Yes,
     /// The other way round, beyond the noise; or equal, where that is known exactly.
@@ -77,23 +77,23 @@ pub enum Answer {
 }
 
 /// Whether `a` is smaller than `b`.
-pub fn smaller(a: Summary, b: Summary) -> Answer {
-    let (Some(a_error), Some(b_error)) = (a.standard_error, b.standard_error) else { return Answer::Unclear };
+pub fn smaller(a: Summary, b: Summary) -> Decision {
+    let (Some(a_error), Some(b_error)) = (a.standard_error, b.standard_error) else { return Decision::Unclear };
     let difference = b.mean - a.mean;
     let noise = NOISE * a_error.hypot(b_error);
     // Beyond rounding, where nothing is uncertain.
     let rounding = 1e-12 * (a.mean.abs() + b.mean.abs());
     if difference > noise + rounding {
-        Answer::Yes
+        Decision::Yes
     } else if difference < -(noise + rounding) || noise <= rounding {
-        Answer::No
+        Decision::No
     } else {
-        Answer::Unclear
+        Decision::Unclear
     }
 }
 
 /// Whether `a` is smaller than `factor · b`.
-pub fn smaller_than_times(a: Summary, factor: f64, b: Summary) -> Answer {
+pub fn smaller_than_times(a: Summary, factor: f64, b: Summary) -> Decision {
     smaller(a, Summary { mean: factor * b.mean, standard_error: b.standard_error.map(|error| factor * error) })
 }
 
@@ -107,15 +107,15 @@ pub fn ratio(a: Summary, b: Summary) -> Summary {
 
 /// Whether a number is within a share of another one that is known, such as one that a paper printed; the measured
 /// number may differ by its noise as well.
-pub fn near(measured: Summary, known: f64, share: f64) -> Answer {
-    let Some(error) = measured.standard_error else { return Answer::Unclear };
+pub fn near(measured: Summary, known: f64, share: f64) -> Decision {
+    let Some(error) = measured.standard_error else { return Decision::Unclear };
     let (distance, allowed, noise) = ((measured.mean - known).abs(), share * known.abs(), NOISE * error);
     if distance + noise <= allowed || distance <= allowed + 1e-12 * known.abs() {
-        Answer::Yes
+        Decision::Yes
     } else if distance > allowed + noise {
-        Answer::No
+        Decision::No
     } else {
-        Answer::Unclear
+        Decision::Unclear
     }
 }
 
@@ -144,11 +144,11 @@ impl Tally {
     }
 
     /// Adds an answer; `what` says what was compared, with the numbers, such as "sin at 0.5: lbd 0.31, lbu 0.30".
-    pub fn add(&mut self, answer: Answer, what: impl Into<String>) {
+    pub fn add(&mut self, answer: Decision, what: impl Into<String>) {
         match answer {
-            Answer::Yes => self.yes.push(what.into()),
-            Answer::No => self.no.push(what.into()),
-            Answer::Unclear => self.unclear.push(what.into()),
+            Decision::Yes => self.yes.push(what.into()),
+            Decision::No => self.no.push(what.into()),
+            Decision::Unclear => self.unclear.push(what.into()),
         }
     }
 
@@ -221,13 +221,13 @@ impl Tally {
 }
 
 /// Every one of `lower` below every one of `upper`, at every place of every panel that has both.
-pub fn all_below(table: &Table, metric: &str, lower: &[&str], upper: &[&str]) -> Tally {
+pub fn all_below(table: &Results, metric: &str, lower: &[&str], upper: &[&str]) -> Tally {
     all_below_where(table, metric, lower, upper, |_, _| true)
 }
 
 /// The same at the panels and places that are asked for.
 pub fn all_below_where(
-    table: &Table,
+    table: &Results,
     metric: &str,
     lower: &[&str],
     upper: &[&str],
@@ -252,25 +252,25 @@ pub fn all_below_where(
 }
 
 /// Each of the series falls from each place to the next, in every panel that is asked for.
-pub fn falls(table: &Table, metric: &str, series: &[&str], asked: impl Fn(&str) -> bool) -> Tally {
+pub fn falls(table: &Results, metric: &str, series: &[&str], asked: impl Fn(&str) -> bool) -> Tally {
     trend(table, metric, series, asked, smaller_later)
 }
 
 /// Each of the series rises from each place to the next, in every panel that is asked for.
-pub fn rises(table: &Table, metric: &str, series: &[&str], asked: impl Fn(&str) -> bool) -> Tally {
+pub fn rises(table: &Results, metric: &str, series: &[&str], asked: impl Fn(&str) -> bool) -> Tally {
     trend(table, metric, series, asked, smaller)
 }
 
-fn smaller_later(earlier: Summary, later: Summary) -> Answer {
+fn smaller_later(earlier: Summary, later: Summary) -> Decision {
     smaller(later, earlier)
 }
 
 fn trend(
-    table: &Table,
+    table: &Results,
     metric: &str,
     series: &[&str],
     asked: impl Fn(&str) -> bool,
-    as_claimed: fn(Summary, Summary) -> Answer,
+    as_claimed: fn(Summary, Summary) -> Decision,
 ) -> Tally {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| asked(panel)) {

@@ -2,14 +2,14 @@
 
 use tidegate_kernel::oracle::OracleKind;
 
-use super::verdict::{Answer, Demand, Judgement, Tally, all_below, falls, ratio, rises, short, smaller};
-use super::{
-    At, Claim, Cut, Data, Experiment, Omitted, Paper, Place, Prepared, Published, ReproduceError, Session, Table, bars,
-    curves, lines, named, repeats, settings,
+use crate::verdict::{Decision, Demand, Judgement, Tally, all_below, falls, ratio, rises, short, smaller};
+use crate::{
+    At, Claim, Cut, Experiment, Omitted, Paper, PaperData, Place, PreparedStream, PublishedNumber, ReproduceError,
+    Results, Session, bars, curves, lines, named, repeats, settings,
 };
-use crate::experiment::Settings;
-use crate::metrics::{Metric, Summary};
-use crate::plot::{Axis, Panel, Scale};
+use tidegate_lab::experiment::Settings;
+use tidegate_lab::metrics::{Metric, Summary};
+use tidegate_lab::plot::{Axis, Panel, Scale};
 
 pub(super) static PAPER: Paper = Paper {
     name: "mtsp-ldp",
@@ -48,7 +48,7 @@ const METHODS: &[&str] = &["mtsp", "lba", "lbd", "lsp", "lbu"];
 /// With our form of it and the baseline.
 const ALL: &[&str] = &["mtsp", "lba", "lbd", "lsp", "lbu", "mtsp_population", "constant"];
 
-const TAXI: Data = Data {
+const TAXI: PaperData = PaperData {
     set: "nyc_taxi_ge",
     paper: "Taxi: 139,713 trips a day of New York in 2024 by fare, 275 days, 150 values",
     difference: Some(
@@ -56,7 +56,7 @@ const TAXI: Data = Data {
          among 139,713 users, so that the noise of so small a sample is scaled with them and looks like change.",
     ),
 };
-const FOURSQUARE: Data = Data {
+const FOURSQUARE: PaperData = PaperData {
     set: "foursquare_lbsn2vec",
     paper: "Foursquare: 266,909 users, 447 days, 415 cities",
     difference: Some(
@@ -64,10 +64,10 @@ const FOURSQUARE: Data = Data {
          frequencies kept among 266,909 users.",
     ),
 };
-const STREAMS: [(Data, u64); 2] = [(TAXI, 139_713), (FOURSQUARE, 266_909)];
-const DATA: [Data; 2] = [TAXI, FOURSQUARE];
+const STREAMS: [(PaperData, u64); 2] = [(TAXI, 139_713), (FOURSQUARE, 266_909)];
+const DATA: [PaperData; 2] = [TAXI, FOURSQUARE];
 
-fn stream(session: &Session<'_>, set: &str, users: u64) -> Result<Option<Prepared>, ReproduceError> {
+fn stream(session: &Session<'_>, set: &str, users: u64) -> Result<Option<PreparedStream>, ReproduceError> {
     session.dataset(set, Cut { population: Some(users), length: None })
 }
 
@@ -91,14 +91,14 @@ const TABLE_1: Experiment = Experiment {
     repeats: repeats(1),
     seconds: 2,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (data, users) in &STREAMS {
             let Some(prepared) = stream(session, data.set, *users)? else { continue };
             let Some(counts) = prepared.counts() else { continue };
             let most = (0..counts.length()).map(|timestamp| counts.population(timestamp)).max().unwrap_or_default();
             let sizes = [(LENGTH, counts.length() as u64), (DOMAIN, counts.domain() as u64), (USERS, most)];
             for (metric, size) in sizes {
-                table.push_exact(metric, "here", data.set, "size", crate::stream::as_float(size));
+                table.push_exact(metric, "here", data.set, "size", tidegate_lab::stream::as_float(size));
             }
         }
         for number in TABLE_1_PUBLISHED {
@@ -125,11 +125,11 @@ const TABLE_1: Experiment = Experiment {
     ],
 };
 
-const fn size(panel: &'static str, set: &'static str, value: f64) -> Published {
-    Published { panel, series: "here", at: Place::Name(set), metric: "size", value }
+const fn size(panel: &'static str, set: &'static str, value: f64) -> PublishedNumber {
+    PublishedNumber { panel, series: "here", at: Place::Name(set), metric: "size", value }
 }
 
-static TABLE_1_PUBLISHED: &[Published] = &[
+static TABLE_1_PUBLISHED: &[PublishedNumber] = &[
     size(LENGTH, "nyc_taxi_ge", 275.0),
     size(DOMAIN, "nyc_taxi_ge", 150.0),
     size(USERS, "nyc_taxi_ge", 139_713.0),
@@ -145,8 +145,8 @@ const BY_WINDOW: &str = " by w";
 
 /// Errors of histograms and of queries, by ε at w = 20 and by w at ε = 1. Both figures have all of it, so that it is
 /// run once.
-fn measure(session: &Session<'_>, metrics: &[Metric]) -> Result<Table, ReproduceError> {
-    let mut table = Table::new();
+fn measure(session: &Session<'_>, metrics: &[Metric]) -> Result<Results, ReproduceError> {
+    let mut table = Results::new();
     for (data, users) in &STREAMS {
         let Some(prepared) = stream(session, data.set, *users)? else { continue };
         let mut choices: Vec<(&str, At, Settings)> = Vec::new();
@@ -180,7 +180,7 @@ fn with_oracle(settings: Settings) -> Settings {
 }
 
 /// Absolute and relative errors, by ε and by w.
-fn error_panels(table: &Table, absolute: &str, relative: &str) -> Vec<Panel> {
+fn error_panels(table: &Results, absolute: &str, relative: &str) -> Vec<Panel> {
     let mut panels = Vec::new();
     for (metric, label) in [(absolute, "mean absolute error"), (relative, "mean relative error")] {
         for (by, x) in [(BY_EPSILON, "ε"), (BY_WINDOW, "w")] {
@@ -202,7 +202,7 @@ fn both(metrics: [&str; 2], tally: impl Fn(&str) -> Tally, demand: Demand) -> Ju
 }
 
 /// MTSP below the best of the others, wherever that is: to be better than the worst is no merit.
-fn lowest(table: &Table, metric: &str) -> Tally {
+fn lowest(table: &Results, metric: &str) -> Tally {
     let mut tally = Tally::new();
     for panel in table.panels() {
         for at in table.places(panel) {
@@ -216,13 +216,13 @@ fn lowest(table: &Table, metric: &str) -> Tally {
     tally
 }
 
-fn best_other(table: &Table, panel: &str, at: &At, metric: &str) -> Option<(&'static str, Summary)> {
+fn best_other(table: &Results, panel: &str, at: &At, metric: &str) -> Option<(&'static str, Summary)> {
     let others = OTHERS.iter().filter_map(|other| Some((*other, table.get(panel, other, at.clone(), metric)?)));
     others.min_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))
 }
 
 /// How many times MTSP's error the smallest one of the others is.
-fn lead(table: &Table, panel: &str, at: &At, metric: &str) -> Option<Summary> {
+fn lead(table: &Results, panel: &str, at: &At, metric: &str) -> Option<Summary> {
     let mtsp = table.get(panel, "mtsp", at.clone(), metric)?;
     let (_, best) = best_other(table, panel, at, metric)?;
     Some(ratio(best, mtsp))
@@ -281,17 +281,17 @@ const FIGURE_6: Experiment = Experiment {
 };
 
 /// Whether the one lead is larger than the other, and a lead at all.
-fn larger_advantage(lead: Summary, other: Summary) -> Answer {
+fn larger_advantage(lead: Summary, other: Summary) -> Decision {
     let none = Summary { mean: 1.0, standard_error: Some(0.0) };
     match (smaller(none, lead), smaller(other, lead)) {
-        (Answer::Yes, Answer::Yes) => Answer::Yes,
-        (Answer::No, _) | (_, Answer::No) => Answer::No,
-        _ => Answer::Unclear,
+        (Decision::Yes, Decision::Yes) => Decision::Yes,
+        (Decision::No, _) | (_, Decision::No) => Decision::No,
+        _ => Decision::Unclear,
     }
 }
 
 /// The lead over the best of the others at ε = 0.5 is larger than that at ε = 5.
-fn advantage_at_small_budgets(table: &Table, metric: &str) -> Tally {
+fn advantage_at_small_budgets(table: &Results, metric: &str) -> Tally {
     let mut tally = Tally::new();
     for panel in table.panels().into_iter().filter(|panel| panel.ends_with(BY_EPSILON)) {
         let at = |epsilon: f64| lead(table, panel, &At::Number(epsilon), metric);
@@ -372,7 +372,7 @@ const FIGURE_8: Experiment = Experiment {
     repeats: repeats(10),
     seconds: 8,
     measure: |session| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for (data, users) in &STREAMS {
             let Some(prepared) = stream(session, data.set, *users)? else { continue };
             let settings = with_oracle(settings(1.0, 20)?);
@@ -418,7 +418,7 @@ const FIGURE_8: Experiment = Experiment {
             place: "section 5.3.3",
             check: |table| {
                 let early = |_: &str, at: &At| *at == At::Number(0.05);
-                super::verdict::all_below_where(table, HEIGHT, OTHERS, &["mtsp"], early).judge(Demand::Everywhere)
+                crate::verdict::all_below_where(table, HEIGHT, OTHERS, &["mtsp"], early).judge(Demand::Everywhere)
             },
         },
     ],

@@ -3,15 +3,15 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::session::{QUICK_LENGTH, QUICK_REPEATS};
-use super::table::At;
-use super::verdict::{NOISE, Verdict, digits, short};
-use super::{Experiment, Options, Outcome, Paper};
-use crate::datasets;
-use crate::report::{Block, Cell, Report, Section, Span, Table, Tone};
+use crate::results::At;
+use crate::session::{QUICK_LENGTH, QUICK_REPEATS};
+use crate::verdict::{NOISE, Verdict, digits, short};
+use crate::{Experiment, Outcome, Paper, ReproduceOptions};
+use tidegate_lab::datasets;
+use tidegate_lab::report::{Block, Cell, Report, Section, Span, Table, Tone};
 
 /// The report on these outcomes, which stand together by paper.
-pub fn report(outcomes: &[Outcome], options: &Options) -> Report {
+pub fn report(outcomes: &[Outcome], options: &ReproduceOptions) -> Report {
     let by_paper: Vec<&[Outcome]> = outcomes.chunk_by(|a, b| a.paper.name == b.paper.name).collect();
     let sections = by_paper.iter().map(|outcomes| paper_section(outcomes)).collect();
     let mut report = Report::new("The papers' figures, measured again", sections);
@@ -23,7 +23,7 @@ fn plain(text: impl Into<String>) -> Span {
     Span::Plain(text.into())
 }
 
-fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> Vec<Block> {
+fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOptions) -> Vec<Block> {
     let time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
     let experiments = match outcomes.len() {
         1 => "One figure or table was".to_owned(),
@@ -74,7 +74,7 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> Vec
 }
 
 /// What repeats all of it.
-fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> String {
+fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOptions) -> String {
     let names = |outcomes: &&[Outcome]| {
         let paper = outcomes[0].paper;
         if outcomes.len() == paper.experiments.len() {
@@ -83,7 +83,7 @@ fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &Options) -> 
             outcomes.iter().map(|outcome| outcome.experiment.name).collect::<Vec<_>>().join(" ")
         }
     };
-    let what = if outcomes.len() == super::all().count() {
+    let what = if outcomes.len() == crate::all().count() {
         "--all".to_owned()
     } else {
         by_paper.iter().map(names).collect::<Vec<_>>().join(" ")
@@ -258,7 +258,7 @@ fn measured(outcome: &Outcome) -> Option<Block> {
     if entries.is_empty() || entries.len() > MOST {
         return None;
     }
-    let row = |entry: &super::Entry| {
+    let row = |entry: &crate::Measurement| {
         vec![
             Cell::text(&entry.panel),
             Cell::text(&entry.series),

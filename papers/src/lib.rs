@@ -1,11 +1,11 @@
 //! The figures and tables of the papers, measured again, with a verdict on each claim.
 //!
 //! ```text
-//! PAPERS ──▶ Experiment ──▶ Session (runs the sweep) ──▶ Table ──▶ panels, published numbers, claims ──▶ CSV, SVG, Report
+//! PAPERS ──▶ Experiment ──▶ Session (runs the sweep) ──▶ Results ──▶ panels, published numbers, claims ──▶ CSV, SVG, Report
 //! ```
 //!
 //! An [`Experiment`] is a declaration: what to run, what to draw, what the paper printed, what it claims. Verdicts are
-//! computed from the measured [`Table`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
+//! computed from the measured [`Results`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
 
 mod chart;
 mod compare;
@@ -14,9 +14,9 @@ mod ldp_ids;
 mod mtsp_ldp;
 mod page;
 mod personalized;
+mod results;
 mod sequence_privacy;
 mod session;
-mod table;
 pub mod verdict;
 
 use std::num::NonZeroU64;
@@ -24,19 +24,20 @@ use std::time::{Duration, Instant};
 
 pub use chart::{bars, curves, lines, named};
 pub use page::report;
+pub use results::{At, Measurement, Results};
 pub use session::{
-    Cut, DEFAULT_SEED, MeanCurve, Options, Prepared, Progress, QUICK_LENGTH, QUICK_REPEATS, Session, settings, trials,
+    Cut, DEFAULT_SEED, MeanCurve, PreparedStream, Progress, QUICK_LENGTH, QUICK_REPEATS, ReproduceOptions, Session,
+    settings, trials,
 };
-pub use table::{At, Entry, Table};
 
 use tidegate::query::QueryError;
 
-use crate::datasets::{self, DatasetError};
-use crate::experiment::TrialError;
-use crate::generate::GenerateError;
-use crate::plot::{Chart, Panel, PlotError};
-use crate::stream::StreamError;
 use tidegate::names::UnknownName;
+use tidegate_lab::datasets::{self, DatasetError};
+use tidegate_lab::experiment::TrialError;
+use tidegate_lab::generate::GenerateError;
+use tidegate_lab::plot::{Chart, Panel, PlotError};
+use tidegate_lab::stream::StreamError;
 use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.
@@ -81,17 +82,17 @@ pub struct Experiment {
     /// What is shown, in our words.
     pub caption: &'static str,
     /// The data sets, and what they stand for.
-    pub data: &'static [Data],
+    pub data: &'static [PaperData],
     /// How often each trial is run.
     pub repeats: NonZeroU64,
     /// About how long all of it takes on two cores.
     pub seconds: u32,
     /// Runs it.
-    pub measure: fn(&Session<'_>) -> Result<Table, ReproduceError>,
+    pub measure: fn(&Session<'_>) -> Result<Results, ReproduceError>,
     /// What to draw.
-    pub panels: fn(&Table) -> Vec<Panel>,
+    pub panels: fn(&Results) -> Vec<Panel>,
     /// What the paper printed as numbers.
-    pub published: &'static [Published],
+    pub published: &'static [PublishedNumber],
     /// What the paper claims about it.
     pub claims: &'static [Claim],
     /// What else to know.
@@ -100,7 +101,7 @@ pub struct Experiment {
 
 /// A data set of an experiment.
 #[derive(Clone, Copy, Debug)]
-pub struct Data {
+pub struct PaperData {
     /// Its name here.
     pub set: &'static str,
     /// What the paper used.
@@ -111,7 +112,7 @@ pub struct Data {
 
 /// A number that the paper printed.
 #[derive(Clone, Copy, Debug)]
-pub struct Published {
+pub struct PublishedNumber {
     /// The panel of the measured table.
     pub panel: &'static str,
     /// The series.
@@ -153,7 +154,7 @@ pub struct Claim {
     /// Where the paper makes it; [`ASKED_HERE`] where it does not.
     pub place: &'static str,
     /// Whether it holds, by what was measured.
-    pub check: fn(&Table) -> Judgement,
+    pub check: fn(&Results) -> Judgement,
 }
 
 impl Claim {
@@ -184,7 +185,7 @@ pub struct Outcome {
     /// The experiment.
     pub experiment: &'static Experiment,
     /// What was measured; empty where none of its data sets is there.
-    pub table: Table,
+    pub table: Results,
     /// The picture; `None` where nothing was measured, or nothing is to be drawn.
     pub svg: Option<String>,
     /// The verdict on each claim; empty where nothing was measured.

@@ -8,15 +8,15 @@ use std::rc::Rc;
 
 use tidegate_kernel::{Epsilon, EpsilonError, SeededRandom};
 
-use super::ReproduceError;
-use crate::experiment::{
+use crate::ReproduceError;
+use tidegate_lab::experiment::{
     CountOutcome, Finding, Plan, RunError, Settings, Trial, TrialError, dataset_random, in_parallel, query_random,
     repeat_random, run,
 };
-use crate::metrics::{RocPoint, Summary, Truth, true_positive_rate};
-use crate::queries::{QuerySet, QueryTruth};
-use crate::stream::{CountStream, Stream, StreamKind};
-use crate::{datasets, subjects};
+use tidegate_lab::metrics::{RocPoint, Summary, Truth, true_positive_rate};
+use tidegate_lab::queries::{QuerySet, QueryTruth};
+use tidegate_lab::stream::{CountStream, Stream, StreamKind};
+use tidegate_lab::{datasets, subjects};
 
 /// The seed, unless told.
 pub const DEFAULT_SEED: u64 = 1;
@@ -27,7 +27,7 @@ pub const QUICK_REPEATS: u64 = 2;
 
 /// How to reproduce.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct ReproduceOptions {
     /// Where the folders of the real data sets are.
     pub data_dir: Option<PathBuf>,
     /// What all randomness comes from. Each experiment's numbers depend on it and not on what else is run, nor on the
@@ -46,7 +46,7 @@ pub struct Options {
     pub skip_missing: bool,
 }
 
-impl Default for Options {
+impl Default for ReproduceOptions {
     /// All of it, on one thread, without real data sets.
     fn default() -> Self {
         Self {
@@ -72,12 +72,12 @@ pub enum Progress {
 
 /// A stream that was loaded or made, with a name that tells it from all others.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedStream {
     key: String,
     stream: Rc<Stream>,
 }
 
-impl Prepared {
+impl PreparedStream {
     /// The stream.
     pub fn stream(&self) -> &Stream {
         &self.stream
@@ -106,9 +106,9 @@ pub type MeanCurve = (&'static str, Vec<(f64, Summary)>);
 
 /// Runs what experiments ask for, and remembers it.
 pub struct Session<'a> {
-    options: Options,
+    options: ReproduceOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
-    streams: RefCell<BTreeMap<String, Prepared>>,
+    streams: RefCell<BTreeMap<String, PreparedStream>>,
     findings: RefCell<BTreeMap<String, Finding>>,
     missing: RefCell<BTreeSet<String>>,
     /// How often the experiment that is being run repeats, unless told otherwise.
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Session<'_> {
 
 impl<'a> Session<'a> {
     /// A session that has run nothing yet.
-    pub fn new(options: Options, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
+    pub fn new(options: ReproduceOptions, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
         Self {
             options,
             progress,
@@ -135,7 +135,7 @@ impl<'a> Session<'a> {
     }
 
     /// How it was set up.
-    pub const fn options(&self) -> &Options {
+    pub const fn options(&self) -> &ReproduceOptions {
         &self.options
     }
 
@@ -173,8 +173,8 @@ impl<'a> Session<'a> {
     }
 
     /// A data set by name, cut to [`Session::length`]. `None` where it is not there and that is
-    /// allowed ([`Options::skip_missing`]); the report then says so.
-    pub fn dataset(&self, name: &str, cut: Cut) -> Result<Option<Prepared>, ReproduceError> {
+    /// allowed ([`ReproduceOptions::skip_missing`]); the report then says so.
+    pub fn dataset(&self, name: &str, cut: Cut) -> Result<Option<PreparedStream>, ReproduceError> {
         let key = format!("{name} {:?} {:?}", cut.population, cut.length);
         if let Some(found) = self.streams.borrow().get(&key) {
             return Ok(Some(found.clone()));
@@ -220,7 +220,7 @@ impl<'a> Session<'a> {
         &self,
         key: &str,
         make: impl FnOnce(&mut SeededRandom) -> Result<Stream, ReproduceError>,
-    ) -> Result<Prepared, ReproduceError> {
+    ) -> Result<PreparedStream, ReproduceError> {
         let key = format!("made {key}");
         if let Some(found) = self.streams.borrow().get(&key) {
             return Ok(found.clone());
@@ -229,8 +229,8 @@ impl<'a> Session<'a> {
         Ok(self.remember(key, stream))
     }
 
-    fn remember(&self, key: String, stream: Stream) -> Prepared {
-        let prepared = Prepared { key: key.clone(), stream: Rc::new(stream) };
+    fn remember(&self, key: String, stream: Stream) -> PreparedStream {
+        let prepared = PreparedStream { key: key.clone(), stream: Rc::new(stream) };
         self.streams.borrow_mut().insert(key, prepared.clone());
         prepared
     }
@@ -245,7 +245,7 @@ impl<'a> Session<'a> {
     /// first. What was run before, for whatever experiment, is not run again.
     pub fn sweep(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedStream,
         mechanisms: &[&str],
         settings: &[Settings],
     ) -> Result<Vec<Finding>, ReproduceError> {
@@ -257,7 +257,7 @@ impl<'a> Session<'a> {
     pub fn sweep_repeated(
         &self,
         repeats: NonZeroU64,
-        prepared: &Prepared,
+        prepared: &PreparedStream,
         mechanisms: &[&str],
         settings: &[Settings],
     ) -> Result<Vec<Finding>, ReproduceError> {
@@ -267,7 +267,7 @@ impl<'a> Session<'a> {
     /// The same with queries answered from the releases too.
     pub fn sweep_with_queries(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedStream,
         mechanisms: &[&str],
         settings: &[Settings],
     ) -> Result<Vec<Finding>, ReproduceError> {
@@ -277,7 +277,7 @@ impl<'a> Session<'a> {
     fn measure(
         &self,
         repeats: NonZeroU64,
-        prepared: &Prepared,
+        prepared: &PreparedStream,
         mechanisms: &[&str],
         settings: &[Settings],
         queries: bool,
@@ -303,11 +303,11 @@ impl<'a> Session<'a> {
     }
 
     /// The mean ROC curve of each mechanism with the settings, on a stream of counts, at so many false positive rates
-    /// from zero to one: what [`Comparison::roc`](crate::metrics::Comparison::roc) has for each repeat, with the
+    /// from zero to one: what [`Comparison::roc`](tidegate_lab::metrics::Comparison::roc) has for each repeat, with the
     /// standard error. Empty where the stream has no events.
     pub fn roc_curves(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedStream,
         mechanisms: &[&str],
         settings: &Settings,
         steps: u32,
@@ -326,7 +326,7 @@ impl<'a> Session<'a> {
     /// The same for rises of range queries: [`QueryTruth::compare_with_curves`], mean over the queries of each repeat.
     pub fn monitor_curves(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedStream,
         mechanisms: &[&str],
         settings: &Settings,
         steps: u32,

@@ -5,26 +5,26 @@ use std::path::{Path, PathBuf};
 
 use tidegate_lab::datasets;
 use tidegate_lab::metrics::Summary;
-use tidegate_lab::reproduce::verdict::{
-    Answer, Demand, Tally, Verdict, all_below, digits, falls, near, ratio, rises, short, smaller, smaller_than_times,
+use tidegate_papers::verdict::{
+    Decision, Demand, Tally, Verdict, all_below, digits, falls, near, ratio, rises, short, smaller, smaller_than_times,
 };
-use tidegate_lab::reproduce::{At, Cut, Experiment, Options, PAPERS, Session, Table, all, by_name, report};
+use tidegate_papers::{At, Cut, Experiment, PAPERS, ReproduceOptions, Results, Session, all, by_name, report};
 
 fn number(mean: f64, standard_error: f64) -> Summary {
     Summary { mean, standard_error: Some(standard_error) }
 }
 
 /// As small as it goes: one run of 16 timestamps. Data sets that are not here are left out.
-fn tiny() -> Options {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    Options {
+fn tiny() -> ReproduceOptions {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data");
+    ReproduceOptions {
         data_dir: Some(std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from)),
         repeats: NonZeroU64::new(1),
         length: NonZeroUsize::new(16),
         threads: NonZeroUsize::new(2).unwrap(),
         quick: true,
         skip_missing: true,
-        ..Options::default()
+        ..ReproduceOptions::default()
     }
 }
 
@@ -81,12 +81,12 @@ fn names_are_unique_and_begin_with_their_paper() {
 
 #[test]
 fn results_do_not_depend_on_threads_or_company() {
-    let options = |threads: usize| Options {
+    let options = |threads: usize| ReproduceOptions {
         threads: NonZeroUsize::new(threads).unwrap(),
         repeats: NonZeroU64::new(2),
         length: NonZeroUsize::new(30),
         skip_missing: true,
-        ..Options::default()
+        ..ReproduceOptions::default()
     };
     let run = |name: &str, session: &Session<'_>| {
         let (paper, experiment) = by_name(name).unwrap()[0];
@@ -104,7 +104,7 @@ fn results_do_not_depend_on_threads_or_company() {
 #[test]
 fn a_run_that_another_experiment_needs_too_is_made_once() {
     use std::sync::atomic::{AtomicU64, Ordering};
-    use tidegate_lab::reproduce::{Progress, settings};
+    use tidegate_papers::{Progress, settings};
     let runs = AtomicU64::new(0);
     let count = |progress| {
         if progress == Progress::Done {
@@ -126,7 +126,8 @@ fn a_run_that_another_experiment_needs_too_is_made_once() {
 
 #[test]
 fn missing_data_is_an_error_unless_it_may_be_left_out() {
-    let session = |skip_missing| Session::new(Options { skip_missing, ..Options::default() }, &|_| {});
+    let session =
+        |skip_missing| Session::new(ReproduceOptions { skip_missing, ..ReproduceOptions::default() }, &|_| {});
     assert!(session(false).dataset("tdrive_counts", Cut::default()).is_err());
     assert!(session(true).dataset("tdrive_counts", Cut::default()).unwrap().is_none());
     assert!(session(true).dataset("no_such_set", Cut::default()).is_err());
@@ -134,18 +135,18 @@ fn missing_data_is_an_error_unless_it_may_be_left_out() {
 
 #[test]
 fn differences_count_beyond_the_noise_only() {
-    assert_eq!(smaller(number(1.0, 0.1), number(2.0, 0.1)), Answer::Yes);
-    assert_eq!(smaller(number(2.0, 0.1), number(1.0, 0.1)), Answer::No);
-    assert_eq!(smaller(number(1.0, 0.1), number(1.4, 0.1)), Answer::Unclear);
+    assert_eq!(smaller(number(1.0, 0.1), number(2.0, 0.1)), Decision::Yes);
+    assert_eq!(smaller(number(2.0, 0.1), number(1.0, 0.1)), Decision::No);
+    assert_eq!(smaller(number(1.0, 0.1), number(1.4, 0.1)), Decision::Unclear);
     // Without any noise, equal is not smaller.
-    assert_eq!(smaller(number(1.0, 0.0), number(1.0, 0.0)), Answer::No);
+    assert_eq!(smaller(number(1.0, 0.0), number(1.0, 0.0)), Decision::No);
     // A single run says nothing about its spread.
-    assert_eq!(smaller(Summary { mean: 1.0, standard_error: None }, number(2.0, 0.1)), Answer::Unclear);
-    assert_eq!(smaller_than_times(number(1.0, 0.01), 0.5, number(3.0, 0.01)), Answer::Yes);
-    assert_eq!(smaller_than_times(number(1.0, 0.01), 0.5, number(1.5, 0.01)), Answer::No);
-    assert_eq!(near(number(1.02, 0.001), 1.0, 0.05), Answer::Yes);
-    assert_eq!(near(number(1.2, 0.001), 1.0, 0.05), Answer::No);
-    assert_eq!(near(number(1.06, 0.01), 1.0, 0.05), Answer::Unclear);
+    assert_eq!(smaller(Summary { mean: 1.0, standard_error: None }, number(2.0, 0.1)), Decision::Unclear);
+    assert_eq!(smaller_than_times(number(1.0, 0.01), 0.5, number(3.0, 0.01)), Decision::Yes);
+    assert_eq!(smaller_than_times(number(1.0, 0.01), 0.5, number(1.5, 0.01)), Decision::No);
+    assert_eq!(near(number(1.02, 0.001), 1.0, 0.05), Decision::Yes);
+    assert_eq!(near(number(1.2, 0.001), 1.0, 0.05), Decision::No);
+    assert_eq!(near(number(1.06, 0.01), 1.0, 0.05), Decision::Unclear);
     let half = ratio(number(1.0, 0.03), number(2.0, 0.08));
     assert!((half.mean - 0.5).abs() < 1e-12 && (half.standard_error.unwrap() - 0.025).abs() < 1e-12);
 }
@@ -154,7 +155,7 @@ fn differences_count_beyond_the_noise_only() {
 fn verdicts_follow_from_the_answers() {
     let judge = |yes: usize, no: usize, unclear: usize, demand: Demand| {
         let mut tally = Tally::new();
-        for (answer, count) in [(Answer::Yes, yes), (Answer::No, no), (Answer::Unclear, unclear)] {
+        for (answer, count) in [(Decision::Yes, yes), (Decision::No, no), (Decision::Unclear, unclear)] {
             (0..count).for_each(|_| tally.add(answer, "x"));
         }
         tally.judge(demand).verdict
@@ -179,7 +180,7 @@ fn verdicts_follow_from_the_answers() {
 
 #[test]
 fn the_reason_names_the_numbers() {
-    let mut table = Table::new();
+    let mut table = Results::new();
     for (at, low, high) in [(1.0, 0.1, 0.2), (2.0, 0.3, 0.2), (3.0, 0.2, 0.2)] {
         table.push("sin", "lpa", at, "mre", number(low, 0.01));
         table.push("sin", "lpu", at, "mre", number(high, 0.01));
@@ -197,7 +198,7 @@ fn the_reason_names_the_numbers() {
 }
 
 /// The claim of an experiment whose text begins so.
-fn verdict(experiment: &str, claim: &str, table: &Table) -> Verdict {
+fn verdict(experiment: &str, claim: &str, table: &Results) -> Verdict {
     let (_, experiment): (_, &Experiment) = by_name(experiment).unwrap()[0];
     let found: Vec<_> = experiment.claims.iter().filter(|other| other.text.starts_with(claim)).collect();
     assert_eq!(found.len(), 1, "{claim}");
@@ -205,8 +206,8 @@ fn verdict(experiment: &str, claim: &str, table: &Table) -> Verdict {
 }
 
 /// A table of `mre` with a line for each series, over these places.
-fn errors(panel: &str, places: &[f64], series: &[(&str, &[f64])]) -> Table {
-    let mut table = Table::new();
+fn errors(panel: &str, places: &[f64], series: &[(&str, &[f64])]) -> Results {
+    let mut table = Results::new();
     for (name, values) in series {
         for (at, value) in places.iter().zip(*values) {
             table.push(panel, name, *at, "mre", number(*value, 0.001));
@@ -258,7 +259,7 @@ fn claims_of_ldp_ids_are_judged_by_the_numbers() {
 
 #[test]
 fn communication_is_judged_by_the_numbers() {
-    let mut table = Table::new();
+    let mut table = Results::new();
     for (name, value) in
         [("lbu", 1.0), ("lbd", 1.27), ("lba", 1.17), ("lsp", 0.05), ("lpu", 0.05), ("lpd", 0.046), ("lpa", 0.04)]
     {
@@ -274,7 +275,7 @@ fn communication_is_judged_by_the_numbers() {
     assert_eq!(verdict("ldp-ids-fig8", "LBU, LBD and LBA have", &table), Verdict::Holds);
     assert_eq!(verdict("ldp-ids-fig8", "With LSP and LPU", &table), Verdict::Holds);
     assert_eq!(verdict("ldp-ids-fig8", "With larger ε", &table), Verdict::Holds);
-    let mut table = Table::new();
+    let mut table = Results::new();
     table.push("by budget", "lbu", 1.0, "cfpu", number(1.1, 0.0001));
     table.push("by budget", "lpu", 1.0, "cfpu", number(0.06, 0.0001));
     assert_eq!(verdict("ldp-ids-fig8", "LBU, LBD and LBA have", &table), Verdict::DoesNotHold);
@@ -284,7 +285,7 @@ fn communication_is_judged_by_the_numbers() {
 #[test]
 fn claims_of_mtsp_ldp_are_judged_by_the_numbers() {
     let table = |mtsp: [f64; 2], others: [f64; 2], constant: f64| {
-        let mut table = Table::new();
+        let mut table = Results::new();
         for metric in ["mae", "mre"] {
             for (place, epsilon) in [0.5, 5.0].into_iter().enumerate() {
                 for name in ["lba", "lbd", "lsp", "lbu"] {
@@ -307,7 +308,7 @@ fn claims_of_mtsp_ldp_are_judged_by_the_numbers() {
         assert_eq!(verdict("mtsp-ldp-fig6", claim, &good), Verdict::Holds, "{claim}");
         assert_eq!(verdict("mtsp-ldp-fig6", claim, &bad), Verdict::DoesNotHold, "{claim}");
     }
-    let mut curve = Table::new();
+    let mut curve = Results::new();
     curve.push("s", "mtsp", "whole curve", "monitor_auc", number(0.6, 0.01));
     curve.push("s", "lsp", "whole curve", "monitor_auc", number(0.7, 0.01));
     assert_eq!(verdict("mtsp-ldp-fig8", "MTSP-LDP consistently detects", &curve), Verdict::DoesNotHold);
@@ -316,7 +317,7 @@ fn claims_of_mtsp_ldp_are_judged_by_the_numbers() {
 
 #[test]
 fn tables_are_looked_up_and_written_as_csv() {
-    let mut table = Table::new();
+    let mut table = Results::new();
     table.push("a, \"b\"", "lpu", 0.5, "mre", number(0.25, 0.125));
     table.push("c", "lpu", "sin", "mre", Summary { mean: 2.0, standard_error: None });
     table.push_exact("c", "lpu", "log", "mre", 1.0);
