@@ -24,11 +24,12 @@ use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{Stream, subjects};
 use tidegate_table::TableError;
 
+use crate::arguments::{at_least_one, domain};
 use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
-use crate::table::layout_with;
+use crate::table::{layout_with, short};
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -203,10 +204,6 @@ pub(crate) struct Evaluate {
     output: String,
 }
 
-pub(crate) fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "expected a whole number, at least 1")
-}
-
 /// Why a data set cannot be had, and what to do about it.
 pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
     match error {
@@ -221,11 +218,6 @@ pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
         }
         _ => Failure::input(error),
     }
-}
-
-pub(crate) fn domain<T: FromStr>(text: &str) -> Result<(T, T), &'static str> {
-    let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
-    ends.ok_or("expected two numbers: LO..HI")
 }
 
 fn class(text: &str) -> Result<RequirementClass, String> {
@@ -546,18 +538,5 @@ fn in_short(summary: &Summary) -> String {
     match summary.standard_error {
         Some(error) => format!("{} ± {}", short(summary.mean), short(error)),
         None => short(summary.mean),
-    }
-}
-
-/// A number with the four digits that matter.
-pub(crate) fn short(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size @ 0.01..10_000.0 => {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 5
-            let decimals = (3.0 - size.log10().floor()) as usize;
-            format!("{value:.decimals$}")
-        }
-        _ => format!("{value:.3e}"),
     }
 }

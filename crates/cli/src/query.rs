@@ -14,10 +14,10 @@ use tidegate_table::Format;
 use tidegate_table::releases::{ReleaseLayout, quoted};
 
 use crate::device::connection::{Server, explain};
-use crate::evaluate::short;
 use crate::failure::Failure;
 use crate::output::{Output, Reader};
 use crate::table::layout;
+use crate::table::short;
 
 /// Read what a service has published: streams, releases, and answers with intervals.
 ///
@@ -58,11 +58,11 @@ pub(crate) struct Query {
     last: Option<String>,
 
     /// How many of the most frequent values
-    #[arg(long, value_name = "K", value_parser = crate::evaluate::at_least_one::<std::num::NonZeroU64>)]
+    #[arg(long, value_name = "K", value_parser = crate::arguments::at_least_one::<std::num::NonZeroU64>)]
     top: Option<std::num::NonZeroU64>,
 
     /// Over how many timestamps to sum
-    #[arg(long, value_name = "N", value_parser = crate::evaluate::at_least_one::<std::num::NonZeroU64>, conflicts_with = "top")]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::at_least_one::<std::num::NonZeroU64>, conflicts_with = "top")]
     delta: Option<std::num::NonZeroU64>,
 
     /// Counts of users instead of shares

@@ -17,7 +17,7 @@ use tidegate_papers::{
     by_name, report,
 };
 
-use crate::evaluate::at_least_one;
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::output::Output;
 use crate::table::layout;

@@ -29,7 +29,7 @@ use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate_table::Format;
 use tidegate_table::releases::ReleaseLayout as Shape;
 
-use crate::evaluate::domain;
+use crate::arguments::domain;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
