@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate::estimate::follower::Smoother;
+use tidegate::mechanisms::Mechanism;
 use tidegate::query::QueryError;
 use tidegate::release::{Histogram, Release};
 use tidegate::scalar::Truncation;
@@ -279,8 +280,8 @@ impl From<Incomparable> for RunError {
 ///         "zero"
 ///     }
 ///
-///     fn summary(&self) -> &'static str {
-///         "baseline: zero, always"
+///     fn summary(&self) -> String {
+///         "baseline: zero, always".to_owned()
 ///     }
 ///
 ///     fn uses(&self) -> &'static [Setting] {
@@ -299,11 +300,16 @@ impl From<Incomparable> for RunError {
 /// }
 /// ```
 pub trait Subject: Send + Sync {
-    /// The name that users write.
+    /// The name that users write, as [the list of mechanisms](tidegate::mechanisms) has it.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one line.
-    fn summary(&self) -> &'static str;
+    /// Its entry in the list of mechanisms; `None` for what no spec can name, such as algorithms as printed.
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        None
+    }
+
+    /// What it does, in one line.
+    fn summary(&self) -> String;
 
     /// Which settings, besides epsilon, change what it does.
     fn uses(&self) -> &'static [Setting];

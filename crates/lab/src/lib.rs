@@ -36,7 +36,6 @@ pub mod experiment;
 pub mod generate;
 pub mod local;
 pub mod metrics;
-mod names;
 pub mod plot;
 pub mod queries;
 pub mod report;
@@ -45,7 +44,5 @@ pub mod scalar;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
-pub mod track;
 
-pub use names::{UnknownName, nearest};
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

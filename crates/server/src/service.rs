@@ -222,7 +222,7 @@ impl Open {
         let (question, closes) = (open.question.clone(), open.closes);
         let StreamSpec::Local(spec) = &declaration.spec else { return None };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
-        let most = (CROWD * question.cohort.share() * spec.population.get() as f64) as u64 + 1_000;
+        let most = (CROWD * question.cohort.share() * spec.population().unwrap_or(0) as f64) as u64 + 1_000;
         Some(Self { question, report_length, closes, ones, most, taken: AtomicU64::new(0) })
     }
 

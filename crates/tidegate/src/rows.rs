@@ -35,7 +35,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use tidegate_kernel::Decimal;
 
-use crate::local::LocalKind;
+use crate::mechanisms::Output;
 use crate::release::{Number, Release, Spent, Statistic};
 use crate::spec::{SpecError, StreamSpec, Values};
 use crate::tree;
@@ -184,14 +184,13 @@ impl Shape {
     /// # Errors
     /// [`SpecError`], where its domain is none.
     pub fn of(spec: &StreamSpec) -> Result<Self, SpecError> {
-        Ok(match spec {
-            StreamSpec::Local(spec) => match spec.mechanism {
-                LocalKind::Mtsp | LocalKind::MtspPopulation => Self::Tree(spec.values()?),
-                _ => Self::Frequencies(spec.values()?),
-            },
-            StreamSpec::Central(spec) => Self::Counts(spec.values()?),
-            StreamSpec::Scalar(_) => Self::Number,
-            StreamSpec::Sequence(spec) => Self::Symbol(spec.values()?),
+        let Some(values) = spec.values()? else { return Ok(Self::Number) };
+        Ok(match spec.mechanism().output {
+            Output::Frequencies => Self::Frequencies(values),
+            Output::Tree => Self::Tree(values),
+            Output::Counts => Self::Counts(values),
+            Output::Number => Self::Number,
+            Output::Symbol => Self::Symbol(values),
         })
     }
 

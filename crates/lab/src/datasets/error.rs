@@ -6,8 +6,8 @@ use std::io;
 use tidegate_kernel::GridError;
 
 use crate::generate::GenerateError;
-use crate::names::UnknownName;
 use crate::stream::StreamError;
+use tidegate::names::UnknownName;
 
 /// Why a data set could not be loaded. Errors in a file name the line and the field, and never what stands there: it
 /// may be somebody's.

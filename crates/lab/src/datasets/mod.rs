@@ -38,10 +38,10 @@ pub use tidegate::rows::Format;
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, NumberProcess, Process};
-use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
 use long::Entries;
 use scalar::{Domain, Readings};
+use tidegate::names::UnknownName;
 
 /// What can be chosen about a data set besides its name.
 #[derive(Clone, Debug, Default, PartialEq)]

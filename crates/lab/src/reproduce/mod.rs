@@ -34,9 +34,9 @@ use tidegate::query::QueryError;
 use crate::datasets::{self, DataError};
 use crate::experiment::TrialError;
 use crate::generate::GenerateError;
-use crate::names::UnknownName;
 use crate::plot::{Chart, Panel, PlotError};
 use crate::stream::StreamError;
+use tidegate::names::UnknownName;
 use verdict::Judgement;
 
 /// All papers, in the order in which they are reported.

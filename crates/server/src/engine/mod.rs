@@ -580,7 +580,7 @@ impl Driver {
             news.push(News::Counted { timestamp, phase, reports });
             if let Some(estimate) = &estimate {
                 let StreamSpec::Local(spec) = &self.declaration.spec else { continue };
-                let expected = question.cohort.share() * as_float(spec.population.get());
+                let expected = question.cohort.share() * as_float(spec.population().unwrap_or(0));
                 let found = poison::suspicions(estimate, expected);
                 news.extend(found.into_iter().map(|suspicion| News::Suspicious { timestamp, phase, suspicion }));
             }
@@ -709,7 +709,7 @@ impl Driver {
     fn advance(&mut self, releases: Vec<Release>, due: Option<u64>, news: &mut Vec<News>) -> Result<(), DriveError> {
         let stream = &self.declaration.name;
         let population = match &self.declaration.spec {
-            StreamSpec::Local(spec) => Some(spec.population.get()),
+            StreamSpec::Local(spec) => spec.population(),
             _ => None,
         };
         let mut said = Vec::new();

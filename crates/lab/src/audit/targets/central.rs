@@ -4,10 +4,10 @@ use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
-use tidegate::central::plbu::Plbu;
 use tidegate::central::{
     Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
 };
+use tidegate::local::plbu::Plbu;
 use tidegate::release::Release;
 use tidegate_device::{Device, Policy};
 use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
@@ -106,10 +106,7 @@ impl CentralTarget {
 
 impl Target for CentralTarget {
     fn name(&self) -> &'static str {
-        match self.kind {
-            CentralKind::Track => "central_track",
-            kind => kind.name(),
-        }
+        self.kind.mechanism().name()
     }
 
     fn family(&self) -> Family {
@@ -293,7 +290,7 @@ impl Target for PlbuTarget {
     }
 
     fn family(&self) -> Family {
-        Family::Central
+        Family::Local
     }
 
     fn guarantee(&self) -> String {

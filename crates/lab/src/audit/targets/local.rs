@@ -74,7 +74,7 @@ const PER_ROUND: usize = 5;
 
 impl Target for LocalTarget {
     fn name(&self) -> &'static str {
-        self.kind.name()
+        self.kind.mechanism().name()
     }
 
     fn family(&self) -> Family {

@@ -24,7 +24,7 @@ use crate::release::{Counts, Freshness, Release, Spent};
 /// ```
 /// use std::num::NonZeroU64;
 /// use tidegate::central::classes::{Classes, Requirement};
-/// use tidegate::central::plbu::Plbu;
+/// use tidegate::local::plbu::Plbu;
 ///
 /// let window = NonZeroU64::new(10).ok_or("a window has a length")?;
 /// let careful = Requirement { epsilon: "0.5".parse()?, window };
