@@ -19,12 +19,13 @@ use tidegate_lab::advise::{
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::stream::StreamKind;
 
-use crate::evaluate::{at_least_one, domain, short};
+use crate::arguments::{at_least_one, domain};
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::spec::Spec;
 use crate::table::layout;
+use crate::table::short;
 
 /// Predict the error of each mechanism that applies, rank them, and say why.
 ///

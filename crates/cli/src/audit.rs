@@ -16,7 +16,7 @@ use tidegate_lab::audit::transcript::Search;
 use tidegate_lab::audit::{Family, Finding, Settings, Target, audit, report, targets};
 use tidegate_lab::experiment::RunError;
 
-use crate::evaluate::at_least_one;
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;

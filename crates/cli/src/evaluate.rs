@@ -15,19 +15,21 @@ use tidegate::sequence::effort::Effort;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
-use tidegate_lab::datasets::scalar::Domain;
-use tidegate_lab::datasets::{self, DataError};
+
+use tidegate_lab::datasets::{self, DatasetError, NumberDomain};
 use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial, run};
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{Stream, subjects};
+use tidegate_table::TableError;
 
+use crate::arguments::{at_least_one, domain};
 use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
-use crate::table::layout_with;
+use crate::table::{layout_with, short};
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -202,27 +204,20 @@ pub(crate) struct Evaluate {
     output: String,
 }
 
-pub(crate) fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "expected a whole number, at least 1")
-}
-
 /// Why a data set cannot be had, and what to do about it.
-pub(crate) fn cannot_load(dataset: &str, error: &DataError) -> Failure {
+pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
     match error {
-        DataError::NoDirectory { .. } => {
+        DatasetError::NoDirectory { .. } => {
             Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
         }
-        DataError::Open { .. } if datasets::by_name(dataset).is_some() => Failure::input(format_args!(
-            "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
+        DatasetError::Table(TableError::Open { .. }) if datasets::by_name(dataset).is_some() => {
+            Failure::input(format_args!(
+                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
              which files it must hold"
-        )),
+            ))
+        }
         _ => Failure::input(error),
     }
-}
-
-pub(crate) fn domain<T: FromStr>(text: &str) -> Result<(T, T), &'static str> {
-    let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
-    ends.ok_or("expected two numbers: LO..HI")
 }
 
 fn class(text: &str) -> Result<RequirementClass, String> {
@@ -337,7 +332,7 @@ impl Evaluate {
     }
 
     fn load(&self, seed: u64) -> Result<Stream, Failure> {
-        let domain = |(low, high)| Domain { low, high, resolution: self.resolution };
+        let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };
         let options = datasets::Options {
             data_dir: self.data_dir.clone(),
             population: self.population.map(NonZeroU64::get),
@@ -353,7 +348,7 @@ impl Evaluate {
             name => datasets::load(name, &options),
         };
         stream.map_err(|error| match error {
-            DataError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
+            DatasetError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
             error => cannot_load(&self.dataset, &error),
         })
     }
@@ -537,18 +532,5 @@ fn in_short(summary: &Summary) -> String {
     match summary.standard_error {
         Some(error) => format!("{} ± {}", short(summary.mean), short(error)),
         None => short(summary.mean),
-    }
-}
-
-/// A number with the four digits that matter.
-pub(crate) fn short(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size @ 0.01..10_000.0 => {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 5
-            let decimals = (3.0 - size.log10().floor()) as usize;
-            format!("{value:.decimals$}")
-        }
-        _ => format!("{value:.3e}"),
     }
 }

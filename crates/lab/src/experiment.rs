@@ -448,11 +448,13 @@ pub fn dataset_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, 0)
 }
 
-pub(crate) fn query_random(seed: u64) -> SeededRandom {
+/// The generator of the queries that are drawn for a stream.
+pub fn query_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, u64::MAX)
 }
 
-pub(crate) fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
+/// The generator of a repeat, from zero.
+pub fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, repeat.wrapping_add(1))
 }
 
@@ -591,7 +593,7 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
 ///
 /// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have
 /// been taken and are finished: the first error does not depend on the threads.
-pub(crate) fn in_parallel<T: Send, E: Send>(
+pub fn in_parallel<T: Send, E: Send>(
     jobs: usize,
     threads: NonZeroUsize,
     work: impl Fn(usize) -> Result<T, E> + Sync,

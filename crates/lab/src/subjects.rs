@@ -170,7 +170,8 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    pub(crate) fn boxed(subject: &dyn Subject, given: StreamKind, stream: &str) -> Box<Self> {
+    /// Returns the error for a subject and a stream of a kind that it does not take.
+    pub fn boxed(subject: &dyn Subject, given: StreamKind, stream: &str) -> Box<Self> {
         Box::new(Self {
             mechanism: subject.name(),
             takes: StreamKind::ALL.into_iter().filter(|kind| subject.takes(*kind)).collect(),

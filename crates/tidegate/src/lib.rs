@@ -19,7 +19,6 @@
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
-//! | [`rows`] | releases as lines of CSV or JSON |
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`stream`] | a running stream of any family: entries in, releases out |
@@ -34,7 +33,6 @@ mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
-pub mod rows;
 pub mod scalar;
 pub mod sequence;
 pub mod spec;

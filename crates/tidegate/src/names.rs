@@ -1,14 +1,14 @@
-//! Names that users write, and help for those who mistype one.
+//! Errors for unknown names, which suggest the nearest valid name.
 
-/// A name that stands for nothing, with what could have been meant.
+/// An unknown name, with the nearest valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no {kind} {given:?}{}; there are: {}", did_you_mean(.nearest), .valid.join(", "))]
 pub struct UnknownName {
-    /// What was looked for: "data set" or "mechanism".
+    /// The kind of thing the name should stand for, such as "data set".
     pub kind: &'static str,
-    /// What was given, cut to 40 characters.
+    /// The unknown name, cut to 40 characters.
     pub given: String,
-    /// The valid name that is most like it, if any is.
+    /// The valid name within the fewest typing errors of it, if any is close.
     pub nearest: Option<&'static str>,
     /// All valid names.
     pub valid: Vec<&'static str>,
@@ -19,7 +19,7 @@ fn did_you_mean(nearest: &Option<&str>) -> String {
 }
 
 impl UnknownName {
-    /// What was looked for, what was given, and all valid names.
+    /// Creates the error for `given`, where only `valid` names exist.
     pub fn new(kind: &'static str, given: &str, valid: impl IntoIterator<Item = &'static str>) -> Self {
         let given: String = given.chars().take(40).collect();
         let valid: Vec<_> = valid.into_iter().collect();
@@ -28,17 +28,19 @@ impl UnknownName {
     }
 }
 
-/// The name that fewest slips of the keyboard turn into `given`; none where more than a third of it would have to
-/// change, unless `given` begins or ends a name, or a name begins or ends it.
+/// Returns the valid name with the smallest Damerau-Levenshtein distance to `given`.
+///
+/// A name qualifies if at most a third of its characters differ, or if one of the two is a prefix or suffix of the
+/// other, of at least three characters.
 pub fn nearest<'a>(given: &str, valid: &[&'a str]) -> Option<&'a str> {
-    let slips = |name: &str| strsim::damerau_levenshtein(given, name);
+    let edits = |name: &str| strsim::damerau_levenshtein(given, name);
     let part = |name: &str| {
         let overlap = |long: &str, short: &str| short.len() >= 3 && (long.starts_with(short) || long.ends_with(short));
         overlap(name, given) || overlap(given, name)
     };
-    let close = |name: &str| slips(name) <= name.len().max(given.len()).div_ceil(3) && slips(name) < name.len();
+    let close = |name: &str| edits(name) <= name.len().max(given.len()).div_ceil(3) && edits(name) < name.len();
     let candidates = valid.iter().copied().filter(|name| close(name) || part(name));
-    candidates.min_by_key(|name| slips(name))
+    candidates.min_by_key(|name| edits(name))
 }
 
 #[cfg(test)]
@@ -48,7 +50,7 @@ mod tests {
     const NAMES: [&str; 5] = ["lns", "sin", "log", "tdrive_counts", "nyc_taxi_ge"];
 
     #[test]
-    fn the_nearest_name_is_the_one_with_fewest_slips() {
+    fn the_nearest_name_needs_the_fewest_edits() {
         let near = [("sni", "sin"), ("lsn", "lns"), ("tdrive", "tdrive_counts"), ("nyc_taxi", "nyc_taxi_ge")];
         for (given, meant) in near {
             assert_eq!(nearest(given, &NAMES), Some(meant), "{given}");
@@ -58,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_lists_what_there_is() {
+    fn the_message_lists_all_valid_names() {
         let error = UnknownName::new("data set", "LNSS", NAMES);
         let expected = "there is no data set \"LNSS\" (did you mean lns?); \
                         there are: lns, sin, log, tdrive_counts, nyc_taxi_ge";

@@ -27,7 +27,8 @@ use tidegate_lab::{CountStream, Stream, datasets};
 use super::connection::Connection;
 use super::polling::Polling;
 use super::population::{Dealt, Member, Population, identity, noise_stream};
-use crate::evaluate::{at_least_one, cannot_load};
+use crate::arguments::at_least_one;
+use crate::evaluate::cannot_load;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 

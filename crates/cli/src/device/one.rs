@@ -22,7 +22,7 @@ use tidegate_kernel::oracle::Report;
 use super::connection::{Connection, explain};
 use super::polling::Polling;
 use super::values::Values;
-use crate::evaluate::at_least_one;
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 

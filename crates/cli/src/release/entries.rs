@@ -6,13 +6,13 @@ use tidegate::kernel::Account;
 use tidegate::mechanisms::Family;
 use tidegate::spec::{Intake, Values};
 use tidegate::stream::{Entry, Stream};
-use tidegate_lab::datasets::long::{Entries, Refused};
-use tidegate_lab::datasets::scalar::Readings;
-use tidegate_lab::datasets::wide::{LongOrWide, Rows};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::long::{FieldRefusal, LongReader};
+use tidegate_table::scalar::ScalarReader;
+use tidegate_table::wide::{LongOrWide, WideReader};
+use tidegate_table::{Format, TableError};
 
 /// An entry, with the number of its line; `None` at the end.
-pub(super) type Next = Result<Option<(u64, Entry)>, DataError>;
+pub(super) type Next = Result<Option<(u64, Entry)>, TableError>;
 
 /// What reading lines needs to know of a stream.
 #[derive(Clone, Debug)]
@@ -51,10 +51,10 @@ impl Expected {
         name: &str,
         source: S,
         format: Format,
-    ) -> Result<Box<dyn FnMut() -> Next + 'a>, DataError> {
+    ) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
         match self {
             Self::Readings { intake, account, over } => {
-                let mut readings = Readings::in_format(name, source, format)?.after(over);
+                let mut readings = ScalarReader::in_format(name, source, format)?.after(over);
                 let seal = move |timestamp, text: &str| intake.seal(account, timestamp, text);
                 Ok(Box::new(move || {
                     Ok(readings.next_text(seal)?.map(|reading| (readings.line(), Entry::Reading(reading))))
@@ -67,9 +67,9 @@ impl Expected {
 
 /// A table in long form or, where counts do, in either.
 enum Reader<S> {
-    Long(Entries<S>),
+    Long(LongReader<S>),
     /// With the value of each field.
-    Wide(Rows<S>, Vec<usize>),
+    Wide(WideReader<S>, Vec<usize>),
 }
 
 fn read_values<'a, S: Read + 'a>(
@@ -79,7 +79,7 @@ fn read_values<'a, S: Read + 'a>(
     name: &str,
     source: S,
     format: Format,
-) -> Result<Box<dyn FnMut() -> Next + 'a>, DataError> {
+) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
     let mut reader = if counts {
         match LongOrWide::new(name, source, format)? {
             LongOrWide::Long(entries) => Reader::Long(entries.after(over)),
@@ -89,11 +89,11 @@ fn read_values<'a, S: Read + 'a>(
             }
         }
     } else {
-        Reader::Long(Entries::new(name, source, format)?.after(over))
+        Reader::Long(LongReader::new(name, source, format)?.after(over))
     };
     Ok(Box::new(move || match &mut reader {
         Reader::Long(entries) => entries.next_checked(|entry| {
-            let value = values.find(entry.value).ok_or_else(|| Refused {
+            let value = values.find(entry.value).ok_or_else(|| FieldRefusal {
                 field: "value",
                 expected: "a value of the domain, as the spec names it".into(),
             })?;
@@ -108,14 +108,14 @@ fn read_values<'a, S: Read + 'a>(
 }
 
 /// The values that the fields of a table in wide form are called by: all, and each once.
-fn places<S: Read>(values: &Values, name: &str, rows: &Rows<S>) -> Result<Vec<usize>, DataError> {
+fn places<S: Read>(values: &Values, name: &str, rows: &WideReader<S>) -> Result<Vec<usize>, TableError> {
     let places: Option<Vec<usize>> =
         rows.labels().map(|label| values.find(label.trim()).map(|value| value as usize)).collect();
     let mut sorted = places.clone().unwrap_or_default();
     sorted.sort_unstable();
     match places {
         Some(places) if sorted.into_iter().eq(0..values.count() as usize) => Ok(places),
-        _ => Err(DataError::Header {
+        _ => Err(TableError::Header {
             file: name.to_owned(),
             expected: "the fields must be t,user,value, or t and each value of the domain, as the spec names it"
                 .to_owned(),

@@ -6,10 +6,10 @@ use std::mem;
 use tidegate::kernel::Randomness;
 use tidegate::kernel::VaultKey;
 use tidegate::mechanisms::Family;
-use tidegate::rows::Shape;
 use tidegate::spec::{Reply, Said, Values};
 use tidegate::stream::{Entry, Released, Stream, StreamError};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::{Format, TableError};
 
 use super::state::Keeper;
 use super::timeline::Timeline;
@@ -35,7 +35,7 @@ impl Rejected {
         match self {
             Self::Field { field, expected } => {
                 let (file, field) = (file.to_owned(), field.to_owned());
-                Failure::input(DataError::Field { file, line, field, expected: expected.into() })
+                Failure::input(TableError::Field { file, line, field, expected: expected.into() })
             }
             Self::Failed(failure) => failure,
         }
@@ -76,7 +76,7 @@ pub(super) struct Gate<R> {
     /// The values of its domain.
     values: Option<Values>,
     random: R,
-    shape: Shape,
+    shape: ReleaseLayout,
     sinks: Sinks,
     /// Whether randomness of this run, or of one that it goes on from, came from a seed.
     seeded: bool,
@@ -94,7 +94,7 @@ pub(super) struct Gate<R> {
 const MUCH: usize = 1 << 16;
 
 impl<R: Randomness> Gate<R> {
-    pub(super) fn new(stream: Stream, shape: Shape, random: R, sinks: Sinks) -> Self {
+    pub(super) fn new(stream: Stream, shape: ReleaseLayout, random: R, sinks: Sinks) -> Self {
         let seeded = !random.provenance().is_private() || sinks.keeper.as_ref().is_some_and(Keeper::is_seeded);
         let (text, answers, alarms) = (String::new(), String::new(), Vec::new());
         let released = Released::default();

@@ -20,12 +20,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, VaultKey, Window};
 use tidegate::mechanisms::{self, Family, Mechanism};
 use tidegate::names::UnknownName;
-use tidegate::rows::Shape;
 use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate::stream::{Stream, StreamError};
-use tidegate_lab::datasets::{Format, long};
+use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::{Format, long};
 
-use crate::evaluate::domain;
+use crate::arguments::domain;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
@@ -192,7 +192,7 @@ impl TableFormat {
 
     /// Creates a table.
     #[cfg_attr(not(feature = "parquet"), allow(unused_variables))]
-    fn create(self, name: &str, shape: &Shape) -> Result<Output, Failure> {
+    fn create(self, name: &str, shape: &ReleaseLayout) -> Result<Output, Failure> {
         match self {
             Self::Csv | Self::Ndjson => Output::create(name),
             #[cfg(feature = "parquet")]
@@ -284,7 +284,7 @@ impl Release {
             stream = Stream::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
         }
         self.enrol(&mut stream)?;
-        let shape = Shape::of(&told.stream).map_err(refused)?;
+        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?;
         let sinks = self.sinks(&stream, &shape, keeper, key)?;
         self.pass(stream, shape, random, sinks)
     }
@@ -350,7 +350,7 @@ impl Release {
     fn sinks(
         &self,
         stream: &Stream,
-        shape: &Shape,
+        shape: &ReleaseLayout,
         keeper: Option<Keeper>,
         key: Option<VaultKey>,
     ) -> Result<Sinks, Failure> {
@@ -393,7 +393,7 @@ impl Release {
     }
 
     /// The timestamps that are released whoever is present.
-    fn timeline(&self, stream: &Stream, shape: &Shape) -> Result<Option<Timeline>, Failure> {
+    fn timeline(&self, stream: &Stream, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
         match (stream.spec().timeline(), self.through) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
@@ -405,7 +405,7 @@ impl Release {
     fn pass(
         &self,
         stream: Stream,
-        shape: Shape,
+        shape: ReleaseLayout,
         random: impl Randomness + Send + 'static,
         sinks: Sinks,
     ) -> Result<(), Failure> {

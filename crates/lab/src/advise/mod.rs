@@ -21,7 +21,6 @@ use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid, SeededRandom};
 
-use crate::datasets::DataError;
 use crate::experiment::{Plan, RunError, Settings, Subject, Trial, TrialError, run};
 use crate::generate::GenerateError;
 use crate::metrics::{Metric, Summary};
@@ -29,6 +28,7 @@ use crate::sequence::SymbolDistance;
 use crate::stream::{MAX_POPULATION, Stream, StreamError, StreamKind};
 use crate::subjects::{Constant, has_name};
 use crate::{central, local, scalar, sequence};
+use tidegate_table::TableError;
 
 pub use sample::Sample;
 use typical::Shape;
@@ -192,7 +192,7 @@ pub enum AdviseError {
     },
     /// A sample that cannot be read.
     #[error(transparent)]
-    Sample(#[from] DataError),
+    Sample(#[from] TableError),
     /// A stream that cannot be made.
     #[error(transparent)]
     Generate(#[from] GenerateError),

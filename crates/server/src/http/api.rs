@@ -21,10 +21,12 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as JsonValue, json};
 use tidegate::release::Release;
-use tidegate::rows::{Format, Shape, text_of_json, without_nan};
 use tidegate::spec::{QuerySpec, StreamSpec};
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
+use tidegate_table::Format;
+use tidegate_table::json::{text_of_json, without_nan};
+use tidegate_table::releases::ReleaseLayout as Shape;
 
 use super::auth::Role;
 use super::listen::Peer;
