@@ -53,16 +53,16 @@ const LARGE: f64 = 3.0;
 ///   [`project`] has it, but of what is large a part only. Its weight is its variance `v`, divided by `1 + x²/(9v)`.
 ///
 /// ```
-/// use tidegate::estimate::simplex::settle;
+/// use tidegate::estimate::simplex::shift_and_project;
 ///
 /// let mut frequencies = vec![0.68, 0.1, 0.1, -0.08]; // 0.2 is missing: 0.05 of each
-/// settle(&mut frequencies, &[0.01; 4], 1.0);
+/// shift_and_project(&mut frequencies, &[0.01; 4], 1.0);
 /// assert!((frequencies.iter().sum::<f64>() - 1.0).abs() < 1e-12 && frequencies[3] == 0.0);
 /// // Of the 0.03 that the last one gets, the first gives one twelfth.
 /// assert!((frequencies[0] - 0.7275).abs() < 1e-4 && (frequencies[1] - 0.1362).abs() < 1e-4);
 /// ```
 #[allow(clippy::cast_precision_loss)] // how many there are
-pub fn settle(numbers: &mut [f64], variances: &[f64], total: f64) {
+pub fn shift_and_project(numbers: &mut [f64], variances: &[f64], total: f64) {
     let excess = (numbers.iter().sum::<f64>() - total.max(0.0)) / numbers.len() as f64;
     numbers.iter_mut().for_each(|number| *number -= excess);
     // As parts of the largest, so that they are not too small to be told from nothing.

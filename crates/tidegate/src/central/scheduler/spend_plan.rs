@@ -1,36 +1,36 @@
-//! [`Turn`]: what can be spent on a timestamp, so that there is something left for those after it.
+//! [`SpendPlan`]: what can be spent on a timestamp, so that there is something left for those after it.
 
 use tidegate_kernel::{Epsilon, Ledger, Window};
 
 /// How it stands at a timestamp with what is paid for.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::central) struct Turn {
+pub(in crate::central) struct SpendPlan {
     /// Whether nothing has been published yet.
     pub(super) first: bool,
     pub(super) period: u64,
     /// If distances are measured in between, into how many parts the budget is divided of which one is for that.
-    pub(super) watching: Option<u64>,
+    pub(super) detection_parts: Option<u64>,
     /// How many alarms to expect at a timestamp.
     pub(super) alarms: f64,
-    /// How much is kept back for one that is not expected, in [parts](PARTS_KEPT_BACK) of what a histogram has.
-    pub(super) kept_back: u64,
+    /// How much is kept back for one that is not expected, in [parts](RESERVE_PARTS) of what a histogram has.
+    pub(super) reserve: u64,
     /// The square of how far counts have jumped on average, if that has been seen.
     pub(super) alarm: Option<f64>,
 }
 
 /// Into how many parts the window's budget is divided of which the first histogram has one, so that there is something
 /// to start from.
-const PARTS_AT_FIRST: u64 = 4;
+const FIRST_PARTS: u64 = 4;
 
 /// A histogram whose variance is by this factor more than it is with an even part of the budget tells too little: it is
 /// better to wait.
-const WORTHLESS: f64 = 16.0;
+const MAX_VARIANCE_RATIO: f64 = 16.0;
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of timestamps
-impl Turn {
+impl SpendPlan {
     /// Whether to publish a histogram of a variance, where it would be another with an even part of the budget.
     pub(in crate::central) fn is_worth(&self, variance: f64, even: f64) -> bool {
-        let most = (WORTHLESS * even).max(self.alarm.unwrap_or(0.0));
+        let most = (MAX_VARIANCE_RATIO * even).max(self.alarm.unwrap_or(0.0));
         variance.is_finite() && (self.first || variance < most)
     }
 
@@ -46,28 +46,29 @@ impl Turn {
         // The regular part of an amount, for so many timestamps.
         let regular = |whole: Epsilon, timestamps: u64| {
             let due = timestamps.div_ceil(self.period);
-            let Some(parts) = self.watching else { return whole.divided_by(due) };
-            let distances = to_watch(budget, window, parts).and_then(|amount| amount.checked_mul(timestamps - due));
+            let Some(parts) = self.detection_parts else { return whole.divided_by(due) };
+            let distances =
+                detection_share(budget, window, parts).and_then(|amount| amount.checked_mul(timestamps - due));
             let histograms = distances.map_or(Some(whole), |distances| whole.checked_sub(distances))?;
             let alarms = (self.alarms * timestamps as f64).round() as u64;
-            let parts = due.saturating_add(alarms).saturating_mul(PARTS_KEPT_BACK).saturating_add(self.kept_back);
-            histograms.portion(PARTS_KEPT_BACK, parts)
+            let parts = due.saturating_add(alarms).saturating_mul(RESERVE_PARTS).saturating_add(self.reserve);
+            histograms.portion(RESERVE_PARTS, parts)
         };
         let (part, left) = (regular(budget, window)?, ledger.remaining(timestamp)?);
         if self.first {
-            return Some(budget.divided_by(PARTS_AT_FIRST).map_or(part, |large| large.max(part)).min(left));
+            return Some(budget.divided_by(FIRST_PARTS).map_or(part, |large| large.max(part)).min(left));
         }
         if self.alarm.is_some() {
             return left.divided_by(2).map(|some| some.min(part));
         }
-        let mut soon_and_late: Vec<u64> =
+        let mut horizons: Vec<u64> =
             periods(window).flat_map(|timestamps| [timestamps, (window - timestamps).max(1)]).collect();
-        soon_and_late.sort_unstable();
-        soon_and_late.dedup();
+        horizons.sort_unstable();
+        horizons.dedup();
         // What is in the window now leaves it in time.
         let mut spends = ledger.spends().skip_while(|(at, _)| timestamp - at >= window).peekable();
         let (mut share, mut whole) = (part.min(left), left.units());
-        for timestamps in soon_and_late {
+        for timestamps in horizons {
             while let Some((_, amount)) = spends.next_if(|(at, _)| timestamp - at + (timestamps - 1) >= window) {
                 whole += amount.units();
             }
@@ -78,20 +79,20 @@ impl Turn {
 }
 
 /// What a distance costs, of a window's budget of which one of so many parts is for that.
-pub(in crate::central) fn to_watch(budget: Epsilon, window: u64, parts: u64) -> Option<Epsilon> {
+pub(in crate::central) fn detection_share(budget: Epsilon, window: u64, parts: u64) -> Option<Epsilon> {
     budget.divided_by(parts.saturating_mul(window))
 }
 
 /// What is kept back where there can be an alarm is counted in parts of what a histogram has, of which there are so
 /// many.
-pub(super) const PARTS_KEPT_BACK: u64 = 8;
+pub(super) const RESERVE_PARTS: u64 = 8;
 
 /// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in
-/// a window, so many alarms are to be expected, so many [parts](PARTS_KEPT_BACK) are kept back for another, and one of
+/// a window, so many alarms are to be expected, so many [parts](RESERVE_PARTS) are kept back for another, and one of
 /// so many parts of the budget is for distances.
 #[allow(clippy::cast_precision_loss)] // a number of histograms
-pub(super) fn regular_part(due: u64, alarms: f64, kept_back: u64, to_watch: u64) -> f64 {
-    (1.0 - 1.0 / to_watch as f64) * due as f64 / (due as f64 + alarms + kept_back as f64 / PARTS_KEPT_BACK as f64)
+pub(super) fn regular_fraction(due: u64, alarms: f64, reserve: u64, detection_parts: u64) -> f64 {
+    (1.0 - 1.0 / detection_parts as f64) * due as f64 / (due as f64 + alarms + reserve as f64 / RESERVE_PARTS as f64)
 }
 
 /// The periods worth trying: the shortest ones with which a window has room for some number of publications, each
@@ -109,20 +110,20 @@ mod tests {
 
     const WINDOW: u64 = 50;
 
-    fn turn(period: u64, watching: Option<u64>) -> Turn {
-        Turn { first: false, period, watching, alarms: 0.0, kept_back: PARTS_KEPT_BACK, alarm: None }
+    fn plan(period: u64, detection_parts: Option<u64>) -> SpendPlan {
+        SpendPlan { first: false, period, detection_parts, alarms: 0.0, reserve: RESERVE_PARTS, alarm: None }
     }
 
     #[test]
     fn what_is_not_kept_back_is_shared_out() {
         let mut last = 0.0;
-        for kept_back in (0..=PARTS_KEPT_BACK).rev() {
-            let ((budget, mut ledger), turn) = (ledger(), Turn { kept_back, ..turn(10, Some(8)) });
-            let later = shares(&mut ledger, budget, &turn, 0..5 * WINDOW).split_off(15);
+        for reserve in (0..=RESERVE_PARTS).rev() {
+            let ((budget, mut ledger), plan) = (ledger(), SpendPlan { reserve, ..plan(10, Some(8)) });
+            let later = shares(&mut ledger, budget, &plan, 0..5 * WINDOW).split_off(15);
             // Of five in a window, and as much as that for another.
-            let regular = 7.0 / 8.0 / (5.0 + kept_back as f64 / PARTS_KEPT_BACK as f64);
-            assert!((regular_part(5, 0.0, kept_back, 8) / 5.0 - regular).abs() < 1e-12);
-            assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.03), "{kept_back}: {later:?}");
+            let regular = 7.0 / 8.0 / (5.0 + reserve as f64 / RESERVE_PARTS as f64);
+            assert!((regular_fraction(5, 0.0, reserve, 8) / 5.0 - regular).abs() < 1e-12);
+            assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.03), "{reserve}: {later:?}");
             assert!(regular > last);
             last = regular;
         }
@@ -134,14 +135,14 @@ mod tests {
     }
 
     /// What regular histograms have from one timestamp on, of what a ledger has left.
-    fn shares(ledger: &mut Ledger, budget: Epsilon, turn: &Turn, timestamps: std::ops::Range<u64>) -> Vec<f64> {
+    fn shares(ledger: &mut Ledger, budget: Epsilon, plan: &SpendPlan, timestamps: std::ops::Range<u64>) -> Vec<f64> {
         let share = |timestamp: u64| {
-            if !timestamp.is_multiple_of(turn.period) {
-                let distance = turn.watching.and_then(|parts| to_watch(budget, WINDOW, parts));
+            if !timestamp.is_multiple_of(plan.period) {
+                let distance = plan.detection_parts.and_then(|parts| detection_share(budget, WINDOW, parts));
                 let _permit = distance.map(|distance| ledger.spend(timestamp, distance).unwrap());
                 return None;
             }
-            let share = turn.affordable(ledger, timestamp).unwrap();
+            let share = plan.affordable(ledger, timestamp).unwrap();
             let _permit = ledger.spend(timestamp, share).unwrap();
             Some(share.as_f64())
         };
@@ -150,19 +151,20 @@ mod tests {
 
     #[test]
     fn what_is_left_is_shared_evenly_until_there_is_more() {
-        for (period, watching) in [(1, None), (5, None), (5, Some(8)), (25, Some(4))] {
-            let ((budget, mut ledger), turn) = (ledger(), turn(period, watching));
+        for (period, detection_parts) in [(1, None), (5, None), (5, Some(8)), (25, Some(4))] {
+            let ((budget, mut ledger), plan) = (ledger(), plan(period, detection_parts));
             // Half of it is spent at once.
             let _permit = ledger.spend(0, budget.divided_by(2).unwrap()).unwrap();
             let due = WINDOW / period;
-            let regular = if let Some(parts) = watching { regular_part(due, 0.0, PARTS_KEPT_BACK, parts) } else { 1.0 }
-                / due as f64;
-            let until = shares(&mut ledger, budget, &turn, 1..WINDOW);
+            let regular =
+                if let Some(parts) = detection_parts { regular_fraction(due, 0.0, RESERVE_PARTS, parts) } else { 1.0 }
+                    / due as f64;
+            let until = shares(&mut ledger, budget, &plan, 1..WINDOW);
             let least = until.iter().copied().fold(f64::INFINITY, f64::min);
             assert!(least > 0.25 * regular && until.iter().all(|share| *share <= 1.05 * regular), "{until:?}");
-            assert!(until.iter().sum::<f64>() > if watching.is_some() { 0.1 } else { 0.48 }, "{until:?}");
+            assert!(until.iter().sum::<f64>() > if detection_parts.is_some() { 0.1 } else { 0.48 }, "{until:?}");
             // Then all have their regular part.
-            let later = shares(&mut ledger, budget, &turn, 3 * WINDOW..5 * WINDOW);
+            let later = shares(&mut ledger, budget, &plan, 3 * WINDOW..5 * WINDOW);
             assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.1), "{period}: {later:?}, {regular}");
         }
     }
@@ -170,10 +172,10 @@ mod tests {
     #[test]
     fn an_alarm_has_half_of_what_is_left_and_never_more_than_a_regular_part() {
         let (_, mut ledger) = ledger();
-        let turn = Turn { alarm: Some(1e6), ..turn(WINDOW, Some(8)) };
+        let plan = SpendPlan { alarm: Some(1e6), ..plan(WINDOW, Some(8)) };
         let mut last = 1.0;
         for timestamp in 0..8 {
-            let share = turn.affordable(&ledger, timestamp).unwrap();
+            let share = plan.affordable(&ledger, timestamp).unwrap();
             let left = ledger.remaining(timestamp).unwrap().as_f64();
             assert!(share.as_f64() <= left / 2.0 && share.as_f64() < last && share.as_f64() < 0.45, "{share:?}");
             last = share.as_f64();

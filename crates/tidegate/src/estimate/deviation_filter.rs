@@ -1,9 +1,9 @@
-//! [`Profile`]: how far the values of a domain are from their mean, each by itself or each range from its neighbour.
+//! [`DeviationFilter`]: how far the values of a domain are from their mean, each by itself or each range from its neighbour.
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::{Bank, Estimates, Stillness};
-use super::noise::Noise;
+use super::model_bank::{ConstantPrior, Estimates, ModelBank};
+use super::noise::ObservationNoise;
 
 /// Follows how far many numbers are from their mean.
 ///
@@ -12,28 +12,28 @@ use super::noise::Noise;
 /// which neighbours are alike. What each believes counts as much as it is likelier to have made what was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Profile {
-    values: Bank,
-    ranges: Bank,
+pub struct DeviationFilter {
+    values: ModelBank,
+    haar: ModelBank,
 }
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
-impl Profile {
-    /// So many numbers whose squared distances from their mean sum to `squares` at most. `reference` is about the
-    /// variance with which the distances are going to be seen.
-    pub fn new(numbers: usize, reference: f64, squares: f64, stillness: Stillness) -> Self {
-        let mean_square = |blocks: usize| squares * unevenness(blocks) / numbers.max(1) as f64;
+impl DeviationFilter {
+    /// So many numbers whose squared deviations from their mean sum to `squares` at most. `reference` is about the
+    /// variance with which the deviations are going to be seen.
+    pub fn new(numbers: usize, reference: f64, squares: f64, stillness: ConstantPrior) -> Self {
+        let mean_square = |blocks: usize| squares * expected_concentration(blocks) / numbers.max(1) as f64;
         let of_level = |(level, end): (usize, usize)| (end, mean_square(numbers.div_ceil(1 << level)));
         let ranges: Vec<(usize, f64)> = levels(numbers).into_iter().enumerate().map(of_level).collect();
         Self {
-            values: Bank::grouped(&[(numbers, mean_square(numbers))], squares, reference, stillness),
-            ranges: Bank::grouped(&ranges, squares, reference * excess(numbers), stillness),
+            values: ModelBank::grouped(&[(numbers, mean_square(numbers))], squares, reference, stillness),
+            haar: ModelBank::grouped(&ranges, squares, reference * variance_ratio(numbers), stillness),
         }
     }
 
     /// Whether it can be that of so many numbers.
     pub fn fits(&self, numbers: usize) -> bool {
-        self.values.fits(&[numbers]) && self.ranges.fits(&levels(numbers))
+        self.values.fits(&[numbers]) && self.haar.fits(&levels(numbers))
     }
 
     /// How many numbers there are.
@@ -41,30 +41,30 @@ impl Profile {
         self.values.numbers()
     }
 
-    /// Takes in observations of all distances, which sum to zero, so many timestamps after the last ones, all with the
+    /// Takes in observations of all deviations, which sum to zero, so many timestamps after the last ones, all with the
     /// same noise.
-    pub fn observe(&mut self, gap: u64, distances: &[f64], noise: impl Into<Noise>) {
+    pub fn observe(&mut self, gap: u64, deviations: &[f64], noise: impl Into<ObservationNoise>) {
         let noise = noise.into();
-        self.values.observe(gap, distances, noise);
-        self.ranges.observe(gap, &coefficients(distances), of_coefficients(noise, distances.len()));
+        self.values.observe(gap, deviations, noise);
+        self.haar.observe(gap, &haar_coefficients(deviations), coefficient_noise(noise, deviations.len()));
     }
 
     /// The same where it is known that many of them have jumped.
-    pub fn observe_jump(&mut self, gap: u64, distances: &[f64], noise: impl Into<Noise>) {
+    pub fn observe_jump(&mut self, gap: u64, deviations: &[f64], noise: impl Into<ObservationNoise>) {
         let noise = noise.into();
-        self.values.observe_jump(gap, distances, noise);
-        self.ranges.observe_jump(gap, &coefficients(distances), of_coefficients(noise, distances.len()));
+        self.values.observe_jump(gap, deviations, noise);
+        self.haar.observe_jump(gap, &haar_coefficients(deviations), coefficient_noise(noise, deviations.len()));
     }
 
     /// How much the bank of ranges counts, between zero and one.
-    fn part_of_ranges(&self) -> f64 {
+    fn haar_weight(&self) -> f64 {
         let numbers = self.numbers();
         if numbers < 2 {
             return 0.0;
         }
         // Of numbers that sum to zero, one says nothing.
-        let values = self.values.evidence() / excess(numbers);
-        let part = 1.0 / (1.0 + (values - self.ranges.evidence()).exp());
+        let values = self.values.evidence() / variance_ratio(numbers);
+        let part = 1.0 / (1.0 + (values - self.haar.evidence()).exp());
         if part < NEGLIGIBLE {
             0.0
         } else if part > 1.0 - NEGLIGIBLE {
@@ -74,20 +74,20 @@ impl Profile {
         }
     }
 
-    /// What the bank of ranges believes of the distances.
-    fn of_ranges(&self, gap: u64) -> Estimates {
-        from_coefficients(&self.ranges.estimate(gap), self.numbers())
+    /// What the bank of ranges believes of the deviations.
+    fn haar_estimate(&self, gap: u64) -> Estimates {
+        inverse_haar(&self.haar.estimate(gap), self.numbers())
     }
 
-    /// What is believed of the distances so many timestamps after the last observation.
+    /// What is believed of the deviations so many timestamps after the last observation.
     pub fn estimate(&self, gap: u64) -> Estimates {
-        let part = self.part_of_ranges();
+        let part = self.haar_weight();
         if part >= 1.0 {
-            return self.of_ranges(gap);
+            return self.haar_estimate(gap);
         }
         let Estimates { mut means, mut variances } = self.values.estimate(gap);
         if part > 0.0 {
-            let ranges = self.of_ranges(gap);
+            let ranges = self.haar_estimate(gap);
             let of_ranges = ranges.means.iter().zip(ranges.variances);
             for ((mean, variance), (other, uncertain)) in means.iter_mut().zip(&mut variances).zip(of_ranges) {
                 let apart = *mean - other;
@@ -99,11 +99,12 @@ impl Profile {
     }
 
     /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise.
-    pub fn expected_error(&self, period: u64, noise: impl Into<Noise>) -> f64 {
+    pub fn expected_error(&self, period: u64, noise: impl Into<ObservationNoise>) -> f64 {
         let (noise, numbers) = (noise.into(), self.numbers());
-        let part = self.part_of_ranges();
+        let part = self.haar_weight();
         let of_values = || self.values.expected_error(period, noise);
-        let of_ranges = || self.ranges.expected_error(period, of_coefficients(noise, numbers)) / excess(numbers);
+        let of_ranges =
+            || self.haar.expected_error(period, coefficient_noise(noise, numbers)) / variance_ratio(numbers);
         if part <= 0.0 {
             of_values()
         } else if part >= 1.0 {
@@ -117,7 +118,7 @@ impl Profile {
 /// What to expect of the sum of squares of so many parts of a whole, where it is as likely to be of one order of
 /// magnitude as of another, between that of even parts and that of a single one.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
-fn unevenness(parts: usize) -> f64 {
+fn expected_concentration(parts: usize) -> f64 {
     let parts = parts.max(2) as f64;
     (1.0 - parts.recip()) / parts.ln()
 }
@@ -128,14 +129,14 @@ const NEGLIGIBLE: f64 = 1e-9;
 /// By how much the variance of a coefficient exceeds that of a distance from the mean: there is one coefficient less,
 /// and the squares have the same sum.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
-fn excess(numbers: usize) -> f64 {
+fn variance_ratio(numbers: usize) -> f64 {
     if numbers < 2 { 1.0 } else { numbers as f64 / (numbers as f64 - 1.0) }
 }
 
-/// The noise of coefficients of so many numbers whose distances from their mean have one. All of them are taken to have
+/// The noise of coefficients of so many numbers whose deviations from their mean have one. All of them are taken to have
 /// the same: of sums of many it is nearly normal. (Of pairs, which half of them are of, it is not.)
-fn of_coefficients(noise: Noise, numbers: usize) -> Noise {
-    Noise::normal(noise.variance() * excess(numbers))
+fn coefficient_noise(noise: ObservationNoise, numbers: usize) -> ObservationNoise {
+    ObservationNoise::normal(noise.variance() * variance_ratio(numbers))
 }
 
 /// Where the coefficients of each width of ranges end, the narrowest first: pairs of numbers, pairs of pairs, and so
@@ -157,14 +158,14 @@ fn widths(numbers: usize, width: usize, pair: usize) -> (f64, f64) {
     (width as f64, (numbers - start - width).min(width) as f64)
 }
 
-/// How far ranges differ from those beside them, as coefficients whose squares sum to those of the distances.
-fn coefficients(distances: &[f64]) -> Vec<f64> {
-    let (mut means, mut width) = (distances.to_vec(), 1);
-    let mut coefficients = Vec::with_capacity(distances.len());
+/// How far ranges differ from those beside them, as coefficients whose squares sum to those of the deviations.
+fn haar_coefficients(deviations: &[f64]) -> Vec<f64> {
+    let (mut means, mut width) = (deviations.to_vec(), 1);
+    let mut coefficients = Vec::with_capacity(deviations.len());
     while means.len() > 1 {
         let pairs = means.len() / 2;
         for pair in 0..pairs {
-            let (left, right) = widths(distances.len(), width, pair);
+            let (left, right) = widths(deviations.len(), width, pair);
             let (first, second) = (means[2 * pair], means[2 * pair + 1]);
             coefficients.push((left * right / (left + right)).sqrt() * (first - second));
             means[pair] = (left * first + right * second) / (left + right);
@@ -178,9 +179,9 @@ fn coefficients(distances: &[f64]) -> Vec<f64> {
     coefficients
 }
 
-/// The distances from the mean that coefficients stand for, with the variances that follow from theirs if they are
+/// The deviations from the mean that coefficients stand for, with the variances that follow from theirs if they are
 /// independent.
-fn from_coefficients(coefficients: &Estimates, numbers: usize) -> Estimates {
+fn inverse_haar(coefficients: &Estimates, numbers: usize) -> Estimates {
     let (mut means, mut variances) = (vec![0.0], vec![0.0]);
     let ends = levels(numbers);
     for (level, end) in ends.iter().enumerate().rev() {
@@ -211,16 +212,16 @@ mod tests {
         for numbers in 1..40_usize {
             let raw: Vec<f64> = (0..numbers).map(|number| ((number * 7919) % 101) as f64).collect();
             let mean = raw.iter().sum::<f64>() / numbers as f64;
-            let distances: Vec<f64> = raw.iter().map(|number| number - mean).collect();
-            let coefficients = coefficients(&distances);
+            let deviations: Vec<f64> = raw.iter().map(|number| number - mean).collect();
+            let coefficients = haar_coefficients(&deviations);
             assert_eq!(coefficients.len(), numbers - 1);
             assert_eq!(levels(numbers).last().copied().unwrap_or(0), numbers - 1);
             let squares = |numbers: &[f64]| numbers.iter().map(|number| number * number).sum::<f64>();
-            assert!((squares(&coefficients) - squares(&distances)).abs() < 1e-6, "{numbers}");
+            assert!((squares(&coefficients) - squares(&deviations)).abs() < 1e-6, "{numbers}");
             let variances = vec![1.0; coefficients.len()];
-            let back = from_coefficients(&Estimates { means: coefficients, variances }, numbers);
+            let back = inverse_haar(&Estimates { means: coefficients, variances }, numbers);
             assert_eq!(back.means.len(), numbers);
-            assert!(back.means.iter().zip(&distances).all(|(back, distance)| (back - distance).abs() < 1e-9));
+            assert!(back.means.iter().zip(&deviations).all(|(back, distance)| (back - distance).abs() < 1e-9));
             // Each distance has what is left of its variance when that of the mean is gone.
             let left = 1.0 - 1.0 / numbers as f64;
             assert!(back.variances.iter().all(|variance| (variance - left).abs() < 1e-9), "{numbers}");

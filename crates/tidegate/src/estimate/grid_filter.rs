@@ -1,4 +1,4 @@
-//! [`Density`]: a bounded number that moves, seen through coarse answers.
+//! [`GridFilter`]: a bounded number that moves, seen through coarse answers.
 //!
 //! What is believed about the number is a density over cells of its domain. An answer multiplies it by how likely each
 //! cell makes that answer; time blurs it. How the number moves is not known, so several models are kept, each with a
@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The domain is divided into so many cells, or one for each of its points where it has fewer.
-pub const MOST_CELLS: usize = 128;
+pub const MAX_CELLS: usize = 128;
 
 /// How far a level moves within a timestamp, as part of the domain's width.
 const STEPS: [f64; 5] = [0.0005, 0.002, 0.006, 0.02, 0.06];
@@ -22,30 +22,30 @@ const SCATTERS: [f64; 3] = [0.01, 0.05, 0.15];
 const MODELS: usize = 1 + STEPS.len() * SCATTERS.len();
 
 /// A number for each model. All models are worked on side by side.
-type Each = [f64; MODELS];
+type PerModel = [f64; MODELS];
 
 /// How far a number lies from the middle of the domain on average if it lies anywhere, as part of the domain's width.
-pub const ANYWHERE: f64 = 0.25;
+pub const UNIFORM_SPREAD: f64 = 0.25;
 
 /// How likely a level jumps to anywhere within a timestamp.
-const JUMP: f64 = 0.0005;
+const JUMP_PROBABILITY: f64 = 0.0005;
 
 /// What the first model, which never strays from the middle of the domain, weighs before anything is seen.
-const FIRST: f64 = 0.15;
+const INDEPENDENT_PRIOR: f64 = 0.15;
 
 /// Beforehand, a step weighs so much of what the next smaller one does.
-const LARGER: f64 = 0.6;
+const STEP_PRIOR_RATIO: f64 = 0.6;
 
-/// What weight levels have beforehand that are as good as in the middle of the domain, and how near that is, as part of
+/// What weight levels have level_prior that are as good as in the middle of the domain, and how near that is, as part of
 /// its width.
-const MIDDLE: f64 = 0.15;
-const NEAR: f64 = 0.02;
+const MIDDLE_PRIOR: f64 = 0.15;
+const MIDDLE_WIDTH: f64 = 0.02;
 
 /// How much of what was learned about the models is kept from one number to the next.
-const MEMORY: f64 = 0.9999;
+const FORGETTING_FACTOR: f64 = 0.9999;
 
 /// After so many timestamps without an answer a density blurs no further.
-const LONGEST_GAP: u64 = 4_096;
+const MAX_GAP: u64 = 4_096;
 
 /// The step of a model with a level.
 const fn step_of(model: usize) -> f64 {
@@ -53,8 +53,8 @@ const fn step_of(model: usize) -> f64 {
 }
 
 /// How far a model's numbers lie from where they are expected, once that is known, as part of the domain's width.
-const fn spread_of(model: usize) -> f64 {
-    if model == 0 { ANYWHERE } else { SCATTERS[scatter_of(model)] }
+const fn scatter_scale(model: usize) -> f64 {
+    if model == 0 { UNIFORM_SPREAD } else { SCATTERS[scatter_of(model)] }
 }
 
 /// Which of the scatters a model with a level has.
@@ -110,7 +110,7 @@ fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; 
 }
 
 /// Multiplies densities by likelihoods, scales them to densities again, and returns what each summed to.
-fn multiply(densities: &mut [Each], likelihoods: &[Each]) -> Each {
+fn multiply(densities: &mut [PerModel], likelihoods: &[PerModel]) -> PerModel {
     let mut totals = [0.0; MODELS];
     for (masses, likely) in densities.iter().zip(likelihoods) {
         for model in 0..MODELS {
@@ -130,8 +130,8 @@ fn multiply(densities: &mut [Each], likelihoods: &[Each]) -> Each {
 
 /// How a number over so many cells may move: what is the same at all times.
 #[derive(Clone, Debug)]
-pub struct Models {
-    /// What is believed of a level beforehand, and where it jumps to.
+pub struct GridModels {
+    /// What is believed of a level level_prior, and where it jumps to.
     anywhere: Vec<f64>,
     /// How each scatter blurs.
     scatters: [f64; SCATTERS.len()],
@@ -139,7 +139,7 @@ pub struct Models {
 
 /// What was said of one number, or of several in a row.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum GridObservation {
     /// For each cell, how likely the answer is if the number lies there.
     One(Vec<f64>),
     /// The mean of several numbers, each moved into a range, with noise. All lengths are in cells.
@@ -159,14 +159,14 @@ pub enum Answer {
 
 /// What an answer that is yet to come would tell: how much of what is unknown it explains, as a variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Promise {
+pub struct ExplainedVariance {
     /// Of the level, in cells.
     pub level: f64,
     /// Of how far numbers scatter, as part of the domain's width.
     pub scatter: f64,
 }
 
-impl Answer {
+impl GridObservation {
     /// How many numbers it is about.
     const fn count(&self) -> u32 {
         match self {
@@ -178,17 +178,17 @@ impl Answer {
 
 /// An answer that was given, and what it means to each model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct ObservationLikelihood {
     gap: u64,
-    answer: Answer,
+    observation: GridObservation,
     /// For each cell, how likely a level there makes the answer.
-    likely: Vec<Each>,
+    likelihoods: Vec<PerModel>,
 }
 
-impl Models {
+impl GridModels {
     /// Those of a number over so many cells.
     pub fn new(cells: usize) -> Self {
-        Self { anywhere: beforehand(cells), scatters: SCATTERS.map(|scatter| ratio(scatter, cells)) }
+        Self { anywhere: level_prior(cells), scatters: SCATTERS.map(|scatter| ratio(scatter, cells)) }
     }
 
     /// How many cells there are.
@@ -197,18 +197,18 @@ impl Models {
     }
 
     /// An answer that was given so many timestamps after the one before; zero for the first.
-    pub fn seen(&self, gap: u64, answer: Answer) -> Seen {
-        let likely = match &answer {
-            Answer::One(likelihood) => self.around_levels(likelihood),
-            Answer::Mean { count, low, high, mean, scale } => {
-                self.likely_mean(f64::from(*count), (*low, *high), *mean, *scale)
+    pub fn likelihood(&self, gap: u64, observation: GridObservation) -> ObservationLikelihood {
+        let likelihoods = match &observation {
+            GridObservation::One(likelihood) => self.expected_around_levels(likelihood),
+            GridObservation::Mean { count, low, high, mean, scale } => {
+                self.mean_likelihood(f64::from(*count), (*low, *high), *mean, *scale)
             }
         };
-        Seen { gap, answer, likely }
+        ObservationLikelihood { gap, observation, likelihoods }
     }
 
     /// Given something of each number, what it is on average of the numbers that scatter around each level.
-    fn around_levels(&self, of_number: &[f64]) -> Vec<Each> {
+    fn expected_around_levels(&self, of_number: &[f64]) -> Vec<PerModel> {
         let copies: Vec<[f64; SCATTERS.len()]> = of_number.iter().map(|value| [*value; SCATTERS.len()]).collect();
         let everywhere = of_number.iter().sum::<f64>() * share(self.cells());
         let of_each = |scattered: &[f64; SCATTERS.len()]| {
@@ -219,16 +219,16 @@ impl Models {
 
     /// How likely each level makes a mean of so many numbers, moved into a range, with noise of a scale.
     #[allow(clippy::cast_precision_loss)] // a few cells
-    fn likely_mean(&self, count: f64, (low, high): (f64, f64), mean: f64, scale: f64) -> Vec<Each> {
+    fn mean_likelihood(&self, count: f64, (low, high): (f64, f64), mean: f64, scale: f64) -> Vec<PerModel> {
         let cells = self.cells();
-        let moved = moved_into(low, high, cells);
+        let moved = clamped_cells(low, high, cells);
         let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
         // The numbers scatter around a level that moves on meanwhile, by no more than the range shows.
-        let drifts: Each = std::array::from_fn(|model| {
+        let drifts: PerModel = std::array::from_fn(|model| {
             let step = if model == 0 { 0.0 } else { step_of(model) * cells as f64 };
             (2.0 * step * step * count / 3.0).min((high - low).powi(2) / 12.0)
         });
-        let likely = |(means, squares): (Each, Each)| {
+        let likely = |(means, squares): (PerModel, PerModel)| {
             std::array::from_fn(|model| {
                 let expected = means[model];
                 let scatter = (squares[model] - (expected - low).powi(2)).max(0.0) / count;
@@ -236,25 +236,25 @@ impl Models {
                 (-(mean - expected).abs() / scale).exp() / scale
             })
         };
-        self.around_levels(&moved).into_iter().zip(self.around_levels(&squares)).map(likely).collect()
+        self.expected_around_levels(&moved).into_iter().zip(self.expected_around_levels(&squares)).map(likely).collect()
     }
 
     /// How levels blur in so many timestamps, and how likely they jump.
     #[allow(clippy::cast_precision_loss)] // a few thousand at most
-    fn over(&self, gap: u64) -> (Each, Each) {
-        let gap = gap.min(LONGEST_GAP) as f64;
+    fn transition(&self, gap: u64) -> (PerModel, PerModel) {
+        let gap = gap.min(MAX_GAP) as f64;
         let ratios = STEPS.map(|step| ratio(step * gap.sqrt(), self.cells()));
-        let jump = 1.0 - (1.0 - JUMP).powf(gap);
+        let jump = 1.0 - (1.0 - JUMP_PROBABILITY).powf(gap);
         let of_each = |model: usize| if model == 0 { 0.0 } else { ratios[(model - 1) / SCATTERS.len()] };
         (std::array::from_fn(of_each), std::array::from_fn(|model| if model == 0 { 0.0 } else { jump }))
     }
 
     /// The levels so many timestamps later.
-    fn later(&self, levels: &[Each], gap: u64) -> Vec<Each> {
+    fn predict(&self, levels: &[PerModel], gap: u64) -> Vec<PerModel> {
         if gap == 0 {
             return levels.to_vec();
         }
-        let (ratios, jumps) = self.over(gap);
+        let (ratios, jumps) = self.transition(gap);
         let mut moved = blur(levels, &ratios);
         for (masses, anywhere) in moved.iter_mut().zip(&self.anywhere) {
             for model in 0..MODELS {
@@ -265,11 +265,11 @@ impl Models {
     }
 
     /// How likely each level so many timestamps earlier makes something, given how likely each level makes it.
-    fn earlier(&self, likely: &[Each], gap: u64) -> Vec<Each> {
+    fn predict_backward(&self, likely: &[PerModel], gap: u64) -> Vec<PerModel> {
         if gap == 0 {
             return likely.to_vec();
         }
-        let (ratios, jumps) = self.over(gap);
+        let (ratios, jumps) = self.transition(gap);
         let mut after_a_jump = [0.0; MODELS];
         for (likely, anywhere) in likely.iter().zip(&self.anywhere) {
             for model in 0..MODELS {
@@ -286,8 +286,8 @@ impl Models {
     }
 
     /// What is believed about a number around levels, if the models weigh so much.
-    fn number(&self, levels: &[Each], weights: &Each) -> Vec<f64> {
-        let of_scatters = |masses: &Each| {
+    fn number(&self, levels: &[PerModel], weights: &PerModel) -> Vec<f64> {
+        let of_scatters = |masses: &PerModel| {
             let mut sums = [0.0; SCATTERS.len()];
             for model in 1..MODELS {
                 sums[scatter_of(model)] += weights[model] * masses[model];
@@ -301,13 +301,13 @@ impl Models {
 
     /// What is believed about a number that an answer was given for, or each of them. `before` are the levels without
     /// the answer, but with what came later, if that is known; models weigh so much with the answer.
-    fn number_with(&self, mut before: Vec<Each>, seen: &Seen, weights: &Each) -> Vec<f64> {
-        let Answer::One(likelihood) = &seen.answer else {
-            multiply(&mut before, &seen.likely);
+    fn number_given(&self, mut before: Vec<PerModel>, seen: &ObservationLikelihood, weights: &PerModel) -> Vec<f64> {
+        let GridObservation::One(likelihood) = &seen.observation else {
+            multiply(&mut before, &seen.likelihoods);
             return self.number(&before, weights);
         };
         let mut totals = [0.0; MODELS];
-        for (masses, likely) in before.iter().zip(&seen.likely) {
+        for (masses, likely) in before.iter().zip(&seen.likelihoods) {
             for model in 0..MODELS {
                 totals[model] += masses[model] * likely[model];
             }
@@ -319,38 +319,38 @@ impl Models {
 
 /// The middles of cells, moved into a range.
 #[allow(clippy::cast_precision_loss)] // a few cells
-fn moved_into(low: f64, high: f64, cells: usize) -> Vec<f64> {
+fn clamped_cells(low: f64, high: f64, cells: usize) -> Vec<f64> {
     (0..cells).map(|cell| (cell as f64 + 0.5).clamp(low, high)).collect()
 }
 
-/// What is believed of a level beforehand: the lower the likelier, for upper ends are mostly set with room to spare,
+/// What is believed of a level level_prior: the lower the likelier, for upper ends are mostly set with room to spare,
 /// and some in the middle. There, whoever knew nothing would be right: so to be wrong would cost most in comparison.
 #[allow(clippy::cast_precision_loss)] // a few cells
-fn beforehand(cells: usize) -> Vec<f64> {
+fn level_prior(cells: usize) -> Vec<f64> {
     let place = |cell: usize| (cell as f64 + 0.5) * share(cells);
     let scaled = |weigh: &dyn Fn(f64) -> f64, to: f64| {
         let weights: Vec<f64> = (0..cells).map(|cell| weigh(place(cell))).collect();
         let total: f64 = weights.iter().sum();
         weights.into_iter().map(move |weight| weight * to / total)
     };
-    let falling = scaled(&|place| (1.0 - place).powi(2), 1.0 - MIDDLE);
-    let middle = scaled(&|place| (-(place - 0.5).abs() / NEAR).exp(), MIDDLE);
+    let falling = scaled(&|place| (1.0 - place).powi(2), 1.0 - MIDDLE_PRIOR);
+    let middle = scaled(&|place| (-(place - 0.5).abs() / MIDDLE_WIDTH).exp(), MIDDLE_PRIOR);
     falling.zip(middle).map(|(falling, middle)| falling + middle).collect()
 }
 
-/// The logarithm of each model's weight beforehand, less that of the largest.
-fn first_weights() -> Each {
-    let of_step = |step: usize| (0..step).fold(1.0, |weight, _| weight * LARGER);
+/// The logarithm of each model's weight level_prior, less that of the largest.
+fn prior_log_weights() -> PerModel {
+    let of_step = |step: usize| (0..step).fold(1.0, |weight, _| weight * STEP_PRIOR_RATIO);
     let all: f64 = (1..MODELS).map(|model| of_step((model - 1) / SCATTERS.len())).sum();
     let weight = |model: usize| match model.checked_sub(1) {
-        None => FIRST,
-        Some(model) => (1.0 - FIRST) * of_step(model / SCATTERS.len()) / all,
+        None => INDEPENDENT_PRIOR,
+        Some(model) => (1.0 - INDEPENDENT_PRIOR) * of_step(model / SCATTERS.len()) / all,
     };
-    scaled_to_most(std::array::from_fn(|model| weight(model).ln()))
+    relative_to_max(std::array::from_fn(|model| weight(model).ln()))
 }
 
 /// Logarithms of weights, less the largest of them.
-fn scaled_to_most(weights: Each) -> Each {
+fn relative_to_max(weights: PerModel) -> PerModel {
     let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     weights.map(|weight| weight - most)
 }
@@ -358,70 +358,72 @@ fn scaled_to_most(weights: Each) -> Each {
 /// What is believed about a number that moves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Density {
+pub struct GridFilter {
     /// The logarithm of each model's weight; the largest is zero.
-    weights: Each,
+    log_weights: PerModel,
     /// For each cell, how likely each model's level lies there, after the last answer.
-    levels: Vec<Each>,
+    levels: Vec<PerModel>,
 }
 
-impl Density {
+impl GridFilter {
     /// Nothing is known yet.
-    pub fn new(models: &Models) -> Self {
-        Self { weights: first_weights(), levels: models.anywhere.iter().map(|mass| [*mass; MODELS]).collect() }
+    pub fn new(models: &GridModels) -> Self {
+        Self { log_weights: prior_log_weights(), levels: models.anywhere.iter().map(|mass| [*mass; MODELS]).collect() }
     }
 
     /// Whether it can be what is believed about a number over the cells of these models.
-    pub fn fits(&self, models: &Models) -> bool {
+    pub fn fits(&self, models: &GridModels) -> bool {
         let is_density = |model: usize| {
             let masses = || self.levels.iter().map(|masses| masses[model]);
             masses().all(|mass| (0.0..=1.0).contains(&mass)) && (masses().sum::<f64>() - 1.0).abs() < 1e-6
         };
         self.levels.len() == models.cells()
-            && self.weights.iter().all(|weight| weight.is_finite() && *weight <= 0.0)
-            && self.weights.contains(&0.0)
+            && self.log_weights.iter().all(|weight| weight.is_finite() && *weight <= 0.0)
+            && self.log_weights.contains(&0.0)
             && (0..MODELS).all(is_density)
     }
 
     /// What the models weigh, together one.
-    fn shares(&self) -> Each {
-        let weights = self.weights.map(f64::exp);
+    fn mixture_weights(&self) -> PerModel {
+        let weights = self.log_weights.map(f64::exp);
         let total: f64 = weights.iter().sum();
         weights.map(|weight| weight / total)
     }
 
     /// How likely it is that a number has nothing to do with the one before.
-    pub fn without_level(&self) -> f64 {
-        self.shares()[0]
+    pub fn independence_probability(&self) -> f64 {
+        self.mixture_weights()[0]
     }
 
     /// About how far the level moves in a timestamp, if there is one, as part of the domain's width.
-    pub fn pace(&self) -> f64 {
-        let shares = self.shares();
-        let total: f64 = shares[1..].iter().sum();
-        let sum: f64 = (1..MODELS).map(|model| shares[model] * step_of(model).ln()).sum();
+    pub fn typical_step(&self) -> f64 {
+        let mixture_weights = self.mixture_weights();
+        let total: f64 = mixture_weights[1..].iter().sum();
+        let sum: f64 = (1..MODELS).map(|model| mixture_weights[model] * step_of(model).ln()).sum();
         if total > 0.0 { (sum / total).exp() } else { STEPS[0] }
     }
 
     /// What is believed so many timestamps later, if there is no answer meanwhile.
-    pub fn later(&self, models: &Models, gap: u64) -> Self {
-        Self { weights: self.weights, levels: models.later(&self.levels, gap) }
+    pub fn predict(&self, models: &GridModels, gap: u64) -> Self {
+        Self { log_weights: self.log_weights, levels: models.predict(&self.levels, gap) }
     }
 
     /// What is expected of the number.
-    pub fn number(&self, models: &Models) -> Vec<f64> {
-        models.number(&self.levels, &self.shares())
+    pub fn number(&self, models: &GridModels) -> Vec<f64> {
+        models.number(&self.levels, &self.mixture_weights())
     }
 
     /// How uncertain the mean of many numbers is that are moved into a range: its standard deviation. Lengths are in
     /// cells.
-    pub fn uncertainty(&self, models: &Models, low: f64, high: f64) -> f64 {
-        let shares = self.shares();
+    pub fn uncertainty(&self, models: &GridModels, low: f64, high: f64) -> f64 {
+        let mixture_weights = self.mixture_weights();
         let (mut sum, mut squares) = (0.0, 0.0);
-        for (masses, means) in self.levels.iter().zip(models.around_levels(&moved_into(low, high, models.cells()))) {
+        for (masses, means) in
+            self.levels.iter().zip(models.expected_around_levels(&clamped_cells(low, high, models.cells())))
+        {
             for model in 0..MODELS {
                 let mean = means[model] - low;
-                let mass = shares[model] * masses[model];
+                let mass = mixture_weights[model] * masses[model];
                 sum += mass * mean;
                 squares += mass * mean * mean;
             }
@@ -430,20 +432,28 @@ impl Density {
     }
 
     /// How uncertain it is how far numbers scatter: the variance of that, as part of the domain's width.
-    pub fn scatter_unknown(&self) -> f64 {
-        let shares = self.shares();
-        let moment = |power: i32| (0..MODELS).map(|model| shares[model] * spread_of(model).powi(power)).sum::<f64>();
+    pub fn scatter_variance(&self) -> f64 {
+        let mixture_weights = self.mixture_weights();
+        let moment = |power: i32| {
+            (0..MODELS).map(|model| mixture_weights[model] * scatter_scale(model).powi(power)).sum::<f64>()
+        };
         (moment(2) - moment(1).powi(2)).max(0.0)
     }
 
     /// What the mean of so many numbers, moved into a range, with Laplace noise of a scale, would tell: what is
     /// explained by the straight line that suits best. Lengths are in cells.
     #[allow(clippy::cast_precision_loss)] // a few cells
-    pub fn promise(&self, models: &Models, count: u32, (low, high): (f64, f64), scale: f64) -> Promise {
-        let shares = self.shares();
-        let moved = moved_into(low, high, models.cells());
+    pub fn explained_variance(
+        &self,
+        models: &GridModels,
+        count: u32,
+        (low, high): (f64, f64),
+        scale: f64,
+    ) -> ExplainedVariance {
+        let mixture_weights = self.mixture_weights();
+        let moved = clamped_cells(low, high, models.cells());
         let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
-        let (means, squares) = (models.around_levels(&moved), models.around_levels(&squares));
+        let (means, squares) = (models.expected_around_levels(&moved), models.expected_around_levels(&squares));
         let middle = models.cells() as f64 / 2.0;
         // Sums over all that is possible: of the mean, its square and its variance, of level and scatter, and of their
         // products with the mean.
@@ -452,12 +462,13 @@ impl Density {
         for (cell, masses) in self.levels.iter().enumerate() {
             let level = cell as f64 + 0.5 - middle;
             for model in 0..MODELS {
-                let mass = shares[model] * masses[model];
+                let mass = mixture_weights[model] * masses[model];
                 let mean = means[cell][model] - low;
                 mean_sum += mass * mean;
                 square_sum += mass * mean * mean;
                 variance_sum += mass * (squares[cell][model] - mean * mean).max(0.0);
-                for (at, value) in [if model == 0 { 0.0 } else { level }, spread_of(model)].into_iter().enumerate() {
+                for (at, value) in [if model == 0 { 0.0 } else { level }, scatter_scale(model)].into_iter().enumerate()
+                {
                     sums[at] += mass * value;
                     products[at] += mass * value * mean;
                 }
@@ -465,45 +476,46 @@ impl Density {
         }
         let variance = square_sum - mean_sum * mean_sum + variance_sum / f64::from(count) + 2.0 * scale * scale;
         let explained = |at: usize| (products[at] - sums[at] * mean_sum).powi(2) / variance.max(f64::MIN_POSITIVE);
-        Promise { level: explained(0), scatter: explained(1) }
+        ExplainedVariance { level: explained(0), scatter: explained(1) }
     }
 
     /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given
     /// for.
-    pub fn observe(&mut self, models: &Models, seen: &Seen) -> Vec<f64> {
-        let memory = MEMORY.powf(f64::from(seen.answer.count()));
-        let before = models.later(&self.levels, seen.gap);
+    pub fn observe(&mut self, models: &GridModels, seen: &ObservationLikelihood) -> Vec<f64> {
+        let memory = FORGETTING_FACTOR.powf(f64::from(seen.observation.count()));
+        let before = models.predict(&self.levels, seen.gap);
         self.levels.clone_from(&before);
-        let totals = multiply(&mut self.levels, &seen.likely);
-        let first = first_weights();
-        let weight = |model: usize| memory * self.weights[model] + (1.0 - memory) * first[model] + totals[model].ln();
-        self.weights = scaled_to_most(std::array::from_fn(weight));
-        models.number_with(before, seen, &self.shares())
+        let totals = multiply(&mut self.levels, &seen.likelihoods);
+        let first = prior_log_weights();
+        let weight =
+            |model: usize| memory * self.log_weights[model] + (1.0 - memory) * first[model] + totals[model].ln();
+        self.log_weights = relative_to_max(std::array::from_fn(weight));
+        models.number_given(before, seen, &self.mixture_weights())
     }
 
     /// Takes an answer in without judging the models by it.
-    pub fn pass(&mut self, models: &Models, seen: &Seen) {
-        self.levels = models.later(&self.levels, seen.gap);
-        multiply(&mut self.levels, &seen.likely);
+    pub fn observe_levels(&mut self, models: &GridModels, seen: &ObservationLikelihood) {
+        self.levels = models.predict(&self.levels, seen.gap);
+        multiply(&mut self.levels, &seen.likelihoods);
     }
 
     /// What is believed about the numbers of each of the first `count` answers once all of the given ones are known.
     /// `start` is what was believed before the first of them. The models weigh what they weigh here.
     pub fn smooth<'a>(
         &self,
-        models: &Models,
+        models: &GridModels,
         start: &Self,
-        seen: impl DoubleEndedIterator<Item = &'a Seen> + ExactSizeIterator + Clone,
+        seen: impl DoubleEndedIterator<Item = &'a ObservationLikelihood> + ExactSizeIterator + Clone,
         count: usize,
     ) -> Vec<Vec<f64>> {
-        let shares = self.shares();
+        let mixture_weights = self.mixture_weights();
         // Forwards: the levels before each answer.
         let mut before = Vec::with_capacity(count);
         let mut levels = start.levels.clone();
         for seen in seen.clone().take(count) {
-            levels = models.later(&levels, seen.gap);
+            levels = models.predict(&levels, seen.gap);
             before.push(levels.clone());
-            multiply(&mut levels, &seen.likely);
+            multiply(&mut levels, &seen.likelihoods);
         }
         // Backwards: how likely each level makes what comes after it, scaled so that it does not vanish.
         let mut after = vec![[share(models.cells()); MODELS]; models.cells()];
@@ -513,10 +525,10 @@ impl Density {
                 && let Some(mut levels) = before.pop()
             {
                 multiply(&mut levels, &after);
-                believed.push(models.number_with(levels, seen, &shares));
+                believed.push(models.number_given(levels, seen, &mixture_weights));
             }
-            multiply(&mut after, &seen.likely);
-            after = models.earlier(&after, seen.gap);
+            multiply(&mut after, &seen.likelihoods);
+            after = models.predict_backward(&after, seen.gap);
         }
         believed.reverse();
         believed
@@ -538,7 +550,7 @@ pub fn quantile(density: &[f64], part: f64) -> f64 {
 
 /// The expected squared distance from a place, both in cells.
 #[allow(clippy::cast_precision_loss)] // a few cells
-pub fn scatter_around(density: &[f64], place: f64) -> f64 {
+pub fn squared_deviation(density: &[f64], place: f64) -> f64 {
     // A twelfth is the variance within a cell.
     let square = |cell: usize| (cell as f64 + 0.5 - place).powi(2) + 1.0 / 12.0;
     density.iter().enumerate().map(|(cell, mass)| mass * square(cell)).sum()
@@ -568,20 +580,20 @@ mod tests {
 
     #[test]
     fn a_count_far_out_tells_of_scatter_what_means_over_a_narrow_range_do_not() {
-        let models = Models::new(MOST_CELLS);
-        let mut density = Density::new(&models);
+        let models = GridModels::new(MAX_CELLS);
+        let mut density = GridFilter::new(&models);
         // Half of what lies anywhere is above the middle of this range, as of what stays within it.
         let (low, high) = (66.0, 70.0);
         for gap in [0, 12, 12, 12, 12, 12] {
-            let answer = Answer::Mean { count: 12, low, high, mean: 68.0, scale: (high - low) / 12.0 };
-            density.observe(&models, &models.seen(gap, answer));
+            let observation = GridObservation::Mean { count: 12, low, high, mean: 68.0, scale: (high - low) / 12.0 };
+            density.observe(&models, &models.likelihood(gap, observation));
         }
-        let within = density.promise(&models, 12, (low, high), (high - low) / 12.0);
-        let far_out = density.promise(&models, 12, (59.5, 60.5), 1.0 / 12.0);
+        let within = density.explained_variance(&models, 12, (low, high), (high - low) / 12.0);
+        let far_out = density.explained_variance(&models, 12, (59.5, 60.5), 1.0 / 12.0);
         assert!(far_out.scatter > 5.0 * within.scatter, "{far_out:?} {within:?}");
-        assert!(far_out.scatter < density.scatter_unknown(), "{far_out:?}");
+        assert!(far_out.scatter < density.scatter_variance(), "{far_out:?}");
         // Not even an answer without noise about endless numbers tells more than all that is unknown.
-        let all = density.promise(&models, u32::MAX, (0.0, 128.0), 0.0);
-        assert!(all.level > 0.0 && all.scatter >= 0.0 && all.scatter <= density.scatter_unknown(), "{all:?}");
+        let all = density.explained_variance(&models, u32::MAX, (0.0, 128.0), 0.0);
+        assert!(all.level > 0.0 && all.scatter >= 0.0 && all.scatter <= density.scatter_variance(), "{all:?}");
     }
 }
