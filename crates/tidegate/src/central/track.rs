@@ -1,6 +1,6 @@
-//! `track`: histograms as often as is worth it, and an estimate from all of them.
+//! `track`: publishes histograms when they are worth their budget, and filters all of them.
 //!
-//! How often that is, and what is believed in between, `PublicationScheduler` says.
+//! `PublicationScheduler` decides when, and forecasts in between.
 
 use std::num::NonZeroU64;
 
@@ -16,10 +16,9 @@ use crate::central::{CentralError, Settings, release, rounded};
 use crate::estimate::noise::ObservationNoise;
 use crate::release::{Counts, Release, Spent};
 
-/// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Track {
-    /// Of the form in which it is saved.
+    /// Version of the saved form.
     version: u16,
     ledger: Ledger,
     scheduler: Option<PublicationScheduler>,
@@ -42,7 +41,7 @@ impl Track {
         self.last.as_ref()
     }
 
-    /// Whether a state that was loaded can be one of these settings, after a push at this timestamp or before any.
+    /// Whether the state is valid for these settings, after a push at `last_pushed`.
     pub(super) fn fits(&self, settings: &Settings, last_pushed: Option<u64>) -> bool {
         let Self { version, ledger: _, scheduler, last } = self;
         let (domain, window) = (settings.domain as usize, settings.window.get());
@@ -64,16 +63,16 @@ impl Track {
         let (spent, freshness) = PublicationScheduler::advance(&mut self.scheduler, &mut publisher)?;
         let counts = match &self.scheduler {
             Some(scheduler) => scheduler.estimate(timestamp),
-            // The ledger has nothing left for a first histogram, which no sequence of calls can bring about.
+            // No budget for a first histogram; no sequence of calls leads here.
             None => Counts { counts: vec![0.0; histogram.cells()], variances: vec![f64::MAX; histogram.cells()] },
         };
         self.last = Some(counts.clone());
-        // There is one class, everyone's.
+        // A single class: everyone.
         Ok(release(timestamp, counts, freshness, Spent::by_everyone(Spent::by_class(spent).most())))
     }
 }
 
-/// Publishes the histogram of a timestamp.
+/// Publishes at one timestamp.
 struct OfTimestamp<'a, R> {
     ledger: &'a mut Ledger,
     histogram: &'a Sealed<Vec<u64>>,
@@ -82,7 +81,7 @@ struct OfTimestamp<'a, R> {
 }
 
 impl<R> OfTimestamp<'_, R> {
-    /// The variance of a count that is published with a share.
+    /// Variance of a count published with a share.
     fn variance_of(&self, share: Epsilon) -> f64 {
         let noise = histogram_noise(self.settings.neighbours, NonZeroU64::MIN, share);
         noise.map_or(f64::INFINITY, |noise| noise.laplace_variance())

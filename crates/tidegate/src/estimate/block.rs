@@ -1,19 +1,16 @@
-//! [`Block`]: some numbers while they are kalman_update, and [`MeasurementUpdate`]: what a model says of them.
+//! [`Block`]: a block of numbers during an update; [`MeasurementUpdate`]: the Kalman update of one model.
 
 use super::model::{Covariance, Model, Transition, kalman_update};
 use super::model_bank::Estimates;
 use super::noise::ObservationNoise;
 
-/// An observation that is off by more than so many standard deviations is clamped as if it were off by so many, or by
-/// what its noise [allows](super::noise::Innovation::clamped), whichever is less: it is rather from elsewhere. Of a
-/// model that knows little, and so follows an observation nearly all the way, it is by as many times more as it is less
-/// sure of what it expected. A level that stands still does not follow at all: it is kept as it was, for the number to
-/// come back to.
+/// Outlier threshold, in standard deviations of the innovation. Residuals are clamped to it, or to the [Huber
+/// threshold](super::noise::HuberApproximation::threshold) if that is smaller. A model with a large prior variance gets
+/// a wider threshold. A constant level ignores outliers, so that the number can return to it.
 const OUTLIER_DEVIATIONS: f64 = 5.0;
 
-/// The exponential function of [`EXP_POWER`] times a number that is hardly positive, to within half a per cent down
-/// to minus eight, and never less than 1e-31: for weights, of which millions are needed. It has no branch, so that
-/// several are computed at once.
+/// Fast `exp(EXP_POWER * part)` for `part` below about zero. The relative error is below 0.5 % down to a result of
+/// `exp(-8)`, and no result is below 1e-31. Free of branches, so that it vectorises.
 fn fast_exp(part: f32) -> f32 {
     let part = part.max(-0.6);
     let mut power = 1.0 + part * (1.0 + 0.5 * part);
@@ -23,45 +20,44 @@ fn fast_exp(part: f32) -> f32 {
     power
 }
 
-/// The power to which [`weight`] raises.
+/// Power to which [`fast_exp`] raises.
 const EXP_POWER: f64 = 128.0;
 
-/// Weights need not be exact, and more of them are computed at once if they are short.
+/// Narrows to `f32`, for speed. Weights need no more precision.
 #[allow(clippy::cast_possible_truncation)] // what is too large or too small for it weighs all or nothing
 pub(super) const fn as_f32(number: f64) -> f32 {
     number as f32
 }
 
-/// What a model says of the numbers before an observation, and how far it follows it; in units.
+/// Kalman measurement update of one model, shared by all numbers. Lengths are in units.
 pub(super) struct MeasurementUpdate {
     matrix: [[f32; 3]; 3],
-    /// By how much of its origin a number is expected to be less.
+    /// See [`Transition::origin_decay`].
     origin_decay: f32,
     gains: [f32; 3],
-    /// How far the numbers follow on average, and the variance of what they are kalman_update to be.
+    /// Kalman gain of the number, and variance of the innovation.
     pub(super) gain: f64,
     pub(super) total: f64,
-    /// The largest residual that is clamped; larger ones are clamped as far as that.
+    /// Residuals are clamped to this.
     huber_threshold: f32,
-    /// A larger residual than this is rather from elsewhere; and whether such are not clamped at all.
+    /// Larger residuals are outliers; and whether this model ignores outliers.
     outlier_threshold: f32,
     rejects_outliers: bool,
-    /// The square of an residual, multiplied by this before, is by how much it makes that less likely, as a part of a
-    /// logarithm, where it is not beyond the scaled_threshold; and what is added to that of a update without an residual because it
-    /// is not exact, or its noise is not normal.
+    /// The log-likelihood is `offset` minus the squared product of residual and `residual_scale`, up to the Huber
+    /// threshold. All are divided by [`EXP_POWER`].
     residual_scale: f32,
     offset: f32,
-    /// From which residual on, multiplied like that, the logarithm falls in proportion to it, and no longer to its square.
+    /// Huber threshold, in scaled residuals.
     scaled_threshold: f32,
-    /// What makes the same of a normal distribution of the same variance: a factor of the square, and what is added.
+    /// The same for a normal distribution of equal variance: factor of the squared residual, and offset.
     gaussian_scale: f32,
     gaussian_offset: f32,
-    /// The variance that is stated_variance afterwards.
+    /// Posterior variance, as stated.
     stated_variance: f32,
 }
 
 impl MeasurementUpdate {
-    /// Of a model, whose covariance becomes that after an observation with noise.
+    /// Predicts with `transition`, then updates `covariance` in place.
     pub(super) fn new(
         model: Model,
         transition: Transition,
@@ -96,47 +92,41 @@ impl MeasurementUpdate {
     }
 }
 
-/// So many numbers are taken together, so that all that is known of them is at hand.
+/// Numbers in a block, chosen to fit into the cache.
 pub(super) const BLOCK: usize = 64;
 
-/// An observation is far off from what was posterior if it is so by more than so many units, and an origin is near to it
-/// if it is within so many. No model is farther from an origin than this.
+/// Limits in units. Observations beyond `FAR` of the posterior move the origin; origins stay within `NEAR` of it.
+/// States stay within `MAX_DISTANCE`.
 pub(super) const FAR: f64 = 100.0;
 pub(super) const NEAR: f64 = 16.0;
 pub(super) const MAX_DISTANCE: f32 = 1e15;
 
-/// How far two numbers are apart, in units, of which there are not too many.
+/// Narrows a length in units to `f32`, and clamps it.
 pub(super) fn clamped_f32(units: f64) -> f32 {
     as_f32(units).clamp(-MAX_DISTANCE, MAX_DISTANCE)
 }
 
-/// Some numbers while they are kalman_update. All lengths are in units, and from the numbers' origins: short numbers of any
-/// other size would be rounded by more than estimates differ.
+/// A block of numbers during an update. Lengths are in units and relative to the origins, to keep `f32` precise.
 pub(super) struct Block<'a> {
     observations: &'a [f64],
-    /// Where they begin.
+    /// Index of its first number.
     start: usize,
     unit: f64,
-    /// The observations, and the origins themselves.
     pub(super) observed: [f32; BLOCK],
     pub(super) origins: [f32; BLOCK],
-    /// What was posterior, or what is kalman_update where that is far off: how far models are from there is summed.
+    /// Posterior means before the update, or the observations where those are far off. Moments are summed around them.
     pub(super) bases: [f32; BLOCK],
-    /// By how much a model expected less, as a multiple of what makes that less likely; and how far it is from the
-    /// base.
+    /// Scaled residuals of the present model, and distances of its states from the bases.
     residuals: [f32; BLOCK],
     apart: [f32; BLOCK],
-    /// By what the models' weights of before are multiplied: how likely none takes over from another, divided by what
-    /// they weigh together.
+    /// Factor of the old weights: probability of no switch, divided by the total weight.
     pub(super) stay_factors: [f32; BLOCK],
-    /// What they weigh together after the observation, which is how likely they made it; and what that would be if
-    /// another had taken over for sure.
+    /// Total weights after the update, which are likelihoods; and the same given a switch.
     totals: [f32; BLOCK],
     after_switch: [f32; BLOCK],
-    /// What they would weigh together after the observation if the noise were normal, where it is not.
+    /// Total weights under normal noise, when the noise is heavy-tailed.
     gaussian_totals: [f32; BLOCK],
-    /// Sums over the models, by weight, of how far they are from the base, and of the square of that with their
-    /// variances.
+    /// Weighted first and second moments of the states around the bases.
     means: [f32; BLOCK],
     squares: [f32; BLOCK],
 }
@@ -162,13 +152,12 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Where its numbers are.
+    /// Range of its numbers.
     const fn members(&self) -> std::ops::Range<usize> {
         self.start..self.start + self.observations.len()
     }
 
-    /// Moves the states of a model on to what is expected, and from there as far towards the observations as they are
-    /// clamped; notes the weighed residuals and how far from the base the numbers are then.
+    /// Predicts a model's states and updates them with the clamped residuals. Records scaled residuals and distances.
     fn advance(&mut self, update: &MeasurementUpdate, states: &mut [f32], numbers: usize) {
         let [[kept, slope_in, third_in], [number_to_slope, slope_kept, third_to_slope], [_, _, third_kept]] =
             update.matrix;
@@ -229,8 +218,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Moves a model's numbers that are far off to where they are kalman_update, as if they had jumped there and moved on as
-    /// before; that makes the model so many times as likely. Which they are.
+    /// Moves states with outlying residuals to their observations, and multiplies their likelihood by `likely`. Returns
+    /// which numbers moved.
     pub(super) fn jump_to_observations(
         &self,
         update: &MeasurementUpdate,
@@ -252,7 +241,7 @@ impl<'a> Block<'a> {
         moved
     }
 
-    /// States the variance of the observation for numbers that were moved to it, by a model that has clamped them.
+    /// Raises the variance of moved numbers to that of the observation.
     pub(super) fn widen_jumped(
         &mut self,
         update: &MeasurementUpdate,
@@ -270,9 +259,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Takes the observations in by a model; and weighs it by how likely it made them, after any model may have taken
-    /// over, as likely as it is in general. `HEAVY` says whether their noise has heavier tails than a normal
-    /// distribution.
+    /// Updates one model, and weighs it by its likelihood. Before that, each model passes a share of its weight to all
+    /// others (fixed share; Herbster and Warmuth 1998). `HEAVY` states whether the noise is heavy-tailed.
     pub(super) fn update<const HEAVY: bool>(
         &mut self,
         update: &MeasurementUpdate,
@@ -314,7 +302,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What all models together weigh, and what they believe of the numbers.
+    /// Combines all models into the posterior mixture.
     pub(super) fn combine(&mut self, origins: &[f64], totals: &mut [f32], posterior: &mut Estimates) {
         let (origins, totals) = (&origins[self.members()], &mut totals[self.members()]);
         let (means, variances) = (&mut posterior.means[self.members()], &mut posterior.variances[self.members()]);
@@ -330,12 +318,11 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// One divided by what the models weigh together.
     pub(super) fn inverse_totals(&self) -> [f32; BLOCK] {
         self.totals.map(f32::recip)
     }
 
-    /// How much a model likelihoods the numbers, in sum, with one divided by what the models weigh together.
+    /// Returns the total posterior weight of a model over the block, without its prior.
     pub(super) fn total_weight(&self, likelihoods: &[f32], parts: &[f32; BLOCK]) -> f64 {
         let (likelihoods, parts) = (&likelihoods[self.members()], &parts[..self.observations.len()]);
         let ((fours, rest), (parts, parts_of_rest)) = (likelihoods.as_chunks::<4>(), parts.as_chunks::<4>());
@@ -347,27 +334,25 @@ impl<'a> Block<'a> {
         f64::from(sums.iter().sum::<f32>() + of_rest)
     }
 
-    /// The logarithm of how likely all models together would have made the observations if the noise were normal, where
-    /// it is not.
+    /// Log-likelihood of the block under normal noise, when the noise is heavy-tailed.
     pub(super) fn gaussian_log_likelihood(&self) -> f64 {
         let of_some = |totals: &[f32]| totals.iter().map(|total| f64::from(*total)).product::<f64>();
         let products = self.gaussian_totals[..self.observations.len()].chunks(FACTORS_PER_LOGARITHM).map(of_some);
         products.map(|product| product.max(f64::MIN_POSITIVE).ln()).sum()
     }
 
-    /// The logarithm of how likely all models together made the observations, where any takes over at a rate instead of
-    /// that by which they were weighed.
+    /// Log-likelihood of the block at another switch rate.
     pub(super) fn log_likelihood(&self, rate: f64, switch_probability: f32) -> f64 {
         let (totals, after_switch) =
             (&self.totals[..self.observations.len()], &self.after_switch[..self.observations.len()]);
         let switch_probability = f64::from(switch_probability);
-        // What they weigh is linear in the rate.
+        // Total weights are linear in the rate.
         let (of_total, of_anew) =
             ((1.0 - rate) / (1.0 - switch_probability), (rate - switch_probability) / (1.0 - switch_probability));
         let of_one = |(total, after_switch): (&f32, &f32)| {
             (of_total * f64::from(*total) + of_anew * f64::from(*after_switch)).max(rate * f64::from(*after_switch))
         };
-        // Logarithms take long: of a few at once, none so small that their product would be nothing.
+        // One logarithm for several factors; their product cannot underflow.
         let of_some =
             |(totals, after_switch): (&[f32], &[f32])| totals.iter().zip(after_switch).map(of_one).product::<f64>();
         let products =
@@ -376,5 +361,4 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Of so many numbers a logarithm is taken at once.
 const FACTORS_PER_LOGARITHM: usize = 8;

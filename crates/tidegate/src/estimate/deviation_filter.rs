@@ -1,15 +1,15 @@
-//! [`DeviationFilter`]: how far the values of a domain are from their mean, each by itself or each range from its neighbour.
+//! [`DeviationFilter`]: the deviations of many numbers from their mean.
 
 use serde::{Deserialize, Serialize};
 
 use super::model_bank::{ConstantPrior, Estimates, ModelBank};
 use super::noise::ObservationNoise;
 
-/// Follows how far many numbers are from their mean.
+/// Estimates the deviations of many numbers from their mean.
 ///
-/// It does so twice: by a bank of the numbers themselves, and by a bank of how far ranges of them differ from the range
-/// beside them (their Haar coefficients). The first suits domains in which a few values stand out, the second those in
-/// which neighbours are alike. What each believes counts as much as it is likelier to have made what was observed.
+/// Runs two model banks: one of the numbers, one of their Haar coefficients (Haar 1910). The first suits domains where
+/// a few values stand out, the second domains where neighbours are alike. The estimate is their mixture, weighed by
+/// evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviationFilter {
@@ -19,8 +19,8 @@ pub struct DeviationFilter {
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl DeviationFilter {
-    /// So many numbers whose squared deviations from their mean sum to `squares` at most. `reference` is about the
-    /// variance with which the deviations are going to be seen.
+    /// Creates a filter of deviations whose squares sum to at most `squares`. `reference` is the approximate variance
+    /// of future observations.
     pub fn new(numbers: usize, reference: f64, squares: f64, stillness: ConstantPrior) -> Self {
         let mean_square = |blocks: usize| squares * expected_concentration(blocks) / numbers.max(1) as f64;
         let of_level = |(level, end): (usize, usize)| (end, mean_square(numbers.div_ceil(1 << level)));
@@ -31,38 +31,37 @@ impl DeviationFilter {
         }
     }
 
-    /// Whether it can be that of so many numbers.
+    /// Whether the state is a valid filter of `numbers` numbers.
     pub fn fits(&self, numbers: usize) -> bool {
         self.values.fits(&[numbers]) && self.haar.fits(&levels(numbers))
     }
 
-    /// How many numbers there are.
+    /// Number of numbers.
     pub fn numbers(&self) -> usize {
         self.values.numbers()
     }
 
-    /// Takes in observations of all deviations, which sum to zero, so many timestamps after the last ones, all with the
-    /// same noise.
+    /// Updates with observed deviations, which sum to zero, `gap` timestamps after the last ones.
     pub fn observe(&mut self, gap: u64, deviations: &[f64], noise: impl Into<ObservationNoise>) {
         let noise = noise.into();
         self.values.observe(gap, deviations, noise);
         self.haar.observe(gap, &haar_coefficients(deviations), coefficient_noise(noise, deviations.len()));
     }
 
-    /// The same where it is known that many of them have jumped.
+    /// Updates as [`Self::observe`] does, given that many numbers have jumped.
     pub fn observe_jump(&mut self, gap: u64, deviations: &[f64], noise: impl Into<ObservationNoise>) {
         let noise = noise.into();
         self.values.observe_jump(gap, deviations, noise);
         self.haar.observe_jump(gap, &haar_coefficients(deviations), coefficient_noise(noise, deviations.len()));
     }
 
-    /// How much the bank of ranges counts, between zero and one.
+    /// Mixture weight of the Haar bank.
     fn haar_weight(&self) -> f64 {
         let numbers = self.numbers();
         if numbers < 2 {
             return 0.0;
         }
-        // Of numbers that sum to zero, one says nothing.
+        // Deviations have one degree of freedom less than numbers.
         let values = self.values.evidence() / variance_ratio(numbers);
         let part = 1.0 / (1.0 + (values - self.haar.evidence()).exp());
         if part < NEGLIGIBLE {
@@ -74,12 +73,12 @@ impl DeviationFilter {
         }
     }
 
-    /// What the bank of ranges believes of the deviations.
+    /// Estimate of the Haar bank.
     fn haar_estimate(&self, gap: u64) -> Estimates {
         inverse_haar(&self.haar.estimate(gap), self.numbers())
     }
 
-    /// What is believed of the deviations so many timestamps after the last observation.
+    /// Returns the posterior `gap` timestamps after the last observation.
     pub fn estimate(&self, gap: u64) -> Estimates {
         let part = self.haar_weight();
         if part >= 1.0 {
@@ -98,7 +97,7 @@ impl DeviationFilter {
         Estimates { means, variances }
     }
 
-    /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise.
+    /// Expected steady-state mean squared error of observations every `period` timestamps.
     pub fn expected_error(&self, period: u64, noise: impl Into<ObservationNoise>) -> f64 {
         let (noise, numbers) = (noise.into(), self.numbers());
         let part = self.haar_weight();
@@ -115,32 +114,29 @@ impl DeviationFilter {
     }
 }
 
-/// What to expect of the sum of squares of so many parts of a whole, where it is as likely to be of one order of
-/// magnitude as of another, between that of even parts and that of a single one.
+/// Expected sum of squares of the parts of a whole. Its prior is log-uniform, between equal parts and a single one.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn expected_concentration(parts: usize) -> f64 {
     let parts = parts.max(2) as f64;
     (1.0 - parts.recip()) / parts.ln()
 }
 
-/// What counts less than this does not count, and is not computed.
+/// Smaller mixture weights are rounded to zero or one.
 const NEGLIGIBLE: f64 = 1e-9;
 
-/// By how much the variance of a coefficient exceeds that of a distance from the mean: there is one coefficient less,
-/// and the squares have the same sum.
+/// Ratio of the variance of a coefficient to that of a deviation: there is one coefficient less, and the sums of
+/// squares agree.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn variance_ratio(numbers: usize) -> f64 {
     if numbers < 2 { 1.0 } else { numbers as f64 / (numbers as f64 - 1.0) }
 }
 
-/// The noise of coefficients of so many numbers whose deviations from their mean have one. All of them are taken to have
-/// the same: of sums of many it is nearly normal. (Of pairs, which half of them are of, it is not.)
+/// Noise of the coefficients. Treated as normal, which is close for sums of many but not for pairs.
 fn coefficient_noise(noise: ObservationNoise, numbers: usize) -> ObservationNoise {
     ObservationNoise::normal(noise.variance() * variance_ratio(numbers))
 }
 
-/// Where the coefficients of each width of ranges end, the narrowest first: pairs of numbers, pairs of pairs, and so
-/// on. What is left over without a partner waits for a wider one.
+/// End index of the coefficients of each scale, the finest first. A block without a partner joins the next scale.
 fn levels(numbers: usize) -> Vec<usize> {
     let (mut blocks, mut end, mut ends) = (numbers, 0, Vec::new());
     while blocks > 1 {
@@ -151,14 +147,14 @@ fn levels(numbers: usize) -> Vec<usize> {
     ends
 }
 
-/// How many numbers a range and the one beside it have.
+/// Sizes of the two blocks of a pair.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn widths(numbers: usize, width: usize, pair: usize) -> (f64, f64) {
     let start = 2 * pair * width;
     (width as f64, (numbers - start - width).min(width) as f64)
 }
 
-/// How far ranges differ from those beside them, as coefficients whose squares sum to those of the deviations.
+/// Orthonormal Haar transform of any length, without the mean.
 fn haar_coefficients(deviations: &[f64]) -> Vec<f64> {
     let (mut means, mut width) = (deviations.to_vec(), 1);
     let mut coefficients = Vec::with_capacity(deviations.len());
@@ -179,8 +175,7 @@ fn haar_coefficients(deviations: &[f64]) -> Vec<f64> {
     coefficients
 }
 
-/// The deviations from the mean that coefficients stand for, with the variances that follow from theirs if they are
-/// independent.
+/// Inverse transform; variances assume independent coefficients.
 fn inverse_haar(coefficients: &Estimates, numbers: usize) -> Estimates {
     let (mut means, mut variances) = (vec![0.0], vec![0.0]);
     let ends = levels(numbers);
@@ -222,7 +217,7 @@ mod tests {
             let back = inverse_haar(&Estimates { means: coefficients, variances }, numbers);
             assert_eq!(back.means.len(), numbers);
             assert!(back.means.iter().zip(&deviations).all(|(back, distance)| (back - distance).abs() < 1e-9));
-            // Each distance has what is left of its variance when that of the mean is gone.
+            // Each deviation has the variance of its number less that of the mean.
             let left = 1.0 - 1.0 / numbers as f64;
             assert!(back.variances.iter().all(|variance| (variance - left).abs() < 1e-9), "{numbers}");
         }

@@ -1,63 +1,61 @@
-//! [`GridFilter`]: a bounded number that moves, seen through coarse answers.
+//! [`GridFilter`]: a Bayes filter on a grid of cells (point-mass filter; Bucy and Senne 1971), for a bounded number
+//! observed through coarse answers.
 //!
-//! What is believed about the number is a density over cells of its domain. An answer multiplies it by how likely each
-//! cell makes that answer; time blurs it. How the number moves is not known, so several models are kept, each with a
-//! density of its own, and weighed by how well they have foretold the answers.
+//! An answer multiplies the density by its likelihood; time blurs it. Several models of motion run side by side,
+//! weighed by the likelihoods of their forecasts.
 
 use serde::{Deserialize, Serialize};
 
-/// The domain is divided into so many cells, or one for each of its points where it has fewer.
+/// Maximum number of cells. Smaller domains have one cell for each point.
 pub const MAX_CELLS: usize = 128;
 
-/// How far a level moves within a timestamp, as part of the domain's width.
+/// Step scales of the level in a timestamp, relative to the domain's width.
 const STEPS: [f64; 5] = [0.0005, 0.002, 0.006, 0.02, 0.06];
 
-/// How far a number scatters around its level, as part of the domain's width.
+/// Scales of the number's scatter around its level, relative to the domain's width.
 const SCATTERS: [f64; 3] = [0.01, 0.05, 0.15];
 
-/// How many models there are. The first has no level: each number lies anywhere, and has nothing to do with the one
-/// before. In the others a level takes steps, jumps now and then to anywhere, and the number scatters around it: one
-/// for each step and scatter, in that order. Both have two-sided exponential distributions, so that a large one now and
-/// then is no surprise.
+/// Number of models. In the first, numbers are independent and uniform. In the others, a level takes steps and rarely
+/// jumps anywhere, and the number scatters around it: one model for each pair of step and scatter. Both have Laplace
+/// distributions, so that occasional large values are no surprise.
 const MODELS: usize = 1 + STEPS.len() * SCATTERS.len();
 
-/// A number for each model. All models are worked on side by side.
+/// One value for each model.
 type PerModel = [f64; MODELS];
 
-/// How far a number lies from the middle of the domain on average if it lies anywhere, as part of the domain's width.
+/// Mean distance of a uniform number from the middle of the domain, relative to its width.
 pub const UNIFORM_SPREAD: f64 = 0.25;
 
-/// How likely a level jumps to anywhere within a timestamp.
+/// Probability that a level jumps, in a timestamp.
 const JUMP_PROBABILITY: f64 = 0.0005;
 
-/// What the first model, which never strays from the middle of the domain, weighs before anything is seen.
+/// Prior weight of the first model.
 const INDEPENDENT_PRIOR: f64 = 0.15;
 
-/// Beforehand, a step weighs so much of what the next smaller one does.
+/// Ratio of the prior weights of a step scale and the next smaller one.
 const STEP_PRIOR_RATIO: f64 = 0.6;
 
-/// What weight levels have level_prior that are as good as in the middle of the domain, and how near that is, as part of
-/// its width.
+/// Prior mass of levels near the middle of the domain, and their distance from it relative to the domain's width.
 const MIDDLE_PRIOR: f64 = 0.15;
 const MIDDLE_WIDTH: f64 = 0.02;
 
-/// How much of what was learned about the models is kept from one number to the next.
+/// Forgetting factor of the model weights, for each number.
 const FORGETTING_FACTOR: f64 = 0.9999;
 
-/// After so many timestamps without an answer a density blurs no further.
+/// Longest prediction, in timestamps.
 const MAX_GAP: u64 = 4_096;
 
-/// The step of a model with a level.
+/// Step scale of a model with a level.
 const fn step_of(model: usize) -> f64 {
     STEPS[(model - 1) / SCATTERS.len()]
 }
 
-/// How far a model's numbers lie from where they are expected, once that is known, as part of the domain's width.
+/// Scatter scale of a model.
 const fn scatter_scale(model: usize) -> f64 {
     if model == 0 { UNIFORM_SPREAD } else { SCATTERS[scatter_of(model)] }
 }
 
-/// Which of the scatters a model with a level has.
+/// Index of the scatter scale of a model with a level.
 const fn scatter_of(model: usize) -> usize {
     (model - 1) % SCATTERS.len()
 }
@@ -67,20 +65,20 @@ fn share(cells: usize) -> f64 {
     1.0 / cells as f64
 }
 
-/// What a blur by a two-sided exponential distribution takes from a cell to the next.
+/// Ratio of a Laplace kernel between neighbouring cells.
 fn ratio(scale: f64, cells: usize) -> f64 {
     (-share(cells) / scale).exp()
 }
 
-/// Blurs several densities by two-sided exponential distributions, mirrored at the ends of the domain. It is its own
-/// adjoint: so it also takes what is known about the blurred number back to the number itself.
+/// Convolves densities with Laplace kernels, reflected at the ends of the domain. The operator is self-adjoint, so it
+/// also carries likelihoods back.
 fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; N]> {
     let add = |running: &mut [f64; N], masses: &[f64; N]| {
         for at in 0..N {
             running[at] = masses[at] + ratios[at] * running[at];
         }
     };
-    // Beyond an end the mirror image goes on, and beyond its other end that one's, for ever.
+    // Sums the infinitely many mirror images.
     let (mut upwards, mut downwards) = ([0.0; N], [0.0; N]);
     densities.iter().rev().for_each(|masses| add(&mut upwards, masses));
     densities.iter().for_each(|masses| add(&mut downwards, masses));
@@ -109,7 +107,7 @@ fn blur<const N: usize>(densities: &[[f64; N]], ratios: &[f64; N]) -> Vec<[f64; 
     blurred
 }
 
-/// Multiplies densities by likelihoods, scales them to densities again, and returns what each summed to.
+/// Multiplies by likelihoods and normalises. Returns the normalisers.
 fn multiply(densities: &mut [PerModel], likelihoods: &[PerModel]) -> PerModel {
     let mut totals = [0.0; MODELS];
     for (masses, likely) in densities.iter().zip(likelihoods) {
@@ -117,7 +115,7 @@ fn multiply(densities: &mut [PerModel], likelihoods: &[PerModel]) -> PerModel {
             totals[model] += masses[model] * likely[model];
         }
     }
-    // Where nothing is possible any more, to the accuracy of numbers, what was believed before stands.
+    // Where the product underflows, the density stays.
     let factors = totals.map(|total| if total > f64::MIN_POSITIVE { total.recip() } else { 0.0 });
     let kept = factors.map(|factor| if factor > 0.0 { 0.0 } else { 1.0 });
     for (masses, likely) in densities.iter_mut().zip(likelihoods) {
@@ -128,46 +126,46 @@ fn multiply(densities: &mut [PerModel], likelihoods: &[PerModel]) -> PerModel {
     totals.map(|total| total.max(f64::MIN_POSITIVE))
 }
 
-/// How a number over so many cells may move: what is the same at all times.
+/// Models of motion over a number of cells.
 #[derive(Clone, Debug)]
 pub struct GridModels {
-    /// What is believed of a level level_prior, and where it jumps to.
+    /// Prior density of a level, also after a jump.
     anywhere: Vec<f64>,
-    /// How each scatter blurs.
+    /// Kernel ratio of each scatter.
     scatters: [f64; SCATTERS.len()],
 }
 
-/// What was said of one number, or of several in a row.
+/// Observation of one number, or of several in a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GridObservation {
-    /// For each cell, how likely the answer is if the number lies there.
+    /// Likelihood of the answer for each cell.
     One(Vec<f64>),
-    /// The mean of several numbers, each moved into a range, with noise. All lengths are in cells.
+    /// Noisy mean of several numbers, each clamped to a range. Lengths are in cells.
     Mean {
-        /// How many numbers.
+        /// Count of numbers.
         count: u32,
-        /// The lower end of the range.
+        /// Lower end of the range.
         low: f64,
-        /// Its upper end.
+        /// Upper end of the range.
         high: f64,
-        /// The mean with its noise.
+        /// Noisy mean.
         mean: f64,
-        /// The scale of the noise: a Laplace distribution's of the same variance.
+        /// Scale of a Laplace distribution with the variance of the noise.
         scale: f64,
     },
 }
 
-/// What an answer that is yet to come would tell: how much of what is unknown it explains, as a variance.
+/// Variance that a future observation would explain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExplainedVariance {
-    /// Of the level, in cells.
+    /// Variance of the level, in squared cells.
     pub level: f64,
-    /// Of how far numbers scatter, as part of the domain's width.
+    /// Variance of the scatter scale, relative to the squared width of the domain.
     pub scatter: f64,
 }
 
 impl GridObservation {
-    /// How many numbers it is about.
+    /// Count of numbers it covers.
     const fn count(&self) -> u32 {
         match self {
             Self::One(_) => 1,
@@ -176,27 +174,27 @@ impl GridObservation {
     }
 }
 
-/// An answer that was given, and what it means to each model.
+/// An observation with its likelihood under each model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservationLikelihood {
     gap: u64,
     observation: GridObservation,
-    /// For each cell, how likely a level there makes the answer.
+    /// For each cell and model, likelihood of a level there.
     likelihoods: Vec<PerModel>,
 }
 
 impl GridModels {
-    /// Those of a number over so many cells.
+    /// Creates the models for a number of cells.
     pub fn new(cells: usize) -> Self {
         Self { anywhere: level_prior(cells), scatters: SCATTERS.map(|scatter| ratio(scatter, cells)) }
     }
 
-    /// How many cells there are.
+    /// Number of cells.
     pub fn cells(&self) -> usize {
         self.anywhere.len()
     }
 
-    /// An answer that was given so many timestamps after the one before; zero for the first.
+    /// Computes the likelihoods of an observation made `gap` timestamps after the last one; zero for the first.
     pub fn likelihood(&self, gap: u64, observation: GridObservation) -> ObservationLikelihood {
         let likelihoods = match &observation {
             GridObservation::One(likelihood) => self.expected_around_levels(likelihood),
@@ -207,7 +205,7 @@ impl GridModels {
         ObservationLikelihood { gap, observation, likelihoods }
     }
 
-    /// Given something of each number, what it is on average of the numbers that scatter around each level.
+    /// Expected value of a function of the number, given a level in each cell.
     fn expected_around_levels(&self, of_number: &[f64]) -> Vec<PerModel> {
         let copies: Vec<[f64; SCATTERS.len()]> = of_number.iter().map(|value| [*value; SCATTERS.len()]).collect();
         let everywhere = of_number.iter().sum::<f64>() * share(self.cells());
@@ -217,13 +215,13 @@ impl GridModels {
         blur(&copies, &self.scatters).iter().map(of_each).collect()
     }
 
-    /// How likely each level makes a mean of so many numbers, moved into a range, with noise of a scale.
+    /// Likelihood of a noisy mean for each level.
     #[allow(clippy::cast_precision_loss)] // a few cells
     fn mean_likelihood(&self, count: f64, (low, high): (f64, f64), mean: f64, scale: f64) -> Vec<PerModel> {
         let cells = self.cells();
         let moved = clamped_cells(low, high, cells);
         let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
-        // The numbers scatter around a level that moves on meanwhile, by no more than the range shows.
+        // Meanwhile the level drifts, by no more than the range shows.
         let drifts: PerModel = std::array::from_fn(|model| {
             let step = if model == 0 { 0.0 } else { step_of(model) * cells as f64 };
             (2.0 * step * step * count / 3.0).min((high - low).powi(2) / 12.0)
@@ -239,7 +237,7 @@ impl GridModels {
         self.expected_around_levels(&moved).into_iter().zip(self.expected_around_levels(&squares)).map(likely).collect()
     }
 
-    /// How levels blur in so many timestamps, and how likely they jump.
+    /// Kernel ratios of the levels, and jump probabilities, over a gap.
     #[allow(clippy::cast_precision_loss)] // a few thousand at most
     fn transition(&self, gap: u64) -> (PerModel, PerModel) {
         let gap = gap.min(MAX_GAP) as f64;
@@ -249,7 +247,7 @@ impl GridModels {
         (std::array::from_fn(of_each), std::array::from_fn(|model| if model == 0 { 0.0 } else { jump }))
     }
 
-    /// The levels so many timestamps later.
+    /// Predicts the levels after a gap.
     fn predict(&self, levels: &[PerModel], gap: u64) -> Vec<PerModel> {
         if gap == 0 {
             return levels.to_vec();
@@ -264,7 +262,7 @@ impl GridModels {
         moved
     }
 
-    /// How likely each level so many timestamps earlier makes something, given how likely each level makes it.
+    /// Carries likelihoods of the levels back over a gap.
     fn predict_backward(&self, likely: &[PerModel], gap: u64) -> Vec<PerModel> {
         if gap == 0 {
             return likely.to_vec();
@@ -285,7 +283,7 @@ impl GridModels {
         moved
     }
 
-    /// What is believed about a number around levels, if the models weigh so much.
+    /// Mixture density of the number, given the levels.
     fn number(&self, levels: &[PerModel], weights: &PerModel) -> Vec<f64> {
         let of_scatters = |masses: &PerModel| {
             let mut sums = [0.0; SCATTERS.len()];
@@ -299,8 +297,8 @@ impl GridModels {
         blur(&levels, &self.scatters).iter().map(|masses| everywhere + masses.iter().sum::<f64>()).collect()
     }
 
-    /// What is believed about a number that an answer was given for, or each of them. `before` are the levels without
-    /// the answer, but with what came later, if that is known; models weigh so much with the answer.
+    /// Density of an observed number. `before` are the levels without the observation, and with all later ones if
+    /// smoothing. `weights` include the observation.
     fn number_given(&self, mut before: Vec<PerModel>, seen: &ObservationLikelihood, weights: &PerModel) -> Vec<f64> {
         let GridObservation::One(likelihood) = &seen.observation else {
             multiply(&mut before, &seen.likelihoods);
@@ -317,14 +315,14 @@ impl GridModels {
     }
 }
 
-/// The middles of cells, moved into a range.
+/// Centres of the cells, clamped to a range.
 #[allow(clippy::cast_precision_loss)] // a few cells
 fn clamped_cells(low: f64, high: f64, cells: usize) -> Vec<f64> {
     (0..cells).map(|cell| (cell as f64 + 0.5).clamp(low, high)).collect()
 }
 
-/// What is believed of a level level_prior: the lower the likelier, for upper ends are mostly set with room to spare,
-/// and some in the middle. There, whoever knew nothing would be right: so to be wrong would cost most in comparison.
+/// Prior density of a level. It falls with the level, because upper ends are mostly set with room to spare. Some mass
+/// is in the middle, where a guess without data is right and errors cost most in comparison.
 #[allow(clippy::cast_precision_loss)] // a few cells
 fn level_prior(cells: usize) -> Vec<f64> {
     let place = |cell: usize| (cell as f64 + 0.5) * share(cells);
@@ -338,7 +336,7 @@ fn level_prior(cells: usize) -> Vec<f64> {
     falling.zip(middle).map(|(falling, middle)| falling + middle).collect()
 }
 
-/// The logarithm of each model's weight level_prior, less that of the largest.
+/// Prior log-weights of the models, relative to the largest.
 fn prior_log_weights() -> PerModel {
     let of_step = |step: usize| (0..step).fold(1.0, |weight, _| weight * STEP_PRIOR_RATIO);
     let all: f64 = (1..MODELS).map(|model| of_step((model - 1) / SCATTERS.len())).sum();
@@ -349,29 +347,29 @@ fn prior_log_weights() -> PerModel {
     relative_to_max(std::array::from_fn(|model| weight(model).ln()))
 }
 
-/// Logarithms of weights, less the largest of them.
+/// Subtracts the largest log-weight.
 fn relative_to_max(weights: PerModel) -> PerModel {
     let most = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     weights.map(|weight| weight - most)
 }
 
-/// What is believed about a number that moves.
+/// Posterior density of a moving number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GridFilter {
-    /// The logarithm of each model's weight; the largest is zero.
+    /// Log-weights of the models, relative to the largest.
     log_weights: PerModel,
-    /// For each cell, how likely each model's level lies there, after the last answer.
+    /// For each cell and model, probability of the level after the last observation.
     levels: Vec<PerModel>,
 }
 
 impl GridFilter {
-    /// Nothing is known yet.
+    /// Creates the filter before any observation.
     pub fn new(models: &GridModels) -> Self {
         Self { log_weights: prior_log_weights(), levels: models.anywhere.iter().map(|mass| [*mass; MODELS]).collect() }
     }
 
-    /// Whether it can be what is believed about a number over the cells of these models.
+    /// Whether the state is valid for these models.
     pub fn fits(&self, models: &GridModels) -> bool {
         let is_density = |model: usize| {
             let masses = || self.levels.iter().map(|masses| masses[model]);
@@ -383,19 +381,19 @@ impl GridFilter {
             && (0..MODELS).all(is_density)
     }
 
-    /// What the models weigh, together one.
+    /// Normalised mixture weights.
     fn mixture_weights(&self) -> PerModel {
         let weights = self.log_weights.map(f64::exp);
         let total: f64 = weights.iter().sum();
         weights.map(|weight| weight / total)
     }
 
-    /// How likely it is that a number has nothing to do with the one before.
+    /// Posterior probability that numbers are independent.
     pub fn independence_probability(&self) -> f64 {
         self.mixture_weights()[0]
     }
 
-    /// About how far the level moves in a timestamp, if there is one, as part of the domain's width.
+    /// Geometric mean step of the level in a timestamp, relative to the domain's width.
     pub fn typical_step(&self) -> f64 {
         let mixture_weights = self.mixture_weights();
         let total: f64 = mixture_weights[1..].iter().sum();
@@ -403,18 +401,17 @@ impl GridFilter {
         if total > 0.0 { (sum / total).exp() } else { STEPS[0] }
     }
 
-    /// What is believed so many timestamps later, if there is no answer meanwhile.
+    /// Predicts the filter after a gap.
     pub fn predict(&self, models: &GridModels, gap: u64) -> Self {
         Self { log_weights: self.log_weights, levels: models.predict(&self.levels, gap) }
     }
 
-    /// What is expected of the number.
+    /// Density of the number.
     pub fn number(&self, models: &GridModels) -> Vec<f64> {
         models.number(&self.levels, &self.mixture_weights())
     }
 
-    /// How uncertain the mean of many numbers is that are moved into a range: its standard deviation. Lengths are in
-    /// cells.
+    /// Standard deviation of the expected mean of many numbers clamped to a range. Lengths are in cells.
     pub fn uncertainty(&self, models: &GridModels, low: f64, high: f64) -> f64 {
         let mixture_weights = self.mixture_weights();
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -431,7 +428,7 @@ impl GridFilter {
         (squares - sum * sum).max(0.0).sqrt()
     }
 
-    /// How uncertain it is how far numbers scatter: the variance of that, as part of the domain's width.
+    /// Posterior variance of the scatter scale, relative to the squared width of the domain.
     pub fn scatter_variance(&self) -> f64 {
         let mixture_weights = self.mixture_weights();
         let moment = |power: i32| {
@@ -440,8 +437,8 @@ impl GridFilter {
         (moment(2) - moment(1).powi(2)).max(0.0)
     }
 
-    /// What the mean of so many numbers, moved into a range, with Laplace noise of a scale, would tell: what is
-    /// explained by the straight line that suits best. Lengths are in cells.
+    /// Variance that the noisy mean of `count` numbers clamped to a range would explain, by linear regression. Lengths
+    /// are in cells.
     #[allow(clippy::cast_precision_loss)] // a few cells
     pub fn explained_variance(
         &self,
@@ -455,8 +452,7 @@ impl GridFilter {
         let squares: Vec<f64> = moved.iter().map(|place| (place - low).powi(2)).collect();
         let (means, squares) = (models.expected_around_levels(&moved), models.expected_around_levels(&squares));
         let middle = models.cells() as f64 / 2.0;
-        // Sums over all that is possible: of the mean, its square and its variance, of level and scatter, and of their
-        // products with the mean.
+        // Moments of mean, level and scatter over the posterior.
         let (mut mean_sum, mut square_sum, mut variance_sum) = (0.0, 0.0, 0.0);
         let (mut sums, mut products) = ([0.0; 2], [0.0; 2]);
         for (cell, masses) in self.levels.iter().enumerate() {
@@ -479,8 +475,7 @@ impl GridFilter {
         ExplainedVariance { level: explained(0), scatter: explained(1) }
     }
 
-    /// Takes an answer in, and returns what is believed about the number, or each of the numbers, that it was given
-    /// for.
+    /// Updates with an observation. Returns the density of each observed number.
     pub fn observe(&mut self, models: &GridModels, seen: &ObservationLikelihood) -> Vec<f64> {
         let memory = FORGETTING_FACTOR.powf(f64::from(seen.observation.count()));
         let before = models.predict(&self.levels, seen.gap);
@@ -493,14 +488,14 @@ impl GridFilter {
         models.number_given(before, seen, &self.mixture_weights())
     }
 
-    /// Takes an answer in without judging the models by it.
+    /// Updates the levels with an observation, but not the model weights.
     pub fn observe_levels(&mut self, models: &GridModels, seen: &ObservationLikelihood) {
         self.levels = models.predict(&self.levels, seen.gap);
         multiply(&mut self.levels, &seen.likelihoods);
     }
 
-    /// What is believed about the numbers of each of the first `count` answers once all of the given ones are known.
-    /// `start` is what was believed before the first of them. The models weigh what they weigh here.
+    /// Forward-backward smoothing: densities of the first `count` observed numbers given all observations. `start` is
+    /// the filter before the first of them; model weights are those of `self`.
     pub fn smooth<'a>(
         &self,
         models: &GridModels,
@@ -509,7 +504,7 @@ impl GridFilter {
         count: usize,
     ) -> Vec<Vec<f64>> {
         let mixture_weights = self.mixture_weights();
-        // Forwards: the levels before each answer.
+        // Forward pass: levels before each observation.
         let mut before = Vec::with_capacity(count);
         let mut levels = start.levels.clone();
         for seen in seen.clone().take(count) {
@@ -517,7 +512,7 @@ impl GridFilter {
             before.push(levels.clone());
             multiply(&mut levels, &seen.likelihoods);
         }
-        // Backwards: how likely each level makes what comes after it, scaled so that it does not vanish.
+        // Backward pass: normalised likelihoods of all later observations.
         let mut after = vec![[share(models.cells()); MODELS]; models.cells()];
         let mut believed = Vec::with_capacity(count);
         for (place, seen) in seen.enumerate().rev() {
@@ -535,7 +530,7 @@ impl GridFilter {
     }
 }
 
-/// Where the given part of a density's mass lies below, in cells.
+/// Quantile of a density, in cells.
 #[allow(clippy::cast_precision_loss)] // a few cells
 pub fn quantile(density: &[f64], part: f64) -> f64 {
     let mut below = 0.0;
@@ -548,7 +543,7 @@ pub fn quantile(density: &[f64], part: f64) -> f64 {
     density.len() as f64
 }
 
-/// The expected squared distance from a place, both in cells.
+/// Expected squared distance from a place, in cells.
 #[allow(clippy::cast_precision_loss)] // a few cells
 pub fn squared_deviation(density: &[f64], place: f64) -> f64 {
     // A twelfth is the variance within a cell.
@@ -582,7 +577,7 @@ mod tests {
     fn a_count_far_out_tells_of_scatter_what_means_over_a_narrow_range_do_not() {
         let models = GridModels::new(MAX_CELLS);
         let mut density = GridFilter::new(&models);
-        // Half of what lies anywhere is above the middle of this range, as of what stays within it.
+        // Uniform numbers lie above the middle of this range as often as numbers that stay within it.
         let (low, high) = (66.0, 70.0);
         for gap in [0, 12, 12, 12, 12, 12] {
             let observation = GridObservation::Mean { count: 12, low, high, mean: 68.0, scale: (high - low) / 12.0 };
@@ -592,7 +587,7 @@ mod tests {
         let far_out = density.explained_variance(&models, 12, (59.5, 60.5), 1.0 / 12.0);
         assert!(far_out.scatter > 5.0 * within.scatter, "{far_out:?} {within:?}");
         assert!(far_out.scatter < density.scatter_variance(), "{far_out:?}");
-        // Not even an answer without noise about endless numbers tells more than all that is unknown.
+        // Not even an exact answer explains more than the total variance.
         let all = density.explained_variance(&models, u32::MAX, (0.0, 128.0), 0.0);
         assert!(all.level > 0.0 && all.scatter >= 0.0 && all.scatter <= density.scatter_variance(), "{all:?}");
     }

@@ -1,4 +1,4 @@
-//! [`HistogramFilter`]: counts or frequencies of a domain; and [`Smoother`]: the releases of any mechanism.
+//! [`HistogramFilter`]: the counts or frequencies of a domain.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,8 +8,7 @@ use super::model_bank::{ConstantPrior, Estimates, ModelBank};
 use super::noise::ObservationNoise;
 use super::simplex::shift_and_project;
 
-/// Follows numbers that are nowhere negative: their mean, which moves little, how far each is from it, and by how much
-/// they irregular around that.
+/// Estimates non-negative numbers: their mean, the deviation of each from it, and an irregular component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramFilter {
@@ -21,11 +20,11 @@ pub struct HistogramFilter {
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl HistogramFilter {
-    /// Numbers that look about like these, which have a variance and are not taken in yet. `reference`, which is
-    /// positive, is about the variance with which they are going to be observations mostly.
+    /// Creates a filter scaled to a first observation, which it does not take in. `reference` is positive: the
+    /// approximate variance of most observations.
     pub fn new(numbers: &[f64], variance: f64, reference: f64) -> Self {
         let values = numbers.len() as f64;
-        // Where none is negative, the squares sum to at most the square of the sum, of which this is a first idea.
+        // The squares of non-negative numbers sum to at most the square of their sum.
         let squares = numbers.iter().sum::<f64>().powi(2).max(values * variance).max(f64::MIN_POSITIVE);
         Self {
             mean: ModelBank::new(1, reference / values, ConstantPrior::Likely),
@@ -35,23 +34,22 @@ impl HistogramFilter {
         }
     }
 
-    /// Whether it can be that of so many numbers.
+    /// Whether the state is a valid filter of `values` numbers.
     pub fn fits(&self, values: usize) -> bool {
         self.mean.fits(&[1]) && self.deviations.fits(values) && self.irregular.fits(values)
     }
 
-    /// How many numbers there are.
+    /// Number of numbers.
     pub fn numbers(&self) -> usize {
         self.deviations.numbers()
     }
 
-    /// How often they were observations.
+    /// Number of observations so far.
     pub const fn observations(&self) -> u64 {
         self.observations
     }
 
-    /// Takes in numbers that were published so many timestamps after the last ones, with the noise that they have on
-    /// average.
+    /// Updates with numbers published `gap` timestamps after the last ones. `noise` is their average noise.
     pub fn observe(&mut self, gap: u64, numbers: &[f64], noise: impl Into<ObservationNoise>) {
         let noise = noise.into().diluted_by(self.irregular.variance());
         let expected = (self.observations > 0).then(|| self.structural(gap));
@@ -65,7 +63,7 @@ impl HistogramFilter {
         }
     }
 
-    /// The same where it is known that many of them have jumped.
+    /// Updates as [`Self::observe`] does, given that many numbers have jumped.
     pub fn observe_jump(&mut self, gap: u64, numbers: &[f64], noise: impl Into<ObservationNoise>) {
         let noise = noise.into().diluted_by(self.irregular.variance());
         let (mean, deviations) = deviations(numbers);
@@ -75,7 +73,7 @@ impl HistogramFilter {
         self.irregular.reset();
     }
 
-    /// What is believed so many timestamps after the last ones: nowhere negative.
+    /// Returns the non-negative posterior `gap` timestamps after the last observation.
     pub fn estimate(&self, gap: u64) -> Estimates {
         let Estimates { mut means, mut variances } = self.structural(gap);
         let irregular_variances = self.irregular.variances(&means, gap == 0);
@@ -88,7 +86,7 @@ impl HistogramFilter {
         Estimates { means, variances }
     }
 
-    /// What is believed of what moves, without the irregular.
+    /// Posterior without the irregular component.
     fn structural(&self, gap: u64) -> Estimates {
         let mean = self.mean.estimate(gap);
         let (mean, uncertain) = (mean.means[0].max(0.0), mean.variances[0]);
@@ -100,8 +98,7 @@ impl HistogramFilter {
         Estimates { means, variances }
     }
 
-    /// The mean squared error to expect in the long run, of numbers that are published every `period` timestamps with
-    /// noise.
+    /// Expected steady-state mean squared error of observations every `period` timestamps.
     pub fn expected_error(&self, period: u64, noise: impl Into<ObservationNoise>) -> f64 {
         let (noise, values) = (noise.into().diluted_by(self.irregular.variance()), self.numbers());
         let error = self.mean.expected_error(period, noise.of_mean(values))
@@ -110,7 +107,7 @@ impl HistogramFilter {
     }
 }
 
-/// The mean of numbers, and how far each is from it.
+/// Returns the mean, and the deviations from it.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn deviations(numbers: &[f64]) -> (f64, Vec<f64>) {
     let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;

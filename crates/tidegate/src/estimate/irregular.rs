@@ -1,52 +1,49 @@
-//! [`IrregularComponent`]: by how much numbers differ at every timestamp from what moves.
+//! [`IrregularComponent`]: variation of each number that does not persist from one timestamp to the next.
 
 use serde::{Deserialize, Serialize};
 
 use super::model_bank::Estimates;
 
-/// How far numbers lie, at each timestamp anew, from what the models of a bank follow: as counts do of people who toss
-/// coins.
+/// Irregular component of a structural time series (Harvey 1989): independent at each timestamp, such as the binomial
+/// variation of counts.
 ///
-/// What a model follows is what the numbers have from one timestamp to the next. Where they irregular around it, what was
-/// observed is farther residual than the models say, by more the larger a number is. How much that is, is learned from it.
+/// Its variance is proportional to the size of a number, and is learned from the residuals of the model bank.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IrregularComponent {
-    /// The variance to which the amounts are relative.
+    /// Variance to which those of [`VARIANCE_GRID`] are relative.
     reference: f64,
-    /// The logarithms of how likely each level is beside the likeliest: at first, and by what was observed.
+    /// Log-posterior of each variance of the grid, relative to the largest.
     log_weights: [f64; VARIANCE_GRID.len()],
-    /// Of each number that was observed last: what it has of its estimates at that timestamp, and the variance of what it may
-    /// have besides.
+    /// Estimates at the last observation, and their error variances.
     estimates: Vec<f64>,
     variances: Vec<f64>,
 }
 
-/// By what variance numbers of a mean size may irregular, and how likely it is beforehand that they do not.
+/// Candidate variances of a number of mean size, and prior probability of zero.
 const VARIANCE_GRID: [f64; 10] = [0.0, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0];
 const ZERO_PRIOR: f64 = 0.95;
 
-/// How much is remembered from one observation to the next, of log_weights that counts by so much: noise that has a
-/// Laplace distribution is far residual more often than a normal one.
+/// Forgetting factor of the log-posterior, and power to which likelihoods are raised: Laplace noise has more large
+/// residuals than the normal likelihood expects.
 const FORGETTING_FACTOR: f64 = 0.99;
 const LIKELIHOOD_POWER: f64 = 0.4;
 
-/// Nothing that is saved is larger than this.
+/// Largest value of a valid state.
 const MAX_SAVED: f64 = 1e300;
 
-/// No number scatters by less than one of this size beside the mean.
+/// Smallest relative size of a number.
 const MIN_SIZE: f64 = 0.1;
 
-/// Evidence against an level is never more than this, nor is more of it believed from one number at once, however far
-/// that is residual: it may have moved for good.
+/// Limits of a log-posterior, of one number's log-likelihood ratio, and of a scaled residual. A large residual may be a
+/// lasting move.
 const MAX_LOG_WEIGHT: f64 = 50.0;
 const MAX_LOG_RATIO: f64 = 4.0;
 const MAX_RESIDUAL: f64 = 1e6;
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 impl IrregularComponent {
-    /// Of so many numbers, of which nothing is known. `reference`, which is positive, is about the variance with which
-    /// they are going to be seen.
+    /// Creates the component before any observation. `reference` is positive: the approximate variance of observations.
     pub(super) fn new(numbers: usize, reference: f64) -> Self {
         let none = vec![0.0; numbers];
         let mut log_weights =
@@ -55,7 +52,7 @@ impl IrregularComponent {
         Self { reference, log_weights, estimates: none.clone(), variances: none }
     }
 
-    /// Whether a state that was loaded can be that of so many numbers.
+    /// Whether the state is valid for `numbers` numbers.
     pub(super) fn fits(&self, numbers: usize) -> bool {
         let Self { reference, log_weights, estimates, variances } = self;
         reference.is_finite()
@@ -68,18 +65,18 @@ impl IrregularComponent {
             && variances.iter().all(|variances| (0.0..=MAX_SAVED).contains(variances))
     }
 
-    /// The variance by which a number of the mean size scatters.
+    /// Posterior mean variance of a number of mean size.
     pub(super) fn variance(&self) -> f64 {
         let weights = || self.log_weights.iter().map(|log_weights| log_weights.exp());
         let sum: f64 = weights().zip(VARIANCE_GRID).map(|(weight, level)| weight * level).sum();
         self.reference * sum / weights().sum::<f64>()
     }
 
-    /// Learns from what was observed, with a variance, of numbers of which something else was expected.
+    /// Updates the posterior of the variance from observations and their forecasts.
     pub(super) fn learn(&mut self, expected: &Estimates, numbers: &[f64], variance: f64) {
         let Estimates { means, variances } = expected;
         let relative_sizes = relative_sizes(means);
-        // How much log_ratios each level made what was observed than none did.
+        // Log-likelihood ratio of each variance to zero.
         let log_ratios = VARIANCE_GRID.map(|level| {
             let of_one = |(((mean, uncertain), size), number): (((&f64, &f64), &f64), &f64)| {
                 let without = uncertain + variance;
@@ -96,8 +93,8 @@ impl IrregularComponent {
         self.log_weights.iter_mut().for_each(|log_weights| *log_weights = (*log_weights - most).max(-MAX_LOG_WEIGHT));
     }
 
-    /// Notes what numbers that were observed with a variance have of their estimates, where these variances were expected of
-    /// what moves, and that is believed of it since.
+    /// Estimates the component. `expected` are the forecast variances, `believed` the posterior means of the model
+    /// bank.
     pub(super) fn update(&mut self, expected: &[f64], believed: &[f64], numbers: &[f64], variance: f64) {
         let (irregular, lost) = (self.variance(), 1.0 / numbers.len() as f64);
         let of_numbers =
@@ -106,28 +103,25 @@ impl IrregularComponent {
             of_numbers.zip(numbers.iter().zip(believed))
         {
             let (irregular, total) = (irregular * size, uncertain + variance);
-            // What is residual is shared out by variances: that of the irregular, of what is variances about what moves, and of
-            // the noise.
+            // Residuals are split in proportion to three variances: component, forecast and noise.
             let (of_scatter, not_followed) = (irregular / (total + irregular), variance / total);
             *estimates = of_scatter * (number - believed);
-            // Their sum is taken to be as it moves, so what they have of their estimates on average is not made use of.
+            // The total follows the model bank, so the mean of the component is unused.
             *variances = irregular * not_followed * not_followed * (1.0 - of_scatter * (1.0 - lost));
         }
     }
 
-    /// Nothing is known of what numbers have of their estimates.
     pub(super) fn reset(&mut self) {
         self.estimates.fill(0.0);
         self.variances.fill(0.0);
     }
 
-    /// What each number has of its estimates where it was observed.
+    /// Estimates at the last observation.
     pub(super) fn estimates(&self) -> &[f64] {
         &self.estimates
     }
 
-    /// The variances that irregular adds to those of what is believed of the numbers: at the timestamp at which they were
-    /// observed, or at any other.
+    /// Variances to add to those of the model bank: at the last observation if `observed`, otherwise at any other time.
     pub(super) fn variances(&self, believed: &[f64], observed: bool) -> Vec<f64> {
         if observed {
             return self.variances.clone();
@@ -136,10 +130,10 @@ impl IrregularComponent {
         relative_sizes(believed).into_iter().map(|size| variance * size).collect()
     }
 
-    /// What it adds to the mean squared error to expect, of numbers that are observed every `period` timestamps with a
-    /// variance, where that of what moves is so much.
+    /// Addition to the expected mean squared error of observations every `period` timestamps. `error` is that of the
+    /// model bank.
     pub(super) fn expected_error(&self, period: u64, variance: f64, error: f64) -> f64 {
-        // What an error after an observation says of that before it.
+        // Recovers the forecast variance from the posterior variance.
         let unseen = if error < variance { 1.0 - error / variance } else { 0.0 };
         let total = variance / unseen.max(f64::MIN_POSITIVE);
         let irregular = self.variance();
@@ -148,7 +142,7 @@ impl IrregularComponent {
     }
 }
 
-/// How large numbers are beside their mean.
+/// Sizes relative to the mean.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn relative_sizes(numbers: &[f64]) -> Vec<f64> {
     let mean = numbers.iter().map(|number| number.max(0.0)).sum::<f64>() / numbers.len() as f64;

@@ -1,29 +1,30 @@
-//! How a number can move: the models of a [`super::model_bank::ModelBank`].
+//! Linear state-space models of a [`super::model_bank::ModelBank`]: the components of structural time series (Harvey
+//! 1989), and the Kalman (1960) prediction and update of their covariances.
 
 use super::seasonal::phase_at;
 
-/// How a number moves. Amounts are in multiples of the variance with which it was first seen.
+/// A linear model of one number. Variances are in multiples of the reference variance.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Model {
-    /// Steps of a variance, from anywhere.
+    /// Random walk; `step` is the variance of its steps.
     LocalLevel { step: f64 },
-    /// A slope that takes steps of a variance.
+    /// Damped linear trend; the slope takes random steps.
     LocalTrend { step: f64 },
-    /// A slope whose own slope takes steps of a variance.
+    /// Damped quadratic trend; the slope of the slope takes random steps.
     LocalCurvature { step: f64 },
-    /// LevelReverting the mean with a variance, of which a timestamp decay a part.
+    /// First-order autoregression around the mean of all numbers; `stationary` is its stationary variance.
     MeanReverting { stationary: f64, decay: f64 },
-    /// The same around a level of its own.
+    /// First-order autoregression around a level of its own.
     LevelReverting { stationary: f64, decay: f64 },
-    /// A wave around a level, both of which take steps of a variance.
+    /// Stochastic cycle around a level.
     Cycle { period: f64, step: f64 },
-    /// A level for each place in a period, each of which takes a step of a variance from one period to the next.
+    /// One random walk for each phase of a period, with one step a period.
     Seasonal { period: usize, step: f64 },
-    /// Not at all, since it began.
+    /// A constant since its start.
     Constant,
 }
 
-/// Models of all numbers that move.
+/// Models for any number of numbers.
 const UNIVERSAL: [Model; 26] = [
     Model::LocalLevel { step: 1e-6 },
     Model::LocalLevel { step: 1e-4 },
@@ -53,10 +54,10 @@ const UNIVERSAL: [Model; 26] = [
     Model::MeanReverting { stationary: 30.0, decay: NEARLY_CONSTANT },
 ];
 
-/// What decay no more than this stands still as good as a level does, but is known to be near the mean.
+/// Decay up to which an autoregression counts as constant. Unlike [`Model::Constant`] it is known to be near the mean.
 const NEARLY_CONSTANT: f64 = 1e-6;
 
-/// Models of numbers in a small domain, which it does not take long to follow: how much they bend is told more exactly.
+/// Further trends for small domains, where they are cheap.
 const SMALL_DOMAIN: [Model; 7] = [
     Model::LocalTrend { step: 1e-7 },
     Model::LocalTrend { step: 1e-5 },
@@ -67,12 +68,11 @@ const SMALL_DOMAIN: [Model; 7] = [
     Model::LocalCurvature { step: 1e-2 },
 ];
 
-/// No domain of more numbers than this is small. Waves and seasons are for small ones, too.
+/// Size of the largest small domain. Cycles and seasons are for small domains too.
 const SMALL_DOMAIN_MAX: usize = 50;
 
-/// Models of numbers of which there are few: how much they bend is told yet more exactly; and they can have a level of
-/// their own. The noise of many is not quite the same for all, and what one has more of it than the others would be
-/// taken for such a level's.
+/// Further models for small groups. In large groups the noise differs a little between numbers; level reversion would
+/// mistake that for a level.
 const SMALL_GROUP: [Model; 12] = [
     Model::LocalCurvature { step: 3e-8 },
     Model::LocalCurvature { step: 3e-7 },
@@ -89,25 +89,25 @@ const SMALL_GROUP: [Model; 12] = [
 ];
 const SMALL_GROUP_MAX: usize = 7;
 
-/// The periods of waves that numbers are likely to have: months of a year, hours of a day, halves and quarters of them,
-/// and weeks of a year; and by what steps they change.
+/// Periods of cycles: months of a year, hours of a day with halves and quarters, weeks of a year. Then variances of
+/// steps.
 const CYCLE_PERIODS: [f64; 5] = [12.0, 24.0, 48.0, 52.0, 96.0];
 const CYCLE_STEPS: [f64; 6] = [1e-5, 1e-3, 1e-2, 0.1, 1.0, 10.0];
 
-/// The periods of what repeats itself in any shape: days of a week, and hours of a day; and by what steps.
+/// Periods of seasons: days of a week, hours of a day. Then variances of steps.
 const SEASONAL_PERIODS: [usize; 2] = [7, 24];
 const SEASONAL_STEPS: [f64; 3] = [1e-3, 0.1, 10.0];
 
-/// Where those of small domains, of few numbers, waves and seasons begin among the models.
+/// First index of each kind of model.
 const SMALL_DOMAIN_START: usize = UNIVERSAL.len();
 const SMALL_GROUP_START: usize = SMALL_DOMAIN_START + SMALL_DOMAIN.len();
 const CYCLE_START: usize = SMALL_GROUP_START + SMALL_GROUP.len();
 const SEASONAL_START: usize = CYCLE_START + CYCLE_PERIODS.len() * CYCLE_STEPS.len();
 
-/// How many models move; of levels that stand still there are several.
+/// Number of models that are not constant.
 pub(super) const DYNAMIC_MODELS: usize = SEASONAL_START + SEASONAL_PERIODS.len() * SEASONAL_STEPS.len();
 
-/// The model at a place: the moving ones, then levels that stand still.
+/// Returns the model at an index; every index from [`DYNAMIC_MODELS`] on is a constant.
 pub(super) const fn model(index: usize) -> Model {
     if index < SMALL_DOMAIN_START {
         UNIVERSAL[index]
@@ -127,19 +127,17 @@ pub(super) const fn model(index: usize) -> Model {
     }
 }
 
-/// How likely numbers stand still, before anything is seen.
+/// Prior weight of constant levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstantPrior {
-    /// One way among many: of what is seen with the same noise from the beginning.
+    /// One hypothesis among many. For numbers whose observation noise never changes.
     Possible,
-    /// Likelier than not: of what may be known well from the beginning, and be seen with much more noise later, by
-    /// which it should not be moved.
+    /// More likely than not. For numbers that may be known exactly at first, and observed with much more noise later.
     Likely,
 }
 
 impl ConstantPrior {
-    /// How likely at first are levels that stand still, all together, and numbers near the mean that do, beside a walk
-    /// that is not quiet.
+    /// Returns the prior weights of constant levels and of near-constant numbers, relative to a random walk.
     const fn weights(self) -> (f64, f64) {
         match self {
             Self::Possible => (0.5, 1.0),
@@ -148,8 +146,8 @@ impl ConstantPrior {
     }
 }
 
-/// How likely each model is before anything is seen, the levels that stand still being one, for a group of so many
-/// numbers among so many: by which a number is larger than the mean of all can be, there cannot be many of them.
+/// Returns the prior probability of each model for a group of `members` among `numbers`. All constants together count
+/// as one model. Models with a variance above the mean square get less: large numbers are rare.
 pub(super) fn initial_prior(
     members: usize,
     numbers: usize,
@@ -161,8 +159,7 @@ pub(super) fn initial_prior(
     let likely = |index: usize| {
         let model = model(index);
         let possible = match model {
-            // Of few numbers that are seen with the same noise all the time, what walks slowly would be taken for that,
-            // and more would be posterior of it than is known.
+            // Few numbers with unchanging noise: a slow walk would pass for this, with too small a variance.
             Model::MeanReverting { decay, .. } if decay <= NEARLY_CONSTANT => {
                 constancy == ConstantPrior::Likely || numbers > SMALL_DOMAIN_MAX
             }
@@ -179,35 +176,33 @@ pub(super) fn initial_prior(
     weights.into_iter().map(|weight| weight / total).collect()
 }
 
-/// How much of a slope, and of a slope's slope, is left after a timestamp.
+/// Share of a slope, and of its slope, that remains after a timestamp.
 const TREND_DAMPING: f64 = 0.995;
 const CURVATURE_DAMPING: f64 = 0.99;
 
-/// A model that follows an observation by less than this is less likely at first, in proportion. There are many that
-/// differ only in the long run, and together they would outweigh the others before anything speaks for them.
+/// Models with a steady-state Kalman gain below this get less prior weight, in proportion. Many slow models differ only
+/// in the long run; together they would outweigh the others at the start.
 const SLOW_GAIN: f64 = 0.1;
 
-/// How likely at first is each of the models around a level, each wave and each season, beside a walk that is not
-/// quiet.
+/// Prior weights relative to a random walk.
 const LEVEL_REVERTING_WEIGHT: f64 = 0.2;
 const CYCLE_WEIGHT: f64 = 0.05;
 const SEASONAL_WEIGHT: f64 = 0.05;
 
-/// Variances and covariances of a number, its slope and the slope's slope.
+/// Covariance matrix of a number, its slope and the slope of its slope.
 pub(super) type Covariance = [[f64; 3]; 3];
 
-/// What becomes of a number, its slope and the slope's slope over some time: what each matrix to each, and the spread
-/// that comes in.
+/// Transition over some time: state transition matrix and process noise covariance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transition {
     pub(super) matrix: [[f64; 3]; 3],
     process_noise: Covariance,
-    /// Whether there is a number only, and no slope.
+    /// Whether the state is the number alone.
     is_scalar: bool,
 }
 
 impl Transition {
-    /// Of a number without a slope, over no time.
+    /// Identity transition of a scalar state.
     pub(super) const SCALAR_IDENTITY: Self = Self { is_scalar: true, ..Self::IDENTITY };
 
     const IDENTITY: Self = Self {
@@ -216,7 +211,7 @@ impl Transition {
         is_scalar: false,
     };
 
-    /// Of one timestamp; of a season, of one period.
+    /// Returns the transition over one timestamp, or over one period for seasonal models.
     pub(super) fn of(model: Model, reference: f64, largest: f64) -> Self {
         let is_scalar = model.order() == 1 || matches!(model, Model::Seasonal { .. });
         let mut transition = Self { matrix: [[0.0; 3]; 3], process_noise: [[0.0; 3]; 3], is_scalar };
@@ -254,7 +249,7 @@ impl Transition {
         transition
     }
 
-    /// The spread afterwards.
+    /// Kalman prediction of the covariance.
     pub(super) fn predict_covariance(&self, covariance: &Covariance) -> Covariance {
         let mut after = self.process_noise;
         if self.is_scalar {
@@ -275,7 +270,7 @@ impl Transition {
         after
     }
 
-    /// This, then another.
+    /// Composes two transitions.
     fn then(&self, next: &Self) -> Self {
         let mut matrix = [[0.0; 3]; 3];
         for (row, of_next) in matrix.iter_mut().zip(&next.matrix) {
@@ -290,18 +285,18 @@ impl Transition {
         }
     }
 
-    /// The variance of a number's own steps.
+    /// Process noise variance of the number itself.
     pub(super) const fn level_noise(&self) -> f64 {
         self.process_noise[0][0]
     }
 
-    /// By how much of its origin a number is less afterwards, if it is measured from there.
+    /// Share of the origin that a number loses, when states are measured from that origin.
     pub(super) fn origin_decay(&self) -> f64 {
-        // What has a slope or a level of its own has it from there as well.
+        // Trends and own levels are measured from the origin too.
         if self.is_scalar { 1.0 - self.matrix[0][0] } else { 0.0 }
     }
 
-    /// Of so many times the time.
+    /// Returns the transition over `exponent` times the time, by repeated squaring.
     pub(super) fn power(&self, mut exponent: u64) -> Self {
         if exponent == 1 {
             return *self;
@@ -321,9 +316,8 @@ impl Transition {
 }
 
 impl Model {
-    /// How many states it has of a number: itself; its slope, or the level around which it is; and the slope's slope.
-    /// Of a wave, itself, how far from its level it is going to be in a quarter of a period, and the level. Of a
-    /// season, the level of each place.
+    /// Number of state components of each number. A cycle has the number, its quadrature component and the level; a
+    /// season has one level for each phase.
     pub(super) const fn order(&self) -> usize {
         match self {
             Self::LocalLevel { .. } | Self::MeanReverting { .. } | Self::Constant => 1,
@@ -333,8 +327,7 @@ impl Model {
         }
     }
 
-    /// Where among the states of so many numbers those are that tell of a time: of a season, the levels of that place;
-    /// of others, all.
+    /// Returns the range of states that are active at a time: of a season, those of its phase; otherwise all.
     pub(super) fn states_at(&self, time: u64, numbers: usize) -> std::ops::Range<usize> {
         if let Self::Seasonal { period, .. } = *self {
             let start = phase_at(time, period) * numbers;
@@ -344,7 +337,7 @@ impl Model {
         }
     }
 
-    /// Whether the one at a place is a level, which is measured from an origin.
+    /// Whether a state component is a position, which is measured from the origin.
     pub(super) const fn is_absolute(&self, place: usize) -> bool {
         match self {
             Self::LevelReverting { .. } => place < 2,
@@ -354,19 +347,19 @@ impl Model {
         }
     }
 
-    /// Whether it can go on from anywhere, as it did from where it was.
+    /// Whether the model can restart from an observation after a jump.
     pub(super) const fn can_jump(&self) -> bool {
         matches!(self, Self::LocalLevel { .. } | Self::LocalTrend { .. } | Self::LocalCurvature { .. })
     }
 
-    /// What is known before anything is seen: of the slopes, what they come to in the long run.
+    /// Covariance before the first observation; slopes have their stationary covariance.
     pub(super) fn initial_covariance(&self, reference: f64, largest: f64) -> Covariance {
         if let Self::LevelReverting { stationary, .. } = self {
             let (level, around) = (largest, (stationary * reference).min(largest));
             return [[level + around, level, 0.0], [level, level, 0.0], [0.0; 3]];
         }
         if let Self::Cycle { .. } = self {
-            // Half is the level's.
+            // Level and cycle share the variance equally.
             let half = largest / 2.0;
             return [[largest, 0.0, half], [0.0, half, 0.0], [half, 0.0, half]];
         }
@@ -377,10 +370,10 @@ impl Model {
         first
     }
 
-    /// How likely it is at first, beside the others.
+    /// Unnormalised prior weight.
     fn prior_weight(&self, constancy: ConstantPrior) -> f64 {
         let (level, mean_reverting) = constancy.weights();
-        // About how far it follows an observation in the long run.
+        // Approximate steady-state Kalman gain.
         let steady_gain = match *self {
             Self::LocalLevel { step } => ((step * step + 4.0 * step).sqrt() - step) / 2.0,
             Self::LocalTrend { step } => (4.0 * step).sqrt().sqrt(),
@@ -394,30 +387,29 @@ impl Model {
         (steady_gain / SLOW_GAIN).min(1.0)
     }
 
-    /// By what its variance is multiplied where it is stated. Which of the walks a number takes is never known for
-    /// sure, and an estimate that goes by one that is too quiet errs by more; what repeats itself is seldom a wave and
-    /// nothing else. The steps of a slope stand for a bend, and numbers that bend do so less than all the time.
+    /// Correction factor of the stated variance. The true walk is never known for certain, and
+    /// most periodic streams are not pure cycles, so these variances are raised. Trends bend less than all the time.
     pub(super) const fn variance_factor(&self) -> f64 {
         match self {
             Self::LocalTrend { .. } => 0.77,
             Self::LocalCurvature { .. } => 0.85,
             Self::Cycle { step, .. } if *step < 0.3 => 1.5,
-            // A wave that changes fast is little else than a walk.
+            // A fast-changing cycle is almost a random walk.
             Self::LocalLevel { .. } | Self::Cycle { .. } => 1.15,
             _ => 1.0,
         }
     }
 
-    /// The variance of the number before anything is seen.
+    /// Variance of the number before the first observation.
     fn initial_variance(&self, reference: f64, largest: f64) -> f64 {
         if let Self::MeanReverting { stationary, .. } = self { (stationary * reference).min(largest) } else { largest }
     }
 }
 
-/// Timestamps after which slopes have forgotten what they were.
+/// Timestamps after which slopes reach their stationary covariance.
 const SETTLING_TIME: u64 = 1 << 13;
 
-/// What an observation of a variance leaves of a spread, and how far number, slope and slope's slope follow it.
+/// Kalman measurement update of the number. Returns the posterior covariance and the gains.
 pub(super) fn kalman_update(covariance: &Covariance, variance: f64) -> (Covariance, [f64; 3]) {
     let total = (covariance[0][0] + variance).max(f64::MIN_POSITIVE);
     let gains = covariance[0].map(|both| both / total);
@@ -425,7 +417,7 @@ pub(super) fn kalman_update(covariance: &Covariance, variance: f64) -> (Covarian
     for (row, gain) in after.iter_mut().zip(gains) {
         row.iter_mut().zip(covariance[0]).for_each(|(cell, both)| *cell -= gain * both);
     }
-    // The same, of the number itself, without the difference of two that may be huge and nearly alike.
+    // The first row again, in a form that avoids cancellation of large terms.
     for place in 0..3 {
         let both = covariance[0][place] * (variance / total);
         (after[0][place], after[place][0]) = (both, both);
@@ -442,7 +434,7 @@ mod tests {
     fn what_returns_does_so_from_wherever_it_is_measured_and_over_any_time() {
         for (index, gap) in (0..DYNAMIC_MODELS).flat_map(|index| [1, 2, 3, 7].map(|gap| (index, gap))) {
             let transition = Transition::of(model(index), 1.0, 1e7).power(gap);
-            // A level that is ten from its origin, with a slope or a wave of nothing, and the same from zero.
+            // A level 10 above its origin, with zero slope or cycle, against the same level measured from zero.
             let (origin, states) = (90.0, [0, 1, 2].map(|place| f64::from(u8::from(model(index).is_absolute(place)))));
             let of_states =
                 |level: f64| transition.matrix[0].iter().zip(states).map(|(add, is)| add * is * level).sum::<f64>();
@@ -459,7 +451,7 @@ mod tests {
         };
         let near =
             |left: [f64; 3], right: [f64; 3]| left.iter().zip(right).all(|(left, right)| (left - right).abs() < 1e-9);
-        // At its height, three above a level of five: then at the level, and as far below it.
+        // At its peak, 3 above a level of 5; then at the level; then 3 below it.
         assert!(near(after(24, [8.0, 0.0, 5.0]), [8.0, 0.0, 5.0]));
         assert!(near(after(6, [8.0, 0.0, 5.0]), [5.0, -3.0, 5.0]));
         assert!(near(after(12, [8.0, 0.0, 5.0]), [2.0, 0.0, 5.0]));

@@ -6,10 +6,10 @@ use super::histogram_filter::HistogramFilter;
 use super::model_bank::{ConstantPrior, Estimates, ModelBank};
 use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 
-/// Makes the releases of any mechanism better by those before them: free of budget, for it sees releases only.
+/// Improves the releases of any mechanism with those before them. Post-processing: it costs no budget.
 ///
-/// Releases that were published afresh are observations with their stated variances; at other timestamps what is
-/// expected takes the place of the repeated release. Trees and symbols are passed on as they are.
+/// Fresh releases are observations with their stated variances. Other releases are replaced by forecasts. Trees and
+/// symbols pass unchanged.
 ///
 /// ```
 /// use tidegate::estimate::release_filter::ReleaseFilter;
@@ -24,16 +24,18 @@ use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 ///     reports: 1,
 ///     seeded: false,
 /// };
-/// let filtered = [5.9, 3.8, 5.4, 4.9, 5.7, 4.2].into_iter().zip(0..).map(|(value, at)| filter.push(release(at, value)));
+/// let values = [5.9, 3.8, 5.4, 4.9, 5.7, 4.2];
+/// let filtered = values.into_iter().zip(0..).map(|(value, at)| filter.push(release(at, value)));
 /// let last = filtered.last().and_then(|release| release.statistic.number()).ok_or("a number")?;
-/// assert!((last.value - 5.0).abs() < 0.8 && last.variance < 1.0); // the last one alone is off by 0.8, with a variance of 1
+/// // The last value alone is off by 0.8, with a variance of 1.
+/// assert!((last.value - 5.0).abs() < 0.8 && last.variance < 1.0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedReleaseFilter")]
 pub struct ReleaseFilter {
     version: u16,
-    /// When the last release was published afresh, and what is believed since.
+    /// Timestamp of the last fresh release, and the filter.
     state: Option<(u64, Filter)>,
 }
 
@@ -45,7 +47,7 @@ impl Default for ReleaseFilter {
     }
 }
 
-/// The saved form, which is believed only if its version is known and its parts fit together.
+/// Saved form, validated when loaded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedReleaseFilter {
@@ -105,13 +107,12 @@ impl Filter {
 }
 
 impl ReleaseFilter {
-    /// Nothing was released yet.
+    /// Creates a filter before its first release.
     pub const fn new() -> Self {
         Self { version: VERSION, state: None }
     }
 
-    /// The release, made better by those before it. Where no variance is stated, or the domain is another than before,
-    /// it is passed on as it is.
+    /// Returns the filtered release. A release without a usable variance, or of another domain, passes unchanged.
     #[must_use]
     pub fn push(&mut self, release: Release) -> Release {
         let number;

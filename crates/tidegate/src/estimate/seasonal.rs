@@ -1,29 +1,25 @@
-//! What repeats itself in any shape: a level for each [`Phase`] in a period.
+//! Seasonal patterns of any shape: one level for each [`Phase`] of a period.
 
 use serde::{Deserialize, Serialize};
 
-/// A place in the period of a season, which is the same for all numbers: the variance that they had there when it was
-/// kalman_update last, and when that was; nothing before.
+/// Phase of a season: posterior variance and time of its last observation, if any. Shared by all numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Phase(Option<(f64, u64)>);
 
 impl Phase {
-    /// Of which nothing was kalman_update.
     pub(super) const fn unseen() -> Self {
         Self(None)
     }
 
-    /// Observed at a time, with the variance that is left.
     pub(super) const fn seen(variance: f64, time: u64) -> Self {
         Self(Some((variance, time)))
     }
 
-    /// Whether it was kalman_update.
     pub(super) const fn is_seen(&self) -> bool {
         self.0.is_some()
     }
 
-    /// The variance at a time, if it was kalman_update before, where each period of so many timestamps matrix a step.
+    /// Variance at a time, after one step for each period since. `None` before the first observation.
     pub(super) fn variance_at(&self, time: u64, period: usize, step: f64) -> Option<f64> {
         let after = |(variance, seen): (f64, u64)| {
             #[allow(clippy::cast_precision_loss)] // a number of periods
@@ -33,30 +29,28 @@ impl Phase {
         self.0.map(after)
     }
 
-    /// Whether a state that was loaded can be one at a time.
+    /// Whether the state is valid at a time.
     pub(super) fn fits(&self, time: u64) -> bool {
         self.0.is_none_or(|(variance, seen)| variance.is_finite() && variance >= 0.0 && seen <= time)
     }
 }
 
-/// The place of a time in a period.
 #[allow(clippy::cast_possible_truncation)] // less than the period
 pub(super) const fn phase_at(time: u64, period: usize) -> usize {
     (time % period as u64) as usize
 }
 
-/// The mean squared error to expect of a season of so many phases, each of which takes steps of a variance from one
-/// period to the next, if numbers are kalman_update every `period` timestamps with a variance. Where that leaves out some
-/// phases, they are taken for others, from which they are `apart` by so much on average.
+/// Expected mean squared error of a season observed every `period` timestamps. `step` is the variance of each phase's
+/// step over one period. Phases never observed cost `apart`, the mean squared distance between phases.
 #[allow(clippy::cast_precision_loss)] // a number of phases or of timestamps
 pub(super) fn seasonal_error(phases: usize, period: u64, step: f64, variance: f64, apart: f64) -> f64 {
     let period = period.max(1);
     let both = |part: &u64| (phases as u64).is_multiple_of(*part) && period.is_multiple_of(*part);
-    // One place in so many is kalman_update, each after so many periods of the season.
+    // One phase in `one_in` is observed, each after `periods` periods.
     let one_in = (1..=period.min(phases as u64)).rev().find(both).unwrap_or(1);
     let periods = (period / one_in) as f64;
     let step = step * periods;
-    // A walk: before it is kalman_update again it is off by this, and afterwards by that.
+    // Steady-state variance of a random walk, before and after an observation.
     let before = f64::midpoint(step, (step * step + 4.0 * step * variance).sqrt());
     let after = before * variance / (before + variance).max(f64::MIN_POSITIVE);
     let known = after + (1.0 - 1.0 / periods) * (before - after) / 2.0;
@@ -70,15 +64,15 @@ mod tests {
     #[test]
     fn places_that_are_never_observed_cost_what_they_are_apart() {
         let error = |period: u64| seasonal_error(7, period, 0.0, 1.0, 7.0);
-        // Without steps, every place is known exactly in the end, whatever the period: but for multiples of seven, by
-        // which one place in seven is seen.
+        // Without steps, observed phases are known exactly in the end. Periods that are multiples of 7 observe one
+        // phase only.
         assert!([1, 2, 3, 6, 8, 13].into_iter().all(|period| error(period) == 0.0));
         assert!([7, 14, 49].into_iter().all(|period| (error(period) - 6.0).abs() < 1e-12));
-        // Of 24 phases and a period of 18, six have a common one.
+        // 24 and 18 have the common divisor 6.
         assert!((seasonal_error(24, 18, 0.0, 1.0, 6.0) - 5.0).abs() < 1e-12);
-        // With steps, what is seen more often is known better.
+        // With steps, frequent observations help.
         assert!(seasonal_error(7, 1, 1.0, 1.0, 0.0) < seasonal_error(7, 2, 1.0, 1.0, 0.0));
-        // Seen at the same place every time, as if it were seen every week.
+        // Observing one phase every week equals observing it as one of seven.
         assert!((seasonal_error(7, 7, 1.0, 1.0, 0.0) - seasonal_error(7, 1, 1.0, 1.0, 0.0)).abs() < 1e-12);
     }
 

@@ -1,59 +1,56 @@
-//! [`JumpDetector`]: whether counts have jumped from what is believed of them, by the distances that are measurements in between.
+//! [`JumpDetector`]: detects jumps of the counts between publications.
 
 use serde::{Deserialize, Serialize};
 
 use crate::estimate::model_bank::Estimates;
 
-/// A CUSUM test on distances.
+/// CUSUM test (Page 1954) on the noisy L1 distance between counts and forecast.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JumpDetector {
-    /// What distances were deviation by beyond what is expected of them and of noise, summed up since the last publication,
-    /// in scales of their noise.
+    /// CUSUM statistic since the last publication, in scales of the noise.
     cusum: f64,
-    /// For how many timestamps that has been surplus than nothing without an alarm, or an alarm could not be paid for.
+    /// Timestamps during which the statistic was positive without an alarm, or an alarm could not be paid for.
     waited: u64,
-    /// By how much distances are surplus than expected where nothing has jumped, and from how many of them that is known.
+    /// Mean surplus of distances without a jump, and the number of measurements behind it.
     offset: f64,
     measurements: u64,
-    /// The square of how far counts have jumped on average, seen since the last publication.
+    /// Mean squared jump of a count since the last publication, once detected.
     alarm: Option<f64>,
 }
 
-/// How many distances are remembered for what to expect of them.
+/// Maximum and initial number of measurements in the running mean of the surplus.
 const MAX_OFFSET_MEASUREMENTS: u64 = 32;
 const PRIOR_MEASUREMENTS: u64 = 4;
 
-/// How many scales of its noise a distance may be deviation at each timestamp.
+/// Drift of the CUSUM statistic, in scales of the noise per timestamp.
 const CUSUM_DRIFT: f64 = 1.0;
 
-/// In how many windows noise alone raises an alarm once.
+/// Expected number of windows until a false alarm.
 const WINDOWS_TO_FALSE_ALARM: f64 = 10.0;
 
-/// By noise alone, distances exceed what is [allowed](CUSUM_DRIFT) by `a` scales together once in `8.9 exp(0.715 a)`
-/// timestamps: the exponent solves `exp(-x) = 1 - x²`, the factor was simulated.
+/// The mean run length to a false alarm at threshold `a` is `8.9 exp(0.715 a)` timestamps. The exponent solves `exp(-x)
+/// = 1 - x²`; the factor was simulated.
 const RUN_LENGTH_FACTOR: f64 = 8.9;
 const RUN_EXPONENT: f64 = 0.715;
 const MIN_ALARM_THRESHOLD: f64 = 2.0;
 
-/// What part of all jumps is of a size, for each factor of e: they may be so small that they are seen late, whatever
-/// those were that have been seen.
+/// Share of jumps per unit of log-size. Even if all jumps so far were large, smaller ones may be detected late.
 const SIZE_DENSITY: f64 = 0.1;
 
-/// By how many scales of their noise distances may be deviation together, beyond what is allowed of each, before there has
-/// been a jump.
+/// Alarm threshold of the CUSUM statistic.
 #[allow(clippy::cast_precision_loss)] // a number of timestamps
 fn alarm_threshold(window: u64) -> f64 {
     ((WINDOWS_TO_FALSE_ALARM * window as f64 / RUN_LENGTH_FACTOR).ln() / RUN_EXPONENT).max(MIN_ALARM_THRESHOLD)
 }
 
-/// By how many scales of its noise a distance must be deviation for that to be seen at once.
+/// Smallest jump that is detected immediately, in scales of the noise.
 pub(super) fn immediate_threshold(window: u64) -> f64 {
     CUSUM_DRIFT + alarm_threshold(window)
 }
 
-/// What a jump of unknown size costs before it is seen, where counts are told again after `waits` timestamps at the
-/// latest: the sum of the squares of the distance, in scales of its noise.
+/// Expected cost of a jump of unknown size before its detection, if counts are published after `waits` timestamps at
+/// the latest: the sum of squared distances, in scales of the noise.
 pub(super) fn late_detection_cost(window: u64, waits: f64) -> f64 {
     const STEPS: u32 = 90;
     let largest = immediate_threshold(window);
@@ -66,19 +63,19 @@ pub(super) fn late_detection_cost(window: u64, waits: f64) -> f64 {
     SIZE_DENSITY * (0..STEPS).map(cost).sum::<f64>()
 }
 
-/// The mean square of the distance of a jump of unknown size, which is at most so large.
+/// Mean squared distance of a jump of unknown size, up to `largest`.
 pub(super) fn unknown_jump_square(largest: f64) -> f64 {
     SIZE_DENSITY * largest * largest / 2.0
 }
 
 #[allow(clippy::cast_precision_loss)] // a number of distances or of counts
 impl JumpDetector {
-    /// Before any distance is measurements.
+    /// Creates the detector before any measurement.
     pub(super) const fn new() -> Self {
         Self { cusum: 0.0, waited: 0, offset: 0.0, measurements: PRIOR_MEASUREMENTS, alarm: None }
     }
 
-    /// Whether a state that was loaded can be one.
+    /// Whether the state is valid.
     pub(super) fn fits(&self) -> bool {
         let Self { cusum, waited: _, offset, measurements, alarm } = self;
         let amount = |amount: &f64| amount.is_finite() && *amount >= 0.0;
@@ -88,13 +85,12 @@ impl JumpDetector {
             && alarm.as_ref().is_none_or(amount)
     }
 
-    /// The square of how far counts have jumped on average, if that has been seen.
+    /// Mean squared jump of a count, once detected.
     pub(super) const fn alarm(&self) -> Option<f64> {
         self.alarm
     }
 
-    /// Takes in a distance from what was expected, the noise of which has a scale, where counts that are told have a
-    /// variance.
+    /// Updates with a noisy distance from the forecast. `published_variance` is that of a published count.
     pub(super) fn measure(
         &mut self,
         distance: f64,
@@ -103,8 +99,8 @@ impl JumpDetector {
         published_variance: f64,
         window: u64,
     ) {
-        // What normal errors come to, and those of rounding. Where little is known, what is told would be better than
-        // that.
+        // Expected distance from normal errors and rounding. Large forecast variances are limited, as a publication
+        // would be better.
         let error = |variance: &f64| {
             (std::f64::consts::FRAC_2_PI * (variance.min(4.0 * published_variance) + 1.0 / 12.0)).sqrt()
         };
@@ -126,12 +122,12 @@ impl JumpDetector {
         }
     }
 
-    /// Another timestamp passes before a jump is known.
+    /// Counts a timestamp before a jump is known.
     pub(super) const fn wait(&mut self) {
         self.waited = self.waited.saturating_add(1);
     }
 
-    /// Begins anew after counts have been told: for how many timestamps a jump was not known, if there is an alarm.
+    /// Resets after a publication. If there was an alarm, returns for how long the jump was unknown.
     pub(super) const fn reset(&mut self) -> Option<u64> {
         let waited = std::mem::replace(&mut self.waited, 0);
         self.cusum = 0.0;
@@ -148,12 +144,12 @@ mod tests {
 
     const SCALE: f64 = 10.0;
 
-    /// What is expected of four counts, without any error.
+    /// Forecast of four counts without error.
     fn expected() -> Estimates {
         Estimates { means: vec![100.0; 4], variances: vec![0.0; 4] }
     }
 
-    /// What a distance is expected to be by rounding alone.
+    /// Expected distance from rounding alone.
     fn rounding() -> f64 {
         4.0 * (std::f64::consts::FRAC_2_PI / 12.0).sqrt()
     }
@@ -163,7 +159,7 @@ mod tests {
         -SCALE * uniform.signum() * (1.0 - 2.0 * uniform.abs()).max(1e-12).ln()
     }
 
-    /// Alarms of so many distances that are noise, or as far deviation as that.
+    /// Counts the alarms of distances with the given deviation.
     fn alarms(distances: u64, deviation: f64, window: u64) -> u64 {
         let (mut detector, mut random) = (JumpDetector::new(), SeededRandom::new(1));
         let mut alarm = |_: &u64| {
@@ -184,8 +180,8 @@ mod tests {
     fn noise_alone_alarms_about_once_in_ten_windows() {
         for window in [10, 50, 200] {
             let windows = 4_000;
-            // About 400 alarms, at times that are nearly independent: five standard deviations are a quarter of that,
-            // and the formula may be deviation by some per cent. False alarms: below 1e-5.
+            // About 400 alarms at nearly independent times: five standard deviations are a quarter of that, and the
+            // formula may be off by a few per cent. False-failure probability: below 1e-5.
             let alarms = alarms(windows * window, 0.0, window);
             assert!((290..=520).contains(&alarms), "{alarms} in {windows} windows of {window}");
         }
@@ -203,7 +199,7 @@ mod tests {
             detector.measure(rounding() + 3.0 * SCALE, SCALE, &expected(), 1.0, window);
             timestamps += 1;
         }
-        // Each adds two scales to an cusum of which 5.6 is allowed.
+        // Each adds two scales; the threshold is 5.6.
         assert_eq!(timestamps, 3);
         assert_eq!(detector.reset(), Some(timestamps - 1));
         assert_eq!(detector.reset(), None);
@@ -223,8 +219,8 @@ mod tests {
     #[test]
     fn what_is_seen_late_costs_more_the_longer_counts_are_not_told() {
         let costs = [0.0, 0.5, 2.0, 10.0, 25.0].map(|waits| late_detection_cost(50, waits));
-        assert!(costs[0] == 0.0 && costs.is_sorted_by(|less, surplus| less < surplus), "{costs:?}");
-        // Whatever adds up to an alarm does so in the end: only what is allowed costs surplus and surplus.
+        assert!(costs[0] == 0.0 && costs.is_sorted_by(|less, more| less < more), "{costs:?}");
+        // Jumps above the drift are detected in the end; only smaller ones keep costing.
         let forever = [1e3, 2e3].map(|waits| late_detection_cost(50, waits));
         assert!(
             (forever[1] - forever[0] - 1e3 * SIZE_DENSITY * CUSUM_DRIFT * CUSUM_DRIFT / 2.0).abs() < 5.0,

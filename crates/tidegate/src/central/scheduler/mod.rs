@@ -1,11 +1,10 @@
-//! [`PublicationScheduler`]: what is believed of what was published, and when to publish again.
+//! [`PublicationScheduler`]: decides when to publish the next histogram, from a model of the published ones.
 //!
-//! ObservationNoise falls with the square of what is spent at once, so rare and exact histograms tell more of a stream that stands
-//! still than frequent and noisy ones; of a stream that moves they tell little about the time in between. How fast it
-//! moves, and how often it jumps, is learned from what was published. So that no jump is missed where that would cost
-//! much, a small part of the budget goes into measuring, in between, how far the counts are from what is believed
-//! ([`JumpDetector`]): a single number, whose noise is small beside all counts. Some of the rest is kept back ([`SpendPlan`]), to
-//! tell the counts again when there has been a jump.
+//! Noise variance falls with the square of the budget, so rare and exact histograms suit a stream that stands still;
+//! frequent ones suit a stream that moves. The scheduler learns speed and jumps from published histograms.
+//!
+//! To detect jumps, a small part of the budget measures the noisy L1 distance to the forecast between publications
+//! ([`JumpDetector`]). Some of the rest is reserved to publish again after a jump ([`SpendPlan`]).
 
 mod jump_detector;
 mod spend_plan;
@@ -22,123 +21,115 @@ use jump_detector::{JumpDetector, immediate_threshold, late_detection_cost, unkn
 use spend_plan::{RESERVE_PARTS, periods, regular_fraction};
 pub(super) use spend_plan::{SpendPlan, detection_share};
 
-/// What is believed of the histograms that were published, and after how many timestamps another is due.
+/// Filter of the published histograms, and when the next one is due.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PublicationScheduler {
     filter: HistogramFilter,
-    /// When the last histogram was published.
+    /// Timestamp of the last publication.
     last: u64,
     publications: u64,
     period: u64,
-    /// Whether distances are measured in between, and into how many parts the budget is divided of which one is for
-    /// that.
+    /// Whether distances are measured between publications, with one of `parts` parts of the budget.
     detecting: bool,
     parts: u64,
     detector: JumpDetector,
     jumps: JumpHistory,
 }
 
-/// What is known of jumps, over some timestamps; forgotten slowly.
+/// Jumps so far, with exponential forgetting.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JumpHistory {
     timestamps: f64,
-    /// How many there were that were seen at once or later, and one divided by how many counts jumped then, in sum.
+    /// Number of detected jumps, and the sum of the reciprocals of how many counts jumped.
     seen: f64,
     concentration: f64,
-    /// The mean squares over the counts of those that were not, in sum; and of those that were seen late, as much as
-    /// makes them cost what they did.
+    /// Sum of the mean squares of undetected jumps. Late detections add what they cost.
     undetected_squares: f64,
 }
 
-/// Publishes something of a timestamp.
+/// Publishes at one timestamp.
 pub(super) trait Publisher {
-    /// Publishes the histogram, if it can be paid for and is [worth it](SpendPlan::is_worth).
+    /// Publishes the histogram, if it is affordable and [worth it](SpendPlan::is_worth).
     fn publish(&mut self, plan: SpendPlan) -> Result<Option<Published>, CentralError>;
 
-    /// Measures how far the counts are from what is expected of them, with one of so many parts of the budget, if that
-    /// can be paid for.
+    /// Measures the distance from the forecast with one of `parts` parts of the budget, if affordable.
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<MeasuredDistance>, CentralError>;
 
-    /// The noise of a count if a histogram is published every so many timestamps, with all of the budget.
+    /// Noise of a count if all of the budget goes to histograms every `period` timestamps.
     fn noise_at(&self, period: u64) -> ObservationNoise;
 
-    /// The scale of the noise of a distance with one of so many parts of the budget, if it can be paid for.
+    /// Scale of the noise of a distance with one of `parts` parts of the budget.
     fn distance_scale(&self, parts: u64) -> f64;
 
-    /// The timestamp.
+    /// Timestamp.
     fn timestamp(&self) -> u64;
 
-    /// The window, or the longest if there are several.
+    /// Window, or the longest of several.
     fn window(&self) -> u64;
 }
 
-/// A histogram that was published.
+/// A published histogram.
 pub(super) struct Published {
-    /// What was spent on it, by class.
+    /// Spends by class.
     pub(super) spent: Vec<(u32, Epsilon)>,
     pub(super) counts: Vec<f64>,
-    /// The noise of its counts.
+    /// Noise of the counts.
     pub(super) noise: ObservationNoise,
 }
 
-/// A distance that was measured.
+/// A measured distance.
 pub(super) struct MeasuredDistance {
-    /// What was spent on it, by class.
+    /// Spends by class.
     pub(super) spent: Vec<(u32, Epsilon)>,
-    /// The sum over the counts of how far each is from what was expected, with noise of a scale.
+    /// Noisy L1 distance between counts and forecast, and the scale of its noise.
     pub(super) distance: f64,
     pub(super) scale: f64,
 }
 
-/// How often to publish a histogram, and into how many parts the budget is divided of which one is for distances in
-/// between, if any are measured.
+/// Publication period, and the part of the budget for detection, if any.
 #[derive(Clone, Copy)]
 struct Schedule {
     period: u64,
     detection_parts: Option<u64>,
 }
 
-/// How far counts have jumped.
+/// Jump of the counts.
 #[derive(Default)]
 struct Jump {
-    /// The mean of the squares.
+    /// Mean square.
     square: f64,
-    /// The sum of the distances.
+    /// Sum of distances.
     distance: f64,
 }
 
-/// Into how many parts the budget is divided of which one is for measuring distances: if no jump has been seen, and
-/// where it is worth it because there are some.
+/// Detection gets one of so many parts of the budget: without known jumps, and where more detection pays.
 const DETECTION_PARTS: u64 = 8;
 const ALERT_DETECTION_PARTS: u64 = 4;
 
-/// How likely one of the counts that are published is taken for a jump where there is none.
+/// Probability that a count is mistaken for a jump.
 const FALSE_JUMP_PROBABILITY: f64 = 1e-6;
 
-/// By how many times the root of their number the squares of all counts joint may be more than expected: of Laplace
-/// noise, nine standard deviations.
+/// Limit of the excess of summed squares, in roots of the number of counts: nine standard deviations of Laplace noise.
 const JOINT_DEVIATIONS: f64 = 20.0;
 
-/// After how many windows about a third of the jumps is still remembered; and of how much of one it is as if there had
-/// been none, which is after seven times as many.
+/// Memory of jumps, in windows; and the remainder that counts as none, after seven times as long.
 const MEMORY_WINDOWS: f64 = 32.0;
 const MIN_REMEMBERED: f64 = 1e-3;
 
-/// A whole histogram is kept back for a jump where one in so many windows has been seen, this part of one having been
-/// seen before the first; otherwise as much of it as the root of how many fewer there are.
+/// The reserve is a whole histogram if there was a jump in so many windows, counting a prior fraction of a jump. It
+/// falls with the root of the rate of jumps.
 const FULL_RESERVE_WINDOWS: f64 = 12.0;
 const PRIOR_JUMPS: f64 = 0.25;
 
-/// What jumps at more than this part of the timestamps, and some, is restless.
+/// Streams that jump at a larger share of the timestamps are restless. Then the timestamps of the prior.
 const RESTLESS_RATE: f64 = 0.25;
 const PRIOR_TIMESTAMPS: f64 = 4.0;
 
 #[allow(clippy::cast_precision_loss)] // a number of timestamps or of counts
 impl PublicationScheduler {
-    /// Publishes what is due at a timestamp, and takes it in. Returns what each class spent, in any
-    /// order and more than once, and whether the counts are published afresh.
+    /// Publishes what is due, and updates the filter. Returns the spends by class, in any order, and the freshness.
     pub(super) fn advance(
         scheduler: &mut Option<Self>,
         publisher: &mut impl Publisher,
@@ -180,7 +171,7 @@ impl PublicationScheduler {
         Ok((spent, Freshness::Approximated))
     }
 
-    /// How it stands with what is paid for.
+    /// Plan for the present state.
     fn spend_plan(scheduler: Option<&Self>, window: u64) -> SpendPlan {
         let Some(scheduler) = scheduler else {
             return SpendPlan {
@@ -202,7 +193,7 @@ impl PublicationScheduler {
         }
     }
 
-    /// Takes in a histogram, and is_decision_due when the next is due.
+    /// Updates with a publication, and decides when the next is due.
     fn observe(scheduler: &mut Option<Self>, published: &Published, publisher: &impl Publisher) {
         let (timestamp, window) = (publisher.timestamp(), publisher.window());
         let Published { counts, noise, .. } = published;
@@ -214,7 +205,7 @@ impl PublicationScheduler {
         let waited = scheduler.detector.reset();
         let jump = if scheduler.publications > 0 { scheduler.jump(gap, published) } else { Jump::default() };
         let jumped = jump.square > 0.0;
-        // Such a one would have been seen at any other timestamp, too, if distances had been measured.
+        // Such a jump would have been detected at any timestamp.
         let detectable = || scheduler.detecting || scheduler.can_detect(publisher);
         let large =
             || detectable() && jump.distance > immediate_threshold(window) * publisher.distance_scale(scheduler.parts);
@@ -236,7 +227,7 @@ impl PublicationScheduler {
         }
     }
 
-    /// Before anything is taken in.
+    /// Initial state.
     fn begin(timestamp: u64, filter: HistogramFilter) -> Self {
         Self {
             filter,
@@ -250,23 +241,23 @@ impl PublicationScheduler {
         }
     }
 
-    /// Whether the counts are to be published again.
+    /// Whether a publication is due.
     const fn is_due(&self, timestamp: u64) -> bool {
         self.detector.alarm().is_some() || timestamp - self.last >= self.period
     }
 
-    /// How far the counts that are published have jumped from what was expected.
+    /// Estimates how far the published counts jumped from the forecast.
     fn jump(&self, gap: u64, published: &Published) -> Jump {
         let Published { counts, noise, .. } = published;
         let Estimates { means, variances } = self.filter.estimate(gap);
-        // The square of how far each is off, and what that may be.
+        // Squared residual of each count, and its expected value.
         let off = || {
             let allowed = variances.iter().map(|uncertain| uncertain + noise.variance());
             counts.iter().zip(&means).map(|(count, mean)| (count - mean).powi(2)).zip(allowed)
         };
         let domain = counts.len() as f64;
         let far = jump_threshold(counts.len()).powi(2);
-        // Many may have jumped joint, by less each.
+        // Many counts may jump a little each.
         let joint = off().map(|(square, allowed)| square / allowed).sum::<f64>();
         let far = if joint > domain + far + JOINT_DEVIATIONS * domain.sqrt() { 1.0 } else { far };
         let jumps = off().filter(|(square, allowed)| *square > far * allowed).map(|(square, allowed)| square - allowed);
@@ -275,20 +266,17 @@ impl PublicationScheduler {
         Jump { square: square / domain, distance }
     }
 
-    /// Whether it is time to decide how often to publish: soon at first, then after every eighth histogram. Until then
-    /// they are published at every timestamp.
+    /// Whether to decide on a schedule: soon at first, then after every eighth histogram.
     const fn is_decision_due(&self) -> bool {
         let seen = self.publications;
         seen == 2 || seen.is_multiple_of(if seen < 16 { 4 } else { 8 })
     }
 
-    /// Decides after how many timestamps to publish again, up to a window and to as many as there have been, and
-    /// whether to measure distances in between and how much to spend on them: so that the smallest squared error is to
-    /// be expected.
+    /// Chooses the schedule with the smallest expected squared error: period, detection, and its part of the budget.
     fn decide(&mut self, publisher: &impl Publisher) {
         let window = publisher.window();
         let detection_parts = self.can_detect(publisher).then_some(DETECTION_PARTS);
-        // Where it would tell nothing, it is not missed.
+        // Without useful detection, nothing is lost.
         let undetected_cost = if detection_parts.is_some() { self.undetected_cost(window) } else { 0.0 };
         let error = |schedule: Schedule| {
             let alarms = self.jumps.rate(self.jumps.seen, window);
@@ -300,7 +288,7 @@ impl PublicationScheduler {
                 _ => 1.0,
             };
             let noise = publisher.noise_at(schedule.period).with_variance_times(1.0 / (part * part));
-            // Between jumps, errors that are left after the first histogram fall with the number of histograms.
+            // Between jumps, the error falls with the number of histograms.
             let publications = 1.0 + 1.0 / (alarms * schedule.period as f64);
             let anew = if alarms > 0.0 { noise.variance() * (1.0 + publications.ln()) / publications } else { 0.0 };
             let error = self.filter.expected_error(schedule.period, noise).max(anew);
@@ -313,9 +301,9 @@ impl PublicationScheduler {
         };
         let better = |best: (f64, Schedule), next: (f64, Schedule)| if next.0 < best.0 { next } else { best };
         let with_error = |schedule: Schedule| (error(schedule), schedule);
-        // What is known to jump is detectable.
+        // Known jumps call for detection.
         let choices = if self.jumps.is_empty() { vec![detection_parts, None] } else { vec![detection_parts] };
-        // Nothing is observed_long_enough for longer than it is since the first histogram.
+        // No forecast is longer than the time since the first histogram.
         let observed_long_enough = |period: &u64| *period as f64 <= self.jumps.timestamps.round();
         let restless = self.jumps.is_restless();
         let longer = periods(window).filter(|period| *period > 1 && observed_long_enough(period) && !restless);
@@ -331,27 +319,27 @@ impl PublicationScheduler {
             (period, detection_parts.is_some(), detection_parts.unwrap_or(DETECTION_PARTS));
     }
 
-    /// Whether distances would tell anything: where a quarter of the users change their value, which adds half their
-    /// number to the distance, that must be seen at once.
+    /// Whether detection works: if a quarter of the users change their value, the detector must see it immediately.
+    /// That adds half their number to the distance.
     fn can_detect(&self, publisher: &impl Publisher) -> bool {
         self.users() / 2.0 > immediate_threshold(publisher.window()) * publisher.distance_scale(DETECTION_PARTS)
     }
 
-    /// How many users there seem to be.
+    /// Estimated number of users.
     fn users(&self) -> f64 {
         self.filter.estimate(0).means.iter().sum()
     }
 
-    /// What jumps add to the squared error of a count at each timestamp until counts are published, where none has been seen
-    /// and none would be: they are as likely as they are taken to be before the first, two counts change places, and at
-    /// most a quarter of the users have another value afterwards.
+    /// Expected addition to the squared error of a count, at each timestamp until a publication, from jumps that
+    /// nothing detects. They have their prior rate and swap two counts, and at most a quarter of the users change their
+    /// value.
     fn undetected_cost(&self, window: u64) -> f64 {
         let square = unknown_jump_square(self.users() / 2.0) / 2.0;
         self.jumps.rate(PRIOR_JUMPS, window) * square / self.filter.numbers() as f64
     }
 
-    /// What jumps that are seen late add to the squared error of a count, where they are known after `waits` timestamps
-    /// at the latest and distances have one of so many parts of the budget.
+    /// Expected addition to the squared error of a count from late detections. Jumps are known after `waits` timestamps
+    /// at the latest; detection has one of `parts` parts of the budget.
     fn late_detection_cost(&self, publisher: &impl Publisher, waits: f64, parts: u64) -> f64 {
         if self.jumps.concentration <= 0.0 || waits <= 0.0 {
             return 0.0;
@@ -361,7 +349,7 @@ impl PublicationScheduler {
         concentration * scale * scale * late_detection_cost(window, waits)
     }
 
-    /// What is believed at a timestamp.
+    /// Estimated counts at a timestamp.
     pub(super) fn estimate(&self, timestamp: u64) -> Counts {
         let Estimates { means, mut variances } = self.filter.estimate(timestamp - self.last);
         if let Some(jump) = self.detector.alarm() {
@@ -370,8 +358,7 @@ impl PublicationScheduler {
         Counts { counts: means, variances }
     }
 
-    /// Whether a state that was loaded can be one of so many counts, with periods up to a window, after a push at this
-    /// timestamp or before any.
+    /// Whether the state is valid, after a push at `last_pushed`.
     pub(super) fn fits(&self, domain: usize, window: u64, last_pushed: Option<u64>) -> bool {
         let Self { filter, last, publications, period, detecting, parts, detector, jumps } = self;
         filter.fits(domain)
@@ -387,21 +374,19 @@ impl PublicationScheduler {
 
 #[allow(clippy::cast_precision_loss)] // a number of timestamps or of counts
 impl JumpHistory {
-    /// Takes in one that was seen, after some timestamps, where so many counts are published with a period.
+    /// Records a detected jump.
     fn record(&mut self, jump: &Jump, counts: usize, waited: u64, period: u64) {
         self.seen += 1.0;
         self.concentration += jump.square * counts as f64 / (jump.distance * jump.distance);
         self.undetected_squares += 2.0 * jump.square * waited as f64 / (period.max(2) - 1) as f64;
     }
 
-    /// How much of something there is at a timestamp. Of little that is known, it is less.
+    /// Rate per timestamp, shrunk by a window.
     fn rate(&self, sum: f64, window: u64) -> f64 {
         sum / (self.timestamps + window as f64)
     }
 
-    /// How much to keep back for a jump that nobody expects, in parts of what a histogram has: all of it where one in
-    /// some windows was seen, and the less the rarer they are, but three eighths at least, because no more than some
-    /// windows are remembered.
+    /// Budget reserved for an unexpected jump, in eighths of a regular release; at least three.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most all of it
     fn reserve(&self, window: u64) -> u64 {
         let of_window = (self.seen + PRIOR_JUMPS) / (self.timestamps / window as f64 + 1.0);
@@ -409,17 +394,17 @@ impl JumpHistory {
         (RESERVE_PARTS as f64 * part).ceil() as u64
     }
 
-    /// Whether none is remembered.
+    /// Whether no jump is remembered.
     fn is_empty(&self) -> bool {
         self.seen < MIN_REMEMBERED
     }
 
-    /// Whether there are so many that it is not worth waiting for them.
+    /// Whether jumps are too frequent to wait for.
     fn is_restless(&self) -> bool {
         self.seen > RESTLESS_RATE * (self.timestamps + PRIOR_TIMESTAMPS)
     }
 
-    /// Forgets, over some timestamps.
+    /// Forgets exponentially.
     fn forget(&mut self, timestamps: u64, window: u64) {
         let remembered = MEMORY_WINDOWS * window as f64;
         let kept = (-(timestamps as f64) / remembered).exp();
@@ -429,7 +414,7 @@ impl JumpHistory {
         self.timestamps = kept * self.timestamps + (1.0 - kept) * remembered;
     }
 
-    /// Whether a state that was loaded can be one.
+    /// Whether the state is valid.
     fn fits(&self) -> bool {
         let Self { timestamps, seen, concentration, undetected_squares } = self;
         [timestamps, seen, concentration, undetected_squares]
@@ -440,8 +425,7 @@ impl JumpHistory {
     }
 }
 
-/// By how many standard deviations one of so many counts must be off to have jumped: noise that has a Laplace
-/// distribution hardly ever is.
+/// Residual at which one of the counts has jumped, in standard deviations of Laplace noise.
 #[allow(clippy::cast_precision_loss)] // the size of a domain
 fn jump_threshold(counts: usize) -> f64 {
     (counts as f64 / FALSE_JUMP_PROBABILITY).ln() / std::f64::consts::SQRT_2
@@ -453,7 +437,7 @@ mod tests {
 
     const WINDOW: u64 = 20;
 
-    /// After so many windows, with so many jumps in the last of them.
+    /// Returns a history of quiet windows, then some jumps.
     fn jumps(windows: u64, seen: u64) -> JumpHistory {
         let mut jumps = JumpHistory::default();
         (0..windows * WINDOW).for_each(|_| jumps.forget(1, WINDOW));

@@ -1,49 +1,48 @@
-//! [`SpendPlan`]: what can be spent on a timestamp, so that there is something left for those after it.
+//! [`SpendPlan`]: limits the spend of a timestamp, so that later ones keep their share.
 
 use tidegate_kernel::{Epsilon, Ledger, Window};
 
-/// How it stands at a timestamp with what is paid for.
+/// Inputs of a spending decision.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::central) struct SpendPlan {
-    /// Whether nothing has been published yet.
+    /// Whether this is the first publication.
     pub(super) first: bool,
     pub(super) period: u64,
-    /// If distances are measured in between, into how many parts the budget is divided of which one is for that.
+    /// Detection gets one of so many parts of the budget, if enabled.
     pub(super) detection_parts: Option<u64>,
-    /// How many alarms to expect at a timestamp.
+    /// Expected alarms per timestamp.
     pub(super) alarms: f64,
-    /// How much is kept back for one that is not expected, in [parts](RESERVE_PARTS) of what a histogram has.
+    /// Budget reserved for an unexpected jump, in [eighths](RESERVE_PARTS) of a regular release.
     pub(super) reserve: u64,
-    /// The square of how far counts have jumped on average, if that has been seen.
+    /// Mean squared jump of a count, once detected.
     pub(super) alarm: Option<f64>,
 }
 
-/// Into how many parts the window's budget is divided of which the first histogram has one, so that there is something
-/// to start from.
+/// The first histogram gets one of so many parts of a window's budget.
 const FIRST_PARTS: u64 = 4;
 
-/// A histogram whose variance is by this factor more than it is with an even part of the budget tells too little: it is
-/// better to wait.
+/// Histograms with a larger variance, relative to an even share of the budget, are not worth publishing.
 const MAX_VARIANCE_RATIO: f64 = 16.0;
 
-#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a number of timestamps
+// Numbers of timestamps.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 impl SpendPlan {
-    /// Whether to publish a histogram of a variance, where it would be another with an even part of the budget.
+    /// Whether a histogram of this variance is worth publishing. `even` is the variance with an even share of the
+    /// budget.
     pub(in crate::central) fn is_worth(&self, variance: f64, even: f64) -> bool {
         let most = (MAX_VARIANCE_RATIO * even).max(self.alarm.unwrap_or(0.0));
         variance.is_finite() && (self.first || variance < most)
     }
 
-    /// What a histogram can have at a timestamp, of a ledger's budget.
+    /// Returns the share for a histogram at a timestamp.
     ///
-    /// The first one has a large part. The others have what leaves as much for each that is due until later timestamps,
-    /// as many as are looked at, for the distances in between, for the alarms to expect, and where there can be an
-    /// alarm, for another, as far as that is kept back. An alarm has half of what is left, or its regular part where
-    /// that is less.
+    /// The first histogram gets a large part. Every other leaves an equal share for all due histograms, distances,
+    /// expected alarms and the reserve, over several horizons. An alarm gets half of the remaining budget, up to a
+    /// regular share.
     pub(in crate::central) fn affordable(&self, ledger: &Ledger, timestamp: u64) -> Option<Epsilon> {
         let Window::Timestamps(window) = ledger.window() else { return None };
         let (budget, window) = (ledger.budget(), window.get());
-        // The regular part of an amount, for so many timestamps.
+        // Regular share of an amount over some timestamps.
         let regular = |whole: Epsilon, timestamps: u64| {
             let due = timestamps.div_ceil(self.period);
             let Some(parts) = self.detection_parts else { return whole.divided_by(due) };
@@ -65,7 +64,7 @@ impl SpendPlan {
             periods(window).flat_map(|timestamps| [timestamps, (window - timestamps).max(1)]).collect();
         horizons.sort_unstable();
         horizons.dedup();
-        // What is in the window now leaves it in time.
+        // Present spends leave the window in time.
         let mut spends = ledger.spends().skip_while(|(at, _)| timestamp - at >= window).peekable();
         let (mut share, mut whole) = (part.min(left), left.units());
         for timestamps in horizons {
@@ -78,25 +77,21 @@ impl SpendPlan {
     }
 }
 
-/// What a distance costs, of a window's budget of which one of so many parts is for that.
+/// Share of one distance.
 pub(in crate::central) fn detection_share(budget: Epsilon, window: u64, parts: u64) -> Option<Epsilon> {
     budget.divided_by(parts.saturating_mul(window))
 }
 
-/// What is kept back where there can be an alarm is counted in parts of what a histogram has, of which there are so
-/// many.
+/// Unit of the reserve: parts of a regular release.
 pub(super) const RESERVE_PARTS: u64 = 8;
 
-/// What a regular histogram has where there can be an alarm, as a part of what it has otherwise, if so many are due in
-/// a window, so many alarms are to be expected, so many [parts](RESERVE_PARTS) are kept back for another, and one of
-/// so many parts of the budget is for distances.
+/// Share of a regular histogram with detection, relative to that without.
 #[allow(clippy::cast_precision_loss)] // a number of histograms
 pub(super) fn regular_fraction(due: u64, alarms: f64, reserve: u64, detection_parts: u64) -> f64 {
     (1.0 - 1.0 / detection_parts as f64) * due as f64 / (due as f64 + alarms + reserve as f64 / RESERVE_PARTS as f64)
 }
 
-/// The periods worth trying: the shortest ones with which a window has room for some number of publications, each
-/// number about a fifth less than the one before.
+/// Candidate periods: the shortest for each number of publications in a window, each a fifth less than the last.
 pub(super) fn periods(window: u64) -> impl Iterator<Item = u64> {
     let fewer = |publications: &u64| (*publications > 1).then(|| (*publications * 4 / 5).max(1));
     std::iter::successors(Some(window), fewer).map(move |publications| window.div_ceil(publications))
@@ -120,7 +115,7 @@ mod tests {
         for reserve in (0..=RESERVE_PARTS).rev() {
             let ((budget, mut ledger), plan) = (ledger(), SpendPlan { reserve, ..plan(10, Some(8)) });
             let later = shares(&mut ledger, budget, &plan, 0..5 * WINDOW).split_off(15);
-            // Of five in a window, and as much as that for another.
+            // Five in a window, and the reserve.
             let regular = 7.0 / 8.0 / (5.0 + reserve as f64 / RESERVE_PARTS as f64);
             assert!((regular_fraction(5, 0.0, reserve, 8) / 5.0 - regular).abs() < 1e-12);
             assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.03), "{reserve}: {later:?}");
@@ -134,7 +129,7 @@ mod tests {
         (budget, Ledger::new(budget, Window::of(WINDOW).unwrap()))
     }
 
-    /// What regular histograms have from one timestamp on, of what a ledger has left.
+    /// Shares of regular histograms.
     fn shares(ledger: &mut Ledger, budget: Epsilon, plan: &SpendPlan, timestamps: std::ops::Range<u64>) -> Vec<f64> {
         let share = |timestamp: u64| {
             if !timestamp.is_multiple_of(plan.period) {
@@ -153,7 +148,7 @@ mod tests {
     fn what_is_left_is_shared_evenly_until_there_is_more() {
         for (period, detection_parts) in [(1, None), (5, None), (5, Some(8)), (25, Some(4))] {
             let ((budget, mut ledger), plan) = (ledger(), plan(period, detection_parts));
-            // Half of it is spent at once.
+            // Half is spent at once.
             let _permit = ledger.spend(0, budget.divided_by(2).unwrap()).unwrap();
             let due = WINDOW / period;
             let regular =
@@ -163,7 +158,7 @@ mod tests {
             let least = until.iter().copied().fold(f64::INFINITY, f64::min);
             assert!(least > 0.25 * regular && until.iter().all(|share| *share <= 1.05 * regular), "{until:?}");
             assert!(until.iter().sum::<f64>() > if detection_parts.is_some() { 0.1 } else { 0.48 }, "{until:?}");
-            // Then all have their regular part.
+            // Then all have their regular share.
             let later = shares(&mut ledger, budget, &plan, 3 * WINDOW..5 * WINDOW);
             assert!(later.iter().all(|share| (share / regular - 1.0).abs() < 0.1), "{period}: {later:?}, {regular}");
         }

@@ -1,26 +1,25 @@
-//! Forecasts of a model bank, and the errors to expect of them.
+//! Forecasts of a model bank, and their expected errors.
 
 use super::{Estimates, FilterState, ModelBank, as_float, as_float_of};
 use crate::estimate::model::{Model, Transition, kalman_update, model};
 use crate::estimate::noise::ObservationNoise;
 use crate::estimate::seasonal::{phase_at, seasonal_error};
 
-/// A wave that is uncertain by more than so many power the variance of an observation, or by more than this part of the
-/// largest square, says nothing.
+/// Cycles with a larger variance make no forecast. Limits relative to the reference variance and to the largest square.
 const MAX_CYCLE_VARIANCE: f64 = 100.0;
 const MAX_CYCLE_SHARE: f64 = 0.1;
 
-/// A model that weighs less than this part of all does not count in the error to expect.
+/// Models with a smaller share of the weight are left out of the expected error.
 const NEGLIGIBLE_SHARE: f64 = 1e-6;
 
-/// How many periods are looked ahead.
+/// Periods until the filter is taken to be in steady state.
 const STEADY_STATE_PERIODS: u32 = 12;
 
-/// How many timestamps of a period are looked at, at most.
+/// Maximum number of timestamps sampled in a period.
 const MAX_SAMPLES: u64 = 1_024;
 
 impl ModelBank {
-    /// What is posterior so many timestamps after the last observation.
+    /// Returns the posterior `gap` timestamps after the last observation.
     pub fn estimate(&self, gap: u64) -> Estimates {
         if gap == 0 {
             return self.posterior.clone();
@@ -36,8 +35,7 @@ impl ModelBank {
                 let Some((transition, covariance, states)) = self.predict(index, gap) else { continue };
                 let covariance = model(index).variance_factor() * covariance;
                 let levels = &mut levels[members.clone()];
-                // All are taken from what is posterior now: squares of large numbers would differ by less than they are
-                // rounded.
+                // Relative to the present means: squares of large numbers would cancel.
                 let (now, origins) = (&self.posterior.means[members.clone()], &self.origins[members.clone()]);
                 let origin_decay = transition.origin_decay();
                 for (level, (now, origin)) in levels.iter_mut().zip(now.iter().zip(origins)) {
@@ -70,9 +68,8 @@ impl ModelBank {
         Estimates { means, variances: squares }
     }
 
-    /// How a model moves until so many timestamps after the last observation, with the variance that numbers have then,
-    /// and their states; nothing where it knows nothing of that time: of a place in a period that was never seen,
-    /// because observations came at others only.
+    /// Returns a model's transition, variance and states `gap` timestamps ahead. `None` if the model makes no forecast,
+    /// such as for a phase that was never observed.
     fn predict(&self, index: usize, gap: u64) -> Option<(Transition, f64, &[f32])> {
         let (filter, transition) = (&self.filters[index], self.transition(index));
         let time = self.clock.saturating_add(gap);
@@ -88,11 +85,10 @@ impl ModelBank {
         (!unknown).then_some((transition, variance, states))
     }
 
-    /// The mean squared error to expect in the long run, of observations every `period` timestamps with noise and
-    /// updates in between.
+    /// Expected steady-state mean squared error of observations every `period` timestamps, with forecasts in between.
     pub fn expected_error(&self, period: u64, noise: impl Into<ObservationNoise>) -> f64 {
         let noise = noise.into();
-        // Nobody needs to err by more than the numbers are large.
+        // No forecast needs to err by more than the size of the numbers.
         let Estimates { means, variances } = &self.posterior;
         let squares = means.iter().zip(variances).map(|(mean, variance)| mean * mean + variance).sum::<f64>();
         let squares = squares / as_float(self.numbers().max(1));
@@ -109,12 +105,12 @@ impl ModelBank {
                 continue;
             }
             let (mut covariance, of_period) = (self.filters[index].covariance, transition.power(period));
-            // Observations until the error hardly changes, of which the last period counts.
+            // Iterate to the steady state; the last period counts.
             for _ in 0..STEADY_STATE_PERIODS {
                 let before = of_period.predict_covariance(&covariance);
                 covariance = kalman_update(&before, noise.huber_approximation(before[0][0]).effective_variance).0;
             }
-            // Of a long period, some of its timestamps.
+            // Sample long periods.
             let stride = period.div_ceil(MAX_SAMPLES).max(1);
             let (of_stride, samples) = (transition.power(stride), period.div_ceil(stride).max(1));
             let mut error = covariance[0][0].min(squares);
@@ -127,7 +123,7 @@ impl ModelBank {
         sum / as_float(self.numbers().max(1))
     }
 
-    /// Of a season, the mean square of how far the phases that were seen are apart from each other.
+    /// Mean squared distance between the observed phases of a season.
     fn phase_variance(&self, index: usize) -> f64 {
         let (FilterState { phases, states, .. }, numbers) = (&self.filters[index], self.numbers());
         let seen = || phases.iter().enumerate().filter(|(_, place)| place.is_seen());
@@ -140,7 +136,7 @@ impl ModelBank {
         self.unit * self.unit * (0..numbers).map(of_number).sum::<f64>() / as_float(numbers.max(1))
     }
 
-    /// Of each model, what it weighs, summed over all numbers.
+    /// Returns the total weight of each model over all numbers.
     fn shares(&self) -> Vec<f64> {
         let (mut start, mut shares) = (0, vec![0.0; self.filters.len()]);
         for group in &self.groups {

@@ -1,10 +1,11 @@
-//! [`ModelBank`]: many numbers that move alike, seen with noise of known variance.
+//! [`ModelBank`]: a bank of Kalman filters for many numbers that move alike, observed with noise of known variance.
 //!
-//! Each number is filters by several linear models: walks, slopes, curves, waves, seasons, returns to the mean or to a
-//! level, and levels that stand still, each since another observation. All numbers are seen with the same variance, so
-//! how far a model trusts an observation is the same for all of them, and a number costs a few multiplications for each
-//! model. Which models likelihood a number, and how often that changes, is learned from how well they foretold it, and, where
-//! that says little, from which likelihood the others.
+//! Multiple-model estimation (Magill 1965): each number is filtered by several linear models, and the estimate is their
+//! mixture. Unlike interacting multiple models (Blom and Bar-Shalom 1988), models exchange weights but not states.
+//!
+//! All numbers have the same observation noise, so gains and covariances are computed once for each model. Model
+//! weights and switch rates are learned from forecast likelihoods. Numbers of a group share a prior, learned from all
+//! of them.
 
 mod forecast;
 mod validation;
@@ -17,48 +18,47 @@ use crate::estimate::model::{Covariance, DYNAMIC_MODELS, Model, Transition, init
 use crate::estimate::noise::ObservationNoise;
 use crate::estimate::seasonal::{Phase, phase_at};
 
-/// How many levels that stand still there are, each since another observation: some have seen nothing of what was
-/// before a change, whenever that was.
+/// Maximum number of constant levels, which start at different observations. After a change, some have seen only what
+/// followed it.
 const MAX_CONSTANT_LEVELS: usize = 10;
 
-/// The variance of a walk before anything is seen, where numbers can be of any size.
-const ANYWHERE: f64 = 1e7;
+/// Prior variance of a number of unknown size, in reference variances.
+const INITIAL_VARIANCE: f64 = 1e7;
 
-/// How likely another model takes over from one observation to the next. Which of these is right is learned for each
-/// group, from how likely each was beforehand, of which a little is kept. Where observations tell so little that
-/// estimates follow them by less than this, it is no more than that: a change takes as long to be seen.
+/// Candidate probabilities of a switch to another model between two observations, learned for each group. Then their
+/// prior, and the share of it that is mixed in at each observation. The switch probability never exceeds the mean
+/// Kalman gain: with uninformative observations, a change takes longer to show.
 const SWITCH_RATES: [f64; 3] = [5e-5, 3e-3, 3e-2];
 const SWITCH_RATE_PRIOR: [f64; SWITCH_RATES.len()] = [0.97, 0.025, 0.005];
 const SWITCH_RATE_PRIOR_SHARE: f64 = 0.001;
 const MIN_SWITCH_PROBABILITY: f64 = 1e-6;
 
-/// How likely a number stands at another level after many have jumped. A model that gain_sum observations by more than
-/// this may also go on from there.
+/// Probability of a new level for each number, after a jump of many. Models with a gain above `JUMPING_GAIN` may also
+/// restart from the observation.
 const JUMP_PROBABILITY: f32 = 0.5;
 const JUMPING_GAIN: f64 = 0.2;
 
-/// No level is likelier than this to take over, whatever is known of levels in general.
+/// Upper limit of the switch factor of constant levels after a jump.
 const MAX_LEVEL_FACTOR: f32 = 1e6;
 
-/// No unit is shorter, and none is longer: its square is a number, too.
+/// Limits of the unit; its square must be finite.
 const MIN_UNIT: f64 = 1e-150;
 const MAX_UNIT: f64 = 1e150;
 
-/// How much of the evidence for all models together is forgotten with each observation.
+/// Share of the evidence that is forgotten with each observation.
 const EVIDENCE_DECAY: f64 = 0.02;
 
-/// How much of what the numbers of a group have in learned is learned anew with each observation, at most, and how much
-/// for each of the numbers. What few of them seem to have in learned is mostly chance.
+/// Learning rate of a group's prior, at most and for each of its numbers. What few numbers share is mostly chance.
 const MAX_LEARNING_RATE: f64 = 0.2;
 const LEARNING_RATE_PER_NUMBER: f64 = 0.0175;
 
-/// The part of the learned weights that is kept as it was at first, so that no model is given up for good.
+/// Share of the initial prior that remains in a learned prior, so that no model vanishes.
 const INITIAL_PRIOR_SHARE: f64 = 0.1;
 
-/// So many numbers' weight have the first weights of a group beside those of its numbers.
+/// Weight of the initial prior, in numbers.
 const PRIOR_NUMBERS: f64 = 2.0;
 
-/// Estimates of many numbers that move, from observations of all of them at once.
+/// Estimates many moving numbers from joint observations of all of them.
 ///
 /// ```
 /// use tidegate::estimate::model_bank::{ModelBank, ConstantPrior};
@@ -73,86 +73,83 @@ const PRIOR_NUMBERS: f64 = 2.0;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelBank {
-    /// The variance to which the models' amounts are relative.
+    /// Variance to which those of the models are relative.
     reference: f64,
-    /// The most that the square of a number can be.
+    /// Largest possible square of a number.
     largest_square: f64,
-    /// The groups of numbers that have something in learned, one after the other.
+    /// Consecutive groups of similar numbers.
     groups: Vec<Group>,
-    /// How likely another model takes over until the next observation, at most.
+    /// Upper limit of the switch probability until the next observation.
     switch_probability: f64,
-    /// When the last observation was: the sum of all gaps.
+    /// Time of the last observation: the sum of all gaps.
     clock: u64,
-    /// How many observations ago each of the levels that stand still began, the latest last.
+    /// Age of each constant level in observations, the youngest last.
     ages: Vec<u64>,
-    /// What each model believes: first the moving ones, then the levels that stand still; nothing where no group can be
-    /// like that.
+    /// Filter states of the dynamic models, then of the constant levels. Empty for models with no prior weight.
     filters: Vec<FilterState>,
-    /// Of each number, from where the models measure it.
+    /// Origin from which each number's states are measured.
     origins: Vec<f64>,
-    /// The length in which they do.
+    /// Unit in which they are measured.
     unit: f64,
-    /// Of each number, what the models weigh together.
+    /// Total weight of the models, for each number.
     totals: Vec<f32>,
-    /// The logarithm of how likely all models together made all numbers if the noise is normal, compared with there
-    /// being noise only.
+    /// Log-likelihood of all observations under the mixture with normal noise, relative to noise only.
     evidence: f64,
-    /// What is posterior of the numbers after the last observation.
+    /// Posterior after the last observation.
     posterior: Estimates,
 }
 
-/// Numbers that have something in learned.
+/// Similar numbers, which share a prior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
-    /// Where it ends, and the next one begins.
+    /// Index after its last number.
     end: usize,
-    /// How likely each model is before anything is seen; the levels that stand still are one.
+    /// Initial prior of each model; the constant levels count as one.
     prior: Vec<f64>,
-    /// How much each model likelihoods its numbers in general.
+    /// Learned prior of each model.
     learned: Vec<f64>,
-    /// How likely each rate of change is.
+    /// Posterior of each switch rate.
     switch_rates: [f64; SWITCH_RATES.len()],
 }
 
-/// What a model believes of all numbers.
+/// State of one model's Kalman filter for all numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FilterState {
-    /// The covariance that all numbers have after the last observation; of a season, at a place that was never seen.
+    /// Posterior covariance of every number; of a season, the covariance of a phase never observed.
     covariance: Covariance,
-    /// Of a season, each place in a period.
+    /// Phases of a season.
     phases: Vec<Phase>,
-    /// The estimates of all numbers, from their origins, then those of their slopes and of the slopes' slopes or of the
-    /// levels around which they are, as far as it has them; of a season, those of one place after the other; in units.
+    /// State estimates relative to the origins, in units: all numbers, then all second components, then all third. Of a
+    /// season: all numbers of the first phase, then of the second, and so on.
     states: Vec<f32>,
-    /// How much better it likelihoods each number than the models do together.
+    /// Filtered likelihood of each number's observations, relative to the mixture.
     likelihoods: Vec<f32>,
 }
 
-/// Estimates with the variances of their errors.
+/// Estimates with their error variances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Estimates {
-    /// The estimates.
+    /// Expected values.
     pub means: Vec<f64>,
-    /// The expected squared errors, as far as the models can tell.
+    /// Expected squared errors.
     pub variances: Vec<f64>,
 }
 
 impl ModelBank {
-    /// So many numbers of which nothing is known but that they lie around zero, or anywhere up to some 30,000 standard
-    /// deviations from it. `reference` is about the variance with which they are going to be seen.
+    /// Creates a bank of numbers of unknown size, up to about 30,000 standard deviations from zero. `reference` is the
+    /// approximate variance of future observations.
     pub fn new(numbers: usize, reference: f64, constancy: ConstantPrior) -> Self {
-        let anywhere = ANYWHERE * reference;
-        Self::grouped(&[(numbers, anywhere)], anywhere, reference, constancy)
+        let initial_variance = INITIAL_VARIANCE * reference;
+        Self::grouped(&[(numbers, initial_variance)], initial_variance, reference, constancy)
     }
 
-    /// Numbers in groups, of which each has something in learned: numbers up to the first number given, then up to the
-    /// second, and so on. Of each group it is known what the mean of its squares is at most, so that large numbers are
-    /// rare, and of all what the largest square can be.
+    /// Creates a bank of grouped numbers. Each group is given as its end index and an upper limit of its mean square;
+    /// `largest_square` limits the square of every number.
     pub fn grouped(groups: &[(usize, f64)], largest_square: f64, reference: f64, constancy: ConstantPrior) -> Self {
-        let largest_square = largest_square.min(ANYWHERE * reference);
+        let largest_square = largest_square.min(INITIAL_VARIANCE * reference);
         let (mut start, numbers) = (0, groups.last().map_or(0, |(end, _)| *end));
         let of_group = |(end, mean_square): &(usize, f64)| {
             let members = end - std::mem::replace(&mut start, *end);
@@ -189,31 +186,30 @@ impl ModelBank {
         }
     }
 
-    /// How many numbers there are.
+    /// Number of numbers.
     pub fn numbers(&self) -> usize {
         self.groups.last().map_or(0, |group| group.end)
     }
 
-    /// The logarithm of how much likelier what was kalman_update is to come from numbers such as these than from noise
-    /// is_scalar, as far as it is not forgotten. It can be compared between banks that observe the same in other
-    /// coordinates: whatever the noise is, normal noise is the same in all of them.
+    /// Log-likelihood ratio of this model bank against noise only, with exponential forgetting. It assumes normal
+    /// noise, so that banks which observe the same data in different orthogonal bases can be compared.
     pub const fn evidence(&self) -> f64 {
         self.evidence
     }
 
-    /// Takes in an observation of every number, so many timestamps after the last one, all with the same noise.
+    /// Updates with an observation of every number, `gap` timestamps after the last one.
     pub fn observe(&mut self, gap: u64, observations: &[f64], noise: impl Into<ObservationNoise>) {
         self.update_all(gap, observations, noise.into(), false);
     }
 
-    /// The same where it is known that many of the numbers have jumped since the last one: they may stand at another
-    /// level, whether a new one or one of before. That they do so says nothing about how they move otherwise.
+    /// Updates as [`Self::observe`] does, given that many numbers have jumped to new or earlier levels since. Learns
+    /// nothing about the models from it.
     pub fn observe_jump(&mut self, gap: u64, observations: &[f64], noise: impl Into<ObservationNoise>) {
         self.update_all(gap, observations, noise.into(), true);
     }
 
     fn update_all(&mut self, gap: u64, observations: &[f64], noise: ObservationNoise, jumped: bool) {
-        // What is known exactly, such as how far a single number is from its own mean, is as good as that.
+        // Exact observations, such as the deviation of a single number from its mean, get the smallest variance.
         let noise = noise.at_least(f64::MIN_POSITIVE);
         let (variance, heavy) = (noise.variance(), noise.is_heavy());
         let deviation = variance.sqrt();
@@ -229,7 +225,7 @@ impl ModelBank {
         let (reference, largest_square, clock) = (self.reference, self.largest_square, self.clock);
         let update = |(index, filter): (usize, &mut FilterState)| {
             let transition = Transition::of(model(index), reference, largest_square);
-            // What cannot be need not be looked at.
+            // Models without prior weight have no state.
             let possible = !filter.likelihoods.is_empty();
             possible.then(|| filter.update(model(index), transition, gap, clock, noise, unit))
         };
@@ -313,12 +309,11 @@ impl ModelBank {
         if !jumped {
             self.evidence = (1.0 - EVIDENCE_DECAY) * self.evidence + log_likelihood;
         }
-        // Never nothing, so that no model is given up for good.
+        // Never zero, so that no model vanishes.
         self.switch_probability = (gain_sum / as_float(numbers.max(1))).clamp(MIN_SWITCH_PROBABILITY, 1.0);
     }
 
-    /// Some numbers, from one on, with what is kalman_update of them: each from an origin that is near to what is posterior
-    /// of it, or to the observation where that is far off.
+    /// Prepares a block of numbers. Moves each origin close to the posterior, or to an observation far from it.
     fn block<'a>(&mut self, observations: &'a [f64], start: usize, switch_probability: f32) -> Block<'a> {
         let mut block = Block::new(observations, start, self.unit);
         for (place, (observation, total)) in observations.iter().zip(&self.totals[start..]).enumerate() {
@@ -344,7 +339,7 @@ impl ModelBank {
         block
     }
 
-    /// Measures all that is posterior in another unit.
+    /// Converts all states to another unit.
     fn set_unit(&mut self, unit: f64) {
         let unit = unit.clamp(MIN_UNIT, MAX_UNIT);
         let factor = self.unit / unit;
@@ -353,20 +348,18 @@ impl ModelBank {
         self.unit = unit;
     }
 
-    /// How numbers move by a model in a timestamp.
     fn transition(&self, index: usize) -> Transition {
         Transition::of(model(index), self.reference, self.largest_square)
     }
 
-    /// Begins another level that stands still, so that one began not long after any change: with every observation, in
-    /// place of the one that is missed least.
+    /// Starts a constant-level hypothesis; evicts the one closest in age to its neighbours.
     fn start_constant_level(&mut self) {
         self.ages.iter_mut().for_each(|age| *age = age.saturating_add(1));
         if self.ages == [1] {
             return;
         }
         if self.ages.len() < MAX_CONSTANT_LEVELS {
-            // They share what is likely of all of them: what is posterior of the others stays as it is.
+            // All levels share one prior, so the others' weights are scaled up.
             let more = as_f32(as_float(self.ages.len() + 1) / as_float(self.ages.len()));
             let levels = self.filters[DYNAMIC_MODELS..].iter_mut().flat_map(|level| &mut level.likelihoods);
             levels.for_each(|likelihood| *likelihood *= more);
@@ -374,13 +367,12 @@ impl ModelBank {
             self.filters.push(first.clone());
             self.ages.push(0);
         } else {
-            // The one whose neighbours have nearly the same age.
             let ratio = |place: &usize| as_float_of(self.ages[place - 1]) / as_float_of(self.ages[place + 1]);
             let least =
                 (1..MAX_CONSTANT_LEVELS - 1).min_by(|left, right| ratio(left).total_cmp(&ratio(right))).unwrap_or(1);
             self.ages.remove(least);
             let dropped = self.filters.remove(DYNAMIC_MODELS + least);
-            // What it stood for is nearest to what the next one stands for.
+            // The next younger level inherits the weight.
             let heir = &mut self.filters[DYNAMIC_MODELS + least];
             heir.likelihoods.iter_mut().zip(&dropped.likelihoods).for_each(|(likelihood, more)| *likelihood += more);
             self.filters.push(dropped);
@@ -396,8 +388,7 @@ impl ModelBank {
 }
 
 impl FilterState {
-    /// What a model says before an observation so many timestamps after the last one, at a time; and what is known of
-    /// the numbers since.
+    /// Predicts to `time`, `gap` timestamps after the last observation, and updates the covariance.
     fn update(
         &mut self,
         model: Model,
@@ -420,7 +411,7 @@ impl FilterState {
 }
 
 impl Group {
-    /// How likely each model is beforehand, with so many levels that stand still.
+    /// Returns the prior of each model, with `levels` constant levels.
     fn priors(&self, levels: usize) -> Vec<f64> {
         let prior =
             |index: usize| (1.0 - INITIAL_PRIOR_SHARE) * self.learned[index] + INITIAL_PRIOR_SHARE * self.prior[index];
@@ -428,8 +419,8 @@ impl Group {
         (0..DYNAMIC_MODELS).map(prior).chain(std::iter::repeat_n(still, levels)).collect()
     }
 
-    /// Learns how likely each rate of change is from the logarithms of how likely it made what was kalman_update, and
-    /// returns that of all of them together.
+    /// Updates the posterior of the switch rates from their log-likelihoods. Returns the log-likelihood of their
+    /// mixture.
     fn learn_switch_rates(&mut self, likely: [f64; SWITCH_RATES.len()]) -> f64 {
         let most = likely.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut total = 0.0;
@@ -443,7 +434,7 @@ impl Group {
         total.ln() + most
     }
 
-    /// Learns what its numbers have in learned from what each model weighs with all of them together.
+    /// Updates the learned prior from the total weight of each model.
     fn learn(&mut self, shares: &[f64], members: usize) {
         let count = as_float(members) + PRIOR_NUMBERS;
         let rate = MAX_LEARNING_RATE.min(LEARNING_RATE_PER_NUMBER * as_float(members));

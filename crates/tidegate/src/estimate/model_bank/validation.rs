@@ -1,4 +1,4 @@
-//! Checks of a model bank that was loaded.
+//! Validation of a loaded model bank.
 
 use super::{FilterState, Group, MAX_CONSTANT_LEVELS, MAX_UNIT, MIN_SWITCH_PROBABILITY, MIN_UNIT, ModelBank};
 use crate::estimate::block::MAX_DISTANCE;
@@ -6,7 +6,7 @@ use crate::estimate::model::{Covariance, DYNAMIC_MODELS, Model, model};
 use crate::estimate::seasonal::Phase;
 
 impl ModelBank {
-    /// Whether it can be that of numbers in groups with such ends.
+    /// Whether the state is a valid bank whose groups end at the `expected` indices.
     pub fn fits(&self, expected: &[usize]) -> bool {
         let Self {
             reference,

@@ -4,10 +4,10 @@ use std::ops::RangeInclusive;
 
 use crate::estimate::grid_filter::MAX_CELLS;
 
-/// No range is narrower than this part of the domain.
+/// Smallest range of a query, relative to the domain.
 const MIN_RANGE: f64 = 0.02;
 
-/// The points of the grid, in cells.
+/// Points of the domain, in cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellGrid {
     pub(super) low: i64,
@@ -23,18 +23,18 @@ impl CellGrid {
         Self { low: *range.start(), points: points as f64, cells }
     }
 
-    /// How many points a cell has; not always a whole number.
+    /// Points per cell; not always a whole number.
     pub(super) fn points_per_cell(&self) -> f64 {
         self.points / self.cells as f64
     }
 
-    /// The first point of the cell that begins nearest to a place, which is neither the first cell nor beyond the last.
+    /// First point of the cell that starts nearest to a place, but never of the first cell.
     pub(super) fn first_point(&self, place: f64) -> i64 {
         let cell = place.round().clamp(1.0, self.cells as f64 - 1.0);
         self.low + (cell * self.points_per_cell()).ceil() as i64
     }
 
-    /// The points between two places: two at least, and not much less than the narrowest part of the domain.
+    /// Points between two places: at least two, and at least about the smallest range.
     pub(super) fn between(&self, low: f64, high: f64) -> RangeInclusive<i64> {
         let middle = f64::midpoint(low, high);
         let half = ((high - low) / 2.0).max(MIN_RANGE / 2.0 * self.cells as f64);
@@ -44,12 +44,12 @@ impl CellGrid {
         if low < high { low..=high } else { low.min(end - 1)..=low.min(end - 1) + 1 }
     }
 
-    /// The place of a number of points, in cells.
+    /// Position of a point, in cells.
     pub(super) fn place(&self, point: f64) -> f64 {
         (point - self.low as f64 + 0.5) / self.points_per_cell()
     }
 
-    /// The number of points above the lowest that a place in cells stands for.
+    /// Points above the lowest, for a position in cells.
     pub(super) fn steps(&self, place: f64) -> f64 {
         (place * self.points_per_cell() - 0.5).clamp(0.0, self.points - 1.0)
     }

@@ -1,11 +1,10 @@
-//! `track`: planner about readings that follow from the answers so far, and an estimate from all of them.
+//! `track`: queries that adapt to the answers so far, and estimates from all of them.
 //!
-//! Readings are gathered in batches, and of a batch only the mean is asked for, of its readings moved into the range
-//! where they are expected. Its noise is shared by all of them, and in proportion to that range instead of the domain.
-//! Where readings have nothing to do with each other, or move too fast to be gathered, each is asked for by itself: by
-//! a randomised answer to whether it lies above what is expected of it.
+//! Batches of readings are summed with noise, after clamping to the range where they are expected. So noise is shared
+//! by the batch, and scales with that range instead of the domain. Independent or fast-moving readings are queried
+//! singly, by a randomised response about whether each lies above its forecast.
 //!
-//! Where one contributor to a count is protected, noise is small beside the domain, and added to each reading.
+//! If one contributor to a count is protected, noise is small relative to the domain, and each reading gets its own.
 
 mod cell_grid;
 mod planner;
@@ -29,27 +28,26 @@ use cell_grid::CellGrid;
 use planner::{QueryPlanner, median};
 use queries::AdaptiveQueries;
 
-/// Where one contributor is protected, noise is added to readings if its scale is below this part of the domain's
-/// width.
+/// With one contributor protected, readings get noise of their own if its scale is below this share of the domain.
 const SMALL_NOISE: f64 = 1.0 / 16.0;
 
 #[derive(Debug)]
 pub(super) struct Track {
     planner: QueryPlanner,
-    /// ObservationNoise on single readings, where that is small.
+    /// Noise on single readings, if it is small enough.
     noise: Option<Summing>,
-    /// The readings of the open batch.
+    /// Readings of the open batch.
     pub(super) held: Held,
     pub(super) state: State,
 }
 
-/// All that changes, but for the readings. Nothing of it is secret.
+/// State without the readings; none of it is secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum State {
-    /// QueryPlanner are asked.
+    /// Adaptive queries.
     Queries(Box<AdaptiveQueries>),
-    /// ObservationNoise is added to readings.
+    /// Noise on each reading.
     Noise(Box<DirectNoise>),
 }
 
@@ -69,7 +67,7 @@ impl Track {
             Protects::Contribution(_) => Some(Summing::new(range.clone(), protects, shares.publication)?)
                 .filter(|summing| summing.scale().as_f64() < SMALL_NOISE * grid.points),
         };
-        // Beyond what a randomised response can be set to, an answer is true almost surely.
+        // With a larger epsilon, a randomised response is almost surely true.
         let epsilon = if noise.is_some() { shares.publication } else { shares.publication.min(MAX_RESPONSE_EPSILON) };
         let buckets = if noise.is_some() { 2 } else { best(epsilon, range)? };
         let probabilities = bucket_probabilities(buckets, epsilon).map_err(PrimitiveError::from)?;
@@ -118,7 +116,7 @@ impl Track {
         if self.held.len() >= open.count as usize {
             let believed = queries.ask(planner, &mut self.held, random)?;
             if frame.settings.delay == 0 {
-                // Those before it were released as they came.
+                // Earlier readings of the batch were released as they came.
                 queries.answered.clear();
                 queries.likelihoods.clear();
                 queries.waiting.clear();
@@ -129,7 +127,7 @@ impl Track {
         queries.release_due(planner, timestamp, frame, releases)
     }
 
-    /// Publishes a reading with noise, and releases what is then believed about it.
+    /// Publishes a reading with noise, and releases the filtered estimate.
     fn add_noise(
         &mut self,
         permit: Permit,
@@ -151,7 +149,7 @@ impl Track {
         Ok(output.release(timestamp, mean, variance))
     }
 
-    /// Releases all that waits, after a question about what is still held.
+    /// Releases all that waits, after a query about the open batch.
     pub(super) fn finish(
         &mut self,
         output: &Output,
@@ -168,8 +166,7 @@ impl Track {
         queries.release_all(&self.planner, output, releases)
     }
 
-    /// Whether a state, with the readings that are held, can be that of a mechanism with these settings, which last
-    /// took a reading at a given timestamp.
+    /// Whether a state and its held readings are valid for these settings, after a reading at `last`.
     pub(super) fn fits(&self, state: &State, held: &Held, last: Option<u64>, delay: u32) -> bool {
         match state {
             State::Noise(direct) => {

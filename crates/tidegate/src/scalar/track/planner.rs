@@ -14,52 +14,47 @@ use crate::release::Release;
 use crate::scalar::ScalarError;
 use crate::scalar::output::Output;
 
-/// A batch has at most so many readings for an epsilon of one: with them, the noise of the mean is a twelfth of the
-/// range.
+/// Maximum batch size at an epsilon of 1: the noise of the mean is then a twelfth of the range.
 const BATCH_SIZE_PER_EPSILON: f64 = 12.0;
 
-/// The larger a batch, the smaller its noise, and the farther the level has moved on: the number of readings at which
-/// both are alike, for a range and an epsilon and a pace of one, before the power of two thirds.
+/// Larger batches have less noise, but the level drifts meanwhile. Batch size that balances both, at range, epsilon and
+/// step of 1, before the power of two thirds.
 const BATCH_BALANCE: f64 = 1.2;
 
-/// A batch that takes longer than releases wait has at most so many times as many readings as make the noise as large
-/// as what is unknown about the answer: the sooner there is one, the sooner releases are better than what was believed
-/// beforehand.
+/// Batches longer than the delay have at most this multiple of the size at which noise equals prior uncertainty. Early
+/// answers soon improve on the prior.
 const NOISE_BALANCE: f64 = 1.6;
 
-/// The range of a mean has so much of what is expected on either side of the median.
+/// Mass of the forecast on either side of the median that the range of a mean covers.
 const HALF_MASS: f64 = 0.15;
 
-/// Readings are asked for one by one where it is at least so likely that they have nothing to do with each other; or
-/// less, down to where what a level might save if there is one is no more than what an answer about each reading saves
-/// if there is none.
+/// Readings are queried singly above this probability of independence. The threshold falls to where a level, if there
+/// is one, saves no more than single answers do otherwise.
 const INDEPENDENT: f64 = 0.98;
 
-/// Where that is at least so likely, every second question is how many readings of a batch lie in the outer quarters,
-/// and otherwise one in eight: a mean alone does not tell whether readings scatter over the domain or stay in the
-/// middle of it.
+/// Above this probability of independence, every second query asks about the outer quarters; otherwise one in eight. A
+/// mean alone cannot tell wide scatter from none.
 const PERHAPS_INDEPENDENT: f64 = 0.1;
 
-/// To know how far readings scatter is worth so many times what is saved at one reading, when it is compared with what
-/// is saved by knowing the level better: a level moves on, and the scatter stays.
+/// Value of knowing the scatter, relative to knowing the level: a level moves on, the scatter stays.
 const SCATTER_VALUE: f64 = 20.0;
 
-/// In so many places a batch may be cut to find out how far readings scatter: between parts that are equally likely.
+/// Candidate cuts for a query about scatter, at equal quantiles.
 const CUT_COUNT: u8 = 9;
 
-/// A batch has never more readings.
+/// Maximum batch size.
 pub(super) const MAX_BATCH_SIZE: u32 = 512;
 
-/// So many planner are first asked about the middle.
+/// First queries, which all ask about the middle.
 pub(super) const FIRST_TURNS: u8 = 2;
 
-/// A round of planner, and those about the lower and the upper quarter. Where they are asked often, only every fourth
-/// turn is taken.
+/// Length of a round of queries, and its turns for the lower and upper quarter. If both are asked often, only every
+/// fourth turn is taken.
 pub(super) const ROUND: u8 = 16;
 const BELOW: u8 = 4;
 const ABOVE: u8 = 12;
 
-/// A place in the domain, in cells, and the expected squared distance from it.
+/// Position in cells, and expected squared error.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Estimate {
@@ -67,23 +62,23 @@ pub(super) struct Estimate {
     pub(super) square: f64,
 }
 
-/// A question that waits for its readings.
+/// A query that waits for its readings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OpenQuery {
     pub(super) first: u64,
-    /// How many timestamps after the beginning of the batch before; zero for the first.
+    /// Timestamps since the first of the previous batch; zero for the first batch.
     pub(super) gap: u64,
-    /// The range to which readings are moved, or that is divided into buckets, in points of the grid.
+    /// Range to which readings are clamped, or which is divided into buckets, in points.
     pub(super) low: i64,
     pub(super) high: i64,
-    /// How many readings it is about.
+    /// Number of readings.
     pub(super) count: u32,
-    /// What is expected of each.
+    /// Forecast of each reading.
     pub(super) expected: Estimate,
 }
 
-/// An answer, and to what.
+/// A query with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnsweredQuery {
@@ -99,26 +94,26 @@ pub(super) struct AnsweredQuery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum NoisyAnswer {
-    /// In which part of the range the reading lies.
+    /// Randomised bucket of the reading.
     Bucket(u32),
-    /// The sum of the readings, with noise.
+    /// Noisy sum of the readings.
     Sum(i64),
 }
 
-/// The estimate with the least expected absolute error.
+/// Median of a density, which minimises the expected absolute error.
 pub(super) fn median(believed: &[f64]) -> Estimate {
     let place = quantile(believed, 0.5);
     Estimate { place, square: squared_deviation(believed, place) }
 }
 
-/// Whose turn is next; the outer quarters' sooner where they are in question.
+/// Next turn of a round.
 const fn next_turn(turn: u8, in_question: bool) -> u8 {
     let Some(place) = turn.checked_sub(FIRST_TURNS) else { return turn + 1 };
     let next = if in_question { (place / BELOW + 1) * BELOW } else { place + 1 };
     FIRST_TURNS + next % ROUND
 }
 
-/// What is asked, and what an answer means.
+/// Chooses queries and interprets answers.
 #[derive(Debug)]
 pub(super) struct QueryPlanner {
     pub(super) grid: CellGrid,
@@ -126,15 +121,15 @@ pub(super) struct QueryPlanner {
     pub(super) epsilon: Epsilon,
     pub(super) protects: Protects,
     pub(super) buckets: u32,
-    /// How likely the true bucket and each other is published.
+    /// Probabilities of publishing the true bucket, and each other one.
     pub(super) probabilities: BucketProbabilities,
-    /// What part of the variance of a reading that may lie anywhere is explained by an answer about it alone.
+    /// Share of the variance of a uniform reading that a single answer explains.
     pub(super) single_explained: f64,
     pub(super) delay: u32,
 }
 
 impl QueryPlanner {
-    /// What to ask of the next readings.
+    /// Chooses the next query.
     pub(super) fn next_query(&self, now: &GridFilter, last: Option<u64>, first: u64, turns: &mut u8) -> OpenQuery {
         let gap = last.map_or(0, |last| first - last);
         let ahead = now.predict(&self.models, gap);
@@ -158,9 +153,8 @@ impl QueryPlanner {
         OpenQuery { first, gap, low: *range.start(), high: *range.end(), count, expected: median(&believed) }
     }
 
-    /// Where to cut the next batch to find out how far readings scatter, if that is worth more than to ask for their
-    /// level again. A mean over a narrow range tells too little of it: half of what scatters anywhere is above, as of
-    /// what stays within the range.
+    /// Returns where to cut the next batch to learn the scatter, if that is worth more than another mean. A mean over a
+    /// narrow range hardly depends on the scatter.
     fn scatter_cut(
         &self,
         believed: &[f64],
@@ -175,8 +169,8 @@ impl QueryPlanner {
                 self.sensitivity(range) / (self.epsilon.as_f64() * f64::from(count) * self.grid.points_per_cell());
             ahead.explained_variance(&self.models, count, (low, high), scale)
         };
-        // Both as parts of the error. What is saved by knowing of scatter is an answer about each reading, if they are
-        // found to lie anywhere.
+        // Both relative to the error. Knowing the scatter pays if readings turn out independent: then each is queried
+        // singly.
         let of_level = explained_by(centre).level / (2.0 * squared_deviation(believed, quantile(believed, 0.5)));
         let worth = |scatter: f64| SCATTER_VALUE * self.single_explained * scatter / UNIFORM_SPREAD.powi(2);
         if worth(ahead.scatter_variance()) <= of_level {
@@ -188,15 +182,15 @@ impl QueryPlanner {
         (worth(scatter) > of_level).then(|| cut(best))
     }
 
-    /// By how much a sum over a range may change with what is protected, in points.
+    /// Sensitivity of a sum over a range, in points.
     #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
     fn sensitivity(&self, range: &RangeInclusive<i64>) -> f64 {
         self.protects.sensitivity(range).map_or(1.0, |points| points as f64)
     }
 
-    /// How many readings to gather for a mean over a range, when so much is known about them; `centre` is the range in
-    /// which they are expected.
-    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // public, and clamped
+    /// Batch size for a mean over `range`; `centre` is the range of the forecast.
+    // Public, and clamped.
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn batch_size(&self, centre: &RangeInclusive<i64>, range: &RangeInclusive<i64>, ahead: &GridFilter) -> u32 {
         let epsilon = self.epsilon.as_f64();
         let most = (BATCH_SIZE_PER_EPSILON / epsilon).round().clamp(1.0, f64::from(MAX_BATCH_SIZE));
@@ -208,14 +202,13 @@ impl QueryPlanner {
         sharp.max(f64::from(self.delay) + 1.0).min(balanced).round().clamp(1.0, most) as u32
     }
 
-    /// The two points around the edge of a cell: moved to them, readings are counted.
+    /// The two points at the edge of a cell. Clamping to them counts the readings above it.
     fn edge(&self, place: f64) -> RangeInclusive<i64> {
         let first = self.grid.first_point(place);
         first - 1..=first
     }
 
-    /// The range to divide: its parts are about equally likely. Of two parts only where they meet matters, for readings
-    /// are clamped to the range.
+    /// Range whose buckets have about equal forecast probability. With two buckets only their boundary matters.
     fn bucketed_range(&self, expected: &[f64]) -> RangeInclusive<i64> {
         let part = f64::from(self.buckets).recip();
         if self.buckets == 2 {
@@ -232,7 +225,7 @@ impl QueryPlanner {
         Ok(Summing::new(range, self.protects, self.epsilon)?)
     }
 
-    /// How likely an answer is, wherever the readings lie.
+    /// Likelihood of an answer.
     #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
     pub(super) fn likelihood(&self, query: &AnsweredQuery) -> Result<ObservationLikelihood, ScalarError> {
         let range = query.low..=query.high;
@@ -240,7 +233,7 @@ impl QueryPlanner {
             NoisyAnswer::Bucket(label) => {
                 let part = bucket_range(&range, self.buckets, label)?;
                 let probabilities = self.probabilities;
-                // The outer parts go on to the ends of the domain.
+                // The outer buckets extend to the ends of the domain.
                 let in_cells = |point: i64| (point - self.grid.low) as f64 / self.grid.points_per_cell();
                 let low = if label == 0 { f64::NEG_INFINITY } else { in_cells(*part.start()) };
                 let high = if label + 1 == self.buckets { f64::INFINITY } else { in_cells(*part.end() + 1) };
@@ -265,7 +258,7 @@ impl QueryPlanner {
         Ok(self.models.likelihood(query.gap, observation))
     }
 
-    /// Whether a range can have been asked for.
+    /// Whether a query of this range is possible.
     #[allow(clippy::cast_precision_loss)] // public, and at most 2^32 points
     pub(super) fn can_ask(&self, low: i64, high: i64, divided: bool) -> bool {
         let CellGrid { low: lowest, points, .. } = self.grid;

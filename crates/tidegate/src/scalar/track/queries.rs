@@ -1,4 +1,4 @@
-//! [`AdaptiveQueries`]: the queries that were asked, and the releases that wait for their answers.
+//! [`AdaptiveQueries`]: queries already asked, and readings that wait for release.
 
 use std::collections::VecDeque;
 
@@ -14,30 +14,30 @@ use crate::release::Release;
 use crate::scalar::output::Output;
 use crate::scalar::{Frame, ScalarError};
 
-/// Nothing is held back for longer than so many timestamps: what comes later says little more.
+/// Maximum delay in timestamps; later answers hardly matter.
 const MAX_DELAY: u32 = 128;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scalar) struct AdaptiveQueries {
-    /// What is believed after the last answer.
+    /// Filter after the last answer.
     pub(super) now: GridFilter,
-    /// What was believed before the first of the answers that are kept.
+    /// Filter before the first kept answer.
     start: GridFilter,
-    /// The answers about what waits to be released.
+    /// Answers about readings that wait.
     pub(super) answered: VecDeque<AnsweredQuery>,
-    /// What they mean, of as many as that was found out for.
+    /// Likelihoods of the first answers; recomputed after loading.
     #[serde(skip)]
     pub(super) likelihoods: VecDeque<ObservationLikelihood>,
-    /// What is believed about the readings of the first of them, as of the last answer about a batch.
+    /// Smoothed estimates of the first answers' readings, as of the last batch.
     ready: VecDeque<Estimate>,
-    /// The batch that is being gathered.
+    /// Query of the open batch.
     pub(super) open: Option<OpenQuery>,
-    /// The timestamps that wait to be released.
+    /// Timestamps that wait for release.
     pub(super) waiting: VecDeque<u64>,
-    /// The first timestamp of the last batch.
+    /// First timestamp of the last batch.
     pub(super) last: Option<u64>,
-    /// Whose turn it is to be asked for: the middle, or one of the outer quarters.
+    /// Turn in the round: the middle, or an outer quarter.
     pub(super) turns: u8,
 }
 
@@ -57,8 +57,7 @@ impl AdaptiveQueries {
         }
     }
 
-    /// AdaptiveQueries the open question about the readings that are held, takes the answer in, and returns what is believed about
-    /// each of them.
+    /// Asks the open query about the held readings, and updates the filter. Returns the density of each reading.
     pub(super) fn ask(
         &mut self,
         planner: &QueryPlanner,
@@ -95,7 +94,7 @@ impl AdaptiveQueries {
         Ok(believed)
     }
 
-    /// Releases what may not wait any longer.
+    /// Releases readings at the end of their delay.
     pub(super) fn release_due(
         &mut self,
         planner: &QueryPlanner,
@@ -107,7 +106,7 @@ impl AdaptiveQueries {
         while let Some(&first) = self.waiting.front()
             && timestamp - first >= u64::from(delay)
         {
-            // Of single readings a few at a time: looking back costs as much for one as for all.
+            // Smoothing costs the same for one as for all, so single readings are smoothed a few at a time.
             let singly = self.answered.front().is_some_and(|query| query.count == 1);
             let together = if singly { (delay as usize + 1) / 3 } else { 1 };
             let estimate = self.estimate(planner, together, first)?;
@@ -134,8 +133,7 @@ impl AdaptiveQueries {
         Ok(())
     }
 
-    /// What is believed about the first reading that waits. If that has to be found out by looking back, so much is
-    /// found out about so many answered.
+    /// Estimate of the first waiting reading. If it needs smoothing, that covers the first `together` answers.
     fn estimate(&mut self, planner: &QueryPlanner, together: usize, timestamp: u64) -> Result<Estimate, ScalarError> {
         if self.answered.front().is_none_or(|query| query.first > timestamp) {
             // Its batch is still open.
@@ -151,7 +149,7 @@ impl AdaptiveQueries {
         self.ready.front().copied().ok_or(ScalarError::Misfit { what: "what is believed" })
     }
 
-    /// Finds out what all answers mean, after they were loaded.
+    /// Computes missing likelihoods, after loading.
     fn compute_likelihoods(&mut self, planner: &QueryPlanner) -> Result<(), ScalarError> {
         for query in self.answered.iter().skip(self.likelihoods.len()) {
             self.likelihoods.push_back(planner.likelihood(query)?);
@@ -159,7 +157,7 @@ impl AdaptiveQueries {
         Ok(())
     }
 
-    /// Forgets answers about nothing that waits.
+    /// Drops answers about readings already released.
     fn forget(&mut self, planner: &QueryPlanner) -> Result<(), ScalarError> {
         while let Some(query) = self.answered.front()
             && self.waiting.front().is_none_or(|first| query.last < *first)
@@ -175,8 +173,7 @@ impl AdaptiveQueries {
         Ok(())
     }
 
-    /// Whether it can be the state of a mechanism that queries these planner and last took a reading at a given
-    /// timestamp.
+    /// Whether the state is valid for this planner, after a reading at `pushed`.
     pub(super) fn fits(&self, planner: &QueryPlanner, held: &Held, pushed: Option<u64>, delay: u32) -> bool {
         let Self { now, start, answered, likelihoods: _, ready, open, waiting, last, turns } = self;
         let possible = |query: &AnsweredQuery| {
@@ -216,7 +213,7 @@ impl AdaptiveQueries {
                     && answered.front().is_none_or(|query| query.last >= *first)
                     && Some(*latest) == pushed
             }
-            // Without a delay, readings of an open batch are released as they come.
+            // Without a delay, readings of an open batch are released at once.
             _ => answered.is_empty() && (delay == 0 || open.is_none()),
         };
         now.fits(&planner.models)
