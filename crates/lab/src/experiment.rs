@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::estimate::follower::Smoother;
+use tidegate::estimate::release_filter::ReleaseFilter;
 use tidegate::mechanisms::Mechanism;
 use tidegate::query::QueryError;
 use tidegate::release::{Histogram, Release};
@@ -63,7 +63,7 @@ pub struct Settings {
     /// Scalar: how the mechanisms that cut readings off choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
     /// All but sequences: whether what is released is made better by what was released before, as
-    /// [`Smoother`] does.
+    /// [`ReleaseFilter`] does.
     pub smooth: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
@@ -115,7 +115,7 @@ impl Settings {
 impl Settings {
     /// What releases go through before they are looked at.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
-        let mut smoother = self.smooth.then(Smoother::new);
+        let mut smoother = self.smooth.then(ReleaseFilter::new);
         move |release| match &mut smoother {
             Some(smoother) => smoother.push(release),
             None => release,
