@@ -64,6 +64,7 @@ pub enum Reply {
 /// Something is wrong on the device itself. Must not be told to the collector: it may depend on the value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum Fault {
     /// The value is not one of the domain.
     #[error("the device holds no value of the domain: {0}")]
@@ -85,12 +86,7 @@ pub enum Fault {
         "the data were enrolled under another policy ({}): only the device's owner can consent to a change",
         .enrolled.differences(.offered).join(", ")
     )]
-    OtherPolicy {
-        /// The policy that they were enrolled under.
-        enrolled: Box<StreamPolicy>,
-        /// The one that was to take its place.
-        offered: Box<StreamPolicy>,
-    },
+    OtherPolicy { enrolled: Box<StreamPolicy>, offered: Box<StreamPolicy> },
     /// The budget was one for all time, and is another's for ever.
     #[error("the data were enrolled under a budget for all time: no other policy can follow")]
     Spent,

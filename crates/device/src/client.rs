@@ -116,6 +116,7 @@ impl fmt::Debug for Token {
 /// Why a call came to nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum ClientError {
     /// An address that is none, or that should not be spoken to.
     #[error("the collector's address: {0}")]
@@ -137,31 +138,16 @@ pub enum ClientError {
     Entropy,
     /// The collector says no. Trying again would not help.
     #[error("the collector refuses ({status}{}): {message}", code.as_ref().map(|code| format!(", {code}")).unwrap_or_default())]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// Its reason in a word, where it gave one.
-        code: Option<String>,
-        /// Its reason in words, cut short.
-        message: String,
-    },
+    Refused { status: u16, code: Option<String>, message: String },
     /// There was no answer, or one that says to try again, as often as it was tried.
     #[error("the collector is not available, tried {attempts} times: {last}")]
-    Unavailable {
-        /// How often it was tried.
-        attempts: u32,
-        /// What happened the last time.
-        last: String,
-    },
+    Unavailable { attempts: u32, last: String },
     /// An answer that no collector gives.
     #[error("the collector's answer is not understood: {0}")]
     Answer(String),
     /// It sends the device elsewhere, where it does not go.
     #[error("the collector sends elsewhere ({status}), which is not followed")]
-    Redirect {
-        /// The HTTP status.
-        status: u16,
-    },
+    Redirect { status: u16 },
     /// A policy that is not to be believed.
     #[error(transparent)]
     Policy(#[from] PolicyError),

@@ -53,22 +53,17 @@ pub struct Steady {
 /// Why no steady clock spans restarts of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum UnknownClock {
     /// The system tells no time since its start.
     #[error("the steady clock is unknown: CLOCK_BOOTTIME cannot be read: {problem}")]
-    Time {
-        /// The system's reason.
-        problem: String,
-    },
+    Time { problem: String },
     /// The file with the identity of the boot is hidden, or holds none.
     #[error(
         "the steady clock is unknown: {BOOT_ID} tells no identity of the boot: {problem}; let the program read it (a \
          systemd unit without ProcSubset=pid, a container with /proc/sys)"
     )]
-    Boot {
-        /// What is wrong with it.
-        problem: String,
-    },
+    Boot { problem: String },
     /// Only Linux tells both.
     #[error("the steady clock is unknown: only Linux tells one start of the machine from another")]
     System,

@@ -22,34 +22,20 @@ pub struct Policy {
 /// Why a device does not answer. No reason depends on which value of the domain it holds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum Refused {
     /// Others are asked.
     #[error("the device is not in the cohort that is asked")]
     NotAsked,
     /// The question is about another time than the device's own clock shows.
     #[error("the question is about timestamp {asked}, but it is {now}")]
-    NotNow {
-        /// The timestamp that the question is about.
-        asked: u64,
-        /// What the device's clock shows.
-        now: u64,
-    },
+    NotNow { asked: u64, now: u64 },
     /// The question is about another domain than the policy's.
     #[error("the question is about {asked} values, but the policy is about {enrolled}")]
-    OtherDomain {
-        /// How many values the question is about.
-        asked: u32,
-        /// How many the policy is about.
-        enrolled: u32,
-    },
+    OtherDomain { asked: u32, enrolled: u32 },
     /// A question for the same phase, or an earlier one of the same timestamp, has been answered.
     #[error("phase {phase} of timestamp {timestamp}, or a later one, has been answered already")]
-    Answered {
-        /// The timestamp of the question.
-        timestamp: u64,
-        /// Its phase.
-        phase: u16,
-    },
+    Answered { timestamp: u64, phase: u16 },
     /// The question makes no sense.
     #[error(transparent)]
     Malformed(#[from] QuestionError),

@@ -118,6 +118,7 @@ const MAGIC: &[u8; 16] = b"tidegate state 1";
 /// Why what is in a file is not what was written into it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum Damaged {
     /// It could not be read.
     #[error("it cannot be read: {0}")]
@@ -130,10 +131,7 @@ pub enum Damaged {
     Checksum,
     /// It was written as another file: this is a copy, or was restored.
     #[error("it is a copy of the file that was written")]
-    Copy {
-        /// What is in it, which may be older than what was written last.
-        contents: Vec<u8>,
-    },
+    Copy { contents: Vec<u8> },
 }
 
 /// Replaces a file by new contents. On return they are safe; where it fails or the machine stops on the way, the file

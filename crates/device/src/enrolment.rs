@@ -37,22 +37,17 @@ pub struct StreamPolicy {
 /// Why a policy is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum PolicyError {
     /// A name that nobody could tell from another, or none.
     #[error("a stream's name has 1 to {MAX_NAME} lower-case letters, digits, _ and -")]
     Name,
     /// A domain outside what can be reported.
     #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// The size that was given.
-        given: u32,
-    },
+    Domain { given: u32 },
     /// An epsilon outside what can be reported with.
     #[error("epsilon {given} is above {MAX_RESPONSE_EPSILON}, the most that can be reported with")]
-    Epsilon {
-        /// What was given.
-        given: String,
-    },
+    Epsilon { given: String },
     /// It could not be written down.
     #[error("the policy cannot be written down")]
     Encoding,

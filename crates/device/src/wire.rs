@@ -88,60 +88,32 @@ fn hash(heading: &[u8], parts: &[&[u8]]) -> [u8; 16] {
 /// Why bytes are no batch, or a report does not fit into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum WireError {
     /// More than anybody needs.
     #[error("a batch of {given} bytes is larger than {MAX_BATCH}")]
-    TooLarge {
-        /// How many bytes there are.
-        given: usize,
-    },
+    TooLarge { given: usize },
     /// It does not begin as a batch of a known version does.
     #[error("these bytes are not a batch of reports of a version that is known here")]
     Foreign,
     /// It is shorter or longer than its header says.
     #[error("a batch of {reports} reports of {length} bytes each has {expected} bytes, but there are {given}")]
-    Length {
-        /// How many reports the header has.
-        reports: usize,
-        /// How long each is.
-        length: usize,
-        /// How many bytes that makes.
-        expected: u64,
-        /// How many there are.
-        given: usize,
-    },
+    Length { reports: usize, length: usize, expected: u64, given: usize },
     /// None, or too many.
     #[error("a batch has 1 to {MAX_REPORTS} reports, but this one {given}")]
-    Count {
-        /// How many.
-        given: usize,
-    },
+    Count { given: usize },
     /// A report of no bytes, or of another length than the others.
     #[error("a report of {given} bytes, where they have {expected}")]
-    Report {
-        /// How long it is.
-        given: usize,
-        /// How long it should be.
-        expected: usize,
-    },
+    Report { given: usize, expected: usize },
     /// Identities that are not ascending: one is there twice, or they were not sorted.
     #[error("report {position}: identities must ascend, each once")]
-    Order {
-        /// Which, from zero.
-        position: usize,
-    },
+    Order { position: usize },
     /// An identity of another timestamp.
     #[error("report {position}: its identity is of another timestamp than the batch")]
-    OtherTimestamp {
-        /// Which, from zero.
-        position: usize,
-    },
+    OtherTimestamp { position: usize },
     /// Text that is not pairs of hexadecimal digits.
     #[error("report {position}: expected pairs of hexadecimal digits, 32 of them for an identity")]
-    Digits {
-        /// Which, from zero.
-        position: usize,
-    },
+    Digits { position: usize },
 }
 
 /// Reports for one phase of one timestamp of a stream, checked: their number, length, identities and order are as they

@@ -34,37 +34,23 @@ const FRACTION_DIGITS: usize = 9;
 /// Why a number is not an [`Epsilon`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum EpsilonError {
     /// The text is not a plain decimal number.
     #[error("epsilon {given:?} is not a plain decimal number; write it like 0.5")]
-    NotANumber {
-        /// What was given.
-        given: String,
-    },
+    NotANumber { given: String },
     /// NaN or an infinity.
     #[error("epsilon must be finite, but {given} was given")]
-    NotFinite {
-        /// What was given.
-        given: String,
-    },
+    NotFinite { given: String },
     /// Zero, a negative number, or a number that rounds to zero units.
     #[error("epsilon must be at least {}, but {given} was given", Epsilon::MIN)]
-    TooSmall {
-        /// What was given.
-        given: String,
-    },
+    TooSmall { given: String },
     /// More than [`Epsilon::MAX`].
     #[error("epsilon must be at most {}, but {given} was given", Epsilon::MAX)]
-    TooLarge {
-        /// What was given.
-        given: String,
-    },
+    TooLarge { given: String },
     /// More decimals than a unit can hold, where no direction of rounding was chosen.
     #[error("epsilon {given} has more than nine decimals; round it down for a budget or up for a spend")]
-    TooPrecise {
-        /// What was given.
-        given: String,
-    },
+    TooPrecise { given: String },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

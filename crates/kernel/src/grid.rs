@@ -77,28 +77,17 @@ impl Floats {
 /// Why a grid cannot be laid, or a reading not be put on it. A reading itself is never told.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum GridError {
     /// The domain is empty, or not finite.
     #[error("a domain must be two finite numbers in ascending order, but {low}..={high} was given")]
-    Domain {
-        /// The lower end.
-        low: f64,
-        /// The upper end.
-        high: f64,
-    },
+    Domain { low: f64, high: f64 },
     /// The step cuts the domain into no steps, or too many, or is not a number.
     #[error(
         "a step must cut {low}..={high} into 1 to {limit} steps, but {step} was given",
         limit = Grid::MAX_WIDTH
     )]
-    Step {
-        /// The lower end of the domain.
-        low: f64,
-        /// The upper end of the domain.
-        high: f64,
-        /// The step.
-        step: f64,
-    },
+    Step { low: f64, high: f64, step: f64 },
     /// The ends of the domain and the step cannot be counted in one power of ten.
     #[error("the ends of a domain and its step must be written with {limit} digits in all", limit = Grid::MAX_DIGITS)]
     Digits,
@@ -108,28 +97,13 @@ pub enum GridError {
          give readings as decimal text",
         factor = Grid::FLOAT_FACTOR
     )]
-    Floats {
-        /// The end of the domain that is farther from zero.
-        end: f64,
-        /// How far apart floats lie there.
-        spacing: f64,
-        /// The step.
-        step: f64,
-    },
+    Floats { end: f64, spacing: f64, step: f64 },
     /// The reading is NaN, infinite or outside the domain.
     #[error("the reading is not a number within {low}..={high}")]
-    Reading {
-        /// The lower end of the domain.
-        low: f64,
-        /// The upper end of the domain.
-        high: f64,
-    },
+    Reading { low: f64, high: f64 },
     /// A distance by which nothing can move.
     #[error("a reading moves by a distance that is not negative, but {given} was given")]
-    Distance {
-        /// The distance.
-        given: Decimal,
-    },
+    Distance { given: Decimal },
 }
 
 /// The saved form.

@@ -40,37 +40,20 @@ impl Window {
 /// Why a [`Ledger`] did not grant a spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum Refusal {
     /// The window that ends at the timestamp has less left than was asked for.
     #[error("a spend of {asked} at timestamp {timestamp} exceeds what its window has left ({})", or_nothing(*.remaining))]
-    Overspend {
-        /// The timestamp of the spend.
-        timestamp: u64,
-        /// What was asked for.
-        asked: Epsilon,
-        /// What could have been granted.
-        remaining: Option<Epsilon>,
-    },
+    Overspend { timestamp: u64, asked: Epsilon, remaining: Option<Epsilon> },
     /// The ledger has already seen a later timestamp.
     #[error("timestamp {timestamp} lies before {clock}, the latest that the ledger has seen")]
-    TimeWentBack {
-        /// The timestamp that was asked for.
-        timestamp: u64,
-        /// The latest timestamp seen.
-        clock: u64,
-    },
+    TimeWentBack { timestamp: u64, clock: u64 },
     /// The timestamp was closed.
     #[error("timestamp {timestamp} is closed")]
-    Closed {
-        /// The timestamp that was asked for.
-        timestamp: u64,
-    },
+    Closed { timestamp: u64 },
     /// No ledger is registered for the class.
     #[error("requirement class {class} is not registered")]
-    UnknownClass {
-        /// The class that was asked for.
-        class: u32,
-    },
+    UnknownClass { class: u32 },
 }
 
 fn or_nothing(remaining: Option<Epsilon>) -> String {

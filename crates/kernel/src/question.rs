@@ -95,22 +95,17 @@ pub struct Question {
 /// Why a question makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum QuestionError {
     /// The oracle cannot be set up for the view and epsilon.
     #[error(transparent)]
     Oracle(#[from] OracleError),
     /// More slots than there are.
     #[error("a cohort of {given} slots is larger than the population's {SLOTS}")]
-    Cohort {
-        /// How many slots were given.
-        given: u32,
-    },
+    Cohort { given: u32 },
     /// Ranges that do not begin at 0, are out of order, or lie outside the domain.
     #[error("ranges must begin at 0 and ascend within the domain 0..{domain}")]
-    Ranges {
-        /// The size of the domain.
-        domain: u32,
-    },
+    Ranges { domain: u32 },
 }
 
 impl Question {

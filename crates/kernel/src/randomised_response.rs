@@ -17,22 +17,17 @@ pub const MAX_DOMAIN: u32 = 1 << 24;
 /// Why a randomised response cannot be set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum ResponseError {
     /// Fewer than two values, or too many.
     #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// What was given.
-        given: u64,
-    },
+    Domain { given: u64 },
     /// An epsilon whose e^epsilon cannot be told from one, or is too large for the weights.
     #[error(
         "epsilon {given} is outside {}..={MAX_RESPONSE_EPSILON}, what a randomised response can be set to",
         Epsilon::MIN
     )]
-    Epsilon {
-        /// What was given.
-        given: Epsilon,
-    },
+    Epsilon { given: Epsilon },
 }
 
 /// Answers with the truth with weight `truth`, and with any one other value with weight `other`, where

@@ -171,6 +171,7 @@ pub struct Locked {
 /// Why something locked was not unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum UnlockError {
     /// Another key, another state than the one it was locked for, or damaged bytes.
     #[error("the locked data cannot be read: the key is another one, or the data or what they belong to were changed")]
@@ -179,12 +180,7 @@ pub enum UnlockError {
     #[error(
         "the ledger cannot have granted {amount} for timestamp {timestamp}: that is after its clock or above its budget"
     )]
-    NotGranted {
-        /// The timestamp of the permit.
-        timestamp: u64,
-        /// What it is worth.
-        amount: Epsilon,
-    },
+    NotGranted { timestamp: u64, amount: Epsilon },
     /// The content is not what it should be.
     #[error("the locked data do not fit what they are unlocked for")]
     Content,

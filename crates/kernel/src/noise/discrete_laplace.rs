@@ -18,8 +18,8 @@ pub struct Scale {
 /// The noise scale cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a sensitivity of {sensitivity} is outside 1..={limit}, what noise can be scaled to", limit = Scale::MAX_SENSITIVITY)]
+#[allow(missing_docs)] // the messages name the fields
 pub struct ScaleError {
-    /// The sensitivity that was given.
     pub sensitivity: u64,
 }
 

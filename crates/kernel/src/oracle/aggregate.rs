@@ -26,31 +26,17 @@ const MAX_REPORTS: u64 = 1 << 62;
 /// Why an aggregate refused something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum AggregateError {
     /// A report in a batch is malformed; nothing of the batch was added.
     #[error("report {index} of the batch: {problem}")]
-    Report {
-        /// The report's position in the batch, from zero.
-        index: usize,
-        /// What is wrong with it.
-        problem: MalformedReport,
-    },
+    Report { index: usize, problem: MalformedReport },
     /// A batch that is no whole number of reports; nothing of it was added.
     #[error("a batch of {given} bytes is no whole number of reports of {expected} bytes")]
-    BatchLength {
-        /// The length of the batch.
-        given: usize,
-        /// The length of a report.
-        expected: usize,
-    },
+    BatchLength { given: usize, expected: usize },
     /// The aggregates are of different oracles, domains or epsilons.
     #[error("an aggregate of {other} cannot be merged into one of {own}")]
-    Different {
-        /// The oracle of the aggregate merged into.
-        own: String,
-        /// The oracle of the other.
-        other: String,
-    },
+    Different { own: String, other: String },
     /// There would be more than 2^62 reports.
     #[error("the merged aggregates have more than {MAX_REPORTS} reports")]
     Overflow,

@@ -112,6 +112,7 @@ impl FromStr for OracleKind {
 /// Why an oracle could not be set up, or a value could not be perturbed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum OracleError {
     /// The operating system gives no randomness.
     #[error(transparent)]
@@ -121,79 +122,41 @@ pub enum OracleError {
     Parameters(#[from] ResponseError),
     /// The value lies outside the domain. The value itself is not named: it is somebody's.
     #[error("the value is outside the domain 0..{domain}")]
-    Value {
-        /// The size of the domain.
-        domain: u32,
-    },
+    Value { domain: u32 },
     /// The permit is for another amount than the oracle spends.
     #[error("the permit is for epsilon {permit}, but the oracle spends {oracle}")]
-    PermitMismatch {
-        /// What the permit allows.
-        permit: Epsilon,
-        /// What the oracle spends.
-        oracle: Epsilon,
-    },
+    PermitMismatch { permit: Epsilon, oracle: Epsilon },
     /// The permit is for another timestamp than the sealed value.
     #[error("the permit is for timestamp {permit}, but the value is of timestamp {value}")]
-    Timestamp {
-        /// The permit's timestamp.
-        permit: u64,
-        /// The timestamp of the value.
-        value: u64,
-    },
+    Timestamp { permit: u64, value: u64 },
     /// The permit is of another account than the sealed value.
     #[error("the permit is of another account than the value: seal values with the account of the ledger that pays")]
     Account,
     /// The permit pays for the data of one class, but the value is everybody's.
     #[error("the permit is for class {class}, but the value belongs to no class")]
-    ClassPermit {
-        /// The permit's class.
-        class: u32,
-    },
+    ClassPermit { class: u32 },
     /// The buffer does not have the length of a report.
     #[error("a report has {expected} bytes, but the buffer has {given}")]
-    Buffer {
-        /// The length of the buffer.
-        given: usize,
-        /// The length of a report.
-        expected: usize,
-    },
+    Buffer { given: usize, expected: usize },
 }
 
 /// Why bytes are not a report of an oracle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum MalformedReport {
     /// Too many or too few bytes.
     #[error("a report has {expected} bytes, but {given} were given")]
-    Length {
-        /// How many bytes were given.
-        given: usize,
-        /// How many a report has.
-        expected: usize,
-    },
+    Length { given: usize, expected: usize },
     /// An index that no device can have sent.
     #[error("index {given} is outside 0..{bound}")]
-    Index {
-        /// The index that was given.
-        given: u32,
-        /// One more than the largest index.
-        bound: u32,
-    },
+    Index { given: u32, bound: u32 },
     /// Bits set beyond the end of the domain.
     #[error("bits are set beyond the {domain} of the domain")]
-    Padding {
-        /// The size of the domain.
-        domain: u32,
-    },
+    Padding { domain: u32 },
     /// A subset of another size than every device sends.
     #[error("{given} bits are set where every report has {expected}")]
-    Ones {
-        /// How many bits are set.
-        given: u32,
-        /// How many every report has.
-        expected: u32,
-    },
+    Ones { given: u32, expected: u32 },
 }
 
 /// Why a report has no likelihood.

@@ -21,51 +21,26 @@ const TOLERANCE: u64 = 1 << 32;
 /// Why a channel is not one that the kernel answers from. Everything here is public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum ChannelError {
     /// An epsilon whose e^epsilon cannot be told from one, or is too large for the weights.
     #[error("epsilon {given} is outside {}..={MAX_CHANNEL_EPSILON}, what a channel can be set to", Epsilon::MIN)]
-    Epsilon {
-        /// What was given.
-        given: Epsilon,
-    },
+    Epsilon { given: Epsilon },
     /// No symbols, or more than can be told apart.
     #[error("a channel over {given} symbols is outside 1..={}", crate::MAX_DOMAIN)]
-    Domain {
-        /// How many there are.
-        given: usize,
-    },
+    Domain { given: usize },
     /// Something points to what is not there.
     #[error("{what} {given} is not below {limit}")]
-    Index {
-        /// What points.
-        what: &'static str,
-        /// Where it points.
-        given: u32,
-        /// How many there are.
-        limit: usize,
-    },
+    Index { what: &'static str, given: u32, limit: usize },
     /// A list names something twice, or not in ascending order.
     #[error("{what} {index} is not in ascending order, each once")]
-    Order {
-        /// Which kind of list.
-        what: &'static str,
-        /// Which of them.
-        index: usize,
-    },
+    Order { what: &'static str, index: usize },
     /// Numbers that are not probabilities with sum one.
     #[error("{what} {index} is no probability distribution: its numbers are not from 0 to 1, or do not sum to 1")]
-    Distribution {
-        /// Which kind of list.
-        what: &'static str,
-        /// Which of them.
-        index: usize,
-    },
+    Distribution { what: &'static str, index: usize },
     /// A cell that answers with some output more than `e^epsilon + 1` times as often as the independent answer does.
     #[error("cell {cell} gives some output more than e^epsilon + 1 times its probability in the independent answer")]
-    AboveLimit {
-        /// The cell.
-        cell: usize,
-    },
+    AboveLimit { cell: usize },
 }
 
 /// What a channel of a given epsilon must keep to, in exact arithmetic. Made once and used for many channels, because
@@ -350,8 +325,8 @@ impl Step for ChannelAnswer<'_> {
 /// A symbol that cannot be sealed. The symbol itself is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the symbol is outside the domain 0..{domain}")]
+#[allow(missing_docs)] // the messages name the fields
 pub struct SymbolError {
-    /// The size of the domain.
     pub domain: u32,
 }
 

@@ -171,6 +171,7 @@ impl<T> Noised<T> {
 /// Why a primitive published nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum PrimitiveError {
     /// The operating system gives no randomness.
     #[error(transparent)]
@@ -180,238 +181,113 @@ pub enum PrimitiveError {
     Scale(#[from] ScaleError),
     /// A batch of too many readings.
     #[error("a batch of {given} readings was asked for; it has {most} at most")]
-    Batch {
-        /// What was asked for.
-        given: usize,
-        /// The most there can be.
-        most: usize,
-    },
+    Batch { given: usize, most: usize },
     /// No randomised response exists for the epsilon or the number of values.
     #[error(transparent)]
     Response(#[from] ResponseError),
     /// A permit is for another timestamp than the data that it should pay for.
     #[error("the permit is for timestamp {permit}, but the data are of timestamp {data}")]
-    Timestamp {
-        /// The permit's timestamp.
-        permit: u64,
-        /// The timestamp of the data.
-        data: u64,
-    },
+    Timestamp { permit: u64, data: u64 },
     /// A permit is of another account than the data that it should pay for.
     #[error("the permit is of another account than the data: seal data with the account of the ledger that pays")]
     Account,
     /// A permit for a class of users pays for data of everyone.
     #[error("the permit is for the users of class {class} only, but the data are not")]
-    ClassPermit {
-        /// The permit's class.
-        class: u32,
-    },
+    ClassPermit { class: u32 },
     /// A permit for data of classes is for none of them.
     #[error("the permit is not for a class of users, but the data are")]
     WithoutClass,
     /// A permit is for a class that has no data.
     #[error("the permit is for class {class}, of which there is no histogram")]
-    NoSuchClass {
-        /// The permit's class.
-        class: u32,
-    },
+    NoSuchClass { class: u32 },
     /// A permit is not worth what an answer from the channel loses.
     #[error("the permit is for {permit}, but an answer from this channel loses {channel}")]
-    ChannelPermit {
-        /// What the permit is worth.
-        permit: Epsilon,
-        /// What an answer loses.
-        channel: Epsilon,
-    },
+    ChannelPermit { permit: Epsilon, channel: Epsilon },
     /// Two permits are for one class.
     #[error("two permits were given for class {class}; spend the sum at once")]
-    ClassPaidTwice {
-        /// The class.
-        class: u32,
-    },
+    ClassPaidTwice { class: u32 },
     /// A query reads a timestamp that was not paid for.
     #[error("the query reads timestamp {timestamp}, for which there is no permit")]
-    Unpaid {
-        /// The timestamp.
-        timestamp: u64,
-    },
+    Unpaid { timestamp: u64 },
     /// A permit is for a timestamp that the query does not read.
     #[error("a permit was given for timestamp {timestamp}, which the query does not read")]
-    Unread {
-        /// The timestamp.
-        timestamp: u64,
-    },
+    Unread { timestamp: u64 },
     /// A permit is for a timestamp that was paid for already.
     #[error("timestamp {timestamp} has been paid for already")]
-    PaidTwice {
-        /// The timestamp.
-        timestamp: u64,
-    },
+    PaidTwice { timestamp: u64 },
     /// Two readings of one query are of the same timestamp.
     #[error("two readings are of timestamp {timestamp}; a query takes one of each")]
-    SameTimestamp {
-        /// The timestamp.
-        timestamp: u64,
-    },
+    SameTimestamp { timestamp: u64 },
     /// A query can be moved farther than the noise of its test allows for.
     #[error("one timestamp can move the query by {query}, but the test was opened for at most {test}")]
-    TooSensitive {
-        /// The sensitivity of the query.
-        query: u64,
-        /// The sensitivity of the test.
-        test: u64,
-    },
+    TooSensitive { query: u64, test: u64 },
     /// A range to which readings cannot be clamped.
     #[error("a range needs two points or more, in ascending order, but {low}..={high} was given")]
-    Range {
-        /// The lower end.
-        low: i64,
-        /// The upper end.
-        high: i64,
-    },
+    Range { low: i64, high: i64 },
     /// A timestamp's readings come out of order.
     #[error("timestamp {timestamp} does not come after {latest}, the latest so far")]
-    OutOfOrder {
-        /// The timestamp that was given.
-        timestamp: u64,
-        /// The latest before it.
-        latest: u64,
-    },
+    OutOfOrder { timestamp: u64, latest: u64 },
     /// A reading has taken part in all that it was paid for.
     #[error("the reading of timestamp {timestamp} has taken part in all tests that its permit pays for")]
-    UsedUp {
-        /// The timestamp of the reading.
-        timestamp: u64,
-    },
+    UsedUp { timestamp: u64 },
     /// A public index that is no member's.
     #[error("there is no member {index}; there are {members}")]
-    NoSuchMember {
-        /// The index.
-        index: usize,
-        /// The number of members.
-        members: usize,
-    },
+    NoSuchMember { index: usize, members: usize },
     /// Permits that pay for one value are not of the same amount.
     #[error("all permits for one value must be of the same amount, but they are of {first} and {other}")]
-    UnequalPermits {
-        /// The amount of the first permit.
-        first: Epsilon,
-        /// The first different amount.
-        other: Epsilon,
-    },
+    UnequalPermits { first: Epsilon, other: Epsilon },
     /// There are no data, or nothing that pays for them.
     #[error("nothing to publish: at least one {expected} is needed")]
-    Nothing {
-        /// What there should be at least one of.
-        expected: &'static str,
-    },
+    Nothing { expected: &'static str },
     /// Two sequences that belong together differ in length.
     #[error("{given} {what} were given, but {expected} are needed")]
-    Length {
-        /// What was counted.
-        what: &'static str,
-        /// How many there are.
-        given: usize,
-        /// How many there should be.
-        expected: usize,
-    },
+    Length { what: &'static str, given: usize, expected: usize },
     /// A range is to be cut into more buckets than it has points.
     #[error("a range of {points} points cannot be cut into {buckets} buckets")]
-    Buckets {
-        /// The number of buckets.
-        buckets: u32,
-        /// The number of points.
-        points: u64,
-    },
+    Buckets { buckets: u32, points: u64 },
     /// A public bucket index is none.
     #[error("bucket {bucket} is not one of 0..{buckets}")]
-    NoSuchBucket {
-        /// The bucket that was asked for.
-        bucket: u32,
-        /// The number of buckets.
-        buckets: u32,
-    },
+    NoSuchBucket { bucket: u32, buckets: u32 },
     /// An above-threshold test has already answered "above".
     #[error("the above-threshold test is closed: it answered \"above\", which ends it")]
     Closed,
     /// An amount too small to be shared between a threshold and its queries.
     #[error("epsilon {given} is too small for an above-threshold test; at least 0.000000003 is needed")]
-    TooSmallToShare {
-        /// What was given.
-        given: Epsilon,
-    },
+    TooSmallToShare { given: Epsilon },
     /// An amount too small to be divided among comparisons.
     #[error("epsilon {given} is too small to be divided among {times} comparisons")]
-    TooSmallToDivide {
-        /// What was given.
-        given: Epsilon,
-        /// The number of comparisons.
-        times: u64,
-    },
+    TooSmallToDivide { given: Epsilon, times: u64 },
     /// A class spends more than the sampling threshold, which would be paid in vain.
     #[error("a class spends {epsilon}, more than the threshold of {threshold}; spend no more than that")]
-    AboveSamplingThreshold {
-        /// What the class's permit is worth.
-        epsilon: Epsilon,
-        /// The threshold.
-        threshold: Epsilon,
-    },
+    AboveSamplingThreshold { epsilon: Epsilon, threshold: Epsilon },
     /// An epsilon so far below the sampling threshold that no member would ever be kept.
     #[error("epsilon {epsilon} is so far below the threshold of {threshold} that nobody would be sampled")]
-    NobodySampled {
-        /// The epsilon.
-        epsilon: Epsilon,
-        /// The threshold.
-        threshold: Epsilon,
-    },
+    NobodySampled { epsilon: Epsilon, threshold: Epsilon },
 }
 
 /// Values that cannot be sealed into a histogram. The offending value itself is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum HistogramError {
     /// A value is not in the domain.
     #[error("the value at position {position} is outside the domain 0..{domain}")]
-    Value {
-        /// The position of the value among those given.
-        position: usize,
-        /// The size of the domain.
-        domain: u32,
-    },
+    Value { position: usize, domain: u32 },
     /// A class is not one of the classes.
     #[error("the class at position {position} is none of the {classes} classes")]
-    Class {
-        /// The position of the class among those given.
-        position: usize,
-        /// The number of classes.
-        classes: usize,
-    },
+    Class { position: usize, classes: usize },
     /// A class is named twice.
     #[error("class {class} is named twice")]
-    RepeatedClass {
-        /// The class.
-        class: u32,
-    },
+    RepeatedClass { class: u32 },
     /// A count is too large to draw a sample from.
     #[error("the count at position {position} is above {}, the most that is sampled from", ClassHistograms::MAX_COUNT)]
-    Count {
-        /// The position of the count, over all classes.
-        position: usize,
-    },
+    Count { position: usize },
     /// No cells, or too many.
     #[error("a histogram of {cells} cells is outside 1..={}", crate::MAX_DOMAIN)]
-    Cells {
-        /// The number of cells, over all classes.
-        cells: u64,
-    },
+    Cells { cells: u64 },
     /// Counts that cannot be shared out among the classes.
     #[error("{counts} counts cannot be shared out evenly among {classes} classes")]
-    Uneven {
-        /// The number of counts.
-        counts: usize,
-        /// The number of classes.
-        classes: usize,
-    },
+    Uneven { counts: usize, classes: usize },
 }
 
 /// What a permit pays for data of everyone.

@@ -10,40 +10,23 @@ use crate::sealed::Sealed;
 /// Why symbols are not gathered. No symbol is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum BatchError {
     /// No parts, an empty one, or one of which there are more sequences than symbols of a channel.
     #[error(
         "part {part} of the batch, {length} symbols from a domain of {domain}, does not have 1..={} sequences",
         crate::MAX_DOMAIN
     )]
-    Part {
-        /// Which part, from 0 on.
-        part: usize,
-        /// How many symbols it has.
-        length: u32,
-        /// The size of the domain.
-        domain: u32,
-    },
+    Part { part: usize, length: u32, domain: u32 },
     /// A symbol that is not below the size of the domain.
     #[error("the symbol is outside the domain 0..{domain}")]
-    Symbol {
-        /// The size of the domain.
-        domain: u32,
-    },
+    Symbol { domain: u32 },
     /// A symbol beyond the last.
     #[error("the batch has all its {length} symbols")]
-    Full {
-        /// How many it has.
-        length: usize,
-    },
+    Full { length: usize },
     /// A batch that is to be sealed before it is full.
     #[error("the batch has {given} of its {length} symbols")]
-    Incomplete {
-        /// How many it has.
-        given: usize,
-        /// How many it should have.
-        length: usize,
-    },
+    Incomplete { given: usize, length: usize },
 }
 
 /// Gathers the symbols of a batch and seals them, so that a whole sequence is answered as one symbol by a

@@ -53,37 +53,20 @@ pub use transcript::{Choice, Script, Transcript, TranscriptStep};
 /// A simulation was given parameters that no distribution has.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum SimulationError {
     /// A probability outside 0..=1, or NaN.
     #[error("{given} is not a probability")]
-    Probability {
-        /// What was given.
-        given: f64,
-    },
+    Probability { given: f64 },
     /// A sample larger than the population.
     #[error("a sample of {sample} cannot be drawn from a population of {population}")]
-    Sample {
-        /// The size of the sample.
-        sample: u64,
-        /// The size of the population.
-        population: u64,
-    },
+    Sample { sample: u64, population: u64 },
     /// Counts that do not fit the oracle's domain, or nobody to report.
     #[error("a population of {reports} over {cells} values cannot report to an oracle over {expected} values")]
-    Population {
-        /// How many counts were given.
-        cells: usize,
-        /// How many values the oracle has.
-        expected: usize,
-        /// How many users there are.
-        reports: u64,
-    },
+    Population { cells: usize, expected: usize, reports: u64 },
     /// More members than can be counted.
     #[error("the counts sum to {population}, more than a population can have")]
-    TooMany {
-        /// What the counts sum to.
-        population: u128,
-    },
+    TooMany { population: u128 },
     /// Weights that are negative, not finite, or sum to zero.
     #[error("weights must be finite, not negative, and not all zero")]
     Weights,
