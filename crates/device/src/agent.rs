@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
 use tidegate_kernel::{NoEntropy, Question, Randomness, Window};
 
-use crate::clock::{Pace, Reading};
+use crate::clock::{ClockGuard, ClockReading};
 use crate::device::Device;
 use crate::disk::{self, Damaged, Disk};
 use crate::enrolment::{StreamPolicy, VerifiedPolicy, is_name};
@@ -17,7 +17,7 @@ use crate::wire::{ReportId, StreamTag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RefusalReason {
     /// The question is about another stream than the one that the device's data were enrolled with.
     OtherStream,
     /// The question is for others.
@@ -36,7 +36,7 @@ pub enum Reason {
     Budget,
 }
 
-impl Reason {
+impl RefusalReason {
     /// The word.
     pub const fn code(self) -> &'static str {
         match self {
@@ -54,18 +54,18 @@ impl Reason {
 
 /// What a question comes to, as a collector may know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum AgentReply {
     /// A report, which is safe on the disk. For the same question again it is the same.
     Report(Report),
     /// No report, and why.
-    Refused(Reason),
+    Refused(RefusalReason),
 }
 
 /// Something is wrong on the device itself. Must not be told to the collector: it may depend on the value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages name the fields
-pub enum Fault {
+pub enum AgentError {
     /// The value is not one of the domain.
     #[error("the device holds no value of the domain: {0}")]
     Value(OracleError),
@@ -147,7 +147,7 @@ struct State {
     // Required, though it may be null: an agent that forgot it would refuse what it promises to repeat.
     #[serde(deserialize_with = "Option::deserialize")]
     last: Option<(Question, Report)>,
-    pace: Pace,
+    pace: ClockGuard,
     /// What earlier policies still forbid.
     // Required, too.
     #[serde(deserialize_with = "Option::deserialize")]
@@ -167,7 +167,7 @@ struct Silence {
 impl State {
     /// Takes in a reading of the clocks. Where the wall clock has jumped, what was spent counts as spent now, under
     /// earlier policies, too.
-    fn look_at(&mut self, now: Reading) {
+    fn look_at(&mut self, now: ClockReading) {
         if self.pace.keeps(now) {
             self.silence = self.silence.filter(|silence| now.wall < silence.until);
             return;
@@ -185,8 +185,8 @@ impl State {
 
     /// What this state's promise forbids whoever comes after it under another policy: the window after its last
     /// timestamp, and after what it was silent for itself. The clocks must have been looked at.
-    fn silences(&self) -> Result<Silence, Fault> {
-        let Window::Timestamps(window) = self.policy.protects.window else { return Err(Fault::Spent) };
+    fn silences(&self) -> Result<Silence, AgentError> {
+        let Window::Timestamps(window) = self.policy.protects.window else { return Err(AgentError::Spent) };
         let clock = self.device.ledger().clock().unwrap_or(0);
         let until = self.policy.ticks.end_of(clock.saturating_add(window.get() - 1));
         let earlier = self.silence.map_or(0, |silence| silence.seconds);
@@ -203,17 +203,17 @@ impl<D: Disk> Agent<D> {
     /// stronger or weaker, is refused, and what is on the disk stays as it is.
     ///
     /// # Errors
-    /// [`Fault::OtherPolicy`] if the data were enrolled under another policy, as far as their state can be read, and
-    /// [`Fault::Spent`] if that was a budget for all time; if the state cannot be read or saved, the name of the source
+    /// [`AgentError::OtherPolicy`] if the data were enrolled under another policy, as far as their state can be read, and
+    /// [`AgentError::Spent`] if that was a budget for all time; if the state cannot be read or saved, the name of the source
     /// is none, or the clock shows a time before the stream's epoch.
     pub fn open(
         disk: D,
         source: &str,
         policy: VerifiedPolicy,
         witness: &[u8],
-        now: Reading,
+        now: ClockReading,
         random: &mut impl Randomness,
-    ) -> Result<(Self, Beginning), Fault> {
+    ) -> Result<(Self, Beginning), AgentError> {
         Self::begin(disk, source, policy, witness, now, random, Consent::None)
     }
 
@@ -225,15 +225,15 @@ impl<D: Disk> Agent<D> {
     /// Where the wall clock has jumped, or jumps in the meantime, the old window counts from then.
     ///
     /// # Errors
-    /// As for [`Agent::open`], but for [`Fault::OtherPolicy`].
+    /// As for [`Agent::open`], but for [`AgentError::OtherPolicy`].
     pub fn enrol_anew(
         disk: D,
         source: &str,
         policy: VerifiedPolicy,
         witness: &[u8],
-        now: Reading,
+        now: ClockReading,
         random: &mut impl Randomness,
-    ) -> Result<(Self, Beginning), Fault> {
+    ) -> Result<(Self, Beginning), AgentError> {
         Self::begin(disk, source, policy, witness, now, random, Consent::OfTheOwner)
     }
 
@@ -242,12 +242,12 @@ impl<D: Disk> Agent<D> {
         source: &str,
         policy: VerifiedPolicy,
         witness: &[u8],
-        now: Reading,
+        now: ClockReading,
         random: &mut impl Randomness,
         consent: Consent,
-    ) -> Result<(Self, Beginning), Fault> {
+    ) -> Result<(Self, Beginning), AgentError> {
         if !is_name(source) {
-            return Err(Fault::Source);
+            return Err(AgentError::Source);
         }
         let file = format!("{source}.device");
         let policy = policy.into_policy();
@@ -263,7 +263,7 @@ impl<D: Disk> Agent<D> {
             Loaded::Nothing => (Beginning::New, None),
             Loaded::Untrusted(damage, state) => (Beginning::Lost(damage), state),
         };
-        let (mut latest, mut pace, mut silence) = (now.wall, Pace::from(now), None);
+        let (mut latest, mut pace, mut silence) = (now.wall, ClockGuard::from(now), None);
         if let Some(mut state) = before {
             state.look_at(now);
             silence = if state.policy == policy {
@@ -274,14 +274,17 @@ impl<D: Disk> Agent<D> {
             } else {
                 let silence = state.silences()?;
                 if consent == Consent::None {
-                    return Err(Fault::OtherPolicy { enrolled: Box::new(state.policy), offered: Box::new(policy) });
+                    return Err(AgentError::OtherPolicy {
+                        enrolled: Box::new(state.policy),
+                        offered: Box::new(policy),
+                    });
                 }
                 Some(silence)
             };
             pace = state.pace;
         }
         latest = latest.max(silence.map_or(0, |silence| silence.until));
-        let timestamp = policy.ticks.timestamp(latest).ok_or(Fault::BeforeEpoch)?;
+        let timestamp = policy.ticks.timestamp(latest).ok_or(AgentError::BeforeEpoch)?;
         let mut identity = [0; 16];
         identity[..8].copy_from_slice(&random.next_word().to_le_bytes());
         identity[8..].copy_from_slice(&random.next_word().to_le_bytes());
@@ -312,49 +315,49 @@ impl<D: Disk> Agent<D> {
     /// Answers a question of a stream, if it may. On return a report is on the disk, with what it spent.
     ///
     /// # Errors
-    /// A [`Fault`] is a matter between the device and its user: the collector hears nothing.
+    /// A [`AgentError`] is a matter between the device and its user: the collector hears nothing.
     pub fn answer(
         &mut self,
-        now: Reading,
+        now: ClockReading,
         stream: &str,
         question: &Question,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<AgentReply, AgentError> {
         if self.stopped {
-            return Err(Fault::Stopped);
+            return Err(AgentError::Stopped);
         }
         let policy = &self.state.policy;
         if stream != policy.stream {
-            return Ok(Reply::Refused(Reason::OtherStream));
+            return Ok(AgentReply::Refused(RefusalReason::OtherStream));
         }
         if policy.oracle.is_some_and(|oracle: OracleKind| oracle != question.oracle) {
-            return Ok(Reply::Refused(Reason::OtherOracle));
+            return Ok(AgentReply::Refused(RefusalReason::OtherOracle));
         }
-        let timestamp = policy.ticks.timestamp(now.wall).ok_or(Fault::BeforeEpoch)?;
+        let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
         self.state.look_at(now);
         let State { device, last, .. } = &mut self.state;
         if let Some((answered, report)) = last
             && answered == question
             && question.timestamp == timestamp
         {
-            return Ok(Reply::Report(report.clone()));
+            return Ok(AgentReply::Report(report.clone()));
         }
         match device.answer(timestamp, question, value, random) {
             Ok(report) => {
                 *last = Some((question.clone(), report.clone()));
                 self.save()?;
-                Ok(Reply::Report(report))
+                Ok(AgentReply::Report(report))
             }
             Err(refused) => match refused.reason() {
-                Ok(reason) => Ok(Reply::Refused(reason)),
+                Ok(reason) => Ok(AgentReply::Refused(reason)),
                 Err(error) => {
                     // It has been spent all the same, so that what is answered later does not depend on the value of
                     // now.
                     self.save()?;
                     Err(match error {
-                        OracleError::Entropy(error) => Fault::Entropy(error),
-                        error => Fault::Value(error),
+                        OracleError::Entropy(error) => AgentError::Entropy(error),
+                        error => AgentError::Value(error),
                     })
                 }
             },
@@ -362,11 +365,11 @@ impl<D: Disk> Agent<D> {
     }
 
     /// Everything on the disk; or nothing is answered any more, for the disk may be ahead of the memory.
-    fn save(&mut self) -> Result<(), Fault> {
+    fn save(&mut self) -> Result<(), AgentError> {
         let contents = postcard::to_allocvec(&self.state).map_err(|error| io::Error::other(error.to_string()));
         let saved = contents.and_then(|contents| disk::replace(&mut self.disk, &self.file, &contents));
         self.stopped = saved.is_err();
-        saved.map_err(Fault::Disk)
+        saved.map_err(AgentError::Disk)
     }
 }
 
@@ -385,12 +388,12 @@ enum Loaded {
     Untrusted(Damaged, Option<Box<State>>),
 }
 
-fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, Fault> {
+fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, AgentError> {
     let contents = match disk::read(disk, file) {
         Ok(None) => return Ok(Loaded::Nothing),
         Ok(Some(contents)) => contents,
         // It may be whole: nothing must take its place.
-        Err(Damaged::Unreadable(error)) => return Err(Fault::Disk(error)),
+        Err(Damaged::Unreadable(error)) => return Err(AgentError::Disk(error)),
         Err(Damaged::Copy { contents }) => {
             let state = parse(&contents);
             return Ok(Loaded::Untrusted(Damaged::Copy { contents }, state));

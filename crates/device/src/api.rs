@@ -3,7 +3,7 @@
 //! | path | what |
 //! | --- | --- |
 //! | `GET /v1/streams/{stream}/policy` | a [`SignedPolicy`](crate::enrolment::SignedPolicy) |
-//! | `GET /v1/streams/{stream}/questions` | [`Asking`]; with `?after={round}&wait={seconds}` it is held back until there is a later round |
+//! | `GET /v1/streams/{stream}/questions` | [`OpenQuestions`]; with `?after={round}&wait={seconds}` it is held back until there is a later round |
 //! | `POST /v1/streams/{stream}/reports` | a [`Batch`](crate::wire::Batch) of the type [`BATCH`], or a [`BatchText`](crate::wire::BatchText); answered by a [`Receipt`] |
 //!
 //! Any answer with a status of 400 or more is a [`Problem`]. The statuses 408, 429 and from 500 on mean: not now, try
@@ -18,19 +18,19 @@ pub const BATCH: &str = "application/vnd.tidegate.batch";
 /// What devices are asked at the moment. None of it is to be believed: a device answers within its own policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asking {
+pub struct OpenQuestions {
     /// The stream.
     pub stream: String,
     /// Grows whenever something about the stream changes.
     pub round: u64,
     /// The open questions, none where nothing is asked. Their cohorts are disjoint, and each has a phase of its own.
-    pub questions: Vec<Asked>,
+    pub questions: Vec<OpenQuestion>,
 }
 
 /// An open question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct OpenQuestion {
     /// The question.
     pub question: Question,
     /// How long a report is, in bytes.

@@ -6,9 +6,9 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use tidegate_device::client::{Client, Options, operator_key};
+//! use tidegate_device::client::{Client, ClientOptions, operator_key};
 //!
-//! let client = Client::new("https://collector.example", Options::default())?;
+//! let client = Client::new("https://collector.example", ClientOptions::default())?;
 //! let operator = operator_key("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c")?;
 //! let policy = client.policy("visits", &operator)?;
 //! let asking = client.questions(&policy.stream, None, Duration::from_secs(20))?;
@@ -30,7 +30,7 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use ureq::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::api::{Asking, BATCH, Problem, Receipt};
+use crate::api::{BATCH, OpenQuestions, Problem, Receipt};
 use crate::enrolment::{PolicyError, SignedPolicy, VerifiedPolicy, is_name};
 
 /// How long an answer with a policy, a receipt or a refusal may be, in bytes.
@@ -50,9 +50,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// How a client goes about it.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct ClientOptions {
     /// What tells the collector who sends, if it wants to know.
-    pub token: Option<Token>,
+    pub token: Option<ClientToken>,
     /// Certificates of the authorities to trust instead of the web's (those in Mozilla's list), in PEM.
     pub authorities: Option<Vec<u8>>,
     /// Whether to speak plain HTTP to other machines, too. What is sent is randomised, but everybody on the way can
@@ -69,7 +69,7 @@ pub struct Options {
     pub connections: usize,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             token: None,
@@ -85,9 +85,9 @@ impl Default for Options {
 
 /// A secret that tells a collector who sends. It is in no error and no debug output.
 #[derive(Clone)]
-pub struct Token(HeaderValue);
+pub struct ClientToken(HeaderValue);
 
-impl Token {
+impl ClientToken {
     /// A token, of visible ASCII characters.
     ///
     /// # Errors
@@ -107,9 +107,9 @@ impl Token {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for ClientToken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Token(..)")
+        formatter.write_str("ClientToken(..)")
     }
 }
 
@@ -172,7 +172,7 @@ pub fn operator_key(digits: &str) -> Result<VerifyingKey, ClientError> {
 pub struct Client {
     base: String,
     http: ureq::Agent,
-    options: Options,
+    options: ClientOptions,
     /// For pauses of random length: devices that were turned away together must not come back together.
     random: Mutex<SystemRandom>,
 }
@@ -183,7 +183,7 @@ impl Client {
     /// # Errors
     /// If the address is none, or is that of another machine and plain HTTP, unless that is allowed; if certificates
     /// cannot be read.
-    pub fn new(address: &str, options: Options) -> Result<Self, ClientError> {
+    pub fn new(address: &str, options: ClientOptions) -> Result<Self, ClientError> {
         let (base, is_plain) = checked(address, options.allow_plain)?;
         let roots = match &options.authorities {
             None => RootCerts::WebPki,
@@ -222,7 +222,7 @@ impl Client {
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn questions(&self, stream: &str, after: Option<u64>, wait: Duration) -> Result<Asking, ClientError> {
+    pub fn questions(&self, stream: &str, after: Option<u64>, wait: Duration) -> Result<OpenQuestions, ClientError> {
         let path = path(stream, "questions")?;
         let (path, wait) = match after {
             None => (path, Duration::ZERO),
@@ -260,7 +260,7 @@ impl Client {
     fn post(&self, path: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
         let timeout = Some(self.options.timeout);
         let mut request = self.http.post(format!("{}{path}", self.base)).config().timeout_global(timeout).build();
-        if let Some(Token(token)) = &self.options.token {
+        if let Some(ClientToken(token)) = &self.options.token {
             request = request.header(AUTHORIZATION, token);
         }
         request
@@ -269,7 +269,7 @@ impl Client {
     fn get(&self, path: &str, wait: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
         let timeout = Some(self.options.timeout.saturating_add(wait));
         let mut request = self.http.get(format!("{}{path}", self.base)).config().timeout_global(timeout).build();
-        if let Some(Token(token)) = &self.options.token {
+        if let Some(ClientToken(token)) = &self.options.token {
             request = request.header(AUTHORIZATION, token);
         }
         request.call()
@@ -326,7 +326,7 @@ impl Client {
     /// A collector's own words: cut short, without anything that a terminal would obey, and without the token, which it
     /// knows.
     fn words(&self, text: &str) -> String {
-        let token = self.options.token.as_ref().and_then(Token::secret);
+        let token = self.options.token.as_ref().and_then(ClientToken::secret);
         let text = token.map_or_else(|| text.to_owned(), |token| text.replace(token, "(token)"));
         text.chars().filter(|next| !next.is_control()).take(MAX_WORDS).collect()
     }

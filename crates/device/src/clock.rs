@@ -33,7 +33,7 @@ impl Ticks {
 /// What a device's clocks show at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reading {
+pub struct ClockReading {
     /// Seconds since 1970, by the clock that people see and set.
     pub wall: u64,
     /// Seconds of a clock that nobody can set, and which run of it: its count begins anew when the machine does.
@@ -98,9 +98,9 @@ impl BootClock {
     }
 
     /// What the clocks show now.
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> ClockReading {
         // Readable when the clock was made, and so for good. Zero would count as a steady clock that went back: a jump.
-        Reading { wall: wall(), steady: Steady { run: self.boot, seconds: since_boot().unwrap_or(0) } }
+        ClockReading { wall: wall(), steady: Steady { run: self.boot, seconds: since_boot().unwrap_or(0) } }
     }
 }
 
@@ -175,11 +175,11 @@ impl Clock {
     }
 
     /// What the clocks show now.
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> ClockReading {
         match &self.0 {
             Source::Boot(boot) => boot.read(),
             Source::Process { run, started, .. } => {
-                Reading { wall: wall(), steady: Steady { run: *run, seconds: started.elapsed().as_secs() } }
+                ClockReading { wall: wall(), steady: Steady { run: *run, seconds: started.elapsed().as_secs() } }
             }
         }
     }
@@ -192,20 +192,20 @@ impl Clock {
 /// the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Pace {
+pub struct ClockGuard {
     /// When the wall clock was furthest behind the steady one, in this run and since the last jump.
-    furthest_behind: Reading,
+    furthest_behind: ClockReading,
 }
 
-impl Pace {
+impl ClockGuard {
     /// From this reading on.
-    pub const fn from(first: Reading) -> Self {
+    pub const fn from(first: ClockReading) -> Self {
         Self { furthest_behind: first }
     }
 
     /// Takes in a reading: whether the wall clock has kept pace. Where it has not, or the run is another, pace is kept
     /// from this reading on.
-    pub fn keeps(&mut self, now: Reading) -> bool {
+    pub fn keeps(&mut self, now: ClockReading) -> bool {
         let first = self.furthest_behind;
         let kept = match now.steady.seconds.checked_sub(first.steady.seconds) {
             Some(steady) if first.steady.run == now.steady.run => {
@@ -235,14 +235,14 @@ mod tests {
 
     use super::*;
 
-    fn reading(wall: u64, run: u8, seconds: u64) -> Reading {
-        Reading { wall, steady: Steady { run: [run; 16], seconds } }
+    fn reading(wall: u64, run: u8, seconds: u64) -> ClockReading {
+        ClockReading { wall, steady: Steady { run: [run; 16], seconds } }
     }
 
     #[test]
     fn the_wall_clock_may_fall_behind_but_not_run_ahead() {
-        let keeps = |readings: &[Reading]| {
-            let mut pace = Pace::from(reading(1_000, 1, 50));
+        let keeps = |readings: &[ClockReading]| {
+            let mut pace = ClockGuard::from(reading(1_000, 1, 50));
             readings.iter().map(|now| pace.keeps(*now)).collect::<Vec<_>>()
         };
         assert_eq!(keeps(&[reading(1_010, 1, 60)]), [true]);
@@ -272,7 +272,7 @@ mod tests {
         let clock = Clock::new(&mut SeededRandom::new(1));
         let (first, second) = (clock.read(), clock.read());
         assert!(first.wall > 1_600_000_000);
-        assert!(Pace::from(first).keeps(second));
+        assert!(ClockGuard::from(first).keeps(second));
         assert_eq!(first.steady.run, second.steady.run);
     }
 
@@ -325,8 +325,8 @@ mod tests {
         let start = |seed| Clock::of(Err(UnknownClock::System), &mut SeededRandom::new(seed));
         let (first, second) = (start(1), start(2));
         assert_eq!(first.unknown(), Some(&UnknownClock::System));
-        assert!(Pace::from(first.read()).keeps(first.read()), "one run is compared with itself");
-        assert!(!Pace::from(first.read()).keeps(second.read()), "and with no other");
+        assert!(ClockGuard::from(first.read()).keeps(first.read()), "one run is compared with itself");
+        assert!(!ClockGuard::from(first.read()).keeps(second.read()), "and with no other");
     }
 
     #[cfg(target_os = "linux")]

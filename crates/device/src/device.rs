@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::oracle::{Oracle, OracleError, Report};
 use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, Window};
 
-use crate::agent::Reason;
+use crate::agent::RefusalReason;
 
 /// What a device was promised when it was enrolled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
+pub struct DevicePolicy {
     /// What may be spent in any window.
     pub epsilon: Epsilon,
     /// The window.
@@ -23,7 +23,7 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages name the fields
-pub enum Refused {
+pub enum AnswerError {
     /// Others are asked.
     #[error("the device is not in the cohort that is asked")]
     NotAsked,
@@ -48,19 +48,19 @@ pub enum Refused {
     Value(#[from] OracleError),
 }
 
-impl Refused {
+impl AnswerError {
     /// The reason in a word that may be told to the collector.
     ///
     /// # Errors
     /// Where the collector must not hear of it: what is wrong with the value.
-    pub fn reason(self) -> Result<Reason, OracleError> {
+    pub fn reason(self) -> Result<RefusalReason, OracleError> {
         Ok(match self {
-            Self::NotAsked => Reason::NotAsked,
-            Self::NotNow { .. } => Reason::NotNow,
-            Self::OtherDomain { .. } => Reason::OtherDomain,
-            Self::Answered { .. } => Reason::Answered,
-            Self::Malformed(_) => Reason::Malformed,
-            Self::Budget(_) => Reason::Budget,
+            Self::NotAsked => RefusalReason::NotAsked,
+            Self::NotNow { .. } => RefusalReason::NotNow,
+            Self::OtherDomain { .. } => RefusalReason::OtherDomain,
+            Self::Answered { .. } => RefusalReason::Answered,
+            Self::Malformed(_) => RefusalReason::Malformed,
+            Self::Budget(_) => RefusalReason::Budget,
             Self::Value(error) => return Err(error),
         })
     }
@@ -69,12 +69,12 @@ impl Refused {
 /// A question that makes sense, with its oracle: where many devices in one program are asked, it is set up once for all
 /// of them.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedQuestion {
     question: Question,
     oracle: Oracle,
 }
 
-impl Prepared {
+impl PreparedQuestion {
     /// Sets up the oracle of a question.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Prepared {
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Device {
-    policy: Policy,
+    policy: DevicePolicy,
     slot: u16,
     ledger: Ledger,
     /// The timestamp and the phase that were answered last.
@@ -117,7 +117,7 @@ const VERSION: u16 = 1;
 #[derive(Serialize)]
 struct Saving<'a> {
     version: u16,
-    policy: Policy,
+    policy: DevicePolicy,
     slot: u16,
     ledger: &'a Ledger,
     answered: Option<(u64, u16)>,
@@ -135,7 +135,7 @@ impl Serialize for Device {
 #[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
-    policy: Policy,
+    policy: DevicePolicy,
     slot: u16,
     ledger: Ledger,
     // Required, though it may be null: a device that forgot what it answered must not load.
@@ -161,19 +161,19 @@ impl TryFrom<Saved> for Device {
 
 impl Device {
     /// A device that has never answered, in a slot of the population.
-    pub fn new(policy: Policy, slot: u16) -> Self {
+    pub fn new(policy: DevicePolicy, slot: u16) -> Self {
         Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
     }
 
     /// A device of which nobody knows what it has answered, up to `now`: it answers nothing until a whole window has
     /// passed.
-    pub fn fully_spent(policy: Policy, slot: u16, now: u64) -> Self {
+    pub fn fully_spent(policy: DevicePolicy, slot: u16, now: u64) -> Self {
         let ledger = Ledger::fully_spent(policy.epsilon, policy.window, now);
         Self { policy, slot, ledger, answered: None, last: None }
     }
 
     /// What it was promised.
-    pub const fn policy(&self) -> &Policy {
+    pub const fn policy(&self) -> &DevicePolicy {
         &self.policy
     }
 
@@ -202,7 +202,7 @@ impl Device {
     /// The device's clock has jumped to `now`: what was spent counts as spent now. Where it has jumped back, nothing
     /// changes, and nothing is answered until it has caught up.
     pub(crate) fn jump_to(&mut self, now: u64) {
-        // Refused only where the ledger's clock is not behind, and then there is nothing to carry.
+        // AnswerError only where the ledger's clock is not behind, and then there is nothing to carry.
         let _ = self.ledger.carry_to(now);
     }
 
@@ -220,7 +220,7 @@ impl Device {
         question: &Question,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Report, Refused> {
+    ) -> Result<Report, AnswerError> {
         self.respond(now, question, || question.oracle().map(Cow::Owned), value, random)
     }
 
@@ -231,10 +231,10 @@ impl Device {
     pub fn answer_prepared(
         &mut self,
         now: u64,
-        prepared: &Prepared,
+        prepared: &PreparedQuestion,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Report, Refused> {
+    ) -> Result<Report, AnswerError> {
         self.respond(now, &prepared.question, || Ok(Cow::Borrowed(&prepared.oracle)), value, random)
     }
 
@@ -245,15 +245,15 @@ impl Device {
         oracle: impl FnOnce() -> Result<Cow<'a, Oracle>, QuestionError>,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Report, Refused> {
+    ) -> Result<Report, AnswerError> {
         if !question.cohort.contains(self.slot) {
-            return Err(Refused::NotAsked);
+            return Err(AnswerError::NotAsked);
         }
         if question.timestamp != now {
-            return Err(Refused::NotNow { asked: question.timestamp, now });
+            return Err(AnswerError::NotNow { asked: question.timestamp, now });
         }
         if question.domain != self.policy.domain {
-            return Err(Refused::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
+            return Err(AnswerError::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
         }
         if let Some((last, report)) = &self.last
             && last == question
@@ -261,7 +261,7 @@ impl Device {
             return Ok(report.clone());
         }
         if self.answered >= Some((question.timestamp, question.phase)) {
-            return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
+            return Err(AnswerError::Answered { timestamp: question.timestamp, phase: question.phase });
         }
         let oracle = oracle()?;
         let permit = self.ledger.spend(now, question.epsilon)?;
@@ -284,8 +284,8 @@ mod tests {
 
     use super::*;
 
-    fn policy(window: u64) -> Policy {
-        Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 }
+    fn policy(window: u64) -> DevicePolicy {
+        DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 }
     }
 
     fn question(timestamp: u64, phase: u16, units: u64) -> Question {
@@ -346,7 +346,7 @@ mod tests {
         let asked = Question { view: View::Ranges(vec![0, 3]), ..question(5, 0, 1_000_000) };
         let mut answer = |value| Device::new(policy(3), 7).answer(5, &asked, value, &mut random).map(drop);
         assert_eq!(answer(5), Ok(()));
-        assert!(matches!(answer(6), Err(Refused::Value(_))));
+        assert!(matches!(answer(6), Err(AnswerError::Value(_))));
     }
 
     #[test]
@@ -357,19 +357,19 @@ mod tests {
             |now, question: &Question, value| device.answer(now, question, value, &mut random).unwrap_err();
         let asked = question(5, 1, 600_000_000);
         let elsewhere = Question { cohort: Cohort::Slots { first: 8, count: 10 }, ..asked.clone() };
-        assert_eq!(refused(5, &elsewhere, 2), Refused::NotAsked);
-        assert_eq!(refused(6, &asked, 2), Refused::NotNow { asked: 5, now: 6 });
+        assert_eq!(refused(5, &elsewhere, 2), AnswerError::NotAsked);
+        assert_eq!(refused(6, &asked, 2), AnswerError::NotNow { asked: 5, now: 6 });
         let wider = Question { domain: 7, ..asked.clone() };
-        assert_eq!(refused(5, &wider, 2), Refused::OtherDomain { asked: 7, enrolled: 6 });
+        assert_eq!(refused(5, &wider, 2), AnswerError::OtherDomain { asked: 7, enrolled: 6 });
         let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked.clone() };
-        assert!(matches!(refused(5, &senseless, 2), Refused::Malformed(_)));
+        assert!(matches!(refused(5, &senseless, 2), AnswerError::Malformed(_)));
         assert!(device.answer(5, &asked, 2, &mut random).is_ok());
         let mut refused = |now, question: &Question| device.answer(now, question, 2, &mut random).unwrap_err();
         let other = Question { oracle: OracleKind::Oue, ..asked.clone() };
-        assert_eq!(refused(5, &other), Refused::Answered { timestamp: 5, phase: 1 });
-        assert_eq!(refused(5, &question(5, 0, 1)), Refused::Answered { timestamp: 5, phase: 0 });
-        assert!(matches!(refused(5, &question(5, 2, 600_000_000)), Refused::Budget(Refusal::Overspend { .. })));
-        assert!(matches!(refused(4, &question(4, 0, 1)), Refused::Answered { .. }));
+        assert_eq!(refused(5, &other), AnswerError::Answered { timestamp: 5, phase: 1 });
+        assert_eq!(refused(5, &question(5, 0, 1)), AnswerError::Answered { timestamp: 5, phase: 0 });
+        assert!(matches!(refused(5, &question(5, 2, 600_000_000)), AnswerError::Budget(Refusal::Overspend { .. })));
+        assert!(matches!(refused(4, &question(4, 0, 1)), AnswerError::Answered { .. }));
     }
 
     #[test]
@@ -378,7 +378,7 @@ mod tests {
             let mut device = Device::new(policy(3), 7);
             let mut random = SeededRandom::new(2);
             let first = device.answer(5, &question(5, 0, 600_000_000), value, &mut random);
-            assert_eq!(matches!(first, Err(Refused::Value(_))), value >= 6);
+            assert_eq!(matches!(first, Err(AnswerError::Value(_))), value >= 6);
             assert_eq!(
                 first.err().and_then(|refused| refused.reason().ok()),
                 None,
@@ -388,22 +388,22 @@ mod tests {
             later.map(|asked| device.answer(asked.timestamp, &asked, 2, &mut random).map(drop))
         };
         assert_eq!(outcomes(2), outcomes(6));
-        assert!(matches!(outcomes(6), [Err(Refused::Answered { .. }), Err(Refused::Budget(_)), Ok(())]));
+        assert!(matches!(outcomes(6), [Err(AnswerError::Answered { .. }), Err(AnswerError::Budget(_)), Ok(())]));
         let mut spent = Device::fully_spent(policy(3), 7, 5);
         let refused = spent.answer(5, &question(5, 0, 1), 6, &mut SeededRandom::new(2));
-        assert!(matches!(refused, Err(Refused::Budget(_))), "nor does a refusal for want of budget");
+        assert!(matches!(refused, Err(AnswerError::Budget(_))), "nor does a refusal for want of budget");
     }
 
     #[test]
     fn a_question_that_was_prepared_is_answered_the_same() {
         let asked = question(5, 1, 600_000_000);
-        let prepared = Prepared::new(asked.clone()).unwrap();
+        let prepared = PreparedQuestion::new(asked.clone()).unwrap();
         let (mut one, mut other) = (Device::new(policy(3), 7), Device::new(policy(3), 7));
         let report = one.answer(5, &asked, 2, &mut SeededRandom::new(3));
         assert_eq!(other.answer_prepared(5, &prepared, 2, &mut SeededRandom::new(3)), report);
         assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&other).unwrap());
         let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked };
-        assert!(Prepared::new(senseless).is_err());
+        assert!(PreparedQuestion::new(senseless).is_err());
     }
 
     #[test]
@@ -418,8 +418,8 @@ mod tests {
         for mut device in loaded {
             assert_eq!(serde_json::to_string(&device).unwrap(), json);
             let mut ask = |question: &Question| device.answer(question.timestamp, question, 2, &mut random);
-            assert_eq!(ask(&asked).unwrap_err(), Refused::Answered { timestamp: 5, phase: 1 });
-            assert!(matches!(ask(&question(6, 0, 600_000_000)), Err(Refused::Budget(Refusal::Overspend { .. }))));
+            assert_eq!(ask(&asked).unwrap_err(), AnswerError::Answered { timestamp: 5, phase: 1 });
+            assert!(matches!(ask(&question(6, 0, 600_000_000)), Err(AnswerError::Budget(Refusal::Overspend { .. }))));
             assert!(ask(&question(6, 0, 400_000_000)).is_ok());
         }
         for (from, to) in [("\"version\":1", "\"version\":2"), ("\"answered\":[5,1]", "\"answered\":[6,1]")] {

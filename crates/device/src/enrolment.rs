@@ -11,7 +11,7 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, Window};
 
 use crate::clock::Ticks;
-use crate::device::Policy;
+use crate::device::DevicePolicy;
 use crate::slot::slot_of;
 use crate::wire::{bytes_of, digits_of};
 
@@ -25,7 +25,7 @@ pub struct StreamPolicy {
     /// The stream's name: lower-case letters, digits, `_` and `-`, at most [`MAX_NAME`].
     pub stream: String,
     /// What is protected: how much may be spent in which window, on which domain.
-    pub protects: Policy,
+    pub protects: DevicePolicy,
     /// The only oracle that questions may use; `None` for any.
     pub oracle: Option<OracleKind>,
     /// How its timestamps lie in time.
@@ -71,7 +71,7 @@ impl StreamPolicy {
         if !is_name(&self.stream) {
             return Err(PolicyError::Name);
         }
-        let Policy { epsilon, domain, window: _ } = self.protects;
+        let DevicePolicy { epsilon, domain, window: _ } = self.protects;
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(PolicyError::Domain { given: domain });
         }
@@ -106,7 +106,7 @@ impl StreamPolicy {
         // Whole, so that whatever is added to a policy is compared, too.
         let parts = |policy: &Self| {
             let Self { stream, protects, oracle, ticks, slot_key: _ } = policy;
-            let Policy { epsilon, window, domain } = protects;
+            let DevicePolicy { epsilon, window, domain } = protects;
             let window = match window {
                 Window::Timestamps(length) => length.to_string(),
                 Window::Unbounded => "for all time".to_owned(),
@@ -223,7 +223,7 @@ pub(crate) mod tests {
     pub(crate) fn policy(window: u64) -> StreamPolicy {
         StreamPolicy {
             stream: "visits".to_owned(),
-            protects: Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
+            protects: DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
             oracle: None,
             ticks: Ticks { epoch: 1_000, seconds: NonZeroU64::new(10).unwrap() },
             slot_key: *b"sixteen byte key",

@@ -1,7 +1,7 @@
 //! What runs on a phone, a meter or a browser: it answers a collector's questions within its own ledger, and trusts
 //! nobody.
 //!
-//! A [`Device`] was enrolled with a [`Policy`], which no question can change. Whatever a collector asks, in whatever
+//! A [`Device`] was enrolled with a [`DevicePolicy`], which no question can change. Whatever a collector asks, in whatever
 //! order and how often, the answers of any window lose at most the policy's epsilon. An [`Agent`] is a device that
 //! keeps its state on a disk, and holds to that across crashes, retries and jumps of the clock.
 //!
@@ -29,6 +29,11 @@ pub mod simulation;
 mod slot;
 pub mod wire;
 
-pub use agent::{Agent, Beginning, Fault, Reason, Reply};
-pub use device::{Device, Policy, Prepared, Refused};
+pub use agent::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
+pub use device::{AnswerError, Device, DevicePolicy, PreparedQuestion};
 pub use slot::slot_of;
+
+/// Compiles and runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -61,7 +61,7 @@ pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;
 pub use vault::{Locked, StreamId, UnlockError, Vault, VaultKey};
 
-/// The README's example, compiled and run with the documentation's others.
+/// Compiles and runs the README's example.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::epsilon::Epsilon;
 #[cfg(feature = "simulation")]
 use crate::simulation::Recorder;
-use crate::step::Law;
+use crate::step::StepLikelihood;
 
 /// Where the randomness of a release came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct NoEntropy(#[from] getrandom::Error);
 mod closed {
     use super::Randomness;
     use crate::epsilon::Epsilon;
-    use crate::step::Law;
+    use crate::step::StepLikelihood;
 
     pub trait Closed {
         /// Mixes new entropy of the operating system into a generator that is keyed by it.
@@ -50,7 +50,7 @@ mod closed {
         /// The published value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can be told what to
         /// publish, and only with the feature `simulation`.
         #[inline]
-        fn publish<L: Law>(&mut self, mut law: L) -> L::Output
+        fn publish<L: StepLikelihood>(&mut self, mut law: L) -> L::Output
         where
             Self: Randomness + Sized,
         {
@@ -278,7 +278,7 @@ impl Closed for SeededRandom {
 
     #[cfg(feature = "simulation")]
     #[inline]
-    fn publish<L: Law>(&mut self, mut law: L) -> L::Output {
+    fn publish<L: StepLikelihood>(&mut self, mut law: L) -> L::Output {
         // Steps within the step are part of it: they find no recorder.
         match self.recorder.take() {
             None => law.draw(self),
@@ -311,7 +311,7 @@ impl<R: Randomness> Closed for FreshRandom<'_, R> {
     }
 
     #[inline]
-    fn publish<L: Law>(&mut self, law: L) -> L::Output {
+    fn publish<L: StepLikelihood>(&mut self, law: L) -> L::Output {
         self.0.publish(law)
     }
 

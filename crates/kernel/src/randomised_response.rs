@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use crate::epsilon::Epsilon;
 use crate::noise::Below;
 use crate::random::Randomness;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// The largest epsilon that integer weights can follow closely.
 pub const MAX_RESPONSE_EPSILON: Epsilon = Epsilon::whole::<20>();
@@ -82,7 +82,7 @@ pub(crate) struct RandomisedValue<'a> {
     pub(crate) response: &'a RandomisedResponse,
 }
 
-impl Step for RandomisedValue<'_> {
+impl RandomisedStep for RandomisedValue<'_> {
     type Output = u32;
 
     #[inline]

@@ -8,7 +8,7 @@ use tidegate::kernel::{Account, Window};
 use tidegate::local::{Local, LocalKind};
 use tidegate::scalar::Scalar;
 use tidegate::spec::{CentralMachine, SpecError, StandingQueries, StreamSpec};
-use tidegate_device::Policy;
+use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
 
@@ -184,8 +184,11 @@ impl Declaration {
     /// If the domain is none.
     pub fn policy(&self, slot_key: [u8; 16]) -> Result<Option<StreamPolicy>, DeclarationError> {
         let StreamSpec::Local(spec) = &self.spec else { return Ok(None) };
-        let protects =
-            Policy { epsilon: spec.epsilon, window: Window::Timestamps(spec.window), domain: spec.values()?.count() };
+        let protects = DevicePolicy {
+            epsilon: spec.epsilon,
+            window: Window::Timestamps(spec.window),
+            domain: spec.values()?.count(),
+        };
         let (stream, oracle, ticks) = (self.name.clone(), spec.oracle, self.ticks());
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }

@@ -13,7 +13,7 @@ use tidegate::kernel::{Randomness, Sealed, Window};
 use tidegate::release::Release as Published;
 use tidegate::rows::Shape;
 use tidegate::spec::{CentralMachine, CentralSpec, Personalised, SpecError, Values};
-use tidegate_device::{Device, Policy};
+use tidegate_device::{Device, DevicePolicy};
 use tidegate_lab::datasets::{DataError, Format, long};
 
 use super::gate::{Family, Next, Rejected};
@@ -258,7 +258,7 @@ fn enrol_device(
         None => {
             let requirement = classes.all()[usize::from(class)].requirement;
             let window = Window::Timestamps(requirement.window);
-            let policy = Policy { epsilon: requirement.epsilon, window, domain };
+            let policy = DevicePolicy { epsilon: requirement.epsilon, window, domain };
             roll.add(user.into(), Member { class, device: Device::new(policy, 0), is_there: true });
         }
     }

@@ -11,7 +11,7 @@ use tidegate::kernel::{FreshRandom, Question, Randomness, Window};
 use tidegate::local::{Local, LocalKind, Step};
 use tidegate::rows::Shape;
 use tidegate::spec::{LocalSpec, SpecError, Values};
-use tidegate_device::{Device, Policy, Refused, slot_of};
+use tidegate_device::{AnswerError, Device, DevicePolicy, slot_of};
 use tidegate_lab::datasets::{DataError, Format};
 
 use super::gate::{Family, Next, Rejected};
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 pub(super) struct Devices {
     values: Values,
     mechanism: Local,
-    policy: Policy,
+    policy: DevicePolicy,
     /// Gives each user a slot; drawn with the first.
     slots: Option<[u8; 16]>,
     roll: Roll<OwnDevice>,
@@ -63,7 +63,7 @@ impl Devices {
         let (values, mechanism) = (spec.values()?, spec.mechanism()?);
         let settings = mechanism.settings();
         let window = Window::Timestamps(settings.window);
-        let policy = Policy { epsilon: settings.epsilon, window, domain: settings.domain };
+        let policy = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
         Ok(Self { values, mechanism, policy, slots: None, roll: Roll::of(Vec::new()), open: None, last: None })
     }
 
@@ -120,7 +120,7 @@ pub(super) fn asked<D: AsMut<Device>>(
     for (number, value) in present {
         match devices[number].1.as_mut().answer(now, question, value, random) {
             Ok(report) => aggregate.add(report.as_bytes()).map_err(Failure::run)?,
-            Err(Refused::NotAsked | Refused::Budget(_) | Refused::Answered { .. }) => {}
+            Err(AnswerError::NotAsked | AnswerError::Budget(_) | AnswerError::Answered { .. }) => {}
             Err(refused) => return Err(Failure::run(refused)),
         }
     }

@@ -6,24 +6,24 @@ use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::noise::Below;
 use crate::noise::bernoulli::{bernoulli_exp_fraction, bernoulli_exp_one};
 use crate::random::Randomness;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// The scale of noise on the integers: an exact positive fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct NoiseScale {
     numerator: NonZeroU64,
     denominator: NonZeroU64,
 }
 
 /// The noise scale cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a sensitivity of {sensitivity} is outside 1..={limit}, what noise can be scaled to", limit = Scale::MAX_SENSITIVITY)]
+#[error("a sensitivity of {sensitivity} is outside 1..={limit}, what noise can be scaled to", limit = NoiseScale::MAX_SENSITIVITY)]
 #[allow(missing_docs)] // the messages name the fields
 pub struct ScaleError {
     pub sensitivity: u64,
 }
 
-impl Scale {
+impl NoiseScale {
     /// The largest sensitivity, in grid units, for which every [`Epsilon`] has a scale.
     pub const MAX_SENSITIVITY: u64 = (1 << 62) / UNITS_PER_EPSILON;
 
@@ -83,18 +83,18 @@ pub struct Geometric {
 
 impl Geometric {
     /// Noise of the given scale.
-    pub const fn new(scale: Scale) -> Self {
+    pub const fn new(scale: NoiseScale) -> Self {
         Self { below_numerator: Below::new(scale.numerator), denominator: scale.denominator }
     }
 
     /// The scale.
     #[cfg(feature = "simulation")]
-    pub(crate) const fn scale(&self) -> Scale {
+    pub(crate) const fn scale(&self) -> NoiseScale {
         let numerator = match NonZeroU64::new(self.below_numerator.bound()) {
             Some(numerator) => numerator,
             None => NonZeroU64::MIN, // not reached: the bound was one
         };
-        Scale { numerator, denominator: self.denominator }
+        NoiseScale { numerator, denominator: self.denominator }
     }
 
     /// Draws a value. It is not cut to 64 bits, and must not be before it is added to something: a secret plus the
@@ -131,7 +131,7 @@ pub struct DiscreteLaplace(Geometric);
 
 impl DiscreteLaplace {
     /// Noise of the given scale.
-    pub const fn new(scale: Scale) -> Self {
+    pub const fn new(scale: NoiseScale) -> Self {
         Self(Geometric::new(scale))
     }
 
@@ -157,7 +157,7 @@ impl DiscreteLaplace {
 
     /// The scale.
     #[cfg(feature = "simulation")]
-    pub(crate) const fn scale(&self) -> Scale {
+    pub(crate) const fn scale(&self) -> NoiseScale {
         self.0.scale()
     }
 }
@@ -168,7 +168,7 @@ pub(crate) struct NoisyInteger<'a> {
     pub(crate) noise: &'a DiscreteLaplace,
 }
 
-impl Step for NoisyInteger<'_> {
+impl RandomisedStep for NoisyInteger<'_> {
     type Output = i64;
 
     #[inline]

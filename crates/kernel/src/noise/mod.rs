@@ -15,6 +15,6 @@ pub use biased_bits::BiasedBits;
 #[cfg(feature = "simulation")]
 pub(crate) use discrete_laplace::NoisyInteger;
 pub(crate) use discrete_laplace::greatest_common_divisor;
-pub use discrete_laplace::{DiscreteLaplace, Geometric, Scale, ScaleError};
+pub use discrete_laplace::{DiscreteLaplace, Geometric, NoiseScale, ScaleError};
 pub use subset::choose;
 pub use uniform::Below;

@@ -42,7 +42,7 @@ use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 use grr::Grr;
 use hadamard::Hadamard;
 use local_hash::LocalHash;
@@ -450,7 +450,7 @@ pub(crate) struct PerturbedValue<'a> {
     pub(crate) report: &'a mut [u8],
 }
 
-impl Step for PerturbedValue<'_> {
+impl RandomisedStep for PerturbedValue<'_> {
     type Output = ();
 
     #[inline]

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Noised, PrimitiveError, Query, check_account, plain};
+use super::{Noised, PrimitiveError, SealedQuery, check_account, plain};
 use crate::account::Account;
 use crate::epsilon::Epsilon;
-use crate::noise::{Geometric, Scale};
+use crate::noise::{Geometric, NoiseScale};
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Provenance, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// On which side of the threshold a query was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Side {
 /// # Guarantee
 /// All answers together lose at most the permit's epsilon for each timestamp that any query reads
 /// ([proof](crate::proofs::above_threshold)), however many answers there are. Queries may be chosen in the light of
-/// earlier answers, and one timestamp's data may take part in all of them. Each [`Query`] knows how far one
+/// earlier answers, and one timestamp's data may take part in all of them. Each [`SealedQuery`] knows how far one
 /// timestamp's data can move it and which timestamps it reads: one that is too sensitive for the test is refused, and
 /// so is one that reads a timestamp nobody has paid for. The permit that opens the test pays for its own timestamp,
 /// newcomers are paid for with the [question](Self::ask) that first reads them.
@@ -38,7 +38,7 @@ pub enum Side {
 /// answer again what was paid for once. After a restart open a new one, with a new permit.
 ///
 /// ```
-/// use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side};
+/// use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, SealedQuery, Side};
 /// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
 ///
 /// let one: Epsilon = "1".parse()?;
@@ -49,7 +49,7 @@ pub enum Side {
 /// // Does the group still scatter by less than 5,000? Its deviation has a sensitivity of at most twice the width.
 /// let mut test = AboveThreshold::open(ledger.spend(0, one)?, 5_000, 2 * grid.width(), random)?;
 /// readings.push(grid.seal(account, 1, 4.0)?);
-/// let query = Query::deviation(&readings, grid.range(), Protects::Reading)?;
+/// let query = SealedQuery::deviation(&readings, grid.range(), Protects::Reading)?;
 /// assert_eq!(test.ask([], &query, random).err(), Some(PrimitiveError::Unpaid { timestamp: 1 }));
 /// let newcomer = ledger.spend(1, one)?;
 /// assert_eq!(*test.ask([newcomer], &query, random)?.value(), Side::Below); // but for a chance of 10^-33
@@ -95,7 +95,7 @@ pub(crate) struct LatentTest<'a> {
     pub(crate) course: &'a Course,
 }
 
-impl Step for LatentTest<'_> {
+impl RandomisedStep for LatentTest<'_> {
     type Output = bool;
 
     fn draw(&mut self, random: &mut impl Randomness) -> bool {
@@ -104,14 +104,14 @@ impl Step for LatentTest<'_> {
 }
 
 /// The scales of the [one-sided noise](Geometric) of an [`AboveThreshold`] test, each with the variance
-/// [`geometric_variance`](Scale::geometric_variance).
+/// [`geometric_variance`](NoiseScale::geometric_variance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThresholdNoise {
     /// Of the threshold, drawn once: `sensitivity / e1`, where `e1 = epsilon / (1 + 2^(2/3))`, which makes the sum of
     /// the two variances the least.
-    pub threshold: Scale,
+    pub threshold: NoiseScale,
     /// Of each query: `2·sensitivity / e2`, where `e2 = epsilon - e1`.
-    pub query: Scale,
+    pub query: NoiseScale,
 }
 
 impl ThresholdNoise {
@@ -128,14 +128,14 @@ impl ThresholdNoise {
         let for_threshold = epsilon.portion(Self::THRESHOLD_SHARE, 1_000_000_000).ok_or(too_small)?;
         let for_queries = epsilon.checked_sub(for_threshold).ok_or(too_small)?;
         Ok(Self {
-            threshold: Scale::calibrated(sensitivity, for_threshold)?,
-            query: Scale::calibrated(sensitivity.saturating_mul(2), for_queries)?,
+            threshold: NoiseScale::calibrated(sensitivity, for_threshold)?,
+            query: NoiseScale::calibrated(sensitivity.saturating_mul(2), for_queries)?,
         })
     }
 }
 
 impl AboveThreshold {
-    /// Opens a test of queries whose [sensitivity](Query::sensitivity) is at most `sensitivity`. The permit's timestamp
+    /// Opens a test of queries whose [sensitivity](SealedQuery::sensitivity) is at most `sensitivity`. The permit's timestamp
     /// is the first that they may read.
     ///
     /// # Errors
@@ -190,7 +190,7 @@ impl AboveThreshold {
     pub fn ask(
         &mut self,
         newcomers: impl IntoIterator<Item = Permit>,
-        query: &Query,
+        query: &SealedQuery,
         random: &mut impl Randomness,
     ) -> Result<Noised<Side>, PrimitiveError> {
         let noisy_threshold = self.noisy_threshold.as_ref().ok_or(PrimitiveError::Closed)?;
@@ -227,7 +227,7 @@ impl AboveThreshold {
     fn newly_paid(
         &self,
         newcomers: impl IntoIterator<Item = Permit>,
-        query: &Query,
+        query: &SealedQuery,
     ) -> Result<BTreeSet<u64>, PrimitiveError> {
         let mut paid = BTreeSet::new();
         for permit in newcomers {

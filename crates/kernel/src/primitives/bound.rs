@@ -6,7 +6,7 @@ use super::max::{Scores, index_of_largest};
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, paid_members};
 use crate::epsilon::Epsilon;
-use crate::noise::{Geometric, Scale};
+use crate::noise::{Geometric, NoiseScale};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
@@ -31,7 +31,7 @@ pub fn bound_noise(
     range: &RangeInclusive<i64>,
     protects: Protects,
     epsilon: Epsilon,
-) -> Result<Scale, PrimitiveError> {
+) -> Result<NoiseScale, PrimitiveError> {
     let sensitivity = protects.sensitivity(range)?;
     let lowest = candidates.iter().map(|candidate| candidate.at).min();
     let lowest = lowest.ok_or(PrimitiveError::Nothing { expected: "candidate" })?;

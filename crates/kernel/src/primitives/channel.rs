@@ -7,7 +7,7 @@ use crate::interval::Interval;
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// The largest epsilon of a [`ChannelLimits`].
 pub const MAX_CHANNEL_EPSILON: Epsilon = Epsilon::whole::<10>();
@@ -307,7 +307,7 @@ pub(crate) struct ChannelAnswer<'a> {
     pub(crate) channel: &'a SymbolChannel,
 }
 
-impl Step for ChannelAnswer<'_> {
+impl RandomisedStep for ChannelAnswer<'_> {
     type Output = u32;
 
     fn draw(&mut self, random: &mut impl Randomness) -> u32 {

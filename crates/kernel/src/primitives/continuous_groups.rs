@@ -13,7 +13,7 @@ use crate::noise::Geometric;
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 use crate::vault::{Locked, UnlockError, Vault, signed, wipe};
 
 /// Where a reading went.
@@ -28,7 +28,7 @@ pub enum Placed {
 }
 
 /// Divides a stream into groups of consecutive readings that are alike: an
-/// [above-threshold test](super::AboveThreshold) of the [deviation](super::Query::deviation) for each group.
+/// [above-threshold test](super::AboveThreshold) of the [deviation](super::SealedQuery::deviation) for each group.
 ///
 /// A group is opened by a reading. Each further reading joins if the deviation of the group with it stays below the
 /// threshold, both with [noise](ThresholdNoise); the first one that does not closes the group and stays alone.
@@ -100,7 +100,7 @@ impl GroupTest<'_> {
     }
 }
 
-impl Step for GroupTest<'_> {
+impl RandomisedStep for GroupTest<'_> {
     type Output = bool;
 
     #[inline]

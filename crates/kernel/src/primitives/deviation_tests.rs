@@ -7,14 +7,14 @@ use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, Side, paid_exactly};
 use crate::account::Account;
 use crate::epsilon::Epsilon;
-use crate::noise::{DiscreteLaplace, Scale, ScaleError};
+use crate::noise::{DiscreteLaplace, NoiseScale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 use crate::vault::wipe;
 
-/// Tests of the [deviation](super::Query::deviation) of any groups among a batch of readings, each test answered, with
+/// Tests of the [deviation](super::SealedQuery::deviation) of any groups among a batch of readings, each test answered, with
 /// noise of its own, by the [side](Side) of a public threshold on which the deviation lies.
 ///
 /// A permit pays for as much as a reading can be told from in the *worst* course of events, and what it was told from
@@ -58,7 +58,7 @@ pub struct DeviationTests {
     fine: u64,
     /// What a permit pays for, in those parts.
     total: u64,
-    scale: Scale,
+    scale: NoiseScale,
     noise: DiscreteLaplace,
     members: Vec<Member>,
     /// The readings of the group that is tested.
@@ -81,7 +81,7 @@ pub(crate) struct NoisyTest<'a> {
     pub(crate) noise: &'a DiscreteLaplace,
 }
 
-impl Step for NoisyTest<'_> {
+impl RandomisedStep for NoisyTest<'_> {
     type Output = bool;
 
     #[inline]
@@ -121,10 +121,10 @@ impl DeviationTests {
         let bound = sensitivity.saturating_mul(2).saturating_mul(batch.max(1));
         let error = ScaleError { sensitivity: bound };
         // The finer, the less is lost to rounding; the largest power of two for which there is a scale.
-        let room = Scale::MAX_SENSITIVITY.checked_div(bound).filter(|room| *room > 0).ok_or(error)?;
+        let room = NoiseScale::MAX_SENSITIVITY.checked_div(bound).filter(|room| *room > 0).ok_or(error)?;
         let fine = (1 << room.ilog2()).min(Self::FINEST);
         let total = (2..=batch).map(|count| deviation::sensitivity(count, sensitivity, fine)).sum::<u64>().max(1);
-        let scale = Scale::calibrated(total, epsilon)?;
+        let scale = NoiseScale::calibrated(total, epsilon)?;
         Ok(Self {
             clamp,
             sensitivity,

@@ -14,7 +14,7 @@ use crate::sealed::Sealed;
 /// # Guarantee
 /// As for [`noisy_histogram`](super::noisy_histogram): what one user contributes to the timestamp is protected at a
 /// loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_distance)), and the result is unbiased with the
-/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`], however many cells there are.
+/// [`laplace_variance`](crate::noise::NoiseScale::laplace_variance) of [`histogram_noise`], however many cells there are.
 /// It can be negative.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use super::distance::distance;
 use super::sampled_histogram::PaidClasses;
 use super::{ClassHistograms, Neighbours, Noised, PrimitiveError, histogram_noise};
 use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
-use crate::noise::{DiscreteLaplace, Scale, greatest_common_divisor};
+use crate::noise::{DiscreteLaplace, NoiseScale, greatest_common_divisor};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
@@ -23,7 +23,7 @@ use crate::sealed::Sealed;
 /// # Guarantee
 /// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a loss
 /// of exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Which class a user belongs to is
-/// public. Each weighted count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of
+/// public. Each weighted count is unbiased, with the [`laplace_variance`](NoiseScale::laplace_variance) of
 /// [`histogram_noise`] at the group's common unit and a contribution of one. Sums beyond `i64` are returned as its
 /// ends, which is post-processing. The histograms come in the order of the groups.
 ///
@@ -127,7 +127,7 @@ pub fn weighted_distance(
         }
     }
     let zero = vec![0; histograms.domain()];
-    let noise = DiscreteLaplace::new(Scale::new(weighted_scale(neighbours), NonZeroU64::MIN));
+    let noise = DiscreteLaplace::new(NoiseScale::new(weighted_scale(neighbours), NonZeroU64::MIN));
     let random = &mut FreshRandom::new(random)?;
     Ok(Noised::new(noise.add_to(distance(sums.iter().copied(), &zero), random), spent, random))
 }

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::{HistogramError, Neighbours, Noised, PrimitiveError, paid};
 use crate::account::Account;
 use crate::epsilon::Epsilon;
-use crate::noise::{DiscreteLaplace, Scale, ScaleError};
+use crate::noise::{DiscreteLaplace, NoiseScale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
@@ -37,13 +37,13 @@ pub fn seal_histogram(
 }
 
 /// The scale of the noise that [`noisy_histogram`] and [`noisy_distance`](super::noisy_distance) add; its
-/// [`laplace_variance`](Scale::laplace_variance) is their variance.
+/// [`laplace_variance`](NoiseScale::laplace_variance) is their variance.
 pub fn histogram_noise(
     neighbours: Neighbours,
     contribution: NonZeroU64,
     epsilon: Epsilon,
-) -> Result<Scale, ScaleError> {
-    Scale::calibrated(neighbours.histogram_sensitivity(contribution), epsilon)
+) -> Result<NoiseScale, ScaleError> {
+    NoiseScale::calibrated(neighbours.histogram_sensitivity(contribution), epsilon)
 }
 
 /// The counts of a histogram, each with independent [discrete Laplace](DiscreteLaplace) noise.
@@ -51,7 +51,7 @@ pub fn histogram_noise(
 /// # Guarantee
 /// What one user contributes to the timestamp, at most `contribution` counts, is protected as `neighbours` says, at a
 /// loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_histogram)). Each count is unbiased, with the
-/// [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`]. Sums beyond `i64` are returned as its ends,
+/// [`laplace_variance`](NoiseScale::laplace_variance) of [`histogram_noise`]. Sums beyond `i64` are returned as its ends,
 /// which is post-processing.
 ///
 /// # Errors

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Noised, PrimitiveError, paid};
 use crate::epsilon::Epsilon;
-use crate::noise::{Geometric, Scale, ScaleError};
+use crate::noise::{Geometric, NoiseScale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// How the scores of two neighbours can differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -27,12 +27,12 @@ pub enum Scores {
 impl Scores {
     /// The scale of the one-sided noise that [`noisy_max`] adds to each score: `sensitivity / epsilon` for
     /// [`OneDirectional`](Self::OneDirectional), twice that for [`AnyDirection`](Self::AnyDirection).
-    pub fn noise(self, sensitivity: u64, epsilon: Epsilon) -> Result<Scale, ScaleError> {
+    pub fn noise(self, sensitivity: u64, epsilon: Epsilon) -> Result<NoiseScale, ScaleError> {
         let moves = match self {
             Self::OneDirectional => sensitivity,
             Self::AnyDirection => sensitivity.saturating_mul(2),
         };
-        Scale::calibrated(moves, epsilon)
+        NoiseScale::calibrated(moves, epsilon)
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Largest<'a, S> {
     pub(crate) noise: &'a Geometric,
 }
 
-impl<S: Iterator<Item = i128> + Clone> Step for Largest<'_, S> {
+impl<S: Iterator<Item = i128> + Clone> RandomisedStep for Largest<'_, S> {
     type Output = Option<usize>;
 
     fn draw(&mut self, random: &mut impl Randomness) -> Option<usize> {

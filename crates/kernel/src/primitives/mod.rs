@@ -18,7 +18,7 @@
 //! | [`noisy_max`] | which score is the largest | ε |
 //! | [`noisy_bound`] | where to cut readings off | ε for each reading |
 //! | [`SymbolChannel`] | a symbol, through a public channel that fits what is believed of it | ε |
-//! | [`AboveThreshold`] | when a series of [queries](Query) first crosses a threshold | ε for each timestamp, for the whole series |
+//! | [`AboveThreshold`] | when a series of [queries](SealedQuery) first crosses a threshold | ε for each timestamp, for the whole series |
 //! | [`ContinuousGroups`] | which consecutive readings are alike | ε for each reading |
 //! | [`DeviationTests`] | which readings are alike, wherever they stand | ε for each reading, for all its tests |
 //! | [`Comparisons`] | the order of each reading and its neighbours | ε for each reading, for all its comparisons |
@@ -92,7 +92,7 @@ pub use grouped_histograms::{common_unit, grouped_histograms, weighted_distance}
 pub use held::Held;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};
-pub use query::Query;
+pub use query::SealedQuery;
 pub use reading::Protects;
 pub use sampled_histogram::{
     ClassHistograms, sampled_distance, sampled_histogram, sampling_probability, seal_class_histograms,

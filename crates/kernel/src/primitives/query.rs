@@ -18,19 +18,19 @@ use crate::sealed::Sealed;
 /// kernel computes one. Both are public, the number is not.
 ///
 /// ```
-/// use tidegate_kernel::primitives::{Protects, Query};
+/// use tidegate_kernel::primitives::{Protects, SealedQuery};
 /// use tidegate_kernel::{Grid, Ledger, Window};
 ///
 /// let account = Ledger::new("1".parse()?, Window::EVENT).account();
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
 /// let group = [grid.seal(account, 5, 4.0)?, grid.seal(account, 3, 5.0)?, grid.seal(account, 4, 9.0)?];
-/// let query = Query::deviation(&group, grid.range(), Protects::Reading)?; // 2 + 1 + 3
+/// let query = SealedQuery::deviation(&group, grid.range(), Protects::Reading)?; // 2 + 1 + 3
 /// assert_eq!(query.timestamps(), [3, 4, 5]);
 /// assert_eq!(query.sensitivity(), 14); // 2·10·(3-1)/3, rounded up
 /// assert_eq!(format!("{query:?}"), "Query(..)");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Query {
+pub struct SealedQuery {
     account: Account,
     /// In ascending order, each once.
     timestamps: Vec<u64>,
@@ -38,7 +38,7 @@ pub struct Query {
     value: Zeroizing<i128>,
 }
 
-impl Query {
+impl SealedQuery {
     /// One reading, clamped to a public range. Its sensitivity is [`Protects::sensitivity`].
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Query {
     }
 }
 
-impl fmt::Debug for Query {
+impl fmt::Debug for SealedQuery {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Query(..)")
     }

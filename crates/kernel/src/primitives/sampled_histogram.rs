@@ -16,7 +16,7 @@ use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// A histogram for each class of users, all over the same domain. It exists only sealed.
 pub struct ClassHistograms {
@@ -274,7 +274,7 @@ pub fn sampling_probability(
 ///
 /// A count `c_i` of a class kept with probability `p_i` contributes `p_i·c_i` on average, so the sum is biased
 /// downwards by `sum (1-p_i)·c_i`; its variance is `sum p_i·(1-p_i)·c_i` plus the
-/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`] at the threshold and a
+/// [`laplace_variance`](crate::noise::NoiseScale::laplace_variance) of [`histogram_noise`] at the threshold and a
 /// contribution of one.
 ///
 /// Each call draws a sample of its own. Two releases about one timestamp need two calls with permits of their own:
@@ -329,7 +329,7 @@ pub fn sampled_histogram(
 /// # Guarantee
 /// As for [`sampled_histogram`]: a user of class `i`, who counts once, loses at most the class's epsilon
 /// ([proof](crate::proofs::sampled_histogram)). Given the sample the result is unbiased, with the
-/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`] at the threshold and a
+/// [`laplace_variance`](crate::noise::NoiseScale::laplace_variance) of [`histogram_noise`] at the threshold and a
 /// contribution of one, however many cells there are. It can be negative.
 ///
 /// # Errors
@@ -395,7 +395,7 @@ impl<'a> Sampling<'a> {
 /// The counts of a sample, with noise on each.
 pub(crate) struct SampledCounts<'a>(pub(crate) Sampling<'a>);
 
-impl Step for SampledCounts<'_> {
+impl RandomisedStep for SampledCounts<'_> {
     type Output = Vec<i64>;
 
     fn draw(&mut self, random: &mut impl Randomness) -> Vec<i64> {
@@ -410,7 +410,7 @@ pub(crate) struct SampledDistance<'a> {
     pub(crate) reference: &'a [i64],
 }
 
-impl Step for SampledDistance<'_> {
+impl RandomisedStep for SampledDistance<'_> {
     type Output = i64;
 
     fn draw(&mut self, random: &mut impl Randomness) -> i64 {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, paid, paid_exactly, paid_members};
 use crate::epsilon::Epsilon;
-use crate::noise::{DiscreteLaplace, Scale};
+use crate::noise::{DiscreteLaplace, NoiseScale};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
@@ -17,13 +17,13 @@ use crate::sealed::Sealed;
 /// any change of the reading, or a change by one contributor. The sensitivity follows from that and from the width of
 /// the range ([`Protects::sensitivity`]); for a reading on a grid whose whole domain matters the range is
 /// [`Grid::range`](crate::Grid::range). The result is an unbiased estimate of the clamped reading, with the
-/// [`laplace_variance`](Scale::laplace_variance) of [`Scale::calibrated`]`(sensitivity, epsilon)` in squared grid
+/// [`laplace_variance`](NoiseScale::laplace_variance) of [`NoiseScale::calibrated`]`(sensitivity, epsilon)` in squared grid
 /// units. Sums beyond `i64` are returned as its ends, which is post-processing.
 ///
 /// # Errors
 /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
 /// not the reading's, [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] for a
-/// sensitivity above [`Scale::MAX_SENSITIVITY`].
+/// sensitivity above [`NoiseScale::MAX_SENSITIVITY`].
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Protects, noisy_scalar};
@@ -99,7 +99,7 @@ pub fn noisy_sum<'a>(
 pub struct Summing {
     clamp: Clamp,
     epsilon: Epsilon,
-    scale: Scale,
+    scale: NoiseScale,
     noise: DiscreteLaplace,
 }
 
@@ -110,12 +110,12 @@ impl Summing {
     /// [`PrimitiveError::Range`] and [`PrimitiveError::Scale`], as [`noisy_scalar`].
     pub fn new(range: RangeInclusive<i64>, protects: Protects, epsilon: Epsilon) -> Result<Self, PrimitiveError> {
         let clamp = Clamp::new(&range)?;
-        let scale = Scale::calibrated(protects.within(&clamp), epsilon)?;
+        let scale = NoiseScale::calibrated(protects.within(&clamp), epsilon)?;
         Ok(Self { clamp, epsilon, scale, noise: DiscreteLaplace::new(scale) })
     }
 
     /// The scale of the noise of one sum.
-    pub const fn scale(&self) -> Scale {
+    pub const fn scale(&self) -> NoiseScale {
         self.scale
     }
 

@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub(crate) mod law;
+pub(crate) mod likelihood;
 mod transcript;
 
 use rand_distr::{Binomial, Distribution, StandardNormal, StandardUniform};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::epsilon::Epsilon;
 use crate::random::SeededRandom;
-use crate::step::Law;
+use crate::step::StepLikelihood;
 
 /// One randomised step of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,7 +137,7 @@ impl Recorder {
     }
 
     /// Draws, chooses or repeats what a step publishes, and takes note of it.
-    pub(crate) fn publish<L: Law>(&mut self, law: &mut L, random: &mut SeededRandom) -> L::Output {
+    pub(crate) fn publish<L: StepLikelihood>(&mut self, law: &mut L, random: &mut SeededRandom) -> L::Output {
         let index = self.transcript.steps.len();
         let mut step = TranscriptStep {
             law: law.name(),

@@ -5,16 +5,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::noise::{Geometric, NoisyInteger, Scale};
+use crate::noise::{Geometric, NoiseScale, NoisyInteger};
 use crate::oracle::{Oracle, PerturbedValue};
 use crate::primitives::{
     ChannelAnswer, GroupTest, Kept, Largest, LatentTest, NoisyTest, SampledCounts, SampledDistance, Sampling,
 };
 use crate::randomised_response::RandomisedValue;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// A step whose likelihoods are known. Published values are lists of whole numbers here.
-pub trait Law: Step {
+pub trait StepLikelihood: RandomisedStep {
     /// The name of the law.
     fn name(&self) -> &'static str;
 
@@ -54,7 +54,7 @@ fn first(numbers: &[i64]) -> i64 {
 struct Rate(f64);
 
 impl Rate {
-    fn of(scale: Scale) -> Self {
+    fn of(scale: NoiseScale) -> Self {
         let (numerator, denominator) = scale.parts();
         Self(float(denominator.into()) / float(numerator.into()))
     }
@@ -130,7 +130,7 @@ fn log_latent(latent: Rate, tested: Rate, below: &[i128], above: Option<i128>) -
 }
 
 /// A secret number with noise far above it, far below it, near it, and none.
-fn around(secret: i128, scale: Scale) -> Vec<Vec<i64>> {
+fn around(secret: i128, scale: NoiseScale) -> Vec<Vec<i64>> {
     #[allow(clippy::cast_possible_truncation)] // saturates
     let at = |scales: f64| (scales * scale.as_f64()).ceil() as i128 + i128::from(scales > 0.0);
     let cut = |number: i128| i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX });
@@ -147,7 +147,7 @@ fn log_noisy(secret: i128, rate: Rate, output: i64) -> f64 {
     }
 }
 
-fn scale_parameters(scale: Scale) -> [i128; 2] {
+fn scale_parameters(scale: NoiseScale) -> [i128; 2] {
     let (numerator, denominator) = scale.parts();
     [numerator.into(), denominator.into()]
 }
@@ -157,7 +157,7 @@ fn both() -> Vec<Vec<i64>> {
     vec![vec![1], vec![0]]
 }
 
-impl Law for NoisyInteger<'_> {
+impl StepLikelihood for NoisyInteger<'_> {
     fn name(&self) -> &'static str {
         "discrete Laplace"
     }
@@ -183,7 +183,7 @@ impl Law for NoisyInteger<'_> {
     }
 }
 
-impl Law for RandomisedValue<'_> {
+impl StepLikelihood for RandomisedValue<'_> {
     fn name(&self) -> &'static str {
         "randomised response"
     }
@@ -214,7 +214,7 @@ impl Law for RandomisedValue<'_> {
     }
 }
 
-impl Law for NoisyTest<'_> {
+impl StepLikelihood for NoisyTest<'_> {
     fn name(&self) -> &'static str {
         "test with a public threshold"
     }
@@ -262,7 +262,7 @@ fn log_answer(
     }
 }
 
-impl Law for LatentTest<'_> {
+impl StepLikelihood for LatentTest<'_> {
     fn name(&self) -> &'static str {
         "test with a noisy threshold"
     }
@@ -292,7 +292,7 @@ impl Law for LatentTest<'_> {
     }
 }
 
-impl Law for GroupTest<'_> {
+impl StepLikelihood for GroupTest<'_> {
     fn name(&self) -> &'static str {
         "test of a group"
     }
@@ -325,7 +325,7 @@ impl Law for GroupTest<'_> {
     }
 }
 
-impl<S: Iterator<Item = i128> + Clone> Law for Largest<'_, S> {
+impl<S: Iterator<Item = i128> + Clone> StepLikelihood for Largest<'_, S> {
     fn name(&self) -> &'static str {
         "noisy maximum"
     }
@@ -358,7 +358,7 @@ impl<S: Iterator<Item = i128> + Clone> Law for Largest<'_, S> {
     }
 }
 
-impl Law for ChannelAnswer<'_> {
+impl StepLikelihood for ChannelAnswer<'_> {
     fn name(&self) -> &'static str {
         "channel"
     }
@@ -423,7 +423,7 @@ fn reports(oracle: &Oracle) -> Vec<Vec<u8>> {
     reports
 }
 
-impl Law for PerturbedValue<'_> {
+impl StepLikelihood for PerturbedValue<'_> {
     fn name(&self) -> &'static str {
         self.oracle.kind().name()
     }
@@ -490,7 +490,7 @@ impl Sampling<'_> {
     }
 }
 
-impl Law for SampledCounts<'_> {
+impl StepLikelihood for SampledCounts<'_> {
     fn name(&self) -> &'static str {
         "sampled histogram"
     }
@@ -530,7 +530,7 @@ impl Law for SampledCounts<'_> {
     }
 }
 
-impl Law for SampledDistance<'_> {
+impl StepLikelihood for SampledDistance<'_> {
     fn name(&self) -> &'static str {
         "sampled distance"
     }
