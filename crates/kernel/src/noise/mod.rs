@@ -1,8 +1,8 @@
-//! Exact samplers. Everything here is integer arithmetic on uniform random bits: no floating point, so the
-//! distribution of each sampler is exactly the one in its documentation, to the last bit.
+//! Exact samplers. They use integer arithmetic on uniform random bits and no floating point, so each distribution is
+//! exactly the documented one.
 //!
-//! Samplers know nothing of budgets. The primitives and oracles that call them do, and only those are given secrets.
-//! The time that a sampler takes depends on what it draws; protection against timing is out of scope.
+//! Samplers know no budgets and take no secrets; the calling primitives and oracles do. The running time depends on the
+//! value drawn: timing side channels are out of scope.
 
 mod bernoulli;
 mod biased_bits;

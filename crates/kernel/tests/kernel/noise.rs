@@ -140,7 +140,7 @@ fn a_calibrated_scale_is_exactly_sensitivity_over_epsilon() {
     assert_eq!(scale(2, "0.000000003"), Ok(NoiseScale::new(nonzero(2_000_000_000), nonzero(3))));
     assert!(scale(NoiseScale::MAX_SENSITIVITY, "0.000000001").is_ok());
     let error = scale(NoiseScale::MAX_SENSITIVITY + 1, "1").unwrap_err().to_string();
-    assert_eq!(error, "a sensitivity of 4611686019 is outside 1..=4611686018, what noise can be scaled to");
+    assert_eq!(error, "a sensitivity of 4611686019 is outside 1..=4611686018, the range that noise can be scaled to");
     assert!(scale(0, "1").is_err());
 }
 
