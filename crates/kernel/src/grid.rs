@@ -84,7 +84,7 @@ pub enum GridError {
     Domain { low: f64, high: f64 },
     /// The step is not a number, or gives no steps or too many.
     #[error(
-        "a step must cut {low}..={high} into 1 to {limit} steps, but {step} was given",
+        "a step must divide {low}..={high} into 1 to {limit} steps, but {step} was given",
         limit = Grid::MAX_WIDTH
     )]
     Step { low: f64, high: f64, step: f64 },

@@ -23,10 +23,7 @@ pub enum ResponseError {
     #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
     Domain { given: u64 },
     /// An epsilon so small that e^epsilon rounds to one, or too large for the weights.
-    #[error(
-        "epsilon {given} is outside {}..={MAX_RESPONSE_EPSILON}, what a randomised response can be set to",
-        Epsilon::MIN
-    )]
+    #[error("epsilon {given} is outside {}..={MAX_RESPONSE_EPSILON}, the range of a randomised response", Epsilon::MIN)]
     Epsilon { given: Epsilon },
 }
 

@@ -326,7 +326,7 @@ fn what_an_oracle_cannot_represent_is_refused_with_the_allowed_range() {
             assert_eq!(error, format!("a domain of {domain} values is outside 2..=16777216"));
         }
         let error = Oracle::new(kind, 4, epsilon("21")).unwrap_err().to_string();
-        assert_eq!(error, "epsilon 21 is outside 0.000000001..=20, what a randomised response can be set to");
+        assert_eq!(error, "epsilon 21 is outside 0.000000001..=20, the range of a randomised response");
         for (domain, text) in [(2, "0.000000001"), (MAX_DOMAIN, "20"), (MAX_DOMAIN, "0.000000001")] {
             assert!(Oracle::new(kind, domain, epsilon(text)).is_ok(), "{kind} {domain} {text}");
         }
