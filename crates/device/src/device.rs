@@ -1,4 +1,4 @@
-//! [`Device`]: answers within its own ledger.
+//! [`Device`]: answers questions within its own ledger.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refu
 
 use crate::agent::RefusalReason;
 
-/// What a device was promised when it was enrolled.
+/// The privacy guarantee that a device was enrolled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DevicePolicy {
-    /// What may be spent in any window.
+    /// Budget of any window.
     pub epsilon: Epsilon,
     /// The window.
     pub window: Window,
-    /// The number of values that it may be asked about.
+    /// The number of values.
     pub domain: u32,
 }
 
@@ -24,35 +24,34 @@ pub struct DevicePolicy {
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages name the fields
 pub enum AnswerError {
-    /// Others are asked.
+    /// The device is not in the cohort.
     #[error("the device is not in the cohort that is asked")]
     NotAsked,
-    /// The question is about another time than the device's own clock shows.
+    /// The question is not about the present timestamp of the device's own clock.
     #[error("the question is about timestamp {asked}, but it is {now}")]
     NotNow { asked: u64, now: u64 },
     /// The question is about another domain than the policy's.
     #[error("the question is about {asked} values, but the policy is about {enrolled}")]
     OtherDomain { asked: u32, enrolled: u32 },
-    /// A question for the same phase, or an earlier one of the same timestamp, has been answered.
+    /// A question of the same phase, or of a later one, was answered.
     #[error("phase {phase} of timestamp {timestamp}, or a later one, has been answered already")]
     Answered { timestamp: u64, phase: u16 },
-    /// The question makes no sense.
+    /// The question is invalid.
     #[error(transparent)]
     Malformed(#[from] QuestionError),
-    /// The window's budget does not allow it.
+    /// The window has too little budget left.
     #[error(transparent)]
     Budget(#[from] Refusal),
-    /// The device holds no value of the domain, or the operating system gives no randomness. The collector must not be
-    /// told: it is a fault of the program around the device, or of the system.
+    /// The value is outside the domain, or the operating system provides no randomness. Never tell the collector.
     #[error(transparent)]
     Value(#[from] OracleError),
 }
 
 impl AnswerError {
-    /// The reason in a word that may be told to the collector.
+    /// The reason as a code for the collector.
     ///
     /// # Errors
-    /// Where the collector must not hear of it: what is wrong with the value.
+    /// The problem with the value, which the collector must not learn.
     pub fn reason(self) -> Result<RefusalReason, OracleError> {
         Ok(match self {
             Self::NotAsked => RefusalReason::NotAsked,
@@ -66,8 +65,7 @@ impl AnswerError {
     }
 }
 
-/// A question that makes sense, with its oracle: where many devices in one program are asked, it is set up once for all
-/// of them.
+/// A valid question with its oracle, prepared once for many devices.
 #[derive(Clone, Debug)]
 pub struct PreparedQuestion {
     question: Question,
@@ -78,7 +76,7 @@ impl PreparedQuestion {
     /// Sets up the oracle of a question.
     ///
     /// # Errors
-    /// If the question makes no sense.
+    /// If the question is invalid.
     pub fn new(question: Question) -> Result<Self, QuestionError> {
         let oracle = question.oracle()?;
         Ok(Self { question, oracle })
@@ -89,7 +87,7 @@ impl PreparedQuestion {
         &self.question
     }
 
-    /// Its oracle.
+    /// The oracle.
     pub const fn oracle(&self) -> &Oracle {
         &self.oracle
     }
@@ -97,17 +95,17 @@ impl PreparedQuestion {
 
 /// A device that answers within its own ledger.
 ///
-/// It can be saved and loaded by `serde`: save it before a report leaves, and load only the latest, once. What was
-/// answered last is saved, the report itself is not: whoever asks for it again after that is refused.
+/// Save it with `serde` before a report leaves, and load only the latest state, once. The saved form has the last
+/// answered question but not its report, so a loaded device refuses to repeat it.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Device {
     policy: DevicePolicy,
     slot: u16,
     ledger: Ledger,
-    /// The timestamp and the phase that were answered last.
+    /// Timestamp and phase of the last answer.
     answered: Option<(u64, u16)>,
-    /// What was answered last, unless that was before the device was loaded.
+    /// The last answer, unless it was given before loading.
     last: Option<(Question, Report)>,
 }
 
@@ -138,7 +136,7 @@ struct Saved {
     policy: DevicePolicy,
     slot: u16,
     ledger: Ledger,
-    // Required, though it may be null: a device that forgot what it answered must not load.
+    // Required, though it may be null: a device that lost its answers must not load.
     #[serde(deserialize_with = "Option::deserialize")]
     answered: Option<(u64, u16)>,
 }
@@ -160,30 +158,29 @@ impl TryFrom<Saved> for Device {
 }
 
 impl Device {
-    /// A device that has never answered, in a slot of the population.
+    /// Creates a device that has never answered, in a slot of the population.
     pub fn new(policy: DevicePolicy, slot: u16) -> Self {
         Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
     }
 
-    /// A device of which nobody knows what it has answered, up to `now`: it answers nothing until a whole window has
-    /// passed.
+    /// Creates a device whose answers up to `now` are unknown. It answers nothing until a whole window has passed.
     pub fn fully_spent(policy: DevicePolicy, slot: u16, now: u64) -> Self {
         let ledger = Ledger::fully_spent(policy.epsilon, policy.window, now);
         Self { policy, slot, ledger, answered: None, last: None }
     }
 
-    /// What it was promised.
+    /// The policy.
     pub const fn policy(&self) -> &DevicePolicy {
         &self.policy
     }
 
-    /// What it has spent.
+    /// The ledger.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or
-    /// where the timestamp lies before the last that the ledger has seen.
+    /// The spends in the window that ends at a timestamp. `None` if there are none, or if the timestamp is before the
+    /// ledger's clock.
     pub fn spent_in_window(&self, timestamp: u64) -> Option<Epsilon> {
         if self.ledger.clock().is_some_and(|clock| timestamp < clock) {
             return None;
@@ -194,26 +191,26 @@ impl Device {
         }
     }
 
-    /// Its slot.
+    /// The slot.
     pub const fn slot(&self) -> u16 {
         self.slot
     }
 
-    /// The device's clock has jumped to `now`: what was spent counts as spent now. Where it has jumped back, nothing
-    /// changes, and nothing is answered until it has caught up.
+    /// Moves all spends to `now` after a clock jump. A jump back changes nothing; the device is silent until the clock
+    /// has caught up.
     pub(crate) fn jump_to(&mut self, now: u64) {
-        // AnswerError only where the ledger's clock is not behind, and then there is nothing to carry.
+        // The ledger refuses only if its clock is not behind, and then there is nothing to move.
         let _ = self.ledger.carry_to(now);
     }
 
-    /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
-    /// identical report. `now` is the device's own clock, never the collector's.
+    /// Answers a question if the policy allows it: with a new report, or with the identical report for the last
+    /// question. `now` is from the device's own clock, never from the collector.
     ///
-    /// Whether there is a budget is decided, and the budget spent, before anybody looks at the value: what a device can
-    /// answer later, and why not, never depends on the values that it holds, be they of the domain or not.
+    /// The device spends the budget before it reads the value. So later answers and refusals never depend on values,
+    /// inside the domain or not.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for a refusal.
     pub fn answer(
         &mut self,
         now: u64,
@@ -224,10 +221,10 @@ impl Device {
         self.respond(now, question, || question.oracle().map(Cow::Owned), value, random)
     }
 
-    /// The same, for a question that was prepared once for many devices.
+    /// Answers a question that was prepared for many devices.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for a refusal.
     pub fn answer_prepared(
         &mut self,
         now: u64,
@@ -327,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spending_of_a_window_is_that_of_the_ledger() {
+    fn spends_of_a_window_match_the_ledger() {
         let mut device = Device::new(policy(3), 7);
         let mut random = SeededRandom::new(3);
         assert_eq!(device.spent_in_window(5), None);
@@ -342,7 +339,7 @@ mod tests {
     #[test]
     fn the_first_value_beyond_the_domain_is_refused() {
         let mut random = SeededRandom::new(4);
-        // Ranges would take any number for one of the last range.
+        // Ranges alone would accept any number as part of the last range.
         let asked = Question { view: View::Ranges(vec![0, 3]), ..question(5, 0, 1_000_000) };
         let mut answer = |value| Device::new(policy(3), 7).answer(5, &asked, value, &mut random).map(drop);
         assert_eq!(answer(5), Ok(()));
@@ -373,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_later_does_not_depend_on_whether_the_value_was_of_the_domain() {
+    fn later_answers_do_not_depend_on_invalid_values() {
         let outcomes = |value: u32| {
             let mut device = Device::new(policy(3), 7);
             let mut random = SeededRandom::new(2);
@@ -395,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_that_was_prepared_is_answered_the_same() {
+    fn prepared_questions_get_the_same_answer() {
         let asked = question(5, 1, 600_000_000);
         let prepared = PreparedQuestion::new(asked.clone()).unwrap();
         let (mut one, mut other) = (Device::new(policy(3), 7), Device::new(policy(3), 7));
@@ -407,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_device_goes_on_with_what_it_has_left_and_answers_nothing_twice() {
+    fn a_loaded_device_keeps_its_budget_and_answers() {
         let mut device = Device::new(policy(3), 7);
         let mut random = SeededRandom::new(5);
         let asked = question(5, 1, 600_000_000);
@@ -438,7 +435,7 @@ mod tests {
         })]
 
         #[test]
-        fn no_sequence_of_questions_makes_a_device_exceed_its_window(
+        fn no_questions_exceed_the_window_budget(
             window in 1_u64..6,
             steps in prop::collection::vec((0_u64..3, 0_u64..3, 0_u16..3, 1_u64..1_200_000_000, any::<bool>()), 1..60),
         ) {
