@@ -6,7 +6,7 @@ use tidegate::local::plbu::Plbu;
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
 use tidegate::mechanisms::Mechanism;
 use tidegate::release::{Histogram, Release, Statistic};
-use tidegate_device::{Device, Policy, slot_of};
+use tidegate_device::{Device, DevicePolicy, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom, View, Window};
@@ -143,7 +143,7 @@ pub struct Individuals {
 
 impl Individuals {
     /// So many users, enrolled with a policy, each in the slot that a random key gives it.
-    pub fn new(users: u32, policy: Policy, random: &mut SeededRandom) -> Self {
+    pub fn new(users: u32, policy: DevicePolicy, random: &mut SeededRandom) -> Self {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&random.next_word().to_le_bytes());
         key[8..].copy_from_slice(&random.next_word().to_le_bytes());
@@ -181,7 +181,7 @@ impl Users for Individuals {
         for (device, value) in self.devices.iter_mut().zip(&self.values) {
             match device.answer(self.now, question, *value, random) {
                 Ok(report) => aggregate.add(report.as_bytes()).map_err(RunError::failed)?,
-                Err(tidegate_device::Refused::NotAsked) => {}
+                Err(tidegate_device::AnswerError::NotAsked) => {}
                 Err(refused) => return Err(RunError::failed(refused)),
             }
         }
@@ -316,8 +316,8 @@ impl OnCounts for LocalSubject {
 }
 
 /// The policy of devices that take part in a mechanism with these settings.
-pub const fn policy(settings: &LocalSettings) -> Policy {
-    Policy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
+pub const fn policy(settings: &LocalSettings) -> DevicePolicy {
+    DevicePolicy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
 }
 
 /// The personalised local baseline, answered by a simulated crowd of each class.

@@ -17,7 +17,7 @@ use ed25519_dalek::SigningKey;
 use serde::Serialize;
 use tidegate::kernel::{NoEntropy, Question, SystemRandom};
 use tidegate::spec::StreamSpec;
-use tidegate_device::api::{Asked, Asking, Receipt};
+use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
 use tidegate_device::wire::{Batch, StreamTag, WireError};
@@ -551,17 +551,17 @@ impl Service {
     }
 
     /// What devices are asked now.
-    pub fn asking(&self, stream: &str) -> Option<Asking> {
+    pub fn asking(&self, stream: &str) -> Option<OpenQuestions> {
         let running = self.running(stream)?;
         // The round first: if something changes in between, whoever waits for a later round is woken at once.
         let round = running.change.borrow().round;
         let questions = Arc::clone(&lock(&running.shared).questions);
-        let asked = |open: &Arc<Open>| Asked {
+        let asked = |open: &Arc<Open>| OpenQuestion {
             question: open.question.clone(),
             report_length: open.report_length,
             closes: open.closes,
         };
-        Some(Asking { stream: stream.to_owned(), round, questions: questions.iter().map(asked).collect() })
+        Some(OpenQuestions { stream: stream.to_owned(), round, questions: questions.iter().map(asked).collect() })
     }
 
     /// Wakes whoever waits for a change of a stream.

@@ -8,7 +8,7 @@ use tidegate::kernel::{Account, Window};
 use tidegate::local::Local;
 use tidegate::scalar::Scalar;
 use tidegate::spec::{CentralMachine, LocalMachine, SpecError, StandingQueries, StreamSpec};
-use tidegate_device::Policy;
+use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
 
@@ -177,7 +177,7 @@ impl Declaration {
         let StreamSpec::Local(spec) = &self.spec else { return Ok(None) };
         let settings = spec.settings()?;
         let window = Window::Timestamps(settings.window);
-        let protects = Policy { epsilon: settings.epsilon, window, domain: settings.domain };
+        let protects = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
         let (stream, oracle, ticks) = (self.name.clone(), spec.oracle, self.ticks());
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }

@@ -35,7 +35,7 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
-use tidegate_kernel::noise::Scale;
+use tidegate_kernel::noise::NoiseScale;
 use tidegate_kernel::primitives::{Neighbours, common_unit, histogram_noise};
 
 use crate::estimate::noise::ObservationNoise;
@@ -226,7 +226,7 @@ impl Offers<'_> {
     fn noise(&self, amounts: &[Epsilon], mean: f64) -> f64 {
         let same = amounts.first().filter(|first| amounts.iter().all(|amount| amount == *first));
         let scale = same.and_then(|amount| histogram_noise(self.neighbours, NonZeroU64::MIN, *amount).ok());
-        scale.map_or_else(|| 2.0 * (self.sensitivity() / mean).powi(2), Scale::laplace_variance)
+        scale.map_or_else(|| 2.0 * (self.sensitivity() / mean).powi(2), NoiseScale::laplace_variance)
     }
 
     #[allow(clippy::cast_precision_loss)] // one or two

@@ -1,6 +1,6 @@
 //! [`StreamError`]: why a stream could not go on.
 
-use tidegate_device::Refused;
+use tidegate_device::AnswerError;
 use tidegate_kernel::oracle::MalformedReport;
 use tidegate_kernel::primitives::{BatchError, HistogramError, SymbolError};
 use tidegate_kernel::{NoEntropy, QuestionError};
@@ -55,7 +55,7 @@ pub enum StreamError {
     #[error(transparent)]
     Batch(#[from] BatchError),
     #[error(transparent)]
-    Device(#[from] Refused),
+    Device(#[from] AnswerError),
     #[error(transparent)]
     Question(#[from] QuestionError),
     #[error(transparent)]

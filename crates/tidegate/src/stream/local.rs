@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate_device::{Device, Policy, Refused, slot_of};
+use tidegate_device::{AnswerError, Device, DevicePolicy, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{FreshRandom, Question, Randomness, Window};
 
@@ -87,9 +87,9 @@ impl<M> Collector<M> {
 }
 
 impl Collector<Local> {
-    fn policy(&self) -> Policy {
+    fn policy(&self) -> DevicePolicy {
         let settings = self.mechanism.settings();
-        Policy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
+        DevicePolicy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
     }
 
     pub(super) fn load(self, saved: SavedCollector<Local>) -> Result<Self, StreamError> {
@@ -170,7 +170,7 @@ impl Collector<Plbu> {
         }
         let requirement = self.classes().all()[usize::from(class)].requirement;
         let window = Window::Timestamps(requirement.window);
-        let policy = Policy { epsilon: requirement.epsilon, window, domain: self.domain };
+        let policy = DevicePolicy { epsilon: requirement.epsilon, window, domain: self.domain };
         self.users.add(user.into(), Member { class, device: Device::new(policy, 0), is_there: true });
         Ok(())
     }
@@ -213,7 +213,7 @@ fn answers(
     for (number, value) in present {
         match users.get_mut(number).device.answer(now, question, value, random) {
             Ok(report) => aggregate.add(report.as_bytes())?,
-            Err(Refused::NotAsked | Refused::Budget(_) | Refused::Answered { .. }) => {}
+            Err(AnswerError::NotAsked | AnswerError::Budget(_) | AnswerError::Answered { .. }) => {}
             Err(refused) => return Err(refused.into()),
         }
     }

@@ -9,7 +9,7 @@ use tidegate::central::{
 };
 use tidegate::local::plbu::Plbu;
 use tidegate::release::Release;
-use tidegate_device::{Device, Policy};
+use tidegate_device::{Device, DevicePolicy};
 use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, Window};
 
@@ -315,7 +315,8 @@ impl Target for PlbuTarget {
         let Input::Values(values) = input else { return Err(other_input(self)) };
         let mut mechanism = Plbu::new(self.classes.clone(), self.domain, None).map_err(RunError::unsupported)?;
         let Requirement { epsilon, window } = self.requirement();
-        let mut device = Device::new(Policy { epsilon, window: Window::Timestamps(window), domain: self.domain }, 0);
+        let mut device =
+            Device::new(DevicePolicy { epsilon, window: Window::Timestamps(window), domain: self.domain }, 0);
         let mut transcript = Transcript::new();
         for (timestamp, value) in (0_u64..).zip(values) {
             let questions = mechanism.open(timestamp).map_err(RunError::failed)?;

@@ -1,60 +1,59 @@
-//! Likelihoods of randomised steps: closed forms, or sums of positive terms with a bound on what is left out.
+//! Likelihoods of randomised steps: closed forms, or truncated sums of positive terms with an error bound.
 //!
-//! Logarithms are exact to about 10⁻¹², relative to numbers of the size of the steps' losses. Sums run until what is
-//! left out is less than 10⁻¹⁷ of what was summed; their cost is in proportion to the scale of the noise.
+//! Logarithms have a relative error of about 10⁻¹², at the magnitude of the steps' losses. Sums stop when the rest is
+//! below 10⁻¹⁷ of the sum. Their cost is proportional to the scale of the noise.
 
 use std::collections::BTreeMap;
 
-use crate::noise::{Geometric, NoisyInteger, Scale};
+use crate::noise::{Geometric, NoiseScale, NoisyInteger};
 use crate::oracle::{Oracle, PerturbedValue};
 use crate::primitives::{
     ChannelAnswer, GroupTest, Kept, Largest, LatentTest, NoisyTest, SampledCounts, SampledDistance, Sampling,
 };
 use crate::randomised_response::RandomisedValue;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
-/// A step whose likelihoods are known. Published values are lists of whole numbers here.
-pub trait Law: Step {
-    /// The name of the law.
+/// A step with known likelihoods. Published values are lists of integers here.
+pub trait StepLikelihood: RandomisedStep {
+    /// The name of the distribution.
     fn name(&self) -> &'static str;
 
-    /// All its public parameters.
+    /// All public parameters.
     fn parameters(&self) -> Vec<i128>;
 
-    /// The natural logarithm of the probability of a published value.
+    /// The natural log-probability of a published value.
     fn log_likelihood(&self, output: &[i64]) -> f64;
 
-    /// Published values among which the likelihoods of neighbours differ as much as they can, and so do the decisions
-    /// that follow.
+    /// Published values with extreme likelihood ratios between neighbours, and with different subsequent decisions.
     fn options(&self) -> Vec<Vec<i64>>;
 
-    /// The numbers of a published value.
+    /// Encodes a published value as numbers.
     fn numbers(&self, output: &Self::Output) -> Vec<i64>;
 
-    /// The published value with these numbers.
+    /// Decodes a published value.
     fn published(&mut self, numbers: &[i64]) -> Self::Output;
 }
 
-/// How far from a secret an option lies, in scales. Any distance above the sensitivity attains the largest loss, and
-/// decisions compare noise with noise of a few times its scale.
+/// Distance of an option from the secret, in scales. Any distance above the sensitivity attains the largest loss, and
+/// decisions compare noise of a few scales.
 const FAR: f64 = 64.0;
 
-/// The largest number of options of one step.
+/// Maximum options of one step.
 const MOST_OPTIONS: usize = 64;
 
-/// How many hash functions are options of a report by local hashing.
+/// Number of hash functions among the options of a local-hashing report.
 const HASHES: u64 = 16;
 
 fn first(numbers: &[i64]) -> i64 {
     numbers.first().copied().unwrap_or(0)
 }
 
-/// Noise on the integers with ratio `q = exp(-rate)`.
+/// Integer noise with ratio `q = exp(-rate)`.
 #[derive(Clone, Copy)]
 struct Rate(f64);
 
 impl Rate {
-    fn of(scale: Scale) -> Self {
+    fn of(scale: NoiseScale) -> Self {
         let (numerator, denominator) = scale.parts();
         Self(float(denominator.into()) / float(numerator.into()))
     }
@@ -95,7 +94,7 @@ fn log1m_exp(x: f64) -> f64 {
     if x > -std::f64::consts::LN_2 { (-x.exp_m1()).ln() } else { (-x.exp()).ln_1p() }
 }
 
-/// The logarithm of a sum of numbers that are given by their logarithms.
+/// The logarithm of a sum, from the logarithms of its terms.
 fn log_sum_exp(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = logs.clone().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {
@@ -104,21 +103,22 @@ fn log_sum_exp(logs: impl Iterator<Item = f64> + Clone) -> f64 {
     largest + logs.map(|log| (log - largest).exp()).sum::<f64>().ln()
 }
 
-/// The logarithm of `sum over z >= 0 of P(z) · product over i of P(Z < z + below_i) · P(Z' >= z - above)`: latent
-/// one-sided noise `z`, tests of one-sided noise `Z` that stayed below it by `below_i`, and a last one that did not.
+/// The logarithm of `sum over z >= 0 of P(z) · product over i of P(Z < z + below_i) · P(Z' >= z - above)`. Here `z` is
+/// the latent one-sided noise of the threshold, `below_i` are the margins of the tests that answered "below", and
+/// `above` is that of the last test, which did not.
 ///
-/// Terms are summed until less than 10⁻¹⁷ of the sum is left. All of them are positive, and each factor follows from
-/// the one before by sums of positive numbers, so nothing cancels.
+/// Terms are summed until less than 10⁻¹⁷ of the sum is left. All terms are positive, and each factor follows from the
+/// previous one by adding positive numbers, so nothing cancels.
 fn log_latent(latent: Rate, tested: Rate, below: &[i128], above: Option<i128>) -> f64 {
-    // Below this, one of the tests cannot have stayed below.
+    // For smaller `z`, one of the tests cannot have answered "below".
     let from = below.iter().map(|margin| 1 - margin).max().unwrap_or(0).max(0);
     let mut factors: Vec<f64> = below.iter().map(|margin| -tested.log_power(margin + from).exp_m1()).collect();
     let (ratio, tested_ratio, complement) = ((-latent.0).exp(), (-tested.0).exp(), -(-tested.0).exp_m1());
-    // The last test is certain not to stay below up to `above`. Beyond, its probability falls by a constant ratio.
+    // Up to `above`, the last test answers "above" with certainty. Beyond, its probability falls by a constant ratio.
     let beyond = above.map_or(0, |above| (from - above).max(0));
     let base = latent.log_complement(1) + latent.log_power(from) + tested.log_power(beyond);
     let (mut sum, mut weight, mut z) = (0.0_f64, 1.0_f64, from);
-    // With factors of at most one, the weight over one minus the ratio bounds all that is left.
+    // Factors are at most one, so the weight divided by one minus the ratio bounds the rest.
     let least = 1e-17 * -(-latent.0).exp_m1();
     while weight > f64::MIN_POSITIVE && weight > least * sum {
         sum += weight * factors.iter().product::<f64>();
@@ -129,15 +129,15 @@ fn log_latent(latent: Rate, tested: Rate, below: &[i128], above: Option<i128>) -
     base + sum.ln()
 }
 
-/// A secret number with noise far above it, far below it, near it, and none.
-fn around(secret: i128, scale: Scale) -> Vec<Vec<i64>> {
+/// Options for a secret number: noise far above, far below, near, and none.
+fn around(secret: i128, scale: NoiseScale) -> Vec<Vec<i64>> {
     #[allow(clippy::cast_possible_truncation)] // saturates
     let at = |scales: f64| (scales * scale.as_f64()).ceil() as i128 + i128::from(scales > 0.0);
     let cut = |number: i128| i64::try_from(number).unwrap_or(if number < 0 { i64::MIN } else { i64::MAX });
     [at(FAR), -at(FAR), 0, at(1.0), -at(1.0)].map(|noise| vec![cut(secret.saturating_add(noise))]).to_vec()
 }
 
-/// `ln P` of a number that is a secret plus two-sided noise, cut to the range of `i64`.
+/// `ln P` of a secret plus two-sided noise, saturated to `i64`.
 fn log_noisy(secret: i128, rate: Rate, output: i64) -> f64 {
     let noise = i128::from(output) - secret;
     match output {
@@ -147,17 +147,17 @@ fn log_noisy(secret: i128, rate: Rate, output: i64) -> f64 {
     }
 }
 
-fn scale_parameters(scale: Scale) -> [i128; 2] {
+fn scale_parameters(scale: NoiseScale) -> [i128; 2] {
     let (numerator, denominator) = scale.parts();
     [numerator.into(), denominator.into()]
 }
 
-/// Yes and no, as numbers.
+/// Both answers, as numbers.
 fn both() -> Vec<Vec<i64>> {
     vec![vec![1], vec![0]]
 }
 
-impl Law for NoisyInteger<'_> {
+impl StepLikelihood for NoisyInteger<'_> {
     fn name(&self) -> &'static str {
         "discrete Laplace"
     }
@@ -183,7 +183,7 @@ impl Law for NoisyInteger<'_> {
     }
 }
 
-impl Law for RandomisedValue<'_> {
+impl StepLikelihood for RandomisedValue<'_> {
     fn name(&self) -> &'static str {
         "randomised response"
     }
@@ -214,7 +214,7 @@ impl Law for RandomisedValue<'_> {
     }
 }
 
-impl Law for NoisyTest<'_> {
+impl StepLikelihood for NoisyTest<'_> {
     fn name(&self) -> &'static str {
         "test with a public threshold"
     }
@@ -226,7 +226,7 @@ impl Law for NoisyTest<'_> {
 
     fn log_likelihood(&self, output: &[i64]) -> f64 {
         let (rate, gap) = (Rate::of(self.noise.scale()), self.threshold.saturating_sub(self.secret));
-        // Below means that the noise is less than the gap: by symmetry, that it is more than minus the gap.
+        // "Below" means that the noise is less than the gap; by symmetry, that it is more than minus the gap.
         if first(output) == 1 { rate.log_two_sided_from(1 - gap) } else { rate.log_two_sided_from(gap) }
     }
 
@@ -243,7 +243,7 @@ impl Law for NoisyTest<'_> {
     }
 }
 
-/// `ln P` of the next answer of a series of tests, given that all earlier queries were found below.
+/// `ln P` of the next answer of a series of tests, given that all earlier answers were "below".
 fn log_answer(
     threshold: i128,
     of_threshold: Rate,
@@ -262,7 +262,7 @@ fn log_answer(
     }
 }
 
-impl Law for LatentTest<'_> {
+impl StepLikelihood for LatentTest<'_> {
     fn name(&self) -> &'static str {
         "test with a noisy threshold"
     }
@@ -292,7 +292,7 @@ impl Law for LatentTest<'_> {
     }
 }
 
-impl Law for GroupTest<'_> {
+impl StepLikelihood for GroupTest<'_> {
     fn name(&self) -> &'static str {
         "test of a group"
     }
@@ -325,7 +325,7 @@ impl Law for GroupTest<'_> {
     }
 }
 
-impl<S: Iterator<Item = i128> + Clone> Law for Largest<'_, S> {
+impl<S: Iterator<Item = i128> + Clone> StepLikelihood for Largest<'_, S> {
     fn name(&self) -> &'static str {
         "noisy maximum"
     }
@@ -339,7 +339,7 @@ impl<S: Iterator<Item = i128> + Clone> Law for Largest<'_, S> {
         let rate = Rate::of_geometric(self.noise);
         let Ok(winner) = usize::try_from(first(output)) else { return f64::NEG_INFINITY };
         let Some(score) = self.scores.clone().nth(winner) else { return f64::NEG_INFINITY };
-        // By how much the winner, without its noise, is above each other one: an earlier one wins ties.
+        // The winner's margin over each other score before noise; ties go to the earlier one.
         let others = self.scores.clone().enumerate().filter(|(index, _)| *index != winner);
         let margins: Vec<i128> = others.map(|(index, other)| score - other + i128::from(index > winner)).collect();
         log_latent(rate, rate, &margins, None)
@@ -358,13 +358,13 @@ impl<S: Iterator<Item = i128> + Clone> Law for Largest<'_, S> {
     }
 }
 
-impl Law for ChannelAnswer<'_> {
+impl StepLikelihood for ChannelAnswer<'_> {
     fn name(&self) -> &'static str {
         "channel"
     }
 
     fn parameters(&self) -> Vec<i128> {
-        // The whole channel, to the precision of a float.
+        // The whole channel, in float precision.
         let of = |symbol| self.channel.outputs().map(move |output| self.channel.probability(symbol, output).to_bits());
         let outputs = self.channel.outputs().map(i128::from);
         outputs.chain((0..self.channel.domain()).flat_map(of).map(i128::from)).collect()
@@ -395,8 +395,8 @@ fn of_bytes(bytes: &[u8]) -> Vec<i64> {
     bytes.iter().copied().map(i64::from).collect()
 }
 
-/// One report for each set of values that a report can support, where reports are short. All reports with the same
-/// support are equally likely, whatever the value.
+/// One report for each possible support, if reports are short. For any value, all reports with the same support are
+/// equally likely.
 fn reports(oracle: &Oracle) -> Vec<Vec<u8>> {
     const SEED: usize = 8;
     let length = oracle.report_length();
@@ -423,7 +423,7 @@ fn reports(oracle: &Oracle) -> Vec<Vec<u8>> {
     reports
 }
 
-impl Law for PerturbedValue<'_> {
+impl StepLikelihood for PerturbedValue<'_> {
     fn name(&self) -> &'static str {
         self.oracle.kind().name()
     }
@@ -461,7 +461,7 @@ impl Sampling<'_> {
         scale_parameters(self.noise.scale()).into_iter().chain(shares).chain([self.domain as i128]).collect()
     }
 
-    /// The probability of each number of users of a cell who are kept.
+    /// The distribution of the number of kept users of a cell.
     #[allow(clippy::cast_precision_loss)]
     fn kept(&self, cell: usize) -> Vec<f64> {
         let mut law = vec![1.0];
@@ -483,14 +483,14 @@ impl Sampling<'_> {
         law
     }
 
-    /// The number of users of a cell who are kept, on average and rounded.
+    /// The rounded mean number of kept users of a cell.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // a few users
     fn expected(&self, cell: usize) -> i128 {
         self.kept(cell).iter().enumerate().map(|(users, mass)| users as f64 * mass).sum::<f64>().round() as i128
     }
 }
 
-impl Law for SampledCounts<'_> {
+impl StepLikelihood for SampledCounts<'_> {
     fn name(&self) -> &'static str {
         "sampled histogram"
     }
@@ -500,7 +500,7 @@ impl Law for SampledCounts<'_> {
     }
 
     fn log_likelihood(&self, output: &[i64]) -> f64 {
-        // Cells are independent of each other: a user is in one of them.
+        // Cells are independent, because a user is in one of them.
         let rate = Rate::of(self.0.noise.scale());
         let of_cell = |(cell, output): (usize, &i64)| {
             let kept = self.0.kept(cell);
@@ -513,7 +513,7 @@ impl Law for SampledCounts<'_> {
         let domain = self.0.domain;
         let of_cell = |cell: usize| around(self.0.expected(cell), self.0.noise.scale());
         let cells: Vec<Vec<Vec<i64>>> = (0..domain).map(of_cell).collect();
-        // Far above in some cells and far below in the others, in all ways while these are few; and no noise at all.
+        // Far above in some cells and far below in the others, in all combinations while these are few; and no noise.
         let ways =
             1_usize.checked_shl(u32::try_from(domain).unwrap_or(u32::MAX)).unwrap_or(usize::MAX).min(MOST_OPTIONS);
         let side = |way: usize, cell: usize| way >> (cell % usize::BITS as usize) & 1;
@@ -530,7 +530,7 @@ impl Law for SampledCounts<'_> {
     }
 }
 
-impl Law for SampledDistance<'_> {
+impl StepLikelihood for SampledDistance<'_> {
     fn name(&self) -> &'static str {
         "sampled distance"
     }
@@ -540,7 +540,7 @@ impl Law for SampledDistance<'_> {
     }
 
     fn log_likelihood(&self, output: &[i64]) -> f64 {
-        // The law of the distance before noise, cell by cell.
+        // The distribution of the distance before noise, cell by cell.
         let mut law = BTreeMap::from([(0_i128, 1.0)]);
         for (cell, reference) in self.reference.iter().enumerate() {
             let mut next = BTreeMap::new();
