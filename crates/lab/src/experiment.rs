@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::estimate::follower::Smoother;
+use tidegate::estimate::release_filter::ReleaseFilter;
+use tidegate::mechanisms::Mechanism;
 use tidegate::query::QueryError;
 use tidegate::release::{Histogram, Release};
 use tidegate::scalar::Truncation;
@@ -62,7 +63,7 @@ pub struct Settings {
     /// Scalar: how the mechanisms that cut readings off choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
     /// All but sequences: whether what is released is made better by what was released before, as
-    /// [`Smoother`] does.
+    /// [`ReleaseFilter`] does.
     pub smooth: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
@@ -114,7 +115,7 @@ impl Settings {
 impl Settings {
     /// What releases go through before they are looked at.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
-        let mut smoother = self.smooth.then(Smoother::new);
+        let mut smoother = self.smooth.then(ReleaseFilter::new);
         move |release| match &mut smoother {
             Some(smoother) => smoother.push(release),
             None => release,
@@ -279,8 +280,8 @@ impl From<Incomparable> for RunError {
 ///         "zero"
 ///     }
 ///
-///     fn summary(&self) -> &'static str {
-///         "baseline: zero, always"
+///     fn summary(&self) -> String {
+///         "baseline: zero, always".to_owned()
 ///     }
 ///
 ///     fn uses(&self) -> &'static [Setting] {
@@ -299,11 +300,16 @@ impl From<Incomparable> for RunError {
 /// }
 /// ```
 pub trait Subject: Send + Sync {
-    /// The name that users write.
+    /// The name that users write, as [the list of mechanisms](tidegate::mechanisms) has it.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one line.
-    fn summary(&self) -> &'static str;
+    /// Its entry in the list of mechanisms; `None` for what no spec can name, such as algorithms as printed.
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        None
+    }
+
+    /// What it does, in one line.
+    fn summary(&self) -> String;
 
     /// Which settings, besides epsilon, change what it does.
     fn uses(&self) -> &'static [Setting];

@@ -43,6 +43,5 @@ pub mod scalar;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
-pub mod track;
 
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

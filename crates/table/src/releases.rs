@@ -33,7 +33,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use serde::{Serialize, Serializer};
-use tidegate::local::LocalKind;
+use tidegate::mechanisms::Output;
 use tidegate::release::{Number, Release, Spent, Statistic};
 use tidegate::spec::{SpecError, StreamSpec, Values};
 use tidegate::tree;
@@ -119,18 +119,13 @@ impl ReleaseLayout {
     /// # Errors
     /// [`SpecError`], if the domain is invalid.
     pub fn of(spec: &StreamSpec) -> Result<Self, SpecError> {
-        Ok(match spec {
-            StreamSpec::Local(spec) => match spec.mechanism {
-                LocalKind::Mtsp | LocalKind::MtspPopulation => Self::Tree(spec.values()?),
-                _ => Self::Frequencies(spec.values()?),
-            },
-            StreamSpec::Central(spec) => Self::Counts(spec.values()?),
-            StreamSpec::Scalar(_) => Self::Number,
-            StreamSpec::Sequence(spec) => Self::Symbol(spec.values()?),
-            other => {
-                let problem = format!("releases of the family {} have no table", other.family());
-                return Err(SpecError::Values { problem });
-            }
+        let Some(values) = spec.values()? else { return Ok(Self::Number) };
+        Ok(match spec.mechanism().output {
+            Output::Frequencies => Self::Frequencies(values),
+            Output::Tree => Self::Tree(values),
+            Output::Counts => Self::Counts(values),
+            Output::Number => Self::Number,
+            Output::Symbol => Self::Symbol(values),
         })
     }
 

@@ -891,7 +891,7 @@ fn answer(app: &App, declaration: &Declaration, at: Option<u64>, period: u64) ->
     };
     let records = app.records(stream, Records::Releases, &wanted)?;
     let (population, values) = match &declaration.spec {
-        StreamSpec::Local(spec) => (Some(spec.population.get()), spec.values().map_err(unreadable)?),
+        StreamSpec::Local(spec) => (spec.population(), spec.values().map_err(unreadable)?),
         StreamSpec::Central(spec) => (None, spec.values().map_err(unreadable)?),
         _ => return Err(none()),
     };
