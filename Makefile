@@ -51,8 +51,8 @@ deny: tools ## check dependencies by deny.toml, security advisories included; in
 	@cargo deny check --hide-inclusion-graph
 
 parquet: tools ## test the reading and writing of Parquet files, which no other target builds
-	@cargo clippy --quiet -p tidegate-cli --all-targets --features parquet -- -D warnings
-	@cargo test --quiet -p tidegate-cli --features parquet parquet
+	@cargo clippy --quiet -p tidegate-table -p tidegate-cli --all-targets --features parquet -- -D warnings
+	@cargo test --quiet -p tidegate-table -p tidegate-cli --features parquet parquet
 
 demo: tools ## show the main job on simulated data, in less than a minute after the build
 	@cargo run --quiet --release -p tidegate-cli -- demo --out target/demo

@@ -1,21 +1,21 @@
-//! From measured tables to panels.
+//! Panels of charts from measured results.
 
 use crate::results::{At, Results};
 use tidegate_lab::plot::{Axis, Panel, Point, Series};
 
-/// A panel of lines for each panel of the table that `asked` chooses: a metric over the horizontal axis.
+/// Draws a metric as lines, in one panel for each panel of the results that `asked` chooses.
 pub fn lines(table: &Results, metric: &str, x: &Axis, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
     let panels = chosen(table, metric, asked);
     panels.map(|(title, series)| Panel::lines(title, x.clone(), y.clone(), series)).collect()
 }
 
-/// The same without markers, for many points.
+/// Like [`lines`], without markers, for many points.
 pub fn curves(table: &Results, metric: &str, x: &Axis, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
     let panels = chosen(table, metric, asked);
     panels.map(|(title, series)| Panel::curves(title, x.clone(), y.clone(), series)).collect()
 }
 
-/// A panel of grouped bars for each panel of the table that `asked` chooses: a group for each place.
+/// Draws a metric as bars, grouped by place.
 pub fn bars(table: &Results, metric: &str, y: &Axis, asked: impl Fn(&str) -> bool) -> Vec<Panel> {
     let panel = |(title, series): (String, Vec<Series>)| {
         let names = table.places(&title).into_iter().map(ToString::to_string).collect();
@@ -24,7 +24,7 @@ pub fn bars(table: &Results, metric: &str, y: &Axis, asked: impl Fn(&str) -> boo
     chosen(table, metric, asked).map(panel).collect()
 }
 
-/// Panels under a title of their own, instead of the table's name for them: `title` makes the one of the other.
+/// Replaces the titles of panels.
 pub fn named(panels: Vec<Panel>, title: impl Fn(&str) -> String) -> Vec<Panel> {
     panels.into_iter().map(|panel| Panel { title: title(&panel.title), ..panel }).collect()
 }
@@ -42,7 +42,7 @@ fn chosen<'a>(
     with_series.filter(|(_, series)| !series.is_empty())
 }
 
-/// A series, or `None` where it has no numbers of this metric. `constant` is a baseline everywhere.
+/// Returns a series, or `None` if it lacks the metric. `constant` is drawn as a baseline.
 fn one_series(table: &Results, panel: &str, name: &str, metric: &str) -> Option<Series> {
     let places = table.places(panel);
     let place = |at: &At| match at {

@@ -1,4 +1,4 @@
-//! Quantities computed from measured ones, with their standard errors, and small helps for declaring sweeps.
+//! Arithmetic on measured numbers with standard errors, and helpers for sweeps.
 
 use tidegate_kernel::Epsilon;
 
@@ -7,27 +7,27 @@ use crate::{ReproduceError, settings};
 use tidegate_lab::experiment::Finding;
 use tidegate_lab::metrics::{Metric, Summary};
 
-/// An epsilon that was declared as a number.
+/// Returns the epsilon of a number.
 pub(super) fn epsilon_of(epsilon: f64) -> Result<Epsilon, ReproduceError> {
     Ok(settings(epsilon, 1)?.epsilon)
 }
 
-/// A metric of a finding.
+/// Returns a metric of a finding.
 pub(super) fn metric_of(finding: &Finding, metric: Metric) -> Option<Summary> {
     finding.metrics.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary)
 }
 
-/// A number that is known exactly.
+/// Returns a number without error.
 pub(super) const fn exactly(mean: f64) -> Summary {
     Summary { mean, standard_error: Some(0.0) }
 }
 
-/// The logarithm of a number.
+/// Returns the logarithm, with its error to first order.
 pub(super) fn logarithm(a: Summary) -> Summary {
     Summary { mean: a.mean.ln(), standard_error: a.standard_error.map(|error| error / a.mean.abs()) }
 }
 
-/// The mean of numbers that were measured independently; `None` where there are none.
+/// Returns the mean of independent numbers; `None` if there are none.
 pub(super) fn mean(numbers: &[Summary]) -> Option<Summary> {
     let count = f64::from(u32::try_from(numbers.len()).ok().filter(|count| *count > 0)?);
     let errors: Option<Vec<f64>> = numbers.iter().map(|number| number.standard_error).collect();
@@ -35,7 +35,7 @@ pub(super) fn mean(numbers: &[Summary]) -> Option<Summary> {
     Some(Summary { mean: numbers.iter().map(|number| number.mean).sum::<f64>() / count, standard_error: error })
 }
 
-/// By how many per cent each number lies below its partner, on average, as papers average it.
+/// Returns the mean percentage by which numbers lie below their partners, averaged as papers do.
 pub(super) fn percent_below(pairs: &[(Summary, Summary)]) -> Option<Summary> {
     let below: Vec<_> = pairs
         .iter()
@@ -50,7 +50,7 @@ pub(super) fn percent_below(pairs: &[(Summary, Summary)]) -> Option<Summary> {
     mean(&below)
 }
 
-/// Whether a number is as large as a known one, less a tolerance: no only where it is smaller beyond the noise.
+/// Whether a number is at least a known one less a tolerance; no only beyond the noise.
 pub(super) fn at_least(measured: Summary, known: f64, tolerance: f64) -> Decision {
     let Some(error) = measured.standard_error else { return Decision::Unclear };
     let (distance, noise) = (measured.mean - (known - tolerance), NOISE * error);
@@ -63,7 +63,7 @@ pub(super) fn at_least(measured: Summary, known: f64, tolerance: f64) -> Decisio
     }
 }
 
-/// An answer the other way round.
+/// Negates a decision.
 pub(super) const fn not(answer: Decision) -> Decision {
     match answer {
         Decision::Yes => Decision::No,

@@ -1,11 +1,15 @@
-//! The figures and tables of the papers, measured again, with a verdict on each claim.
+//! Figures and tables of five papers, measured again, with a verdict on each claim.
 //!
 //! ```text
-//! PAPERS ──▶ Experiment ──▶ Session (runs the sweep) ──▶ Results ──▶ panels, published numbers, claims ──▶ CSV, SVG, Report
+//! PAPERS ──▶ Experiment ──▶ Session (runs trials) ──▶ Results ──▶ panels, claims ──▶ CSV, SVG, HTML
 //! ```
 //!
-//! An [`Experiment`] is a declaration: what to run, what to draw, what the paper printed, what it claims. Verdicts are
-//! computed from the measured [`Results`] alone. To add a paper, write a file that declares it and list it in [`PAPERS`].
+//! An [`Experiment`] declares its trials, its chart, the numbers that the paper printed and the paper's claims. Verdicts
+//! depend on the measured [`Results`] alone. To add a paper, declare it in a module and list it in [`PAPERS`].
+//!
+//! The crate serves `tidegate reproduce`. Its API may change in any release. The algorithms as the papers print them
+//! are subjects of the laboratory ([`tidegate_lab::scalar::published`], [`tidegate_lab::sequence`]), because
+//! `tidegate evaluate` runs them, too.
 
 mod chart;
 mod compare;
@@ -30,9 +34,8 @@ pub use session::{
     settings, trials,
 };
 
-use tidegate::query::QueryError;
-
 use tidegate::names::UnknownName;
+use tidegate::query::QueryError;
 use tidegate_lab::datasets::{self, DatasetError};
 use tidegate_lab::experiment::TrialError;
 use tidegate_lab::generate::GenerateError;
@@ -40,80 +43,80 @@ use tidegate_lab::plot::{Chart, Panel, PlotError};
 use tidegate_lab::stream::StreamError;
 use verdict::Judgement;
 
-/// All papers, in the order in which they are reported.
+/// All papers, in the order of reports.
 pub static PAPERS: &[&Paper] =
     &[&ldp_ids::PAPER, &mtsp_ldp::PAPER, &personalized::PAPER, &delay_allowed::PAPER, &sequence_privacy::PAPER];
 
 /// A paper whose evaluation is reproduced.
 #[derive(Debug)]
 pub struct Paper {
-    /// The name that users write.
+    /// The name on the command line.
     pub name: &'static str,
-    /// Its title.
+    /// The paper's title.
     pub title: &'static str,
-    /// Who published it where.
+    /// Authors, journal and year.
     pub reference: &'static str,
-    /// What to know before comparing: where what is built differs from what is printed.
+    /// Differences between the printed mechanisms and those measured here.
     pub differences: &'static [&'static str],
-    /// What is reproduced.
+    /// The figures and tables that are reproduced.
     pub experiments: &'static [Experiment],
-    /// What is not, and why.
+    /// The figures and tables that are not.
     pub omitted: &'static [Omitted],
 }
 
 /// A figure or table, or a part of one, that is not reproduced.
 #[derive(Clone, Copy, Debug)]
 pub struct Omitted {
-    /// Which.
+    /// The figure or table.
     pub what: &'static str,
-    /// Why.
+    /// The reason.
     pub why: &'static str,
 }
 
 /// A figure or table of a paper.
 #[derive(Debug)]
 pub struct Experiment {
-    /// The name that users write: the paper's, and the number of the figure or table, such as `ldp-ids-fig4`.
+    /// The name on the command line: the paper and the number of the figure or table, such as `ldp-ids-fig4`.
     pub name: &'static str,
-    /// Where it is in the paper: "Figure 4".
+    /// Its number in the paper, such as "Figure 4".
     pub place: &'static str,
-    /// What it is about, in a few words.
+    /// Its subject, in a few words.
     pub title: &'static str,
-    /// What is shown, in our words.
+    /// A description of the chart.
     pub caption: &'static str,
-    /// The data sets, and what they stand for.
+    /// The data sets.
     pub data: &'static [PaperData],
-    /// How often each trial is run.
+    /// Repeats of each trial.
     pub repeats: NonZeroU64,
-    /// About how long all of it takes on two cores.
+    /// Approximate duration on two cores.
     pub seconds: u32,
-    /// Runs it.
+    /// Runs the trials.
     pub measure: fn(&Session<'_>) -> Result<Results, ReproduceError>,
-    /// What to draw.
+    /// Draws the chart.
     pub panels: fn(&Results) -> Vec<Panel>,
-    /// What the paper printed as numbers.
+    /// Numbers that the paper printed.
     pub published: &'static [PublishedNumber],
-    /// What the paper claims about it.
+    /// The paper's claims, and questions asked here.
     pub claims: &'static [Claim],
-    /// What else to know.
+    /// Other remarks.
     pub notes: &'static [&'static str],
 }
 
 /// A data set of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct PaperData {
-    /// Its name here.
+    /// Its name in the laboratory.
     pub set: &'static str,
-    /// What the paper used.
+    /// The paper's data set.
     pub paper: &'static str,
-    /// How the one differs from the other; `None` where it is the paper's own, or made by the paper's own recipe.
+    /// How the two differ; `None` if it is the paper's own, or generated as in the paper.
     pub difference: Option<&'static str>,
 }
 
 /// A number that the paper printed.
 #[derive(Clone, Copy, Debug)]
 pub struct PublishedNumber {
-    /// The panel of the measured table.
+    /// The panel of the results.
     pub panel: &'static str,
     /// The series.
     pub series: &'static str,
@@ -143,32 +146,32 @@ impl From<Place> for At {
     }
 }
 
-/// The place of what no paper claims, but a reader would want to know.
+/// The place of a question that no paper answers.
 pub const ASKED_HERE: &str = "asked here";
 
-/// Something that the paper says of a figure or table, or that is asked beside.
+/// A claim of the paper about a figure or table, or a question asked here.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// The claim in our words.
     pub text: &'static str,
-    /// Where the paper makes it; [`ASKED_HERE`] where it does not.
+    /// The place in the paper, or [`ASKED_HERE`].
     pub place: &'static str,
-    /// Whether it holds, by what was measured.
+    /// Judges the claim by the results.
     pub check: fn(&Results) -> Judgement,
 }
 
 impl Claim {
-    /// Whether the paper claims it.
+    /// Whether the paper makes the claim.
     pub fn is_the_papers(&self) -> bool {
         self.place != ASKED_HERE
     }
 }
 
-/// So many repeats; a constant for declarations.
+/// Converts a number of repeats, for declarations.
 ///
 /// # Panics
 ///
-/// At compile time, where it is zero.
+/// At compile time, if it is zero.
 #[allow(clippy::panic)]
 pub const fn repeats(count: u64) -> NonZeroU64 {
     match NonZeroU64::new(count) {
@@ -177,32 +180,32 @@ pub const fn repeats(count: u64) -> NonZeroU64 {
     }
 }
 
-/// What came of an experiment.
+/// The outcome of an experiment.
 #[derive(Debug)]
 pub struct Outcome {
     /// The paper.
     pub paper: &'static Paper,
     /// The experiment.
     pub experiment: &'static Experiment,
-    /// What was measured; empty where none of its data sets is there.
+    /// The measured numbers; empty if no data set is available.
     pub table: Results,
-    /// The picture; `None` where nothing was measured, or nothing is to be drawn.
+    /// The chart; `None` if there is nothing to draw.
     pub svg: Option<String>,
-    /// The verdict on each claim; empty where nothing was measured.
+    /// The verdict on each claim; empty if nothing was measured.
     pub judgements: Vec<Judgement>,
-    /// How often each trial was run.
+    /// Repeats of each trial.
     pub repeats: NonZeroU64,
-    /// The data sets that were not there.
+    /// The missing data sets.
     pub missing: Vec<String>,
-    /// How long it took; what another experiment had run before took no time.
+    /// Duration, without trials that another experiment had run.
     pub time: Duration,
 }
 
-/// Why an experiment cannot be run.
+/// An experiment that cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReproduceError {
-    /// There is no such experiment, or no such mechanism.
+    /// Unknown experiment or mechanism.
     #[error(transparent)]
     Name(#[from] UnknownName),
     /// A data set cannot be read.
@@ -234,12 +237,12 @@ pub enum ReproduceError {
     Other(String),
 }
 
-/// All experiments with their papers, in the order in which they are reported.
+/// Returns all experiments with their papers, in the order of reports.
 pub fn all() -> impl Iterator<Item = (&'static Paper, &'static Experiment)> {
     PAPERS.iter().flat_map(|paper| paper.experiments.iter().map(move |experiment| (*paper, experiment)))
 }
 
-/// The experiment of a name, or all of a paper.
+/// Returns the experiment of a name, or all experiments of a paper.
 pub fn by_name(name: &str) -> Result<Vec<(&'static Paper, &'static Experiment)>, UnknownName> {
     let found: Vec<_> = all().filter(|(paper, experiment)| paper.name == name || experiment.name == name).collect();
     if found.is_empty() {
@@ -252,12 +255,12 @@ pub fn by_name(name: &str) -> Result<Vec<(&'static Paper, &'static Experiment)>,
 }
 
 impl Experiment {
-    /// Whether it needs data sets that are not generated.
+    /// Whether it needs real data sets.
     pub fn needs_data(&self) -> bool {
         self.data.iter().any(|data| datasets::by_name(data.set).is_some_and(datasets::Dataset::is_real))
     }
 
-    /// Runs it and judges its claims.
+    /// Runs the experiment and judges its claims.
     pub fn run(&'static self, paper: &'static Paper, session: &Session<'_>) -> Result<Outcome, ReproduceError> {
         let start = Instant::now();
         session.begin(self.repeats);
@@ -284,12 +287,12 @@ impl Experiment {
 }
 
 impl Outcome {
-    /// Whether there is anything to show: without its data sets, there is not.
+    /// Whether anything was measured.
     pub fn is_measured(&self) -> bool {
         !self.table.entries().is_empty()
     }
 
-    /// The claims with the verdicts on them; none where nothing was measured.
+    /// Returns the claims with their verdicts; none if nothing was measured.
     pub fn judged(&self) -> impl Iterator<Item = (&'static Claim, &Judgement)> {
         self.experiment.claims.iter().zip(&self.judgements)
     }

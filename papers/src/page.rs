@@ -1,4 +1,4 @@
-//! The report: our figures beside the papers' numbers and claims.
+//! The HTML report: measured figures beside the papers' numbers and claims.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use crate::session::{QUICK_LENGTH, QUICK_REPEATS};
 use crate::verdict::{NOISE, Verdict, digits, short};
 use crate::{Experiment, Outcome, Paper, ReproduceOptions};
 use tidegate_lab::datasets;
-use tidegate_lab::report::{Block, Cell, Report, Section, Span, Table, Tone};
+use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone};
 
-/// The report on these outcomes, which stand together by paper.
-pub fn report(outcomes: &[Outcome], options: &ReproduceOptions) -> Report {
+/// Returns the report on outcomes, which must be ordered by paper.
+pub fn report(outcomes: &[Outcome], options: &ReproduceOptions) -> HtmlReport {
     let by_paper: Vec<&[Outcome]> = outcomes.chunk_by(|a, b| a.paper.name == b.paper.name).collect();
     let sections = by_paper.iter().map(|outcomes| paper_section(outcomes)).collect();
-    let mut report = Report::new("The papers' figures, measured again", sections);
+    let mut report = HtmlReport::new("The papers' figures, measured again", sections);
     report.lead = lead(outcomes, &by_paper, options);
     report
 }
@@ -73,7 +73,7 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOption
     blocks
 }
 
-/// What repeats all of it.
+/// Returns the command that repeats the run.
 fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOptions) -> String {
     let names = |outcomes: &&[Outcome]| {
         let paper = outcomes[0].paper;
@@ -93,7 +93,7 @@ fn command(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOpt
     format!("tidegate reproduce {what}{quick}{repeats} --seed {}", options.seed)
 }
 
-/// A line for each paper: how many claims got which verdict.
+/// Returns one line for each paper: its claims by verdict.
 fn overview(by_paper: &[&[Outcome]]) -> Table {
     let rows = by_paper.iter().map(|outcomes| {
         let paper = outcomes[0].paper;
@@ -182,12 +182,12 @@ fn badges(outcome: &Outcome) -> Vec<Cell> {
     found.map(|verdict| Cell::badge(tone(verdict), format!("{} {}", count(verdict), words(verdict)))).collect()
 }
 
-/// How many of the paper's claims got a verdict; what is asked beside is not the paper's doing.
+/// Counts the paper's claims with a verdict, without the questions asked here.
 fn count_of_claims(outcome: &Outcome, verdict: Verdict) -> usize {
     outcome.judged().filter(|(claim, judgement)| claim.is_the_papers() && judgement.verdict == verdict).count()
 }
 
-/// A table of the paper's claims, and one of what is asked beside.
+/// Returns a table of the paper's claims, and one of the questions asked here.
 fn claims(outcome: &Outcome) -> impl Iterator<Item = Block> {
     [true, false].into_iter().filter_map(|of_the_paper| {
         let rows = outcome.judged().filter(|(claim, _)| claim.is_the_papers() == of_the_paper);
@@ -206,7 +206,7 @@ fn claims(outcome: &Outcome) -> impl Iterator<Item = Block> {
     })
 }
 
-/// The paper's numbers beside ours.
+/// Returns the paper's numbers beside the measured ones.
 fn published(outcome: &Outcome) -> Option<Block> {
     let rows: Vec<_> = outcome
         .experiment
@@ -251,7 +251,7 @@ fn data(experiment: &Experiment) -> Block {
     Block::Table(Table::new(["data set here", "", "the paper's", "how they differ"], rows.collect()))
 }
 
-/// Everything, folded away, unless it is too much to read.
+/// Returns all measured numbers, folded, unless there are too many.
 fn measured(outcome: &Outcome) -> Option<Block> {
     const MOST: usize = 400;
     let entries = outcome.table.entries();
@@ -279,7 +279,7 @@ fn runs(repeats: NonZeroU64) -> String {
     }
 }
 
-/// A time, for people.
+/// Formats a duration.
 pub(super) fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 60.0 {

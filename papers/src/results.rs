@@ -1,11 +1,11 @@
-//! [`Results`]: what an experiment measured.
+//! [`Results`]: the measured numbers of an experiment.
 
 use std::fmt;
 
 use tidegate_lab::metrics::Summary;
+use tidegate_table::releases::quoted;
 
-/// Measured numbers, each with its place: a panel (mostly a data set), a series (mostly a mechanism), a place on the
-/// horizontal axis, and a metric.
+/// Measured numbers by panel (mostly a data set), series (mostly a mechanism), place on the horizontal axis and metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     entries: Vec<Measurement>,
@@ -14,13 +14,13 @@ pub struct Results {
 /// One measured number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// Which panel of the figure.
+    /// The panel of the figure.
     pub panel: String,
-    /// Which series of the panel.
+    /// The series of the panel.
     pub series: String,
-    /// Where on the horizontal axis.
+    /// The place on the horizontal axis.
     pub at: At,
-    /// What was measured.
+    /// The metric.
     pub metric: String,
     /// The mean over the repeats, with its standard error.
     pub value: Summary,
@@ -57,7 +57,7 @@ impl From<&str> for At {
 }
 
 impl Results {
-    /// An empty table.
+    /// Creates empty results.
     pub const fn new() -> Self {
         Self { entries: Vec::new() }
     }
@@ -68,17 +68,17 @@ impl Results {
         self.entries.push(Measurement { panel, series, at: at.into(), metric, value });
     }
 
-    /// Adds a number that was computed and not measured: it has no error.
+    /// Adds a computed number, which has no error.
     pub fn push_exact(&mut self, panel: &str, series: &str, at: impl Into<At>, metric: &str, value: f64) {
         self.push(panel, series, at, metric, Summary { mean: value, standard_error: Some(0.0) });
     }
 
-    /// All numbers, in the order in which they were added.
+    /// Returns all numbers, in the order of their addition.
     pub fn entries(&self) -> &[Measurement] {
         &self.entries
     }
 
-    /// The number at a place, if there is one.
+    /// Returns the number at a place, if there is one.
     pub fn get(&self, panel: &str, series: &str, at: impl Into<At>, metric: &str) -> Option<Summary> {
         let at = at.into();
         let found = self
@@ -88,24 +88,24 @@ impl Results {
         found.map(|entry| entry.value)
     }
 
-    /// The numbers of a series, in the order in which they were added.
+    /// Returns the numbers of a series, in the order of their addition.
     pub fn along<'a>(&'a self, panel: &str, series: &str, metric: &str) -> Vec<(&'a At, Summary)> {
         let entries = self.entries.iter();
         let found = entries.filter(|entry| entry.panel == panel && entry.series == series && entry.metric == metric);
         found.map(|entry| (&entry.at, entry.value)).collect()
     }
 
-    /// The panels, each once, in the order in which they were added.
+    /// Returns the distinct panels, in the order of their addition.
     pub fn panels(&self) -> Vec<&str> {
         distinct(self.entries.iter().map(|entry| entry.panel.as_str()))
     }
 
-    /// The series of a panel, each once.
+    /// Returns the distinct series of a panel.
     pub fn series(&self, panel: &str) -> Vec<&str> {
         distinct(self.of_panel(panel).map(|entry| entry.series.as_str()))
     }
 
-    /// The places of a panel, each once.
+    /// Returns the distinct places of a panel.
     pub fn places(&self, panel: &str) -> Vec<&At> {
         distinct(self.of_panel(panel).map(|entry| &entry.at))
     }
@@ -114,19 +114,13 @@ impl Results {
         self.entries.iter().filter(move |entry| entry.panel == panel)
     }
 
-    /// The table as CSV: `panel,series,x,metric,mean,standard_error`, the last empty where there was one run only.
+    /// Formats as CSV: `panel,series,x,metric,mean,standard_error`. The last is empty after a single run.
     pub fn to_csv(&self) -> String {
-        let field = |text: &str| {
-            if text.contains(['"', ',', '\n', '\r']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text.to_owned()
-            }
-        };
         let mut csv = "panel,series,x,metric,mean,standard_error\n".to_owned();
         for Measurement { panel, series, at, metric, value } in &self.entries {
             let error = value.standard_error.map_or_else(String::new, |error| format!("{error:e}"));
-            let texts = [field(panel), field(series), field(&at.to_string()), field(metric)];
+            let at = at.to_string();
+            let texts = [quoted(panel), quoted(series), quoted(&at), quoted(metric)];
             csv.push_str(&format!("{},{:e},{error}\n", texts.join(","), value.mean));
         }
         csv

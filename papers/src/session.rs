@@ -1,4 +1,4 @@
-//! [`Session`]: runs sweeps, each run once even where several experiments need it.
+//! [`Session`]: runs sweeps and caches their results across experiments.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,36 +18,35 @@ use tidegate_lab::queries::{QuerySet, QueryTruth};
 use tidegate_lab::stream::{CountStream, Stream, StreamKind};
 use tidegate_lab::{datasets, subjects};
 
-/// The seed, unless told.
+/// Default seed.
 pub const DEFAULT_SEED: u64 = 1;
-/// The length to which streams are cut where it has to be quick.
+/// Length of streams with [`ReproduceOptions::quick`].
 pub const QUICK_LENGTH: usize = 120;
-/// How often to run where it has to be quick: the fewest that say something about the spread.
+/// Repeats with [`ReproduceOptions::quick`]: the fewest that give a standard error.
 pub const QUICK_REPEATS: u64 = 2;
 
-/// How to reproduce.
+/// Options of a [`Session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReproduceOptions {
-    /// Where the folders of the real data sets are.
+    /// Directory with the folders of the real data sets.
     pub data_dir: Option<PathBuf>,
-    /// What all randomness comes from. Each experiment's numbers depend on it and not on what else is run, nor on the
-    /// threads.
+    /// Seed of all randomness. Results depend on it, but neither on the threads nor on the other experiments run.
     pub seed: u64,
-    /// How many threads run at a time.
+    /// Number of threads.
     pub threads: NonZeroUsize,
-    /// How often to run, instead of what each experiment says.
+    /// Repeats, instead of each experiment's own.
     pub repeats: Option<NonZeroU64>,
-    /// Whether to cut streams to [`QUICK_LENGTH`] timestamps and run [`QUICK_REPEATS`] times only. That shows that
-    /// everything works; verdicts then mean little.
+    /// Cuts streams to [`QUICK_LENGTH`] timestamps and runs [`QUICK_REPEATS`] times: a smoke test, whose verdicts mean
+    /// little.
     pub quick: bool,
-    /// The most timestamps of any stream; [`QUICK_LENGTH`] where it has to be quick, unless given.
+    /// Greatest length of a stream; with `quick`, [`QUICK_LENGTH`] by default.
     pub length: Option<NonZeroUsize>,
-    /// Whether data sets that are not there are left out instead of being an error.
+    /// Skips missing data sets, instead of failing.
     pub skip_missing: bool,
 }
 
 impl Default for ReproduceOptions {
-    /// All of it, on one thread, without real data sets.
+    /// Full runs on one thread, without a data directory.
     fn default() -> Self {
         Self {
             data_dir: None,
@@ -61,16 +60,16 @@ impl Default for ReproduceOptions {
     }
 }
 
-/// What a session tells about its progress.
+/// A progress event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// So many runs more are about to begin.
+    /// This many runs are about to start.
     Planned(u64),
-    /// A run has ended.
+    /// One run has ended.
     Done,
 }
 
-/// A stream that was loaded or made, with a name that tells it from all others.
+/// A stream of a session, with a unique key.
 #[derive(Clone, Debug)]
 pub struct PreparedStream {
     key: String,
@@ -83,7 +82,7 @@ impl PreparedStream {
         &self.stream
     }
 
-    /// The stream, where it holds counts.
+    /// Returns the stream if it holds counts.
     pub fn counts(&self) -> Option<&CountStream> {
         match &*self.stream {
             Stream::Counts(stream) => Some(stream),
@@ -92,26 +91,26 @@ impl PreparedStream {
     }
 }
 
-/// What can be chosen about a named data set.
+/// Size to which a data set is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// So many users; the data set's own, or the default, unless given.
+    /// Number of users; the data set's own by default.
     pub population: Option<u64>,
-    /// So many timestamps; all, or the default, unless given.
+    /// Number of timestamps; the data set's own by default.
     pub length: Option<usize>,
 }
 
-/// A mechanism with the height of its mean ROC curve above each of some false positive rates.
+/// A mechanism and its mean ROC curve: true positive rates by false positive rate.
 pub type MeanCurve = (&'static str, Vec<(f64, Summary)>);
 
-/// Runs what experiments ask for, and remembers it.
+/// Runs the trials of experiments and caches their findings.
 pub struct Session<'a> {
     options: ReproduceOptions,
     progress: &'a (dyn Fn(Progress) + Sync),
     streams: RefCell<BTreeMap<String, PreparedStream>>,
     findings: RefCell<BTreeMap<String, Finding>>,
     missing: RefCell<BTreeSet<String>>,
-    /// How often the experiment that is being run repeats, unless told otherwise.
+    /// Repeats of the current experiment.
     repeats: RefCell<NonZeroU64>,
 }
 
@@ -122,7 +121,7 @@ impl std::fmt::Debug for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// A session that has run nothing yet.
+    /// Creates a session; `progress` gets its events.
     pub fn new(options: ReproduceOptions, progress: &'a (dyn Fn(Progress) + Sync)) -> Self {
         Self {
             options,
@@ -134,46 +133,47 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// How it was set up.
+    /// Returns the options.
     pub const fn options(&self) -> &ReproduceOptions {
         &self.options
     }
 
-    /// How often each trial is run: as the options say, or else as the experiment does.
+    /// Returns the repeats of each trial: those of the options, or else those of the experiment.
     pub fn repeats(&self) -> NonZeroU64 {
         self.effective_repeats(*self.repeats.borrow())
     }
 
-    /// How often an experiment that says `own` is run.
+    /// Returns the repeats of an experiment that declares `own`.
     pub(super) fn effective_repeats(&self, own: NonZeroU64) -> NonZeroU64 {
         let quick = NonZeroU64::new(QUICK_REPEATS).filter(|_| self.options.quick);
         self.options.repeats.or(quick).unwrap_or(own)
     }
 
-    /// Begins an experiment.
+    /// Starts an experiment.
     pub(super) fn begin(&self, repeats: NonZeroU64) {
         *self.repeats.borrow_mut() = repeats;
         self.missing.borrow_mut().clear();
     }
 
-    /// The data sets that the experiment has had to do without.
+    /// Returns the data sets that the current experiment has skipped.
     pub(super) fn missing(&self) -> Vec<String> {
         self.missing.borrow().iter().cloned().collect()
     }
 
-    /// `full`, or `quick` where it has to be quick: for sizes that [`Session::dataset`] does not know of.
+    /// Returns `full`, or `quick` in a quick session.
     pub fn size<T>(&self, full: T, quick: T) -> T {
         if self.options.quick { quick } else { full }
     }
 
-    /// The length of a stream that would be so long, if it has to be cut.
+    /// Returns `length`, cut as the options say.
     pub fn length(&self, full: usize) -> usize {
         let most = self.options.length.map(NonZeroUsize::get).or(self.options.quick.then_some(QUICK_LENGTH));
         most.map_or(full, |most| full.min(most))
     }
 
-    /// A data set by name, cut to [`Session::length`]. `None` where it is not there and that is
-    /// allowed ([`ReproduceOptions::skip_missing`]); the report then says so.
+    /// Loads a data set, cut to [`Session::length`].
+    ///
+    /// Returns `None` if it is missing and [`ReproduceOptions::skip_missing`] is set; the report then says so.
     pub fn dataset(&self, name: &str, cut: Cut) -> Result<Option<PreparedStream>, ReproduceError> {
         let key = format!("{name} {:?} {:?}", cut.population, cut.length);
         if let Some(found) = self.streams.borrow().get(&key) {
@@ -186,7 +186,7 @@ impl<'a> Session<'a> {
         let load = |length: Option<usize>| {
             datasets::load(
                 name,
-                &datasets::Options {
+                &datasets::LoadOptions {
                     data_dir: self.options.data_dir.clone(),
                     population: cut.population,
                     length,
@@ -214,8 +214,7 @@ impl<'a> Session<'a> {
         Ok(Some(self.remember(key, stream)))
     }
 
-    /// A stream that the experiment makes itself, from the generator that makes data sets; `key` tells it from all
-    /// others.
+    /// Generates a stream with the generator of data sets; `key` must be unique.
     pub fn made(
         &self,
         key: &str,
@@ -241,8 +240,9 @@ impl<'a> Session<'a> {
         !dataset.is_real() || folder.is_some_and(|folder| folder.is_dir())
     }
 
-    /// What comes of each mechanism with each of the settings, in that order: all settings of the first mechanism
-    /// first. What was run before, for whatever experiment, is not run again.
+    /// Runs each mechanism with each of the settings, all settings of the first mechanism first.
+    ///
+    /// Findings of earlier experiments are reused.
     pub fn sweep(
         &self,
         prepared: &PreparedStream,
@@ -252,8 +252,7 @@ impl<'a> Session<'a> {
         self.measure(self.repeats(), prepared, mechanisms, settings, false)
     }
 
-    /// The same with repeats of their own, for mechanisms that take much longer than the rest of the experiment or
-    /// scatter much more; unless the options say how often to run.
+    /// Like [`Session::sweep`], with other repeats for slow or noisy mechanisms, unless the options set them.
     pub fn sweep_repeated(
         &self,
         repeats: NonZeroU64,
@@ -264,7 +263,7 @@ impl<'a> Session<'a> {
         self.measure(self.effective_repeats(repeats), prepared, mechanisms, settings, false)
     }
 
-    /// The same with queries answered from the releases too.
+    /// Like [`Session::sweep`], and answers queries from the releases.
     pub fn sweep_with_queries(
         &self,
         prepared: &PreparedStream,
@@ -302,9 +301,10 @@ impl<'a> Session<'a> {
         Ok(trials.iter().filter_map(|trial| findings.get(&key(trial)).cloned()).collect())
     }
 
-    /// The mean ROC curve of each mechanism with the settings, on a stream of counts, at so many false positive rates
-    /// from zero to one: what [`Comparison::roc`](tidegate_lab::metrics::Comparison::roc) has for each repeat, with the
-    /// standard error. Empty where the stream has no events.
+    /// Returns the mean ROC curve of each mechanism on a stream of counts, at `steps` + 1 false positive rates.
+    ///
+    /// Each repeat has the curve of [`Comparison::roc`](tidegate_lab::metrics::Comparison::roc). Curves are empty if
+    /// the stream has no events.
     pub fn roc_curves(
         &self,
         prepared: &PreparedStream,
@@ -323,7 +323,7 @@ impl<'a> Session<'a> {
         Ok(self.mean_curves(&trials, &runs, steps))
     }
 
-    /// The same for rises of range queries: [`QueryTruth::compare_with_curves`], mean over the queries of each repeat.
+    /// Like [`Session::roc_curves`], for rises of range queries: [`QueryTruth::compare_with_curves`].
     pub fn monitor_curves(
         &self,
         prepared: &PreparedStream,
@@ -339,7 +339,7 @@ impl<'a> Session<'a> {
         Ok(self.mean_curves(&trials, &runs, steps))
     }
 
-    /// The mean height above each false positive rate: over the curves of a run, and then over the runs of a trial.
+    /// Averages true positive rates over the curves of a run, then over the runs of a trial.
     fn mean_curves(&self, trials: &[Trial<'_>], runs: &[Vec<Vec<RocPoint>>], steps: u32) -> Vec<MeanCurve> {
         let mean_curve = |runs: &[Vec<Vec<RocPoint>>]| -> Vec<(f64, Summary)> {
             let at = |step: u32| {
@@ -358,8 +358,9 @@ impl<'a> Session<'a> {
         named.map(|(trial, runs)| (trial.subject.name(), mean_curve(runs))).collect()
     }
 
-    /// What `judge` makes of each run on a stream of counts: all repeats of the first trial first, each with the same
-    /// randomness as in a sweep.
+    /// Returns the result of `judge` for each run on a stream of counts, all repeats of the first trial first.
+    ///
+    /// Each run has the same randomness as in a sweep.
     pub fn map_counts<T: Send>(
         &self,
         stream: &CountStream,
@@ -384,8 +385,9 @@ impl<'a> Session<'a> {
         Ok(results?)
     }
 
-    /// Results of the jobs `0..jobs` in their order, run on all threads, or the error of the first job that has one.
-    /// All randomness of a job must come from [`Session::random`], or else results depend on the threads.
+    /// Runs the jobs `0..jobs` on all threads; returns their results in order, or the first error.
+    ///
+    /// Jobs must draw from [`Session::random`] only, or else results depend on the threads.
     pub fn in_parallel<T: Send, E: Send>(
         &self,
         jobs: usize,
@@ -400,14 +402,13 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The generator of a repeat, from zero: the same as in a sweep.
+    /// Returns the generator of a repeat, numbered from zero, as in a sweep.
     pub fn random(&self, repeat: u64) -> SeededRandom {
         repeat_random(self.options.seed, repeat)
     }
 }
 
-/// Settings of a budget and a window, for declarations; the rest is changed by struct update. An error where the budget
-/// is not one.
+/// Returns settings with a budget and a window; an error if either is invalid.
 pub fn settings(epsilon: f64, window: u64) -> Result<Settings, ReproduceError> {
     let not_one =
         |why: &dyn std::fmt::Display| ReproduceError::Other(format!("epsilon {epsilon}, window {window}: {why}"));
@@ -416,7 +417,7 @@ pub fn settings(epsilon: f64, window: u64) -> Result<Settings, ReproduceError> {
     Ok(Settings::new(epsilon, window))
 }
 
-/// Every mechanism with every choice of settings: all settings of the first mechanism first.
+/// Returns a trial for each mechanism and each of the settings, all settings of the first mechanism first.
 pub fn trials(mechanisms: &[&str], settings: &[Settings]) -> Result<Vec<Trial<'static>>, ReproduceError> {
     let mut trials = Vec::new();
     for name in mechanisms {

@@ -1,35 +1,34 @@
-//! Verdicts, computed from measured tables.
+//! Verdicts on claims, computed from measured results.
 //!
-//! A claim is turned into comparisons of pairs of measured numbers. A comparison is answered only where the two differ
-//! by more than [`NOISE`] standard errors of their difference; otherwise it is too close to tell. A [`Tally`] of the
-//! answers gives the verdict and the sentence that justifies it.
+//! A claim is a set of comparisons of two measured numbers. A comparison is decided if they differ by more than
+//! [`NOISE`] standard errors of their difference. A [`Tally`] of the decisions gives the verdict and its reason.
 
 use std::fmt;
 
 use crate::results::{At, Results};
 use tidegate_lab::metrics::Summary;
 
-/// By how many standard errors of their difference two means must differ before one is said to be larger.
+/// Standard errors by which two means must differ for a decision.
 pub const NOISE: f64 = 3.0;
 
-/// Whether a claim holds here.
+/// Whether a claim holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// As claimed.
+    /// The claim holds.
     Holds,
-    /// In some of the comparisons, or less than claimed.
+    /// It holds in some comparisons, or to a lesser extent.
     Partly,
-    /// Not as claimed.
+    /// It does not hold.
     DoesNotHold,
-    /// The runs were too few, or the numbers too close, to tell.
+    /// There were too few runs, or the numbers are too close.
     Unclear,
 }
 
 impl Verdict {
-    /// All verdicts, in the order in which they are counted.
+    /// All verdicts, in the order of reports.
     pub const ALL: [Self; 4] = [Self::Holds, Self::Partly, Self::DoesNotHold, Self::Unclear];
 
-    /// What people read.
+    /// Returns the verdict in words, for people.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -39,7 +38,7 @@ impl Verdict {
         }
     }
 
-    /// What machines read.
+    /// Returns the verdict as an identifier, for JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -61,16 +60,16 @@ impl fmt::Display for Verdict {
 pub struct Judgement {
     /// The verdict.
     pub verdict: Verdict,
-    /// The measured numbers that justify it, in a sentence or two.
+    /// Sentences with the measured numbers.
     pub because: String,
 }
 
-/// The answer to one comparison.
+/// The result of one comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// As claimed, beyond the noise.
+    /// True, beyond the noise.
     Yes,
-    /// The other way round, beyond the noise; or equal, where that is known exactly.
+    /// False, beyond the noise; or equal without noise.
     No,
     /// Within the noise.
     Unclear,
@@ -97,7 +96,7 @@ pub fn smaller_than_times(a: Summary, factor: f64, b: Summary) -> Decision {
     smaller(a, Summary { mean: factor * b.mean, standard_error: b.standard_error.map(|error| factor * error) })
 }
 
-/// `a / b`, with the standard error that follows from theirs where they are independent and small.
+/// Returns `a / b`, with the standard error of independent numbers, to first order.
 pub fn ratio(a: Summary, b: Summary) -> Summary {
     let mean = a.mean / b.mean;
     let relative = |summary: Summary| summary.standard_error.map(|error| error / summary.mean);
@@ -105,8 +104,7 @@ pub fn ratio(a: Summary, b: Summary) -> Summary {
     Summary { mean, standard_error }
 }
 
-/// Whether a number is within a share of another one that is known, such as one that a paper printed; the measured
-/// number may differ by its noise as well.
+/// Whether a measured number is within a share of a known one, up to its noise.
 pub fn near(measured: Summary, known: f64, share: f64) -> Decision {
     let Some(error) = measured.standard_error else { return Decision::Unclear };
     let (distance, allowed, noise) = ((measured.mean - known).abs(), share * known.abs(), NOISE * error);
@@ -122,14 +120,13 @@ pub fn near(measured: Summary, known: f64, share: f64) -> Decision {
 /// How strong a claim is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// "All", "consistently", "always": it holds where every comparison that can be told says so, and partly where more
-    /// than half do.
+    /// "All", "consistently", "always": holds if every decided comparison agrees, and partly if more than half do.
     Everywhere,
-    /// "In general", "mostly": it holds where three quarters do, and partly where half do.
+    /// "In general", "mostly": holds if three quarters agree, and partly if half do.
     Mostly,
 }
 
-/// Answers to the comparisons that make up a claim.
+/// Decisions of the comparisons of a claim.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     yes: Vec<String>,
@@ -138,12 +135,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// No answers yet.
+    /// Creates an empty tally.
     pub const fn new() -> Self {
         Self { yes: Vec::new(), no: Vec::new(), unclear: Vec::new() }
     }
 
-    /// Adds an answer; `what` says what was compared, with the numbers, such as "sin at 0.5: lbd 0.31, lbu 0.30".
+    /// Adds a decision; `what` describes the comparison, such as "sin at 0.5: lbd 0.31, lbu 0.30".
     pub fn add(&mut self, answer: Decision, what: impl Into<String>) {
         match answer {
             Decision::Yes => self.yes.push(what.into()),
@@ -152,14 +149,14 @@ impl Tally {
         }
     }
 
-    /// Adds all answers of another tally.
+    /// Adds all decisions of another tally.
     pub fn append(&mut self, other: Self) {
         self.yes.extend(other.yes);
         self.no.extend(other.no);
         self.unclear.extend(other.unclear);
     }
 
-    /// Adds all answers of another tally, each with what they are about.
+    /// Adds all decisions of another tally, each with a prefix.
     pub fn extend(&mut self, other: Self, about: &str) {
         let labelled = |list: Vec<String>| list.into_iter().map(move |what| format!("{what} ({about})"));
         self.yes.extend(labelled(other.yes));
@@ -167,15 +164,14 @@ impl Tally {
         self.unclear.extend(labelled(other.unclear));
     }
 
-    /// How many answers are yes, no and unclear.
+    /// Returns the numbers of yes, no and unclear.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.yes.len(), self.no.len(), self.unclear.len())
     }
 
-    /// The verdict on a claim that demands so much, with the counts and a few of the comparisons as its reason.
+    /// Returns the verdict on a claim, with the counts and some comparisons as its reason.
     ///
-    /// Where less than half of the comparisons can be told, neither can the claim. Otherwise those that cannot be told
-    /// count neither for nor against it.
+    /// The verdict is unclear if less than half of the comparisons are decided. Otherwise undecided ones do not count.
     pub fn judge(&self, demand: Demand) -> Judgement {
         let (yes, no, unclear) = self.counts();
         let told = yes + no;
@@ -220,12 +216,12 @@ impl Tally {
     }
 }
 
-/// Every one of `lower` below every one of `upper`, at every place of every panel that has both.
+/// Compares each of `lower` with each of `upper`, at each place of each panel that has both.
 pub fn all_below(table: &Results, metric: &str, lower: &[&str], upper: &[&str]) -> Tally {
     all_below_where(table, metric, lower, upper, |_, _| true)
 }
 
-/// The same at the panels and places that are asked for.
+/// Like [`all_below`], at chosen panels and places.
 pub fn all_below_where(
     table: &Results,
     metric: &str,
@@ -251,12 +247,12 @@ pub fn all_below_where(
     tally
 }
 
-/// Each of the series falls from each place to the next, in every panel that is asked for.
+/// Compares neighbouring places of each series: it should fall.
 pub fn falls(table: &Results, metric: &str, series: &[&str], asked: impl Fn(&str) -> bool) -> Tally {
     trend(table, metric, series, asked, smaller_later)
 }
 
-/// Each of the series rises from each place to the next, in every panel that is asked for.
+/// Compares neighbouring places of each series: it should rise.
 pub fn rises(table: &Results, metric: &str, series: &[&str], asked: impl Fn(&str) -> bool) -> Tally {
     trend(table, metric, series, asked, smaller)
 }
@@ -285,7 +281,7 @@ fn trend(
     tally
 }
 
-/// A mean with its standard error, in few digits.
+/// Formats a mean with its standard error, in few digits.
 pub fn short(summary: Summary) -> String {
     match summary.standard_error {
         Some(error) if error > 0.0 => format!("{} ± {}", digits(summary.mean, 3), digits(error, 1)),
@@ -293,7 +289,7 @@ pub fn short(summary: Summary) -> String {
     }
 }
 
-/// A number with so many digits that matter.
+/// Formats a number with `count` significant digits.
 pub fn digits(number: f64, count: u8) -> String {
     let size = number.abs();
     if size == 0.0 {

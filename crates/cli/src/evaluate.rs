@@ -333,7 +333,7 @@ impl Evaluate {
 
     fn load(&self, seed: u64) -> Result<Stream, Failure> {
         let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };
-        let options = datasets::Options {
+        let options = datasets::LoadOptions {
             data_dir: self.data_dir.clone(),
             population: self.population.map(NonZeroU64::get),
             length: self.length.map(NonZeroUsize::get),

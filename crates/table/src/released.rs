@@ -28,7 +28,7 @@ use crate::{Format, TableError, TableLine, TableReader};
 
 /// A table of releases.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Released {
+pub struct ReleasedTable {
     /// Names of the values; one name where there is one number a timestamp.
     pub values: Vec<String>,
     /// Whether the table has variances. If not, it may be raw data.
@@ -82,7 +82,7 @@ pub fn read(
     name: &str,
     source: impl Read,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<Released, TableError> {
+) -> Result<ReleasedTable, TableError> {
     let mut table = TableReader::new(name, source, Format::Csv)?;
     let header: Vec<&str> = table.header().collect();
     if let ["t", "value", "frequency" | "count", "variance", "freshness", rest @ ..] = &header[..]
@@ -107,14 +107,14 @@ pub fn read(
     if lines.is_empty() {
         return Err(table.bad_content("it has no timestamps"));
     }
-    Ok(Released { values, states_variance, is_release, lines })
+    Ok(ReleasedTable { values, states_variance, is_release, lines })
 }
 
 /// Reads a table with one line for each value of each timestamp.
 fn read_long<R: Read>(
     mut table: TableReader<R>,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
-) -> Result<Released, TableError> {
+) -> Result<ReleasedTable, TableError> {
     let mut values: Vec<String> = Vec::new();
     let mut lines: Vec<ReleasedLine> = Vec::new();
     while let Some(line) = table.next_line()? {
@@ -144,7 +144,7 @@ fn read_long<R: Read>(
     if lines.last().is_none_or(|last| last.numbers.len() != values.len()) {
         return Err(table.bad_content("it has no timestamps, or breaks off within the last"));
     }
-    Ok(Released { values, states_variance: true, is_release: true, lines })
+    Ok(ReleasedTable { values, states_variance: true, is_release: true, lines })
 }
 
 fn layout<R: Read>(table: &TableReader<R>) -> Result<(Layout, Vec<String>), TableError> {

@@ -166,11 +166,11 @@ impl Fleet {
             let city = City { users: self.devices, days: self.days, epsilon, window: NonZeroU64::MIN, seed: self.seed };
             return city.stream().map_err(Failure::input);
         }
-        let options = datasets::Options {
+        let options = datasets::LoadOptions {
             data_dir: self.data_dir.clone(),
             population: Some(u64::from(self.devices.get())),
             seed: self.seed,
-            ..datasets::Options::default()
+            ..datasets::LoadOptions::default()
         };
         match datasets::load(&self.dataset, &options) {
             Ok(Stream::Counts(stream)) => Ok(stream),

@@ -9,7 +9,7 @@ fn released(name: &str, domain: &str, reading: &str) -> Vec<f64> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("exact");
     std::fs::create_dir_all(&folder).unwrap();
     let spec = folder.join(format!("{name}.toml"));
-    let text = "family = \"event\"\nmechanism = \"laplace\"\nepsilon = 1\nprotects = { contributor = 1 }\n";
+    let text = "family = \"scalar\"\nmechanism = \"laplace\"\nepsilon = 1\nprotects = { contributor = 1 }\n";
     std::fs::write(&spec, format!("{text}domain = {{ {domain} }}\n")).unwrap();
     let lines: String = (0..2_000).map(|timestamp| format!("{timestamp},{reading}\n")).collect();
     let arguments = format!("release --seed 25 --spec {}", spec.display());

@@ -28,7 +28,7 @@ impl Stream {
         let users = folder.join("users.csv");
         std::fs::write(&users, "user,class\nanna,low\nben,high\ncem,low\n").unwrap();
         let users = if spec.contains("[[classes]]") { format!("--users {}", users.display()) } else { String::new() };
-        Self { folder, users, is_event: spec.contains("\"event\"") }
+        Self { folder, users, is_event: spec.contains("\"scalar\"") }
     }
 
     fn spec(&self) -> String {
@@ -90,7 +90,7 @@ fn sequence(mechanism: &str, more: &str) -> String {
 fn the_output_of_every_family_is_a_record() {
     let population = "population = 3\n";
     let event =
-        "family = \"event\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";
+        "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";
     let classes = |mechanism: &str| format!("family = \"central\"\nmechanism = \"{mechanism}\"\ndomain = 2\n{CLASSES}");
     // With what is too much once an amount of the timestamp is raised by one unit; nothing where windows are not used
     // up.
@@ -221,7 +221,7 @@ fn classes_that_the_spec_does_not_have_are_refused() {
 
 #[test]
 fn a_seeded_run_says_so_on_each_line_and_so_do_runs_that_go_on_from_it() {
-    let event = "family = \"event\"\nmechanism = \"laplace\"\nepsilon = 1\ndomain = { low = 0, high = 612 }\n";
+    let event = "family = \"scalar\"\nmechanism = \"laplace\"\nepsilon = 1\ndomain = { low = 0, high = 612 }\n";
     for (name, spec) in [
         ("seeded_central", users("ba", "")),
         ("seeded_local", users("lpa", "population = 3\n")),

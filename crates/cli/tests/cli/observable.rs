@@ -39,7 +39,7 @@ fn spec(folder: &TestFolder, text: &str) -> String {
     file.display().to_string()
 }
 
-const NUMBERS: &str = "family = \"event\"\nmechanism = \"laplace\"\nepsilon = 1.0\noutside = \"clamp\"\n\
+const NUMBERS: &str = "family = \"scalar\"\nmechanism = \"laplace\"\nepsilon = 1.0\noutside = \"clamp\"\n\
                        domain = { low = 0, high = 1000000 }\n";
 const COUNTS: &str = "family = \"central\"\nmechanism = \"uniform\"\nepsilon = 1.0\nwindow = 2\n\
                       domain = [\"in\", \"out\"]\n";

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{assert_refused, command, run, run_with_input, stderr, stdout};
 
-const SPEC: &str = "family = \"event\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n";
+const SPEC: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n";
 
 /// An empty directory of the test's own.
 fn directory(name: &str) -> PathBuf {
@@ -130,7 +130,7 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
         ("family = \"evnt\"".to_owned(), "line 1, key \"family\": there is no family \"evnt\" (did you mean event?)"),
         ("family = 3".to_owned(), "line 1, key \"family\": there is no family"),
         ("\nfamily = ".to_owned(), "stream.toml, line 2: "),
-        ("family = \"event\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),
+        ("family = \"scalar\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),
         (
             SPEC.replace("contin", "continn"),
             "line 2, key \"mechanism\": there is no event-level mechanism \"continn\" (did you mean contin?)",
@@ -165,7 +165,7 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
     ] {
         assert_refused(&release_by("spec_errors", &spec, b"t,value\n0,1\n", ""), why);
     }
-    let not_text = release_by("spec_errors", b"family = \"event\"\nmechanism = \"\xff\"", b"", "");
+    let not_text = release_by("spec_errors", b"family = \"scalar\"\nmechanism = \"\xff\"", b"", "");
     assert_refused(&not_text, "stream.toml, line 2: it is not valid UTF-8");
     assert_refused(&run("release --spec no/such.toml"), "no/such.toml cannot be opened");
     assert_refused(&run("release --spec -"), "spec and readings cannot both come from standard input");

@@ -26,7 +26,7 @@ use super::typical::scaled;
 use super::{AdviseError, Data};
 use crate::stream::{CountStream, NumberStream, Space, Stream, SymbolStream, as_float};
 use tidegate_table::TableError;
-use tidegate_table::released::{self, Released};
+use tidegate_table::released::{self, ReleasedTable};
 
 /// The most timestamps from the first to the last of a sample, gaps counted.
 pub const LONGEST: u64 = 1_000_000;
@@ -36,7 +36,7 @@ const FARTHEST: f64 = 20.0;
 /// Past releases of a stream, or raw data of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    table: Released,
+    table: ReleasedTable,
     movement: Movement,
     /// The steps' variances, by value, that the stream is drawn with.
     steps: Vec<f64>,
@@ -198,7 +198,7 @@ fn check(data: &Data, number: f64, variance: f64) -> Result<(), Cow<'static, str
 
 /// Counts as shares of their sum. A table of shares stays one, up to noise: it is told by its sums, which are nearer to
 /// one than to two people.
-fn in_shares(mut table: Released) -> Result<Released, &'static str> {
+fn in_shares(mut table: ReleasedTable) -> Result<ReleasedTable, &'static str> {
     const MOST_OF_SHARES: f64 = 1.5;
     let sums: Vec<f64> = table.lines.iter().map(|line| line.numbers.iter().sum()).collect();
     let mean = sums.iter().sum::<f64>() / as_float(sums.len() as u64);
@@ -225,7 +225,7 @@ struct Observation {
 }
 
 /// What was seen of a value: releases that are not repeats.
-fn observations(table: &Released, value: usize) -> impl Iterator<Item = Observation> + '_ {
+fn observations(table: &ReleasedTable, value: usize) -> impl Iterator<Item = Observation> + '_ {
     let mut last: Option<(f64, f64)> = None;
     table.lines.iter().filter_map(move |line| {
         let (number, variance) = (line.numbers[value], line.variances[value]);
@@ -240,7 +240,7 @@ fn observations(table: &Released, value: usize) -> impl Iterator<Item = Observat
 }
 
 /// The movement of a table, and the variance of the stream's steps for each value.
-fn movement(table: &Released) -> (Movement, Vec<f64>) {
+fn movement(table: &ReleasedTable) -> (Movement, Vec<f64>) {
     let (mut observed, mut noise, mut spread) = (Vec::new(), Vec::new(), Vec::new());
     for value in 0..table.values.len() {
         let (mut squares, mut noises, mut time, mut fourth) = (0.0, 0.0, 0.0, 0.0);

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::empirical::Plan;
 use super::{Family, Finding, Settings};
-use crate::report::{Block, Cell, Report, Section, Span, Table, Tone, escape};
+use crate::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone, escape};
 
 /// The page: for each family a picture of the losses that are claimed and that were found, and the numbers behind it.
-pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> Report {
+pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> HtmlReport {
     let broken = findings.iter().filter(|finding| finding.is_broken()).count();
     let verdict = match broken {
         0 => format!("None of the {} promises is broken, as far as these audits can tell.", findings.len()),
@@ -25,7 +25,7 @@ pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> Report 
                transcript that a search found. The lower bound comes from an attack on the mechanism as a \
                black box: the loss is at least that. A bound above the claim is a broken promise; one below proves nothing about \
                what was not tried.";
-    let mut page = Report::new("Audit of privacy", Vec::new());
+    let mut page = HtmlReport::new("Audit of privacy", Vec::new());
     page.lead = vec![Block::text(verdict), Block::note(about), Block::note(how)];
     for family in Family::ALL {
         let of_family: Vec<&Finding> = findings.iter().filter(|finding| finding.family == family).collect();

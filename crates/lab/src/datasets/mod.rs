@@ -38,7 +38,7 @@ use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream}
 
 /// What can be chosen about a data set besides its name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Options {
+pub struct LoadOptions {
     /// Where the folders of the real data sets are.
     pub data_dir: Option<PathBuf>,
     /// The number of users at each timestamp. A synthetic stream of counts has 200,000 unless told, one of symbols has
@@ -400,7 +400,7 @@ impl Dataset {
         }
     }
 
-    fn load(&self, options: &Options) -> Result<Stream, DatasetError> {
+    fn load(&self, options: &LoadOptions) -> Result<Stream, DatasetError> {
         if options.domain.is_some() {
             return Err(DatasetError::OwnDomain { name: self.name.to_owned() });
         }
@@ -422,7 +422,7 @@ impl Dataset {
         }
     }
 
-    fn folder(&self, options: &Options) -> Result<PathBuf, DatasetError> {
+    fn folder(&self, options: &LoadOptions) -> Result<PathBuf, DatasetError> {
         let directory = options.data_dir.as_ref();
         let directory = directory.ok_or_else(|| DatasetError::NoDirectory { dataset: self.name.to_owned() })?;
         Ok(directory.join(self.folder))
@@ -430,7 +430,7 @@ impl Dataset {
 }
 
 /// Sequences of a chain.
-fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DatasetError> {
+fn sequences(chain: &Chain, options: &LoadOptions) -> Result<Stream, DatasetError> {
     let users = usize::try_from(options.population.unwrap_or(1)).unwrap_or(usize::MAX);
     let length = options.length.unwrap_or(DEFAULT_SYMBOLS);
     Ok(chain.generate(users, length, &mut dataset_random(options.seed))?.into())
@@ -441,17 +441,17 @@ fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DatasetError> {
 ///
 /// ```
 /// use tidegate_lab::Stream;
-/// use tidegate_lab::datasets::{Options, load};
+/// use tidegate_lab::datasets::{LoadOptions, load};
 ///
-/// let stream = load("sin", &Options { population: Some(1_000), length: Some(10), ..Options::default() })?;
+/// let stream = load("sin", &LoadOptions { population: Some(1_000), length: Some(10), ..LoadOptions::default() })?;
 /// let Stream::Counts(counts) = stream else { panic!("sin is a stream of counts") };
 /// assert_eq!(counts.counts()[0], [925, 75]);
 ///
-/// let stream = load("markov:10:0.9", &Options { length: Some(50), ..Options::default() })?;
+/// let stream = load("markov:10:0.9", &LoadOptions { length: Some(50), ..LoadOptions::default() })?;
 /// assert_eq!(stream.to_string(), "markov:10:0.9: 1 user with 50 timestamps, 10 symbols");
 /// # Ok::<(), tidegate_lab::datasets::DatasetError>(())
 /// ```
-pub fn load(name: &str, options: &Options) -> Result<Stream, DatasetError> {
+pub fn load(name: &str, options: &LoadOptions) -> Result<Stream, DatasetError> {
     if let Some(dataset) = by_name(name) {
         return dataset.load(options);
     }
@@ -481,11 +481,11 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 }
 
 /// A table from a source that is not a file, such as standard input: in the form that its first line tells.
-pub fn load_from(name: &str, source: impl Read, options: &Options) -> Result<Stream, DatasetError> {
+pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<Stream, DatasetError> {
     adjusted(tables::read(name, source, options.domain.as_ref())?, options)
 }
 
-fn adjusted(stream: Stream, options: &Options) -> Result<Stream, DatasetError> {
+fn adjusted(stream: Stream, options: &LoadOptions) -> Result<Stream, DatasetError> {
     let stream = match options.length {
         Some(length) => stream.shortened(length)?,
         None => stream,

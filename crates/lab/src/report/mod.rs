@@ -5,11 +5,11 @@
 //! [`plot`](crate::plot).
 //!
 //! ```
-//! use tidegate_lab::report::{Block, Cell, Report, Section, Table, Tone};
+//! use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Table, Tone};
 //!
 //! let table = Table::new(["mechanism", "verdict"], vec![vec![Cell::text("lpu"), Cell::badge(Tone::Good, "holds")]]);
 //! let section = Section::new("results", "Results").with(Block::text("Errors < 1 %.")).with(Block::Table(table));
-//! let page = Report::new("A report", vec![section]).to_html();
+//! let page = HtmlReport::new("A report", vec![section]).to_html();
 //! assert!(page.contains("Errors &lt; 1 %."));
 //! ```
 
@@ -19,7 +19,7 @@ use std::fmt::Write;
 
 /// A page.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct HtmlReport {
     /// The title.
     pub title: String,
     /// What stands before the contents.
@@ -123,7 +123,7 @@ pub struct Cell {
     pub number: bool,
 }
 
-impl Report {
+impl HtmlReport {
     /// A page of these sections.
     pub fn new(title: impl Into<String>, sections: Vec<Section>) -> Self {
         Self { title: title.into(), lead: Vec::new(), sections }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_lab::datasets::{self, DatasetError, Options, load};
+use tidegate_lab::datasets::{self, DatasetError, LoadOptions, load};
 use tidegate_lab::{CountStream, Stream};
 use tidegate_table::TableError;
 
@@ -12,7 +12,7 @@ use crate::support::{counts, numbers, symbols};
 pub(crate) fn real(name: &str) -> Option<Stream> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data_dir = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from);
-    match load(name, &Options { data_dir: Some(data_dir.clone()), ..Options::default() }) {
+    match load(name, &LoadOptions { data_dir: Some(data_dir.clone()), ..LoadOptions::default() }) {
         Err(DatasetError::Table(TableError::Open { .. })) => {
             println!("skipped: the data set {name} is not here; TIDEGATE_DATA says where it is");
             None

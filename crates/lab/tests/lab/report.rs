@@ -1,6 +1,6 @@
 //! Reports: escaped, whole, without anything from outside.
 
-use tidegate_lab::report::{Block, Cell, Report, Section, Span, Table, Tone};
+use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone};
 
 const NASTY: &str = "<img src=x onerror=\"alert('1')\"> & \u{1}";
 
@@ -22,7 +22,7 @@ fn page() -> String {
     section.blocks.push(Block::Picture { svg: "<svg></svg>".to_owned(), caption: spans() });
     section.badges.push(Cell::badge(Tone::Good, NASTY));
     section.sections.push(part);
-    let mut report = Report::new(NASTY, vec![section]);
+    let mut report = HtmlReport::new(NASTY, vec![section]);
     report.lead.push(Block::Text(spans()));
     report.to_html()
 }
@@ -47,7 +47,7 @@ fn tags_are_closed_in_their_order() {
 #[test]
 fn links_within_the_page_lead_somewhere() {
     let section = Section::new("errors of lpu (ε)", "Errors");
-    let mut report = Report::new("t", vec![section]);
+    let mut report = HtmlReport::new("t", vec![section]);
     report.lead.push(Block::Text(vec![Span::Link { to: "#errors of lpu (ε)".to_owned(), text: "errors".to_owned() }]));
     let page = report.to_html();
     let document = roxmltree::Document::parse(&page[page.find("<body>").unwrap()..page.find("</html>").unwrap()]);

@@ -1,6 +1,6 @@
 //! Streams from tables of one's own.
 
-use tidegate_lab::datasets::{self, DatasetError, NumberDomain, Options, load};
+use tidegate_lab::datasets::{self, DatasetError, NumberDomain, LoadOptions, load};
 use tidegate_lab::{CountStream, Stream};
 
 use crate::support::{counts, directory, gzip, numbers, write};
@@ -12,19 +12,19 @@ fn reads_a_wide_table_compressed_or_not() {
     for (name, bytes) in [("a.csv", content.as_bytes().to_vec()), ("b.csv.gz", gzip(content))] {
         let path = folder.join(name);
         write(&path, bytes);
-        let stream = counts(load(path.to_str().unwrap(), &Options::default()).unwrap());
+        let stream = counts(load(path.to_str().unwrap(), &LoadOptions::default()).unwrap());
         assert_eq!(stream.counts(), [[1, 2], [3, 4], [0, 1]]);
         assert_eq!(stream.labels(), ["red", "green"]);
         assert_eq!(stream.name(), path.to_str().unwrap());
     }
-    let cut = Options { length: Some(1), population: Some(300), ..Options::default() };
+    let cut = LoadOptions { length: Some(1), population: Some(300), ..LoadOptions::default() };
     assert_eq!(counts(load(folder.join("a.csv").to_str().unwrap(), &cut).unwrap()).counts(), [[100, 200]]);
 }
 
 #[test]
 fn counts_must_be_a_stream() {
     let error =
-        |content: &str| datasets::load_from("w.csv", content.as_bytes(), &Options::default()).unwrap_err().to_string();
+        |content: &str| datasets::load_from("w.csv", content.as_bytes(), &LoadOptions::default()).unwrap_err().to_string();
     assert_eq!(error("t,a,b\n"), "w.csv: the stream has no timestamps");
     assert_eq!(error("t,a\n0,1\n"), "w.csv: a domain needs at least two values, but 1 were given");
     assert_eq!(error("t,a,a\n0,1,1\n"), "w.csv: the value \"a\" occurs twice in the domain");
@@ -40,20 +40,20 @@ fn reads_json_compressed_or_not() {
     for (name, bytes) in [("a.ndjson", content.as_bytes().to_vec()), ("b.jsonl.gz", gzip(content))] {
         let path = folder.join(name);
         write(&path, bytes);
-        let stream = counts(load(path.to_str().unwrap(), &Options::default()).unwrap());
+        let stream = counts(load(path.to_str().unwrap(), &LoadOptions::default()).unwrap());
         assert_eq!(stream.counts(), [[1, 2], [3, 4]]);
         assert_eq!(stream.labels(), ["red", "green"]);
     }
     let domain = Some(NumberDomain { low: -1.0, high: 5.0, resolution: Some(0.5) });
     let path = folder.join("c.ndjson");
     write(&path, "{\"t\": 0, \"value\": -0.5}\n{\"value\": 2, \"t\": 3}");
-    let stream = load(path.to_str().unwrap(), &Options { domain, ..Options::default() }).unwrap();
+    let stream = load(path.to_str().unwrap(), &LoadOptions { domain, ..LoadOptions::default() }).unwrap();
     assert_eq!(numbers(stream).values(), [-0.5, 2.0]);
 }
 
 fn load_scalar(content: &str, low: f64, high: f64, resolution: Option<f64>) -> Result<Stream, DatasetError> {
     let domain = Some(NumberDomain { low, high, resolution });
-    datasets::load_from("s.csv", content.as_bytes(), &Options { domain, ..Options::default() })
+    datasets::load_from("s.csv", content.as_bytes(), &LoadOptions { domain, ..LoadOptions::default() })
 }
 
 fn scalar_error(content: &str) -> String {
@@ -69,12 +69,12 @@ fn a_scalar_table_has_the_given_domain() {
     assert_eq!((stream.values(), stream.grid().width()), (&[-1.25][..], 40));
     // As spreadsheets save them: a byte order mark, quotes.
     assert!(load_scalar("\u{feff}\"t\",\"value\"\n\"0\",\"1\"\n", 0.0, 1.0, None).is_ok());
-    let without = datasets::load_from("s.csv", "t,value\n0,1\n".as_bytes(), &Options::default());
+    let without = datasets::load_from("s.csv", "t,value\n0,1\n".as_bytes(), &LoadOptions::default());
     assert!(matches!(without, Err(DatasetError::NoDomain { .. })));
     let wide = load_scalar("t,a,b\n0,1,1\n", 0.0, 1.0, None).unwrap_err();
     assert!(matches!(wide, DatasetError::OwnDomain { .. }));
     let domain = Some(NumberDomain { low: 0.0, high: 1.0, resolution: None });
-    assert!(matches!(load("sin", &Options { domain, ..Options::default() }), Err(DatasetError::OwnDomain { .. })));
+    assert!(matches!(load("sin", &LoadOptions { domain, ..LoadOptions::default() }), Err(DatasetError::OwnDomain { .. })));
     assert!(matches!(load_scalar("t,value\n0,1\n", 1.0, 1.0, None), Err(DatasetError::Domain(_))));
     assert!(matches!(load_scalar("t,value\n0,1\n", 0.0, 1.0, Some(0.0)), Err(DatasetError::Domain(_))));
 }
@@ -108,7 +108,7 @@ fn errors_name_the_line_and_the_field() {
 const DOMAIN: NumberDomain = NumberDomain { low: -1.0, high: 1.0, resolution: None };
 
 fn counted(content: &str, domain: NumberDomain) -> Result<CountStream, DatasetError> {
-    let options = Options { domain: Some(domain), ..Options::default() };
+    let options = LoadOptions { domain: Some(domain), ..LoadOptions::default() };
     datasets::load_from("table", content.as_bytes(), &options).map(counts)
 }
 
@@ -127,5 +127,5 @@ fn users_of_each_value_are_counted() {
     assert!(wrong("t,user,value\n0,a,1\n0,a,1\n", DOMAIN).contains("line 3, field \"user\""));
     let gap = "table, line 3, field \"t\": expected a timestamp that is the last, or one more";
     assert_eq!(wrong("t,user,value\n0,a,1\n2,a,1\n", DOMAIN), gap);
-    assert!(datasets::load_from("table", "t,user,value\n".as_bytes(), &Options::default()).is_err());
+    assert!(datasets::load_from("table", "t,user,value\n".as_bytes(), &LoadOptions::default()).is_err());
 }
