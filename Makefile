@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test parquet demo bench audit fuzz mutants api fmt tools
+.PHONY: help test deny parquet demo bench audit fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -27,6 +27,10 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@$(stage) format
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@if cargo deny --version >/dev/null 2>&1; then \
+		$(stage) 'licences and sources of dependencies'; \
+		cargo deny --log-level error check --hide-inclusion-graph bans licenses sources; \
+	fi
 	@$(stage) lints
 	@cargo clippy --quiet --workspace --all-targets $(FEATURES) -- -D warnings
 	@$(stage) tests
@@ -40,6 +44,11 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@$(stage) documentation
 	@RUSTDOCFLAGS='-D warnings' cargo doc --quiet --no-deps --workspace $(FEATURES)
 	@$(stage) 'all is well'
+
+deny: tools ## check dependencies by deny.toml, security advisories included; installs cargo-deny, needs the network
+	@cargo deny --version >/dev/null 2>&1 || { \
+		$(stage) 'installing cargo-deny'; cargo install --quiet --locked cargo-deny; }
+	@cargo deny check --hide-inclusion-graph
 
 parquet: tools ## test the reading and writing of Parquet files, which no other target builds
 	@cargo clippy --quiet -p tidegate-cli --all-targets --features parquet -- -D warnings

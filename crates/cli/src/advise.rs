@@ -6,24 +6,26 @@ use std::thread;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
+use tidegate::names::UnknownName;
 use tidegate::spec::{SpecError, StreamSpec};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
+use tidegate_lab::Stream;
 use tidegate_lab::advise::solve::{Answer, Need, Unknown, solve};
 use tidegate_lab::advise::{
     Advice, AdviseError, Data, Prediction, Request, Sample, Simulation, Trust, Unpredicted, advise, metrics_of, streams,
 };
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::stream::StreamKind;
-use tidegate_lab::{Stream, UnknownName};
 
-use crate::evaluate::{at_least_one, domain, short};
+use crate::arguments::{at_least_one, domain};
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::spec::Spec;
 use crate::table::layout;
+use crate::table::short;
 
 /// Predict the error of each mechanism that applies, rank them, and say why.
 ///
@@ -289,6 +291,9 @@ impl Advise {
 
 const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
 
+const ONE_GUARANTEE: &str =
+    "there is advice for one guarantee for all users only: a spec with epsilon and window, without classes";
+
 /// What a spec says about the stream. The number of users is not always known there.
 fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Failure> {
     let spec = Spec::read(name)?;
@@ -302,24 +307,26 @@ fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Fail
                 epsilon: Some(stream.epsilon),
                 window: NonZeroU64::MIN,
                 delay: stream.delay.into(),
-                mechanism: Some(stream.mechanism.name()),
+                mechanism: Some(spec.stream.mechanism().name()),
             }
         }
-        StreamSpec::Local(stream) => Subject {
-            data: Data::Counts {
-                domain: stream.values().map_err(refused)?.count(),
-                population: population.unwrap_or(stream.population),
-            },
-            trust: Trust::Local,
-            epsilon: Some(stream.epsilon),
-            window: stream.window,
-            delay: 0,
-            mechanism: Some(stream.mechanism.name()),
-        },
+        StreamSpec::Local(stream) => {
+            if stream.classes.is_some() {
+                return Err(Failure::input(format_args!("{name}: {ONE_GUARANTEE}")));
+            }
+            let settings = stream.settings().map_err(refused)?;
+            Subject {
+                data: Data::Counts { domain: settings.domain, population: population.unwrap_or(settings.population) },
+                trust: Trust::Local,
+                epsilon: Some(settings.epsilon),
+                window: settings.window,
+                delay: 0,
+                mechanism: Some(spec.stream.mechanism().name()),
+            }
+        }
         StreamSpec::Central(stream) => {
             let (Some(epsilon), Some(window)) = (stream.epsilon, stream.window) else {
-                let why = "there is advice for one guarantee for all users only: a spec with epsilon and window, without classes";
-                return Err(Failure::input(format_args!("{name}: {why}")));
+                return Err(Failure::input(format_args!("{name}: {ONE_GUARANTEE}")));
             };
             let missing = || Failure::input("--population is needed with this spec: the number of users");
             Subject {
@@ -331,7 +338,7 @@ fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Fail
                 epsilon: Some(epsilon),
                 window,
                 delay: 0,
-                mechanism: Some(stream.mechanism.name()),
+                mechanism: Some(spec.stream.mechanism().name()),
             }
         }
         StreamSpec::Sequence(stream) => Subject {
@@ -340,7 +347,7 @@ fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Fail
             epsilon: Some(stream.epsilon),
             window: NonZeroU64::MIN,
             delay: stream.length.unwrap_or(1).saturating_sub(1).into(),
-            mechanism: Some(stream.mechanism.name()),
+            mechanism: Some(spec.stream.mechanism().name()),
         },
         other => {
             return Err(Failure::input(format_args!("{name}: there is no advice for the family {}", other.family())));

@@ -8,7 +8,7 @@ use std::thread;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tidegate::spec::{ClassSpec, SequenceMachine, SpecError, StreamSpec};
+use tidegate::spec::{ClassSpec, SpecError, StreamSpec};
 use tidegate_kernel::{Epsilon, Window};
 use tidegate_lab::audit::empirical::{AttackError, CONFIDENCE, Plan, steps};
 use tidegate_lab::audit::ledger::{self, Limit, Statement, WindowSpend, in_epsilons};
@@ -16,7 +16,7 @@ use tidegate_lab::audit::transcript::Search;
 use tidegate_lab::audit::{Family, Finding, Settings, Target, audit, report, targets};
 use tidegate_lab::experiment::RunError;
 
-use crate::evaluate::at_least_one;
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
@@ -249,34 +249,38 @@ impl Limits {
     /// The limits that a spec declares.
     fn of(spec: &Spec) -> Result<Self, Failure> {
         let refused = |error: SpecError| spec.refused(&error);
-        let unusable = || Failure::input("the spec has neither epsilon and window nor classes");
         Ok(match &spec.stream {
-            StreamSpec::Local(spec) => Self::Same(Limit { window: Some(spec.window), budget: spec.epsilon }),
+            StreamSpec::Local(spec) => Self::declared(spec.classes.as_deref(), spec.window, spec.epsilon)?,
             StreamSpec::Scalar(spec) => Self::Same(Limit { window: Some(NonZeroU64::MIN), budget: spec.epsilon }),
-            StreamSpec::Central(spec) => match (&spec.classes, spec.window, spec.epsilon) {
-                (Some(classes), ..) => {
-                    let limit = |class: &ClassSpec| Limit { window: Some(class.window), budget: class.epsilon };
-                    Self::Classes(classes.iter().map(|class| (class.name.clone(), limit(class))).collect())
-                }
-                (None, Some(window), Some(budget)) => Self::Same(Limit { window: Some(window), budget }),
-                _ => return Err(unusable()),
-            },
+            StreamSpec::Central(spec) => Self::declared(spec.classes.as_deref(), spec.window, spec.epsilon)?,
             StreamSpec::Sequence(spec) => {
                 let machine = spec.mechanism(spec.model().map_err(refused)?.as_ref()).map_err(refused)?;
                 // A batch is spent on at its first symbol.
-                let (ledger, symbols) = match &machine {
-                    SequenceMachine::Crr(crr) => (crr.ledger(), 1),
-                    SequenceMachine::Batched(batched) => (batched.ledger(), u64::from(batched.settings().length)),
-                    SequenceMachine::Baseline(baseline) => (baseline.ledger(), 1),
-                };
+                let (ledger, symbols) = (machine.ledger(), u64::from(spec.length.unwrap_or(1)));
                 let window = match ledger.window() {
                     Window::Timestamps(length) => NonZeroU64::new(length.get().saturating_mul(symbols)),
                     Window::Unbounded => None,
                 };
                 Self::Same(Limit { window, budget: ledger.budget() })
             }
-            _ => return Err(unusable()),
+            other => return Err(Failure::input(format_args!("the family {} has no budget", other.family()))),
         })
+    }
+
+    /// The limits of classes, or of everyone.
+    fn declared(
+        classes: Option<&[ClassSpec]>,
+        window: Option<NonZeroU64>,
+        budget: Option<Epsilon>,
+    ) -> Result<Self, Failure> {
+        let limit = |class: &ClassSpec| Limit { window: Some(class.window), budget: class.epsilon };
+        match (classes, window, budget) {
+            (Some(classes), ..) => {
+                Ok(Self::Classes(classes.iter().map(|class| (class.name.clone(), limit(class))).collect()))
+            }
+            (None, Some(window), Some(budget)) => Ok(Self::Same(Limit { window: Some(window), budget })),
+            _ => Err(Failure::input("the spec has neither epsilon and window nor classes")),
+        }
     }
 
     /// The limit of an account, which is called by the number of its class, as releases do, or by its name.

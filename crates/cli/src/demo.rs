@@ -27,17 +27,18 @@ use tidegate_server::http::auth::Role;
 use tidegate_server::service::now;
 use tidegate_server::stream::Declaration;
 
+use crate::arguments::at_least_one;
 use crate::chart::Canvas;
 use crate::device::connection::{Connection, Server, explain};
 use crate::device::fleet::{Answered, Fleet};
-use crate::evaluate::{at_least_one, short};
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 use crate::query::Listed;
 use crate::secret::write_private;
 use crate::service::config::Config;
 use crate::service::init;
-use crate::service::serve::Background;
+use crate::service::serve::background::Background;
+use crate::table::short;
 
 /// Show the main job on simulated data: a city's traffic, from devices to an alarm.
 ///

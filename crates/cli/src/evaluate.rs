@@ -10,23 +10,26 @@ use anstream::{AutoStream, ColorChoice};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use tidegate::names::UnknownName;
 use tidegate::sequence::effort::Effort;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
-use tidegate_lab::datasets::scalar::Domain;
-use tidegate_lab::datasets::{self, DataError};
+
+use tidegate_lab::datasets::{self, DatasetError, NumberDomain};
 use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial, run};
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::StreamKind;
-use tidegate_lab::{Stream, UnknownName, subjects};
+use tidegate_lab::{Stream, subjects};
+use tidegate_table::TableError;
 
+use crate::arguments::{at_least_one, domain};
 use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
-use crate::table::layout_with;
+use crate::table::{layout_with, short};
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -94,7 +97,7 @@ pub(crate) struct Evaluate {
 
     /// Mechanisms, separated by commas
     #[arg(long, value_delimiter = ',', required = true, value_parser = mechanism)]
-    mechanism: Vec<Named>,
+    mechanism: Vec<String>,
 
     /// The privacy budget of any window (of sequences, of each symbol), or several, separated by commas
     #[arg(long, value_delimiter = ',', required = true, value_parser = Epsilon::from_str)]
@@ -201,27 +204,20 @@ pub(crate) struct Evaluate {
     output: String,
 }
 
-pub(crate) fn at_least_one<T: FromStr>(text: &str) -> Result<T, &'static str> {
-    text.parse().map_err(|_| "expected a whole number, at least 1")
-}
-
 /// Why a data set cannot be had, and what to do about it.
-pub(crate) fn cannot_load(dataset: &str, error: &DataError) -> Failure {
+pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
     match error {
-        DataError::NoDirectory { .. } => {
+        DatasetError::NoDirectory { .. } => {
             Failure::input(format_args!("{error}; name it with --data-dir or TIDEGATE_DATA"))
         }
-        DataError::Open { .. } if datasets::by_name(dataset).is_some() => Failure::input(format_args!(
-            "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
+        DatasetError::Table(TableError::Open { .. }) if datasets::by_name(dataset).is_some() => {
+            Failure::input(format_args!(
+                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
              which files it must hold"
-        )),
+            ))
+        }
         _ => Failure::input(error),
     }
-}
-
-pub(crate) fn domain<T: FromStr>(text: &str) -> Result<(T, T), &'static str> {
-    let ends = text.split_once("..").and_then(|(low, high)| Some((low.parse().ok()?, high.parse().ok()?)));
-    ends.ok_or("expected two numbers: LO..HI")
 }
 
 fn class(text: &str) -> Result<RequirementClass, String> {
@@ -232,18 +228,9 @@ fn class(text: &str) -> Result<RequirementClass, String> {
     Ok(RequirementClass { epsilon, window: at_least_one(window)?, weight: at_least_one(weight)? })
 }
 
-/// A mechanism that exists.
-#[derive(Clone, Copy)]
-struct Named(&'static dyn Subject);
-
-impl std::fmt::Debug for Named {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(self.0.name())
-    }
-}
-
-fn mechanism(name: &str) -> Result<Named, UnknownName> {
-    subjects::by_name(name).map(Named)
+/// A name that some mechanism has; which one depends on the stream.
+fn mechanism(name: &str) -> Result<String, UnknownName> {
+    subjects::check_name(name).map(|()| name.to_owned())
 }
 
 /// An oracle, or none where the mechanism is to choose.
@@ -291,7 +278,11 @@ impl Evaluate {
             None => SystemRandom::new().map_err(Failure::run)?.next_word(),
         };
         let stream = self.load(seed)?;
-        for Named(subject) in &self.mechanism {
+        let chosen = self.mechanism.iter().map(|name| subjects::by_name_for(stream.kind(), name));
+        let chosen: Vec<&'static dyn Subject> = chosen.collect::<Result<_, _>>().map_err(Failure::input)?;
+        let names: Vec<&str> = chosen.iter().map(|subject| subject.name()).collect();
+        refuse_repeat("--mechanism", &names)?;
+        for subject in &chosen {
             subjects::check_fit(*subject, &stream).map_err(Failure::input)?;
         }
         if self.smooth && stream.kind() == StreamKind::Symbols {
@@ -312,14 +303,14 @@ impl Evaluate {
         } else {
             complain("note", format_args!("--seed {seed} repeats this run"));
         }
-        self.warn_of_unused();
+        self.warn_of_unused(&chosen);
         if let Some(what) = stream.stand_in() {
             complain("note", format_args!("{} stands in for {what}", stream.name()));
         }
         if let Some(note) = datasets::by_name(&self.dataset).and_then(|dataset| dataset.note) {
             complain("note", format_args!("{}: {note}", stream.name()));
         }
-        let trials = self.trials();
+        let trials = self.trials(&chosen);
         let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
         let plan = Plan { repeats: self.repeats, seed, threads, queries: self.queries };
         let bar = progress_bar((trials.len() as u64).saturating_mul(self.repeats.get()));
@@ -341,7 +332,7 @@ impl Evaluate {
     }
 
     fn load(&self, seed: u64) -> Result<Stream, Failure> {
-        let domain = |(low, high)| Domain { low, high, resolution: self.resolution };
+        let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };
         let options = datasets::Options {
             data_dir: self.data_dir.clone(),
             population: self.population.map(NonZeroU64::get),
@@ -357,16 +348,16 @@ impl Evaluate {
             name => datasets::load(name, &options),
         };
         stream.map_err(|error| match error {
-            DataError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
+            DatasetError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
             error => cannot_load(&self.dataset, &error),
         })
     }
 
-    fn trials(&self) -> Vec<Trial<'static>> {
+    fn trials(&self, chosen: &[&'static dyn Subject]) -> Vec<Trial<'static>> {
         let windows = if self.window.is_empty() { vec![DEFAULT_WINDOW] } else { self.window.clone() };
         let delays = if self.delay.is_empty() { vec![0] } else { self.delay.clone() };
         let mut trials = Vec::new();
-        for Named(subject) in &self.mechanism {
+        for subject in chosen {
             for &epsilon in &self.epsilon {
                 for &window in &windows {
                     for &delay in &delays {
@@ -397,8 +388,7 @@ impl Evaluate {
 
     /// Results are told apart by mechanism, epsilon, window and delay, so that the same twice is a mistake.
     fn refuse_repeats(&self) -> Result<(), Failure> {
-        let names: Vec<&str> = self.mechanism.iter().map(|Named(subject)| subject.name()).collect();
-        refuse_repeat("--mechanism", &names)?;
+        refuse_repeat("--mechanism", &self.mechanism)?;
         refuse_repeat("--epsilon", &self.epsilon)?;
         refuse_repeat("--window", &self.window)?;
         refuse_repeat("--delay", &self.delay)
@@ -421,19 +411,19 @@ impl Evaluate {
 
     /// Says which options change nothing. They are no reason to stop: whoever tries one mechanism after the other with
     /// the same options gets what they ask for, as soon as they know that some of it does not matter.
-    fn warn_of_unused(&self) {
+    fn warn_of_unused(&self, chosen: &[&'static dyn Subject]) {
         for setting in Setting::ALL.into_iter().filter(|setting| self.is_given(*setting)) {
-            let users = || self.mechanism.iter().filter(|Named(subject)| subject.uses().contains(&setting));
+            let users = || chosen.iter().filter(|subject| subject.uses().contains(&setting));
             let option = format!("--{}", setting.name().replace('_', "-"));
             // The periods of queries are as long as the window at most.
             let by_queries = setting == Setting::Window && self.queries;
             if users().next().is_none() && !by_queries {
-                let chosen: Vec<&str> = self.mechanism.iter().map(|Named(subject)| subject.name()).collect();
-                complain("warning", format_args!("{option} changes nothing for {}", chosen.join(", ")));
+                let names: Vec<&str> = chosen.iter().map(|subject| subject.name()).collect();
+                complain("warning", format_args!("{option} changes nothing for {}", names.join(", ")));
             } else if setting == Setting::Window
                 && !by_queries
                 && self.is_given(Setting::Classes)
-                && users().all(|Named(subject)| subject.uses().contains(&Setting::Classes))
+                && users().all(|subject| subject.uses().contains(&Setting::Classes))
             {
                 complain("warning", format_args!("{option} changes nothing: --classes says what users require"));
             }
@@ -542,18 +532,5 @@ fn in_short(summary: &Summary) -> String {
     match summary.standard_error {
         Some(error) => format!("{} ± {}", short(summary.mean), short(error)),
         None => short(summary.mean),
-    }
-}
-
-/// A number with the four digits that matter.
-pub(crate) fn short(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size @ 0.01..10_000.0 => {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 5
-            let decimals = (3.0 - size.log10().floor()) as usize;
-            format!("{value:.decimals$}")
-        }
-        _ => format!("{value:.3e}"),
     }
 }

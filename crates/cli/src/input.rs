@@ -3,8 +3,6 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use tidegate_lab::datasets;
-
 use crate::failure::Failure;
 
 /// A source of data, and what errors call it.
@@ -19,7 +17,7 @@ impl Input {
         if name == "-" {
             return Ok(Self { name: "standard input".to_owned(), source: Box::new(io::stdin()) });
         }
-        let source = datasets::open(Path::new(name)).map_err(Failure::input)?;
+        let source = tidegate_table::open(Path::new(name)).map_err(Failure::input)?;
         Ok(Self { name: name.to_owned(), source })
     }
 
@@ -31,7 +29,7 @@ impl Input {
         }
         let refused = |error: &dyn std::fmt::Display| Failure::input(format_args!("{name} cannot be opened: {error}"));
         let file = std::fs::File::open(name).map_err(|error| refused(&error))?;
-        let rows = crate::parquet::ParquetText::open(file).map_err(|error| refused(&error))?;
+        let rows = tidegate_table::parquet::ParquetReader::open(file).map_err(|error| refused(&error))?;
         Ok(Self { name: name.to_owned(), source: Box::new(rows) })
     }
 }
@@ -40,7 +38,7 @@ impl Input {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use tidegate_lab::datasets::scalar::Readings;
+    use tidegate_table::scalar::ScalarReader;
 
     use super::Input;
 
@@ -49,7 +47,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tidegate-input-{}.csv", std::process::id()));
         std::fs::write(&path, "t,value\n0,1.5\n1,x\n").unwrap();
         let Input { name, source } = Input::open(path.to_str().unwrap()).unwrap();
-        let mut readings = Readings::new(&name, source).unwrap();
+        let mut readings = ScalarReader::new(&name, source).unwrap();
         let first = readings.next().unwrap().unwrap();
         assert!((first.timestamp, first.value) == (0, 1.5));
         let error = readings.next().unwrap().unwrap_err().to_string();

@@ -2,23 +2,32 @@
 //!
 //! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed,
 //! and with 2 where what it was given is wrong.
+//!
+//! Without the feature `lab`, the subcommands that simulate are absent: `evaluate`, `advise`, `audit`, `reproduce`,
+//! `data`, `demo` and `device fleet`.
 
+#[cfg(feature = "lab")]
 mod advise;
+mod arguments;
+#[cfg(feature = "lab")]
 mod audit;
 mod channel;
+#[cfg(feature = "lab")]
 mod chart;
 mod completions;
+#[cfg(feature = "lab")]
 mod data;
+#[cfg(feature = "lab")]
 mod demo;
 mod device;
+#[cfg(feature = "lab")]
 mod evaluate;
 mod failure;
 mod input;
 mod output;
-#[cfg(feature = "parquet")]
-mod parquet;
 mod query;
 mod release;
+#[cfg(feature = "lab")]
 mod reproduce;
 mod secret;
 mod service;
@@ -41,11 +50,16 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Sub {
     Release(Box<release::Release>),
+    #[cfg(feature = "lab")]
     Evaluate(Box<evaluate::Evaluate>),
+    #[cfg(feature = "lab")]
     Advise(Box<advise::Advise>),
+    #[cfg(feature = "lab")]
     Audit(Box<audit::Audit>),
+    #[cfg(feature = "lab")]
     Reproduce(reproduce::Reproduce),
     Channel(channel::Channel),
+    #[cfg(feature = "lab")]
     Data(data::Data),
     Init(service::init::Init),
     Serve(service::serve::Serve),
@@ -55,6 +69,7 @@ enum Sub {
     Restore(service::backup::Restore),
     Query(Box<query::Query>),
     Device(Box<device::Device>),
+    #[cfg(feature = "lab")]
     Demo(demo::Demo),
     Completions(completions::Completions),
     Manual(completions::Manual),
@@ -62,13 +77,17 @@ enum Sub {
 
 fn main() -> ExitCode {
     let result = match Command::parse().subcommand {
+        #[cfg(feature = "lab")]
         Sub::Evaluate(evaluate) => evaluate.run(),
+        #[cfg(feature = "lab")]
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
+        #[cfg(feature = "lab")]
         Sub::Reproduce(reproduce) => reproduce.run(),
+        #[cfg(feature = "lab")]
         Sub::Advise(advise) => advise.run(),
         Sub::Init(init) => init.run(),
         Sub::Serve(serve) => serve.run(),
@@ -78,7 +97,9 @@ fn main() -> ExitCode {
         Sub::Restore(restore) => restore.run(),
         Sub::Query(query) => query.run(),
         Sub::Device(device) => device.run(),
+        #[cfg(feature = "lab")]
         Sub::Demo(demo) => demo.run(),
+        #[cfg(feature = "lab")]
         Sub::Audit(audit) => audit.run(),
     };
     match result {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 #[cfg(feature = "parquet")]
-use tidegate::rows::Column;
+use tidegate_table::releases::Column;
 
 use crate::failure::Failure;
 
@@ -63,7 +63,7 @@ enum Sink {
     Text(BufWriter<File>),
     /// The lines of a table as rows.
     #[cfg(feature = "parquet")]
-    Parquet(Box<crate::parquet::ParquetWriter>, File),
+    Parquet(Box<tidegate_table::parquet::ParquetWriter>, File),
 }
 
 impl Sink {
@@ -156,7 +156,7 @@ impl Output {
                 Sink::Text(file) => file.get_ref(),
                 Sink::Parquet(_, file) => file,
             };
-            let writer = crate::parquet::ParquetWriter::new(file.try_clone()?, columns)?;
+            let writer = tidegate_table::parquet::ParquetWriter::new(file.try_clone()?, columns)?;
             Ok(Sink::Parquet(Box::new(writer), file.try_clone()?))
         };
         partial.sink = parquet(&partial.sink).map_err(|error| cannot_write(name, &error))?;

@@ -7,16 +7,17 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tidegate::release::Release;
-use tidegate::rows::{Format, Shape, quoted};
 use tidegate::spec::StreamSpec;
 use tidegate_device::client::Client;
 use tidegate_device::enrolment::is_name;
+use tidegate_table::Format;
+use tidegate_table::releases::{ReleaseLayout, quoted};
 
 use crate::device::connection::{Server, explain};
-use crate::evaluate::short;
 use crate::failure::Failure;
 use crate::output::{Output, Reader};
 use crate::table::layout;
+use crate::table::short;
 
 /// Read what a service has published: streams, releases, and answers with intervals.
 ///
@@ -57,11 +58,11 @@ pub(crate) struct Query {
     last: Option<String>,
 
     /// How many of the most frequent values
-    #[arg(long, value_name = "K", value_parser = crate::evaluate::at_least_one::<std::num::NonZeroU64>)]
+    #[arg(long, value_name = "K", value_parser = crate::arguments::at_least_one::<std::num::NonZeroU64>)]
     top: Option<std::num::NonZeroU64>,
 
     /// Over how many timestamps to sum
-    #[arg(long, value_name = "N", value_parser = crate::evaluate::at_least_one::<std::num::NonZeroU64>, conflicts_with = "top")]
+    #[arg(long, value_name = "N", value_parser = crate::arguments::at_least_one::<std::num::NonZeroU64>, conflicts_with = "top")]
     delta: Option<std::num::NonZeroU64>,
 
     /// Counts of users instead of shares
@@ -179,7 +180,7 @@ impl Query {
     }
 
     fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec) -> Result<(), Failure> {
-        let shape = Shape::of(spec).map_err(Failure::run)?;
+        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?;
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);

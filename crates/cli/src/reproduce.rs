@@ -11,12 +11,13 @@ use std::time::Instant;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use tidegate_lab::datasets::DataError;
-use tidegate_lab::reproduce::{
-    DEFAULT_SEED, Experiment, Options, Outcome, PAPERS, Paper, Progress, ReproduceError, Session, all, by_name, report,
+use tidegate_lab::datasets::DatasetError;
+use tidegate_papers::{
+    DEFAULT_SEED, Experiment, Outcome, PAPERS, Paper, Progress, ReproduceError, ReproduceOptions, Session, all,
+    by_name, report,
 };
 
-use crate::evaluate::at_least_one;
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::output::Output;
 use crate::table::layout;
@@ -91,7 +92,7 @@ impl Reproduce {
         let folder = Folder::make(&self.out)?;
         let bar = Bar::new(&chosen);
         let progress = |step| bar.step(step);
-        let options = Options {
+        let options = ReproduceOptions {
             data_dir: self.data_dir.clone(),
             seed: self.seed,
             threads: self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN),
@@ -147,7 +148,7 @@ fn print(text: &str) -> Result<(), Failure> {
 fn explain(experiment: &Experiment, error: ReproduceError) -> Failure {
     let name = experiment.name;
     match error {
-        ReproduceError::Data(error @ DataError::NoDirectory { .. }) => {
+        ReproduceError::Data(error @ DatasetError::NoDirectory { .. }) => {
             Failure::input(format_args!("{name}: {error}; name it with --data-dir or TIDEGATE_DATA"))
         }
         ReproduceError::Data(error) => Failure::input(format_args!("{name}: {error}")),
@@ -299,7 +300,7 @@ fn as_text(outcomes: &[Outcome]) -> String {
     layout(&rows)
 }
 
-fn as_json(outcomes: &[Outcome], options: &Options) -> String {
+fn as_json(outcomes: &[Outcome], options: &ReproduceOptions) -> String {
     let entry = |outcome: &Outcome| {
         let claims = outcome.experiment.claims.iter().zip(&outcome.judgements);
         let claims: Vec<_> = claims

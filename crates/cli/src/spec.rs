@@ -1,13 +1,12 @@
 //! Reading the spec of a stream from TOML, with errors that point at the line and the key.
 
 use tidegate::kernel::oracle::OracleKind;
-use tidegate::local::LocalKind;
-use tidegate::scalar::ScalarKind;
+use tidegate::mechanisms::{self, Family, Mechanism, Preset};
+use tidegate::names::UnknownName;
 use tidegate::spec::{
-    CentralChoice, CentralSpec, DomainSpec, LocalSpec, ScalarSpec, SequenceChoice, SequenceSpec, SpecError, StreamSpec,
-    TimelineSpec,
+    CentralSpec, DomainSpec, LocalSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec, TimelineSpec,
 };
-use tidegate_lab::UnknownName;
+use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::failure::Failure;
@@ -20,49 +19,28 @@ pub(crate) struct Spec {
     places: Places,
 }
 
-/// What is known of a family before its spec is read.
-struct Family {
-    keys: &'static [&'static str],
-    /// What its mechanisms are called in errors.
-    kind: &'static str,
-    mechanisms: Vec<&'static str>,
+/// The keys of a family's spec.
+struct Keys {
+    valid: &'static [&'static str],
     /// Keys whose value is a table, with the keys of that.
     tables: &'static [(&'static str, &'static [&'static str])],
 }
 
-impl Family {
-    fn of(name: &str) -> Option<Self> {
-        match name {
-            "local" => Some(Self {
-                keys: LocalSpec::KEYS,
-                kind: "local mechanism",
-                mechanisms: LocalKind::ALL.map(LocalKind::name).to_vec(),
-                tables: &[("timeline", TimelineSpec::KEYS)],
-            }),
-            "central" => Some(Self {
-                keys: CentralSpec::KEYS,
-                kind: "central mechanism",
-                mechanisms: CentralChoice::ALL.map(CentralChoice::name).to_vec(),
-                tables: &[("timeline", TimelineSpec::KEYS)],
-            }),
-            "scalar" => Some(Self {
-                keys: ScalarSpec::KEYS,
-                kind: "event-level mechanism",
-                mechanisms: ScalarKind::ALL.map(ScalarKind::name).to_vec(),
+impl Keys {
+    const fn of(family: Family) -> Self {
+        match family {
+            Family::Local => Self { valid: LocalSpec::KEYS, tables: &[("timeline", TimelineSpec::KEYS)] },
+            Family::Central => Self { valid: CentralSpec::KEYS, tables: &[("timeline", TimelineSpec::KEYS)] },
+            Family::Scalar => Self {
+                valid: ScalarSpec::KEYS,
                 tables: &[
                     ("domain", DomainSpec::KEYS),
                     ("truncation", &["every", "percent"]),
                     ("protects", &["contributor"]),
                     ("timeline", TimelineSpec::KEYS),
                 ],
-            }),
-            "sequence" => Some(Self {
-                keys: SequenceSpec::KEYS,
-                kind: "sequence mechanism",
-                mechanisms: SequenceChoice::ALL.map(SequenceChoice::name).to_vec(),
-                tables: &[],
-            }),
-            _ => None,
+            },
+            Family::Sequence => Self { valid: SequenceSpec::KEYS, tables: &[] },
         }
     }
 }
@@ -75,22 +53,13 @@ impl Spec {
 
     /// What a table says.
     pub(crate) fn of(mut table: Table<'_>) -> Result<Self, Failure> {
-        let families = StreamSpec::FAMILIES.iter().copied();
-        let Some(family) = table.take("family") else {
-            let families: Vec<_> = families.collect();
-            let message = format_args!("it has no key family; families: {}", families.join(", "));
-            return Err(table.places.error(None, message));
-        };
-        let name = family.get_ref().as_str().unwrap_or_default();
-        let Some(family) = Family::of(name) else {
-            return Err(table.places.error(Some("family"), UnknownName::new("family", name, families)));
-        };
-        family.check(&table)?;
-        let (stream, places) = match name {
-            "local" => table.read().map(|(spec, places)| (StreamSpec::Local(spec), places)),
-            "central" => table.read().map(|(spec, places)| (StreamSpec::Central(spec), places)),
-            "scalar" => table.read().map(|(spec, places)| (StreamSpec::Scalar(spec), places)),
-            _ => table.read().map(|(spec, places)| (StreamSpec::Sequence(spec), places)),
+        let mechanism = mechanism_of(&mut table)?;
+        check(&table, &Keys::of(mechanism.family))?;
+        let (stream, places) = match mechanism.family {
+            Family::Local => table.read().map(|(spec, places)| (StreamSpec::Local(spec), places)),
+            Family::Central => table.read().map(|(spec, places)| (StreamSpec::Central(spec), places)),
+            Family::Scalar => table.read().map(|(spec, places)| (StreamSpec::Scalar(spec), places)),
+            Family::Sequence => table.read().map(|(spec, places)| (StreamSpec::Sequence(spec), places)),
         }?;
         Ok(Self { stream, places })
     }
@@ -101,29 +70,67 @@ impl Spec {
     }
 }
 
-impl Family {
-    /// Refuses keys that mean nothing, and names of mechanisms and oracles that there are not, and says which was
-    /// probably meant.
-    fn check(&self, table: &Table<'_>) -> Result<(), Failure> {
-        let nested = self.tables.iter().filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
-            DeValue::Table(inner) => Some((inner, *valid)),
-            _ => None,
-        });
-        for (keys, valid) in std::iter::once((&table.table, self.keys)).chain(nested) {
-            if let Some(unknown) = keys.keys().find(|key| !valid.contains(&key.get_ref().as_ref())) {
-                let error = UnknownName::new("key", unknown.get_ref(), valid.iter().copied());
-                return Err(table.error_at(&unknown.span(), None, error));
-            }
+/// Takes the family out, and puts the mechanism into the form that its family reads: a variant's keys are set.
+fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
+    let families = || Family::ALL.map(Family::name);
+    let family = match table.take("family") {
+        None => None,
+        Some(given) => {
+            let name = given.get_ref().as_str().unwrap_or_default();
+            let found = Family::ALL.into_iter().find(|family| family.name() == name);
+            let unknown = || table.places.error(Some("family"), UnknownName::new("family", name, families()));
+            Some(found.ok_or_else(unknown)?)
         }
-        let oracles = OracleKind::ALL.map(OracleKind::name);
-        let named = [("mechanism", self.kind, self.mechanisms.as_slice()), ("oracle", "frequency oracle", &oracles)];
-        for (key, kind, names) in named {
-            if let Some(given) = table.table.get(key).and_then(|name| name.get_ref().as_str())
-                && !names.contains(&given)
-            {
-                return Err(table.places.error(Some(key), UnknownName::new(kind, given, names.iter().copied())));
-            }
+    };
+    let given = table.table.get("mechanism").map(|name| (name.get_ref().as_str().unwrap_or_default(), name.span()));
+    let (found, span) = match (family, given) {
+        (Some(family), Some((name, span))) => (mechanisms::find_in(family, name), span),
+        (None, Some((name, span))) => (mechanisms::find(name), span),
+        (Some(family), None) => {
+            let names: Vec<_> = family.mechanisms().map(|mechanism| mechanism.short_name).collect();
+            let message = format_args!("it has no key mechanism; {family} mechanisms: {}", names.join(", "));
+            return Err(table.places.error(None, message));
         }
-        Ok(())
+        (None, None) => {
+            let message = format_args!("it has no key family; families: {}", families().join(", "));
+            return Err(table.places.error(None, message));
+        }
+    };
+    let found = found.map_err(|error| table.places.error(Some("mechanism"), error))?;
+    let text = |text: &'static str| Spanned::new(span.clone(), DeValue::String(text.into()));
+    table
+        .table
+        .insert(Spanned::new(span.clone(), "mechanism".into()), text(found.variant_of.unwrap_or(found.short_name)));
+    for (key, preset) in found.presets {
+        if table.table.contains_key(*key) {
+            return Err(table.places.error(Some(key), format_args!("{found} fixes it; delete this key")));
+        }
+        let value = match preset {
+            Preset::Text(value) => text(value),
+            Preset::Table(_, text) => DeValue::parse(text).map_err(Failure::run)?,
+        };
+        table.table.insert(Spanned::new(span.clone(), (*key).into()), value);
+    }
+    Ok(found)
+}
+
+/// Refuses unknown keys and unknown oracles, and says which was probably meant.
+fn check(table: &Table<'_>, keys: &Keys) -> Result<(), Failure> {
+    let nested = keys.tables.iter().filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
+        DeValue::Table(inner) => Some((inner, *valid)),
+        _ => None,
+    });
+    for (found, valid) in std::iter::once((&table.table, keys.valid)).chain(nested) {
+        if let Some(unknown) = found.keys().find(|key| !valid.contains(&key.get_ref().as_ref())) {
+            let error = UnknownName::new("key", unknown.get_ref(), valid.iter().copied());
+            return Err(table.error_at(&unknown.span(), None, error));
+        }
+    }
+    let oracles = OracleKind::ALL.map(OracleKind::name);
+    match table.table.get("oracle").and_then(|name| name.get_ref().as_str()) {
+        Some(given) if !oracles.contains(&given) => {
+            Err(table.places.error(Some("oracle"), UnknownName::new("frequency oracle", given, oracles)))
+        }
+        _ => Ok(()),
     }
 }

@@ -34,6 +34,19 @@ pub(crate) fn layout_with(rows: &[Vec<String>], is_bold: impl Fn(usize, usize) -
     text
 }
 
+/// Formats a number with four significant digits.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size @ 0.01..10_000.0 => {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 5
+            let decimals = (3.0 - size.log10().floor()) as usize;
+            format!("{value:.decimals$}")
+        }
+        _ => format!("{value:.3e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{layout, layout_with};

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
-use tidegate_lab::nearest;
+use tidegate::names::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,4 +1,4 @@
-//! [`Agent`]: a device with a memory, which crashes, retries, set clocks and copied disks cannot make spend twice.
+//! [`Agent`]: a device with durable state. Crashes, retries, clock changes and copied disks cannot make it spend twice.
 
 use std::io;
 
@@ -6,38 +6,37 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{OracleError, OracleKind, Report};
 use tidegate_kernel::{NoEntropy, Question, Randomness, Window};
 
-use crate::clock::{Pace, Reading};
+use crate::clock::{ClockGuard, ClockReading};
 use crate::device::Device;
 use crate::disk::{self, Damaged, Disk};
 use crate::enrolment::{StreamPolicy, VerifiedPolicy, is_name};
 use crate::wire::{ReportId, StreamTag};
 
-/// Why a question gets no answer, in a word that may be told to the collector. None depends on the value that the
-/// device holds.
+/// Why a question gets no answer, as a code for the collector. No reason depends on the device's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Reason {
-    /// The question is about another stream than the one that the device's data were enrolled with.
+pub enum RefusalReason {
+    /// The question is about another stream than the enrolled one.
     OtherStream,
-    /// The question is for others.
+    /// The device is not in the cohort.
     NotAsked,
-    /// It is about another time than the present.
+    /// The question is not about the present timestamp.
     NotNow,
-    /// It is about another domain.
+    /// The question is about another domain.
     OtherDomain,
-    /// It wants another oracle than the policy's.
+    /// The question uses another oracle than the policy's.
     OtherOracle,
-    /// Its phase, or a later one, was answered.
+    /// The phase, or a later one, was answered.
     Answered,
-    /// It makes no sense.
+    /// The question is invalid.
     Malformed,
-    /// The window has too little left.
+    /// The window has too little budget left.
     Budget,
 }
 
-impl Reason {
-    /// The word.
+impl RefusalReason {
+    /// The code.
     pub const fn code(self) -> &'static str {
         match self {
             Self::OtherStream => "other_stream",
@@ -52,86 +51,80 @@ impl Reason {
     }
 }
 
-/// What a question comes to, as a collector may know it.
+/// The agent's reply to a question. It may be sent to the collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// A report, which is safe on the disk. For the same question again it is the same.
+pub enum AgentReply {
+    /// A report that is durable. Asking the same question again gives the same report.
     Report(Report),
-    /// No report, and why.
-    Refused(Reason),
+    /// No report, with the reason.
+    Refused(RefusalReason),
 }
 
-/// Something is wrong on the device itself. Must not be told to the collector: it may depend on the value.
+/// A failure on the device. Never send it to the collector: it may depend on the value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
-    /// The value is not one of the domain.
-    #[error("the device holds no value of the domain: {0}")]
+#[allow(missing_docs)] // the messages name the fields
+pub enum AgentError {
+    /// The value is outside the domain.
+    #[error("the device's value is outside the domain: {0}")]
     Value(OracleError),
-    /// The operating system gives no randomness, so the report would not be private.
+    /// The operating system provides no randomness.
     #[error(transparent)]
     Entropy(NoEntropy),
-    /// The state could not be saved. The agent answers nothing any more: open it again.
+    /// The state could not be saved. The agent stops; open it again.
     #[error("the device's state could not be saved, so nothing is answered: {0}")]
     Disk(#[source] io::Error),
-    /// It could not be saved before. What is on the disk may be newer than what is in memory.
+    /// An earlier save failed, so the disk may be newer than the memory.
     #[error("the device's state could not be saved before; open it again")]
     Stopped,
-    /// A name that could lead to another's file.
+    /// An invalid name of a data source.
     #[error("a source of data has a name of 1 to 64 lower-case letters, digits, _ and -")]
     Source,
-    /// The data were enrolled under another policy, and [`Agent::open`] is no consent to a change: nothing has changed.
+    /// The data were enrolled under another policy, and [`Agent::open`] is no consent to a change. Nothing has changed.
     #[error(
         "the data were enrolled under another policy ({}): only the device's owner can consent to a change",
         .enrolled.differences(.offered).join(", ")
     )]
-    OtherPolicy {
-        /// The policy that they were enrolled under.
-        enrolled: Box<StreamPolicy>,
-        /// The one that was to take its place.
-        offered: Box<StreamPolicy>,
-    },
-    /// The budget was one for all time, and is another's for ever.
+    OtherPolicy { enrolled: Box<StreamPolicy>, offered: Box<StreamPolicy> },
+    /// The data were enrolled under an unbounded window, whose budget never recovers.
     #[error("the data were enrolled under a budget for all time: no other policy can follow")]
     Spent,
-    /// The clock shows a time before the stream's epoch.
+    /// The clock is before the stream's epoch.
     #[error("the device's clock shows a time before the stream's epoch")]
     BeforeEpoch,
 }
 
-/// How an agent came to be.
+/// How an agent was opened.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Beginning {
-    /// It goes on where it was.
+    /// Its state was loaded.
     Resumed,
-    /// There was no state: it is new, or was installed anew. Nobody can tell what it answered before, so a whole window
-    /// counts as spent.
+    /// There was no state: it is new or reinstalled. Earlier answers are unknown, so a whole window counts as spent.
     New,
-    /// There was a state of another policy, and the owner has consented to the change. Nothing is answered until the
-    /// old window has passed, and then one of the new policy, since the data are the same.
+    /// The state had another policy, and the owner consented to the change. The data are the same, so the agent is
+    /// silent for the old window and then for a new one.
     OtherPolicy,
-    /// There was a state that cannot be trusted. A whole window counts as spent.
+    /// The state cannot be trusted. A whole window counts as spent.
     Lost(Damaged),
 }
 
-/// A device whose ledger is on the disk before a report leaves.
+/// A device that saves its ledger to disk before a report leaves.
 ///
-/// An agent stands for one source of data (where somebody is, what somebody reads), by the name of its file, and serves
-/// one stream at a time: the same data under another stream's name are still the same data. It keeps to the policy that
-/// it was enrolled with, whatever else the operator signs: only the device's owner can take another
-/// ([`Agent::enrol_anew`]), and that begins with both windows spent, the old one and a new one.
+/// An agent represents one source of data, such as a location, and names its file after it. It serves one stream at a
+/// time, because the same data under another stream are still the same data. It keeps the policy that it was enrolled
+/// with, whatever else the operator signs. Only the device's owner can change it ([`Agent::enrol_anew`]); the old
+/// window and a new one then count as spent.
 ///
-/// # What holds
-/// Whatever the collector asks, however often the program crashes, and however the wall clock is set: the reports that
-/// left the device for the timestamps of any window lose at most the policy's epsilon, and no two of one phase differ.
-/// A clock that jumps ahead refunds nothing, for what was spent is carried along, also from an earlier policy; one that
-/// jumps back silences the device until it has caught up. A state that was deleted, damaged or copied counts as fully
-/// spent.
+/// # Guarantees
+/// For all questions, crashes and settings of the wall clock, the reports for the timestamps of any window lose at most
+/// the policy's epsilon, and no two reports of one phase differ. A clock that jumps ahead refunds nothing: spends move
+/// along, also those of an earlier policy. A clock that jumps back silences the device until it has caught up. A
+/// deleted, damaged or copied state counts as fully spent.
 ///
-/// # What does not
-/// A copy of the whole machine, disk and all, looks like a restart: where that can happen, keep `witness` in hardware
-/// that is not copied. Two sources of data that tell the same are two agents and have two budgets.
+/// # Limits
+/// A copy of the whole machine looks like a restart; if that can happen, keep `witness` in hardware that is not copied.
+/// Two sources with the same data are two agents with two budgets.
 #[derive(Debug)]
 pub struct Agent<D> {
     disk: D,
@@ -147,31 +140,31 @@ struct State {
     identity: [u8; 16],
     policy: StreamPolicy,
     device: Device,
-    /// What was answered last, to be sent again where it is asked for again.
-    // Required, though it may be null: an agent that forgot it would refuse what it promises to repeat.
+    /// The last answer, to repeat it if asked again.
+    // Required, though it may be null: an agent without it would refuse to repeat the answer.
     #[serde(deserialize_with = "Option::deserialize")]
     last: Option<(Question, Report)>,
-    pace: Pace,
-    /// What earlier policies still forbid.
-    // Required, too.
+    pace: ClockGuard,
+    /// Silence imposed by earlier policies.
+    // Required as well.
     #[serde(deserialize_with = "Option::deserialize")]
     silence: Option<Silence>,
 }
 
-/// The windows of earlier policies, in which nothing is answered under the present one.
+/// The windows of earlier policies, in which the agent answers nothing.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Silence {
-    /// When they have passed by the wall clock, in seconds since 1970.
+    /// End by the wall clock, in seconds since 1970.
     until: u64,
-    /// How many seconds they last: so long anew where nobody can tell how much time has passed.
+    /// Duration in seconds. It starts again when the elapsed time is unknown.
     seconds: u64,
 }
 
 impl State {
-    /// Takes in a reading of the clocks. Where the wall clock has jumped, what was spent counts as spent now, under
-    /// earlier policies, too.
-    fn look_at(&mut self, now: Reading) {
+    /// Processes a clock reading. If the wall clock has jumped, all spends count as made now, also those of earlier
+    /// policies.
+    fn look_at(&mut self, now: ClockReading) {
         if self.pace.keeps(now) {
             self.silence = self.silence.filter(|silence| now.wall < silence.until);
             return;
@@ -181,16 +174,16 @@ impl State {
             silence.until = silence.until.max(now.wall.saturating_add(silence.seconds));
             latest = silence.until;
         }
-        // Before the epoch nothing was spent that could be carried there: the clock has jumped back.
+        // A time before the epoch means that the clock jumped back, so nothing moves.
         if let Some(timestamp) = self.policy.ticks.timestamp(latest) {
             self.device.jump_to(timestamp);
         }
     }
 
-    /// What this state's promise forbids whoever comes after it under another policy: the window after its last
-    /// timestamp, and after what it was silent for itself. The clocks must have been looked at.
-    fn silences(&self) -> Result<Silence, Fault> {
-        let Window::Timestamps(window) = self.policy.protects.window else { return Err(Fault::Spent) };
+    /// The silence that this state imposes on a following policy: its window after its last timestamp, plus its own
+    /// silence. Call `look_at` first.
+    fn silences(&self) -> Result<Silence, AgentError> {
+        let Window::Timestamps(window) = self.policy.protects.window else { return Err(AgentError::Spent) };
         let clock = self.device.ledger().clock().unwrap_or(0);
         let until = self.policy.ticks.end_of(clock.saturating_add(window.get() - 1));
         let earlier = self.silence.map_or(0, |silence| silence.seconds);
@@ -200,44 +193,43 @@ impl State {
 }
 
 impl<D: Disk> Agent<D> {
-    /// Opens the agent of a source of data, and says how it came to be. `policy` is that of the stream which it serves;
-    /// `witness` is whatever tells this machine from a copy of it, and may be empty.
+    /// Opens the agent of a data source, and returns how. `policy` is the policy of its stream. `witness` distinguishes
+    /// this machine from a copy, and may be empty.
     ///
-    /// A source that was not enrolled is enrolled with this policy. One that was keeps to its own: another policy,
-    /// stronger or weaker, is refused, and what is on the disk stays as it is.
+    /// A new source is enrolled with this policy. An enrolled source keeps its policy: any other, stronger or weaker,
+    /// is refused, and the disk is unchanged.
     ///
     /// # Errors
-    /// [`Fault::OtherPolicy`] if the data were enrolled under another policy, as far as their state can be read, and
-    /// [`Fault::Spent`] if that was a budget for all time; if the state cannot be read or saved, the name of the source
-    /// is none, or the clock shows a time before the stream's epoch.
+    /// [`AgentError::OtherPolicy`] if a readable state has another policy, and [`AgentError::Spent`] if that one has an
+    /// unbounded window. [`AgentError::Disk`] if the state cannot be read or saved; [`AgentError::Source`] for an
+    /// invalid name; [`AgentError::BeforeEpoch`] if the clock is before the stream's epoch.
     pub fn open(
         disk: D,
         source: &str,
         policy: VerifiedPolicy,
         witness: &[u8],
-        now: Reading,
+        now: ClockReading,
         random: &mut impl Randomness,
-    ) -> Result<(Self, Beginning), Fault> {
+    ) -> Result<(Self, Beginning), AgentError> {
         Self::begin(disk, source, policy, witness, now, random, Consent::None)
     }
 
-    /// The same, with the consent of the device's owner to this very policy, should the data have been enrolled under
-    /// another. Never call it because a collector, or an operator's signature, says so: it is for whoever the data are
-    /// about to decide.
+    /// Opens the agent with the owner's consent to this policy, if the data were enrolled under another one. Never call
+    /// it at the request of a collector or an operator: the decision belongs to the person whom the data describe.
     ///
-    /// Under the new policy nothing is answered until the window of the old one has passed, and then one of the new.
-    /// Where the wall clock has jumped, or jumps in the meantime, the old window counts from then.
+    /// The agent is silent for the old policy's window, and then for one of the new policy. If the wall clock jumps,
+    /// the old window starts again.
     ///
     /// # Errors
-    /// As for [`Agent::open`], but for [`Fault::OtherPolicy`].
+    /// Those of [`Agent::open`], except [`AgentError::OtherPolicy`].
     pub fn enrol_anew(
         disk: D,
         source: &str,
         policy: VerifiedPolicy,
         witness: &[u8],
-        now: Reading,
+        now: ClockReading,
         random: &mut impl Randomness,
-    ) -> Result<(Self, Beginning), Fault> {
+    ) -> Result<(Self, Beginning), AgentError> {
         Self::begin(disk, source, policy, witness, now, random, Consent::OfTheOwner)
     }
 
@@ -246,20 +238,20 @@ impl<D: Disk> Agent<D> {
         source: &str,
         policy: VerifiedPolicy,
         witness: &[u8],
-        now: Reading,
+        now: ClockReading,
         random: &mut impl Randomness,
         consent: Consent,
-    ) -> Result<(Self, Beginning), Fault> {
+    ) -> Result<(Self, Beginning), AgentError> {
         if !is_name(source) {
-            return Err(Fault::Source);
+            return Err(AgentError::Source);
         }
         let file = format!("{source}.device");
         let policy = policy.into_policy();
         let (beginning, before) = match load(&disk, &file, witness)? {
             Loaded::Whole(state) if state.policy == policy => {
-                // Its clocks are looked at when it is asked.
+                // The clocks are checked when a question arrives.
                 let mut agent = Self { disk, file, state: *state, stopped: false };
-                // What was read may not be safe yet, and a report that it has must not leave before it is.
+                // The loaded state may not be durable yet, and its report must not leave before it is.
                 agent.save()?;
                 return Ok((agent, Beginning::Resumed));
             }
@@ -267,25 +259,28 @@ impl<D: Disk> Agent<D> {
             Loaded::Nothing => (Beginning::New, None),
             Loaded::Untrusted(damage, state) => (Beginning::Lost(damage), state),
         };
-        let (mut latest, mut pace, mut silence) = (now.wall, Pace::from(now), None);
+        let (mut latest, mut pace, mut silence) = (now.wall, ClockGuard::from(now), None);
         if let Some(mut state) = before {
             state.look_at(now);
             silence = if state.policy == policy {
-                // The new ledger is as spent as the old one, from its last timestamp on.
+                // The new ledger counts as spent from the old ledger's last timestamp on.
                 let clock = state.device.ledger().clock().unwrap_or(0);
                 latest = latest.max(policy.ticks.end_of(clock));
                 state.silence
             } else {
                 let silence = state.silences()?;
                 if consent == Consent::None {
-                    return Err(Fault::OtherPolicy { enrolled: Box::new(state.policy), offered: Box::new(policy) });
+                    return Err(AgentError::OtherPolicy {
+                        enrolled: Box::new(state.policy),
+                        offered: Box::new(policy),
+                    });
                 }
                 Some(silence)
             };
             pace = state.pace;
         }
         latest = latest.max(silence.map_or(0, |silence| silence.until));
-        let timestamp = policy.ticks.timestamp(latest).ok_or(Fault::BeforeEpoch)?;
+        let timestamp = policy.ticks.timestamp(latest).ok_or(AgentError::BeforeEpoch)?;
         let mut identity = [0; 16];
         identity[..8].copy_from_slice(&random.next_word().to_le_bytes());
         identity[8..].copy_from_slice(&random.next_word().to_le_bytes());
@@ -306,95 +301,93 @@ impl<D: Disk> Agent<D> {
         &self.state.device
     }
 
-    /// The identity under which the report for a question is sent: the same for a retry, another for every other
-    /// question.
+    /// The identity of the report for a question: equal for retries, different for every other question.
     pub fn report_id(&self, question: &Question) -> ReportId {
         let stream = StreamTag::of(&self.state.policy.stream);
         ReportId::of(&self.state.identity, stream, question.timestamp, question.phase)
     }
 
-    /// Answers a question of a stream, if it may. On return a report is on the disk, with what it spent.
+    /// Answers a question of a stream, if the policy allows it. On return, the report and its spend are durable.
     ///
     /// # Errors
-    /// A [`Fault`] is a matter between the device and its user: the collector hears nothing.
+    /// An [`AgentError`] stays on the device; never send it to the collector.
     pub fn answer(
         &mut self,
-        now: Reading,
+        now: ClockReading,
         stream: &str,
         question: &Question,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<AgentReply, AgentError> {
         if self.stopped {
-            return Err(Fault::Stopped);
+            return Err(AgentError::Stopped);
         }
         let policy = &self.state.policy;
         if stream != policy.stream {
-            return Ok(Reply::Refused(Reason::OtherStream));
+            return Ok(AgentReply::Refused(RefusalReason::OtherStream));
         }
         if policy.oracle.is_some_and(|oracle: OracleKind| oracle != question.oracle) {
-            return Ok(Reply::Refused(Reason::OtherOracle));
+            return Ok(AgentReply::Refused(RefusalReason::OtherOracle));
         }
-        let timestamp = policy.ticks.timestamp(now.wall).ok_or(Fault::BeforeEpoch)?;
+        let timestamp = policy.ticks.timestamp(now.wall).ok_or(AgentError::BeforeEpoch)?;
         self.state.look_at(now);
         let State { device, last, .. } = &mut self.state;
         if let Some((answered, report)) = last
             && answered == question
             && question.timestamp == timestamp
         {
-            return Ok(Reply::Report(report.clone()));
+            return Ok(AgentReply::Report(report.clone()));
         }
         match device.answer(timestamp, question, value, random) {
             Ok(report) => {
                 *last = Some((question.clone(), report.clone()));
                 self.save()?;
-                Ok(Reply::Report(report))
+                Ok(AgentReply::Report(report))
             }
             Err(refused) => match refused.reason() {
-                Ok(reason) => Ok(Reply::Refused(reason)),
+                Ok(reason) => Ok(AgentReply::Refused(reason)),
                 Err(error) => {
-                    // It has been spent all the same, so that what is answered later does not depend on the value of
-                    // now.
+                    // The spend is saved all the same, so that later answers do not depend on this value.
                     self.save()?;
                     Err(match error {
-                        OracleError::Entropy(error) => Fault::Entropy(error),
-                        error => Fault::Value(error),
+                        OracleError::Entropy(error) => AgentError::Entropy(error),
+                        error => AgentError::Value(error),
                     })
                 }
             },
         }
     }
 
-    /// Everything on the disk; or nothing is answered any more, for the disk may be ahead of the memory.
-    fn save(&mut self) -> Result<(), Fault> {
+    /// Saves the state. After a failure the agent stops, because the disk may be ahead of the memory.
+    fn save(&mut self) -> Result<(), AgentError> {
         let contents = postcard::to_allocvec(&self.state).map_err(|error| io::Error::other(error.to_string()));
         let saved = contents.and_then(|contents| disk::replace(&mut self.disk, &self.file, &contents));
         self.stopped = saved.is_err();
-        saved.map_err(Fault::Disk)
+        saved.map_err(AgentError::Disk)
     }
 }
 
-/// Whether the owner of the data agrees to another policy than the one that they were enrolled under.
+/// Whether the owner consents to a change of policy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Consent {
     None,
     OfTheOwner,
 }
 
-/// What was found on the disk.
+/// The state found on disk.
 enum Loaded {
     Nothing,
     Whole(Box<State>),
-    /// It cannot be relied on, but where it can be read it tells what was promised, and how far time had come at least.
+    /// An unreliable state. If readable, it still gives the promised policy and a lower bound of the time.
     Untrusted(Damaged, Option<Box<State>>),
 }
 
-fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, Fault> {
+fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, AgentError> {
     let contents = match disk::read(disk, file) {
         Ok(None) => return Ok(Loaded::Nothing),
         Ok(Some(contents)) => contents,
-        // It may be whole: nothing must take its place.
-        Err(Damaged::Unreadable(error)) => return Err(Fault::Disk(error)),
+        // The file may be intact: do not replace it.
+        Err(Damaged::Unreadable(error)) => return Err(AgentError::Disk(error)),
         Err(Damaged::Copy { contents }) => {
             let state = parse(&contents);
             return Ok(Loaded::Untrusted(Damaged::Copy { contents }, state));
@@ -410,7 +403,7 @@ fn load(disk: &impl Disk, file: &str, witness: &[u8]) -> Result<Loaded, Fault> {
 
 fn parse(contents: &[u8]) -> Option<Box<State>> {
     let state: State = postcard::from_bytes(contents).ok()?;
-    // A state that contradicts itself was not written by an agent.
+    // An inconsistent state was not written by an agent.
     let fits =
         state.device.policy() == &state.policy.protects && state.device.slot() == state.policy.slot_of(&state.identity);
     fits.then(|| Box::new(state))

@@ -1,14 +1,13 @@
-//! [`Client`]: speaks to a collector over HTTP, and believes nothing that it says.
+//! [`Client`]: an HTTP client of a collector that it does not trust.
 //!
-//! No async runtime: each call returns when it is done, or after a time that is known beforehand. What is sent again is
-//! sent byte for byte the same, so that a collector counts it once. Redirects are not followed: a token goes where it
-//! was meant to go, or nowhere.
+//! Calls block, without an async runtime, for a bounded time. Retries send identical bytes, so that a collector counts
+//! them once. Redirects are not followed, so that a token reaches only its intended host.
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use tidegate_device::client::{Client, Options, operator_key};
+//! use tidegate_device::client::{Client, ClientOptions, operator_key};
 //!
-//! let client = Client::new("https://collector.example", Options::default())?;
+//! let client = Client::new("https://collector.example", ClientOptions::default())?;
 //! let operator = operator_key("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c")?;
 //! let policy = client.policy("visits", &operator)?;
 //! let asking = client.questions(&policy.stream, None, Duration::from_secs(20))?;
@@ -30,46 +29,45 @@ use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use ureq::http::{HeaderMap, HeaderValue, Response, StatusCode, Uri};
 use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
-use crate::api::{Asking, BATCH, Problem, Receipt};
+use crate::api::{BATCH, OpenQuestions, Problem, Receipt};
 use crate::enrolment::{PolicyError, SignedPolicy, VerifiedPolicy, is_name};
 
-/// How long an answer with a policy, a receipt or a refusal may be, in bytes.
+/// Maximum length of a policy, a receipt or an error, in bytes.
 const SHORT_ANSWER: u64 = 64 << 10;
 
-/// How long an answer with questions may be, in bytes: enough for several that list a hundred thousand ranges each.
+/// Maximum length of questions, in bytes: enough for several with a hundred thousand ranges each.
 const LONG_ANSWER: u64 = 8 << 20;
 
-/// How long an answer to whoever reads what was published may be, in bytes.
+/// Maximum length of published data, in bytes.
 const LONGEST_ANSWER: u64 = 256 << 20;
 
-/// How much of a collector's own words is kept, in characters.
+/// Maximum length of a collector's message, in characters.
 const MAX_WORDS: usize = 200;
 
-/// How long a collector may make a device wait before it tries again.
+/// Maximum pause that a collector can impose before a retry.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How a client goes about it.
+/// Options of a [`Client`].
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// What tells the collector who sends, if it wants to know.
-    pub token: Option<Token>,
-    /// Certificates of the authorities to trust instead of the web's (those in Mozilla's list), in PEM.
+pub struct ClientOptions {
+    /// The bearer token, if the collector requires one.
+    pub token: Option<ClientToken>,
+    /// PEM certificates of trusted authorities, instead of Mozilla's list.
     pub authorities: Option<Vec<u8>>,
-    /// Whether to speak plain HTTP to other machines, too. What is sent is randomised, but everybody on the way can
-    /// read the token and see who reports.
+    /// Whether to allow plain HTTP to other machines. Reports are randomised, but anyone on the way can read the token
+    /// and see who reports.
     pub allow_plain: bool,
-    /// How long one attempt may take, from the name of the host to the last byte of the answer; the time for which a
-    /// question is held back comes on top.
+    /// Maximum duration of one attempt, from name resolution to the last byte. The wait of a long poll comes on top.
     pub timeout: Duration,
-    /// How often to try where the collector is not available, at least once.
+    /// Maximum attempts if the collector is unavailable; at least one.
     pub attempts: u32,
-    /// How long to wait after the first attempt, at most; twice as long after each further one, up to half a minute.
+    /// Maximum pause after the first attempt. It doubles after each further one, up to 30 seconds.
     pub pause: Duration,
-    /// How many connections are kept open.
+    /// Maximum idle connections.
     pub connections: usize,
 }
 
-impl Default for Options {
+impl Default for ClientOptions {
     fn default() -> Self {
         Self {
             token: None,
@@ -83,12 +81,12 @@ impl Default for Options {
     }
 }
 
-/// A secret that tells a collector who sends. It is in no error and no debug output.
+/// A bearer token. It never appears in errors or debug output.
 #[derive(Clone)]
-pub struct Token(HeaderValue);
+pub struct ClientToken(HeaderValue);
 
-impl Token {
-    /// A token, of visible ASCII characters.
+impl ClientToken {
+    /// Creates a token from visible ASCII characters.
     ///
     /// # Errors
     /// [`ClientError::Token`].
@@ -101,103 +99,89 @@ impl Token {
         Ok(Self(value))
     }
 
-    /// What must not be seen.
+    /// The secret part.
     fn secret(&self) -> Option<&str> {
         self.0.to_str().ok()?.strip_prefix("Bearer ")
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for ClientToken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Token(..)")
+        formatter.write_str("ClientToken(..)")
     }
 }
 
-/// Why a call came to nothing.
+/// Errors of a [`Client`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum ClientError {
-    /// An address that is none, or that should not be spoken to.
+    /// An invalid or disallowed address.
     #[error("the collector's address: {0}")]
     Address(&'static str),
-    /// A token that cannot be sent.
+    /// An invalid token.
     #[error("a token has visible ASCII characters only, and at least one")]
     Token,
-    /// A key that is none.
+    /// An invalid operator's key.
     #[error("an operator's key is 64 hexadecimal digits of an Ed25519 public key")]
     OperatorKey,
-    /// Certificates that are none.
+    /// Invalid certificates.
     #[error("no certificate of an authority can be read: {0}")]
     Authorities(String),
-    /// The name of a stream that is none.
+    /// An invalid stream name.
     #[error("a stream has a name of 1 to 64 lower-case letters, digits, _ and -")]
     Stream,
-    /// The system has no randomness to give.
+    /// The operating system provides no randomness.
     #[error("the system gives no randomness")]
     Entropy,
-    /// The collector says no. Trying again would not help.
+    /// The collector refused. A retry would not help.
     #[error("the collector refuses ({status}{}): {message}", code.as_ref().map(|code| format!(", {code}")).unwrap_or_default())]
-    Refused {
-        /// The HTTP status.
-        status: u16,
-        /// Its reason in a word, where it gave one.
-        code: Option<String>,
-        /// Its reason in words, cut short.
-        message: String,
-    },
-    /// There was no answer, or one that says to try again, as often as it was tried.
+    Refused { status: u16, code: Option<String>, message: String },
+    /// Every attempt failed, or was answered with a request to retry.
     #[error("the collector is not available, tried {attempts} times: {last}")]
-    Unavailable {
-        /// How often it was tried.
-        attempts: u32,
-        /// What happened the last time.
-        last: String,
-    },
-    /// An answer that no collector gives.
+    Unavailable { attempts: u32, last: String },
+    /// An invalid response.
     #[error("the collector's answer is not understood: {0}")]
     Answer(String),
-    /// It sends the device elsewhere, where it does not go.
+    /// A redirect, which is not followed.
     #[error("the collector sends elsewhere ({status}), which is not followed")]
-    Redirect {
-        /// The HTTP status.
-        status: u16,
-    },
-    /// A policy that is not to be believed.
+    Redirect { status: u16 },
+    /// A policy that cannot be verified.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A policy of another stream than the one that was asked for.
+    /// A policy of another stream than the requested one.
     #[error("the collector has answered with the policy of another stream")]
     OtherStream,
 }
 
-/// An operator's public key, from its hexadecimal digits.
+/// Parses an operator's public key from hexadecimal digits.
 ///
 /// # Errors
 /// [`ClientError::OperatorKey`].
 pub fn operator_key(digits: &str) -> Result<VerifyingKey, ClientError> {
     let key = crate::wire::bytes_of(digits).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
     let key = VerifyingKey::from_bytes(&key.ok_or(ClientError::OperatorKey)?).map_err(|_| ClientError::OperatorKey)?;
-    // Anybody can sign for a weak one.
+    // Anyone can sign for a weak key.
     if key.is_weak() { Err(ClientError::OperatorKey) } else { Ok(key) }
 }
 
-/// Speaks to one collector. Several threads can share it.
+/// A client of one collector. Threads can share it.
 #[derive(Debug)]
 pub struct Client {
     base: String,
     http: ureq::Agent,
-    options: Options,
-    /// For pauses of random length: devices that were turned away together must not come back together.
+    options: ClientOptions,
+    /// For random pauses: devices rejected together must not return together.
     random: Mutex<SystemRandom>,
 }
 
 impl Client {
-    /// A client of the collector at an address, such as `https://collector.example`. Nothing is sent yet.
+    /// Creates a client of the collector at an address, such as `https://collector.example`. Sends nothing.
     ///
     /// # Errors
-    /// If the address is none, or is that of another machine and plain HTTP, unless that is allowed; if certificates
-    /// cannot be read.
-    pub fn new(address: &str, options: Options) -> Result<Self, ClientError> {
+    /// [`ClientError::Address`] for an invalid address, or for plain HTTP to another machine unless allowed;
+    /// [`ClientError::Authorities`] for unreadable certificates; [`ClientError::Entropy`].
+    pub fn new(address: &str, options: ClientOptions) -> Result<Self, ClientError> {
         let (base, is_plain) = checked(address, options.allow_plain)?;
         let roots = match &options.authorities {
             None => RootCerts::WebPki,
@@ -213,17 +197,17 @@ impl Client {
             .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
             .tls_config(TlsConfig::builder().root_certs(roots).build());
         if is_plain {
-            // A proxy of the surroundings would read the token; through it, HTTPS stays sealed.
+            // A proxy from the environment would read the token; HTTPS stays encrypted through it.
             config = config.proxy(None);
         }
         let random = Mutex::new(SystemRandom::new().map_err(|_| ClientError::Entropy)?);
         Ok(Self { base, http: config.build().into(), options, random })
     }
 
-    /// The policy of a stream, as its operator signed it.
+    /// Fetches and verifies the policy of a stream.
     ///
     /// # Errors
-    /// Also where it is signed by somebody else, or is another stream's.
+    /// Includes a wrong signature, and a policy of another stream.
     pub fn policy(&self, stream: &str, operator: &VerifyingKey) -> Result<VerifiedPolicy, ClientError> {
         let path = path(stream, "policy")?;
         let signed: SignedPolicy = self.call(SHORT_ANSWER, || self.get(&path, Duration::ZERO))?;
@@ -231,12 +215,11 @@ impl Client {
         if policy.stream == stream { Ok(policy) } else { Err(ClientError::OtherStream) }
     }
 
-    /// What is asked now; after a round that is known, what is asked once there is a later one, or after `wait` (in
-    /// whole seconds).
+    /// Fetches the open questions. With `after`, waits for a later round, up to `wait` in whole seconds.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn questions(&self, stream: &str, after: Option<u64>, wait: Duration) -> Result<Asking, ClientError> {
+    pub fn questions(&self, stream: &str, after: Option<u64>, wait: Duration) -> Result<OpenQuestions, ClientError> {
         let path = path(stream, "questions")?;
         let (path, wait) = match after {
             None => (path, Duration::ZERO),
@@ -245,17 +228,16 @@ impl Client {
         self.call(LONG_ANSWER, || self.get(&path, wait))
     }
 
-    /// Sends a batch of reports. Where there is no answer, the same bytes are sent again: what the collector has
-    /// counted already it does not count twice.
+    /// Sends a batch of reports. Without a response, it sends the same bytes again; the collector counts them once.
     ///
     /// # Errors
-    /// Where it is [`ClientError::Unavailable`] or [`ClientError::Answer`], the reports may have been counted.
+    /// After [`ClientError::Unavailable`] or [`ClientError::Answer`], the reports may have been counted.
     pub fn send(&self, stream: &str, batch: &[u8]) -> Result<Receipt, ClientError> {
         let path = path(stream, "reports")?;
         self.call(SHORT_ANSWER, || self.post(&path).header(CONTENT_TYPE, BATCH).send(batch))
     }
 
-    /// What the collector has at a path of its interface, such as `/v1/streams`, for those who may read it.
+    /// Reads a path of the collector's API, such as `/v1/streams`.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -263,7 +245,7 @@ impl Client {
         self.call(LONGEST_ANSWER, || self.get(path, Duration::ZERO))
     }
 
-    /// What the collector answers to JSON that is sent to a path. Where there is no answer, it is sent again.
+    /// Posts JSON to a path, and retries without a response.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -274,7 +256,7 @@ impl Client {
     fn post(&self, path: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
         let timeout = Some(self.options.timeout);
         let mut request = self.http.post(format!("{}{path}", self.base)).config().timeout_global(timeout).build();
-        if let Some(Token(token)) = &self.options.token {
+        if let Some(ClientToken(token)) = &self.options.token {
             request = request.header(AUTHORIZATION, token);
         }
         request
@@ -283,13 +265,13 @@ impl Client {
     fn get(&self, path: &str, wait: Duration) -> Result<Response<ureq::Body>, ureq::Error> {
         let timeout = Some(self.options.timeout.saturating_add(wait));
         let mut request = self.http.get(format!("{}{path}", self.base)).config().timeout_global(timeout).build();
-        if let Some(Token(token)) = &self.options.token {
+        if let Some(ClientToken(token)) = &self.options.token {
             request = request.header(AUTHORIZATION, token);
         }
         request.call()
     }
 
-    /// Tries until there is an answer, or too often.
+    /// Retries until there is a response or the attempts are used up.
     fn call<T: DeserializeOwned>(
         &self,
         limit: u64,
@@ -310,7 +292,7 @@ impl Client {
         }
     }
 
-    /// What an answer means.
+    /// Interprets a response.
     fn answer<T: DeserializeOwned>(&self, mut response: Response<ureq::Body>, limit: u64) -> Result<T, Outcome> {
         let status = response.status();
         if status.is_success() {
@@ -337,15 +319,14 @@ impl Client {
         Err(Outcome::Final(ClientError::Refused { status: number, code, message }))
     }
 
-    /// A collector's own words: cut short, without anything that a terminal would obey, and without the token, which it
-    /// knows.
+    /// Sanitises a collector's message: truncated, without control characters, and without the token.
     fn words(&self, text: &str) -> String {
-        let token = self.options.token.as_ref().and_then(Token::secret);
+        let token = self.options.token.as_ref().and_then(ClientToken::secret);
         let text = token.map_or_else(|| text.to_owned(), |token| text.replace(token, "(token)"));
         text.chars().filter(|next| !next.is_control()).take(MAX_WORDS).collect()
     }
 
-    /// How long to wait after so many attempts: between half of the time and all of it.
+    /// The pause after an attempt: random, between half and all of the exponential back-off.
     fn pause(&self, attempts: u32) -> Duration {
         let most = self.options.pause.saturating_mul(1 << (attempts - 1).min(16)).min(LONGEST_PAUSE);
         let word = self.random.lock().unwrap_or_else(PoisonError::into_inner).next_word();
@@ -355,7 +336,7 @@ impl Client {
     }
 }
 
-/// What an attempt that did not succeed means.
+/// The result of a failed attempt.
 enum Outcome {
     Final(ClientError),
     Again(Again),
@@ -366,7 +347,7 @@ struct Again {
     not_before: Duration,
 }
 
-/// The address without a slash at its end, and whether it is plain HTTP.
+/// Checks an address; returns it without a trailing slash, and whether it is plain HTTP.
 fn checked(address: &str, allow_plain: bool) -> Result<(String, bool), ClientError> {
     let uri: Uri = address.parse().map_err(|_| ClientError::Address("expected http://HOST:PORT or https://HOST"))?;
     let authority = uri.authority().ok_or(ClientError::Address("expected http://HOST:PORT or https://HOST"))?;
@@ -405,17 +386,17 @@ fn authorities(pem: &[u8]) -> Result<RootCerts, ClientError> {
 }
 
 fn path(stream: &str, what: &str) -> Result<String, ClientError> {
-    // Nothing that could lead to another path.
+    // No character that could change the path.
     if is_name(stream) { Ok(format!("/v1/streams/{stream}/{what}")) } else { Err(ClientError::Stream) }
 }
 
-/// What it means that there was no answer.
+/// Classifies a transport error.
 fn failed(error: ureq::Error) -> Outcome {
     match error {
         ureq::Error::BodyExceedsLimit(limit) => {
             Outcome::Final(ClientError::Answer(format!("it is longer than {limit} bytes")))
         }
-        // A certificate that is not trusted now is not trusted in a second.
+        // Retrying does not help with an untrusted certificate.
         ureq::Error::Rustls(error) => not_safe(&error),
         ureq::Error::Tls(error) => not_safe(&error),
         ureq::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => not_safe(&error),

@@ -1,4 +1,4 @@
-//! [`Clock`]: the device's own time, which jumps of the system's clock cannot wind forward unnoticed.
+//! [`Clock`]: the device's own time, with detection of wall-clock jumps.
 
 use std::num::NonZeroU64;
 use std::path::Path;
@@ -7,94 +7,89 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Randomness;
 
-/// How a stream's timestamps lie in time: timestamp `t` begins `t` ticks after the epoch.
+/// The time scale of a stream: timestamp `t` begins `t` ticks after the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ticks {
-    /// When timestamp 0 begins, in seconds since 1970.
+    /// Start of timestamp 0, in seconds since 1970.
     pub epoch: u64,
-    /// How long a timestamp lasts, in seconds.
+    /// Length of a timestamp, in seconds.
     pub seconds: NonZeroU64,
 }
 
 impl Ticks {
-    /// The timestamp of a moment, in seconds since 1970; `None` before the epoch.
+    /// The timestamp of a moment in seconds since 1970; `None` before the epoch.
     pub fn timestamp(&self, moment: u64) -> Option<u64> {
         moment.checked_sub(self.epoch).map(|since| since / self.seconds)
     }
 
-    /// When a timestamp is over, in seconds since 1970.
+    /// The end of a timestamp, in seconds since 1970.
     pub const fn end_of(&self, timestamp: u64) -> u64 {
         let ticks = timestamp.saturating_add(1);
         self.epoch.saturating_add(ticks.saturating_mul(self.seconds.get()))
     }
 }
 
-/// What a device's clocks show at one moment.
+/// One reading of a device's clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reading {
-    /// Seconds since 1970, by the clock that people see and set.
+pub struct ClockReading {
+    /// Seconds since 1970 by the wall clock, which can be set.
     pub wall: u64,
-    /// Seconds of a clock that nobody can set, and which run of it: its count begins anew when the machine does.
+    /// The steady clock, which cannot be set.
     pub steady: Steady,
 }
 
-/// What a clock that nobody can set shows.
+/// One reading of a steady (monotonic) clock. Its count restarts with the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steady {
-    /// Tells one run of the clock from another.
+    /// Identity of the clock's run.
     pub run: [u8; 16],
     /// Seconds in this run.
     pub seconds: u64,
 }
 
-/// Why no steady clock spans restarts of the program.
+/// Why no steady clock survives restarts of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum UnknownClock {
-    /// The system tells no time since its start.
+    /// The system does not provide the time since boot.
     #[error("the steady clock is unknown: CLOCK_BOOTTIME cannot be read: {problem}")]
-    Time {
-        /// The system's reason.
-        problem: String,
-    },
-    /// The file with the identity of the boot is hidden, or holds none.
+    Time { problem: String },
+    /// The boot identity cannot be read.
     #[error(
-        "the steady clock is unknown: {BOOT_ID} tells no identity of the boot: {problem}; let the program read it (a \
+        "the steady clock is unknown: {BOOT_ID} has no boot identity: {problem}; let the program read it (a \
          systemd unit without ProcSubset=pid, a container with /proc/sys)"
     )]
-    Boot {
-        /// What is wrong with it.
-        problem: String,
-    },
-    /// Only Linux tells both.
-    #[error("the steady clock is unknown: only Linux tells one start of the machine from another")]
+    Boot { problem: String },
+    /// Only Linux provides both.
+    #[error("the steady clock is unknown: only Linux identifies each boot of the machine")]
     System,
 }
 
-/// Where Linux tells the random identity of the present boot.
+/// Linux's random identity of the present boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The system's clocks, where the steady one spans restarts of the program.
+/// The system's clocks, with a steady clock that survives restarts of the program.
 ///
-/// The steady clock is `CLOCK_BOOTTIME`, which counts sleep too. Its run is the identity of the boot, read once.
+/// The steady clock is `CLOCK_BOOTTIME`, which includes sleep. Its run is the boot identity, read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BootClock {
     boot: [u8; 16],
 }
 
 impl BootClock {
-    /// The clocks of the present boot.
+    /// Opens the clocks of the present boot.
     ///
     /// # Errors
-    /// [`UnknownClock`] where the system hides the time since its start or the identity of the boot.
+    /// [`UnknownClock`] if the system hides the time since boot or the boot identity.
     pub fn new() -> Result<Self, UnknownClock> {
         Self::of(since_boot().map(drop), Path::new(BOOT_ID))
     }
 
-    /// The clocks, if there is a time since the start and a file identifies the boot.
+    /// Opens the clocks, given the time since boot and the file with the boot identity.
     fn of(time: Result<(), UnknownClock>, identity: &Path) -> Result<Self, UnknownClock> {
         time?;
         let boot = std::fs::read_to_string(identity).map_err(|error| error.to_string());
@@ -102,14 +97,14 @@ impl BootClock {
         boot.map(|boot| Self { boot }).map_err(|problem| UnknownClock::Boot { problem })
     }
 
-    /// What the clocks show now.
-    pub fn read(&self) -> Reading {
-        // Readable when the clock was made, and so for good. Zero would count as a steady clock that went back: a jump.
-        Reading { wall: wall(), steady: Steady { run: self.boot, seconds: since_boot().unwrap_or(0) } }
+    /// Reads the clocks.
+    pub fn read(&self) -> ClockReading {
+        // It was readable before, so it stays readable. Zero would count as a steady clock that went back: a jump.
+        ClockReading { wall: wall(), steady: Steady { run: self.boot, seconds: since_boot().unwrap_or(0) } }
     }
 }
 
-/// A UUID of 32 hexadecimal digits in groups, other than nought.
+/// Parses a non-zero UUID of 32 hexadecimal digits in groups.
 fn parse_identity(text: &str) -> Option<[u8; 16]> {
     let digits: String = text.trim_end().split('-').collect();
     if digits.len() != 32 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -123,7 +118,7 @@ fn wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Seconds since the machine was started, sleep included.
+/// Seconds since boot, including sleep.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Result<u64, UnknownClock> {
     use std::io;
@@ -142,8 +137,8 @@ const fn since_boot() -> Result<u64, UnknownClock> {
 
 /// Reads a device's clocks.
 ///
-/// Where the steady clock is [unknown](Clock::unknown), each start of the program is a run of its own. An
-/// [`Agent`](crate::agent::Agent) then counts what its window has spent as spent now, at each start.
+/// If the steady clock is [unknown](Clock::unknown), each start of the program is a new run. An
+/// [`Agent`](crate::agent::Agent) then moves the window's spends to the present at each start.
 #[derive(Debug)]
 pub struct Clock(Source);
 
@@ -154,7 +149,7 @@ enum Source {
 }
 
 impl Clock {
-    /// The clocks, from now on.
+    /// Opens the clocks.
     pub fn new(random: &mut impl Randomness) -> Self {
         Self::of(BootClock::new(), random)
     }
@@ -171,7 +166,7 @@ impl Clock {
         })
     }
 
-    /// Why the steady clock does not span restarts, where it does not.
+    /// Why the steady clock does not survive restarts; `None` if it does.
     pub const fn unknown(&self) -> Option<&UnknownClock> {
         match &self.0 {
             Source::Boot(_) => None,
@@ -179,38 +174,37 @@ impl Clock {
         }
     }
 
-    /// What the clocks show now.
-    pub fn read(&self) -> Reading {
+    /// Reads the clocks.
+    pub fn read(&self) -> ClockReading {
         match &self.0 {
             Source::Boot(boot) => boot.read(),
             Source::Process { run, started, .. } => {
-                Reading { wall: wall(), steady: Steady { run: *run, seconds: started.elapsed().as_secs() } }
+                ClockReading { wall: wall(), steady: Steady { run: *run, seconds: started.elapsed().as_secs() } }
             }
         }
     }
 }
 
-/// Whether the wall clock goes ahead no faster than time does.
+/// Detects a wall clock that runs ahead of the steady clock.
 ///
-/// Clocks differ a little: the wall clock may gain [`SLACK`] seconds in all, and one second more in [`DRIFT`]. What
-/// counts is where it was furthest behind: a clock that is set back and then set right has gone ahead, though it shows
-/// the time.
+/// The wall clock may gain [`SLACK`] seconds in total, plus one second per [`DRIFT`]. The reference is the reading at
+/// which it was furthest behind: a clock that is set back and then corrected has jumped ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Pace {
-    /// When the wall clock was furthest behind the steady one, in this run and since the last jump.
-    furthest_behind: Reading,
+pub struct ClockGuard {
+    /// The reading at which the wall clock was furthest behind the steady one, in this run and since the last jump.
+    furthest_behind: ClockReading,
 }
 
-impl Pace {
-    /// From this reading on.
-    pub const fn from(first: Reading) -> Self {
+impl ClockGuard {
+    /// Starts at a reading.
+    pub const fn from(first: ClockReading) -> Self {
         Self { furthest_behind: first }
     }
 
-    /// Takes in a reading: whether the wall clock has kept pace. Where it has not, or the run is another, pace is kept
-    /// from this reading on.
-    pub fn keeps(&mut self, now: Reading) -> bool {
+    /// Processes a reading, and returns whether the wall clock kept pace. After a jump or in a new run, the guard
+    /// starts again at this reading.
+    pub fn keeps(&mut self, now: ClockReading) -> bool {
         let first = self.furthest_behind;
         let kept = match now.steady.seconds.checked_sub(first.steady.seconds) {
             Some(steady) if first.steady.run == now.steady.run => {
@@ -227,10 +221,10 @@ impl Pace {
     }
 }
 
-/// How many seconds the wall clock may be ahead of where the steady clock puts it.
+/// Seconds that the wall clock may gain on the steady clock.
 pub const SLACK: u64 = 2;
 
-/// In how many seconds the wall clock may gain one more.
+/// Steady seconds per additional second of gain.
 pub const DRIFT: u64 = 5_000;
 
 #[cfg(test)]
@@ -240,14 +234,14 @@ mod tests {
 
     use super::*;
 
-    fn reading(wall: u64, run: u8, seconds: u64) -> Reading {
-        Reading { wall, steady: Steady { run: [run; 16], seconds } }
+    fn reading(wall: u64, run: u8, seconds: u64) -> ClockReading {
+        ClockReading { wall, steady: Steady { run: [run; 16], seconds } }
     }
 
     #[test]
     fn the_wall_clock_may_fall_behind_but_not_run_ahead() {
-        let keeps = |readings: &[Reading]| {
-            let mut pace = Pace::from(reading(1_000, 1, 50));
+        let keeps = |readings: &[ClockReading]| {
+            let mut pace = ClockGuard::from(reading(1_000, 1, 50));
             readings.iter().map(|now| pace.keeps(*now)).collect::<Vec<_>>()
         };
         assert_eq!(keeps(&[reading(1_010, 1, 60)]), [true]);
@@ -277,11 +271,11 @@ mod tests {
         let clock = Clock::new(&mut SeededRandom::new(1));
         let (first, second) = (clock.read(), clock.read());
         assert!(first.wall > 1_600_000_000);
-        assert!(Pace::from(first).keeps(second));
+        assert!(ClockGuard::from(first).keeps(second));
         assert_eq!(first.steady.run, second.steady.run);
     }
 
-    /// A file that is removed with the test.
+    /// A file that is removed after the test.
     struct Identity(std::path::PathBuf);
 
     impl Identity {
@@ -330,8 +324,8 @@ mod tests {
         let start = |seed| Clock::of(Err(UnknownClock::System), &mut SeededRandom::new(seed));
         let (first, second) = (start(1), start(2));
         assert_eq!(first.unknown(), Some(&UnknownClock::System));
-        assert!(Pace::from(first.read()).keeps(first.read()), "one run is compared with itself");
-        assert!(!Pace::from(first.read()).keeps(second.read()), "and with no other");
+        assert!(ClockGuard::from(first.read()).keeps(first.read()), "one run is compared with itself");
+        assert!(!ClockGuard::from(first.read()).keeps(second.read()), "and with no other");
     }
 
     #[cfg(target_os = "linux")]

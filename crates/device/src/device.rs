@@ -1,4 +1,4 @@
-//! [`Device`]: answers within its own ledger.
+//! [`Device`]: answers questions within its own ledger.
 
 use std::borrow::Cow;
 
@@ -6,93 +6,77 @@ use serde::{Deserialize, Serialize, Serializer};
 use tidegate_kernel::oracle::{Oracle, OracleError, Report};
 use tidegate_kernel::{Epsilon, Ledger, Question, QuestionError, Randomness, Refusal, Window};
 
-use crate::agent::Reason;
+use crate::agent::RefusalReason;
 
-/// What a device was promised when it was enrolled.
+/// The privacy guarantee that a device was enrolled with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
-    /// What may be spent in any window.
+pub struct DevicePolicy {
+    /// Budget of any window.
     pub epsilon: Epsilon,
     /// The window.
     pub window: Window,
-    /// The number of values that it may be asked about.
+    /// The number of values.
     pub domain: u32,
 }
 
 /// Why a device does not answer. No reason depends on which value of the domain it holds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
-    /// Others are asked.
+#[allow(missing_docs)] // the messages name the fields
+pub enum AnswerError {
+    /// The device is not in the cohort.
     #[error("the device is not in the cohort that is asked")]
     NotAsked,
-    /// The question is about another time than the device's own clock shows.
+    /// The question is not about the present timestamp of the device's own clock.
     #[error("the question is about timestamp {asked}, but it is {now}")]
-    NotNow {
-        /// The timestamp that the question is about.
-        asked: u64,
-        /// What the device's clock shows.
-        now: u64,
-    },
+    NotNow { asked: u64, now: u64 },
     /// The question is about another domain than the policy's.
     #[error("the question is about {asked} values, but the policy is about {enrolled}")]
-    OtherDomain {
-        /// How many values the question is about.
-        asked: u32,
-        /// How many the policy is about.
-        enrolled: u32,
-    },
-    /// A question for the same phase, or an earlier one of the same timestamp, has been answered.
+    OtherDomain { asked: u32, enrolled: u32 },
+    /// A question of the same phase, or of a later one, was answered.
     #[error("phase {phase} of timestamp {timestamp}, or a later one, has been answered already")]
-    Answered {
-        /// The timestamp of the question.
-        timestamp: u64,
-        /// Its phase.
-        phase: u16,
-    },
-    /// The question makes no sense.
+    Answered { timestamp: u64, phase: u16 },
+    /// The question is invalid.
     #[error(transparent)]
     Malformed(#[from] QuestionError),
-    /// The window's budget does not allow it.
+    /// The window has too little budget left.
     #[error(transparent)]
     Budget(#[from] Refusal),
-    /// The device holds no value of the domain, or the operating system gives no randomness. The collector must not be
-    /// told: it is a fault of the program around the device, or of the system.
+    /// The value is outside the domain, or the operating system provides no randomness. Never tell the collector.
     #[error(transparent)]
     Value(#[from] OracleError),
 }
 
-impl Refused {
-    /// The reason in a word that may be told to the collector.
+impl AnswerError {
+    /// The reason as a code for the collector.
     ///
     /// # Errors
-    /// Where the collector must not hear of it: what is wrong with the value.
-    pub fn reason(self) -> Result<Reason, OracleError> {
+    /// The problem with the value, which the collector must not learn.
+    pub fn reason(self) -> Result<RefusalReason, OracleError> {
         Ok(match self {
-            Self::NotAsked => Reason::NotAsked,
-            Self::NotNow { .. } => Reason::NotNow,
-            Self::OtherDomain { .. } => Reason::OtherDomain,
-            Self::Answered { .. } => Reason::Answered,
-            Self::Malformed(_) => Reason::Malformed,
-            Self::Budget(_) => Reason::Budget,
+            Self::NotAsked => RefusalReason::NotAsked,
+            Self::NotNow { .. } => RefusalReason::NotNow,
+            Self::OtherDomain { .. } => RefusalReason::OtherDomain,
+            Self::Answered { .. } => RefusalReason::Answered,
+            Self::Malformed(_) => RefusalReason::Malformed,
+            Self::Budget(_) => RefusalReason::Budget,
             Self::Value(error) => return Err(error),
         })
     }
 }
 
-/// A question that makes sense, with its oracle: where many devices in one program are asked, it is set up once for all
-/// of them.
+/// A valid question with its oracle, prepared once for many devices.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedQuestion {
     question: Question,
     oracle: Oracle,
 }
 
-impl Prepared {
+impl PreparedQuestion {
     /// Sets up the oracle of a question.
     ///
     /// # Errors
-    /// If the question makes no sense.
+    /// If the question is invalid.
     pub fn new(question: Question) -> Result<Self, QuestionError> {
         let oracle = question.oracle()?;
         Ok(Self { question, oracle })
@@ -103,7 +87,7 @@ impl Prepared {
         &self.question
     }
 
-    /// Its oracle.
+    /// The oracle.
     pub const fn oracle(&self) -> &Oracle {
         &self.oracle
     }
@@ -111,17 +95,17 @@ impl Prepared {
 
 /// A device that answers within its own ledger.
 ///
-/// It can be saved and loaded by `serde`: save it before a report leaves, and load only the latest, once. What was
-/// answered last is saved, the report itself is not: whoever asks for it again after that is refused.
+/// Save it with `serde` before a report leaves, and load only the latest state, once. The saved form has the last
+/// answered question but not its report, so a loaded device refuses to repeat it.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Device {
-    policy: Policy,
+    policy: DevicePolicy,
     slot: u16,
     ledger: Ledger,
-    /// The timestamp and the phase that were answered last.
+    /// Timestamp and phase of the last answer.
     answered: Option<(u64, u16)>,
-    /// What was answered last, unless that was before the device was loaded.
+    /// The last answer, unless it was given before loading.
     last: Option<(Question, Report)>,
 }
 
@@ -131,7 +115,7 @@ const VERSION: u16 = 1;
 #[derive(Serialize)]
 struct Saving<'a> {
     version: u16,
-    policy: Policy,
+    policy: DevicePolicy,
     slot: u16,
     ledger: &'a Ledger,
     answered: Option<(u64, u16)>,
@@ -149,10 +133,10 @@ impl Serialize for Device {
 #[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
-    policy: Policy,
+    policy: DevicePolicy,
     slot: u16,
     ledger: Ledger,
-    // Required, though it may be null: a device that forgot what it answered must not load.
+    // Required, though it may be null: a device that lost its answers must not load.
     #[serde(deserialize_with = "Option::deserialize")]
     answered: Option<(u64, u16)>,
 }
@@ -174,30 +158,29 @@ impl TryFrom<Saved> for Device {
 }
 
 impl Device {
-    /// A device that has never answered, in a slot of the population.
-    pub fn new(policy: Policy, slot: u16) -> Self {
+    /// Creates a device that has never answered, in a slot of the population.
+    pub fn new(policy: DevicePolicy, slot: u16) -> Self {
         Self { policy, slot, ledger: Ledger::new(policy.epsilon, policy.window), answered: None, last: None }
     }
 
-    /// A device of which nobody knows what it has answered, up to `now`: it answers nothing until a whole window has
-    /// passed.
-    pub fn fully_spent(policy: Policy, slot: u16, now: u64) -> Self {
+    /// Creates a device whose answers up to `now` are unknown. It answers nothing until a whole window has passed.
+    pub fn fully_spent(policy: DevicePolicy, slot: u16, now: u64) -> Self {
         let ledger = Ledger::fully_spent(policy.epsilon, policy.window, now);
         Self { policy, slot, ledger, answered: None, last: None }
     }
 
-    /// What it was promised.
-    pub const fn policy(&self) -> &Policy {
+    /// The policy.
+    pub const fn policy(&self) -> &DevicePolicy {
         &self.policy
     }
 
-    /// What it has spent.
+    /// The ledger.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// What the device's ledger has recorded for the window that ends at a timestamp; `None` where that is nothing, or
-    /// where the timestamp lies before the last that the ledger has seen.
+    /// The spends in the window that ends at a timestamp. `None` if there are none, or if the timestamp is before the
+    /// ledger's clock.
     pub fn spent_in_window(&self, timestamp: u64) -> Option<Epsilon> {
         if self.ledger.clock().is_some_and(|clock| timestamp < clock) {
             return None;
@@ -208,47 +191,47 @@ impl Device {
         }
     }
 
-    /// Its slot.
+    /// The slot.
     pub const fn slot(&self) -> u16 {
         self.slot
     }
 
-    /// The device's clock has jumped to `now`: what was spent counts as spent now. Where it has jumped back, nothing
-    /// changes, and nothing is answered until it has caught up.
+    /// Moves all spends to `now` after a clock jump. A jump back changes nothing; the device is silent until the clock
+    /// has caught up.
     pub(crate) fn jump_to(&mut self, now: u64) {
-        // Refused only where the ledger's clock is not behind, and then there is nothing to carry.
+        // The ledger refuses only if its clock is not behind, and then there is nothing to move.
         let _ = self.ledger.carry_to(now);
     }
 
-    /// Answers a question, if it may: with a fresh report, or, for the question that it answered last, with the
-    /// identical report. `now` is the device's own clock, never the collector's.
+    /// Answers a question if the policy allows it: with a new report, or with the identical report for the last
+    /// question. `now` is from the device's own clock, never from the collector.
     ///
-    /// Whether there is a budget is decided, and the budget spent, before anybody looks at the value: what a device can
-    /// answer later, and why not, never depends on the values that it holds, be they of the domain or not.
+    /// The device spends the budget before it reads the value. So later answers and refusals never depend on values,
+    /// inside the domain or not.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for a refusal.
     pub fn answer(
         &mut self,
         now: u64,
         question: &Question,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Report, Refused> {
+    ) -> Result<Report, AnswerError> {
         self.respond(now, question, || question.oracle().map(Cow::Owned), value, random)
     }
 
-    /// The same, for a question that was prepared once for many devices.
+    /// Answers a question that was prepared for many devices.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason for a refusal.
     pub fn answer_prepared(
         &mut self,
         now: u64,
-        prepared: &Prepared,
+        prepared: &PreparedQuestion,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Report, Refused> {
+    ) -> Result<Report, AnswerError> {
         self.respond(now, &prepared.question, || Ok(Cow::Borrowed(&prepared.oracle)), value, random)
     }
 
@@ -259,15 +242,15 @@ impl Device {
         oracle: impl FnOnce() -> Result<Cow<'a, Oracle>, QuestionError>,
         value: u32,
         random: &mut impl Randomness,
-    ) -> Result<Report, Refused> {
+    ) -> Result<Report, AnswerError> {
         if !question.cohort.contains(self.slot) {
-            return Err(Refused::NotAsked);
+            return Err(AnswerError::NotAsked);
         }
         if question.timestamp != now {
-            return Err(Refused::NotNow { asked: question.timestamp, now });
+            return Err(AnswerError::NotNow { asked: question.timestamp, now });
         }
         if question.domain != self.policy.domain {
-            return Err(Refused::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
+            return Err(AnswerError::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
         }
         if let Some((last, report)) = &self.last
             && last == question
@@ -275,7 +258,7 @@ impl Device {
             return Ok(report.clone());
         }
         if self.answered >= Some((question.timestamp, question.phase)) {
-            return Err(Refused::Answered { timestamp: question.timestamp, phase: question.phase });
+            return Err(AnswerError::Answered { timestamp: question.timestamp, phase: question.phase });
         }
         let oracle = oracle()?;
         let permit = self.ledger.spend(now, question.epsilon)?;
@@ -298,8 +281,8 @@ mod tests {
 
     use super::*;
 
-    fn policy(window: u64) -> Policy {
-        Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 }
+    fn policy(window: u64) -> DevicePolicy {
+        DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 }
     }
 
     fn question(timestamp: u64, phase: u16, units: u64) -> Question {
@@ -341,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spending_of_a_window_is_that_of_the_ledger() {
+    fn spends_of_a_window_match_the_ledger() {
         let mut device = Device::new(policy(3), 7);
         let mut random = SeededRandom::new(3);
         assert_eq!(device.spent_in_window(5), None);
@@ -356,11 +339,11 @@ mod tests {
     #[test]
     fn the_first_value_beyond_the_domain_is_refused() {
         let mut random = SeededRandom::new(4);
-        // Ranges would take any number for one of the last range.
+        // Ranges alone would accept any number as part of the last range.
         let asked = Question { view: View::Ranges(vec![0, 3]), ..question(5, 0, 1_000_000) };
         let mut answer = |value| Device::new(policy(3), 7).answer(5, &asked, value, &mut random).map(drop);
         assert_eq!(answer(5), Ok(()));
-        assert!(matches!(answer(6), Err(Refused::Value(_))));
+        assert!(matches!(answer(6), Err(AnswerError::Value(_))));
     }
 
     #[test]
@@ -371,28 +354,28 @@ mod tests {
             |now, question: &Question, value| device.answer(now, question, value, &mut random).unwrap_err();
         let asked = question(5, 1, 600_000_000);
         let elsewhere = Question { cohort: Cohort::Slots { first: 8, count: 10 }, ..asked.clone() };
-        assert_eq!(refused(5, &elsewhere, 2), Refused::NotAsked);
-        assert_eq!(refused(6, &asked, 2), Refused::NotNow { asked: 5, now: 6 });
+        assert_eq!(refused(5, &elsewhere, 2), AnswerError::NotAsked);
+        assert_eq!(refused(6, &asked, 2), AnswerError::NotNow { asked: 5, now: 6 });
         let wider = Question { domain: 7, ..asked.clone() };
-        assert_eq!(refused(5, &wider, 2), Refused::OtherDomain { asked: 7, enrolled: 6 });
+        assert_eq!(refused(5, &wider, 2), AnswerError::OtherDomain { asked: 7, enrolled: 6 });
         let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked.clone() };
-        assert!(matches!(refused(5, &senseless, 2), Refused::Malformed(_)));
+        assert!(matches!(refused(5, &senseless, 2), AnswerError::Malformed(_)));
         assert!(device.answer(5, &asked, 2, &mut random).is_ok());
         let mut refused = |now, question: &Question| device.answer(now, question, 2, &mut random).unwrap_err();
         let other = Question { oracle: OracleKind::Oue, ..asked.clone() };
-        assert_eq!(refused(5, &other), Refused::Answered { timestamp: 5, phase: 1 });
-        assert_eq!(refused(5, &question(5, 0, 1)), Refused::Answered { timestamp: 5, phase: 0 });
-        assert!(matches!(refused(5, &question(5, 2, 600_000_000)), Refused::Budget(Refusal::Overspend { .. })));
-        assert!(matches!(refused(4, &question(4, 0, 1)), Refused::Answered { .. }));
+        assert_eq!(refused(5, &other), AnswerError::Answered { timestamp: 5, phase: 1 });
+        assert_eq!(refused(5, &question(5, 0, 1)), AnswerError::Answered { timestamp: 5, phase: 0 });
+        assert!(matches!(refused(5, &question(5, 2, 600_000_000)), AnswerError::Budget(Refusal::Overspend { .. })));
+        assert!(matches!(refused(4, &question(4, 0, 1)), AnswerError::Answered { .. }));
     }
 
     #[test]
-    fn what_is_answered_later_does_not_depend_on_whether_the_value_was_of_the_domain() {
+    fn later_answers_do_not_depend_on_invalid_values() {
         let outcomes = |value: u32| {
             let mut device = Device::new(policy(3), 7);
             let mut random = SeededRandom::new(2);
             let first = device.answer(5, &question(5, 0, 600_000_000), value, &mut random);
-            assert_eq!(matches!(first, Err(Refused::Value(_))), value >= 6);
+            assert_eq!(matches!(first, Err(AnswerError::Value(_))), value >= 6);
             assert_eq!(
                 first.err().and_then(|refused| refused.reason().ok()),
                 None,
@@ -402,26 +385,26 @@ mod tests {
             later.map(|asked| device.answer(asked.timestamp, &asked, 2, &mut random).map(drop))
         };
         assert_eq!(outcomes(2), outcomes(6));
-        assert!(matches!(outcomes(6), [Err(Refused::Answered { .. }), Err(Refused::Budget(_)), Ok(())]));
+        assert!(matches!(outcomes(6), [Err(AnswerError::Answered { .. }), Err(AnswerError::Budget(_)), Ok(())]));
         let mut spent = Device::fully_spent(policy(3), 7, 5);
         let refused = spent.answer(5, &question(5, 0, 1), 6, &mut SeededRandom::new(2));
-        assert!(matches!(refused, Err(Refused::Budget(_))), "nor does a refusal for want of budget");
+        assert!(matches!(refused, Err(AnswerError::Budget(_))), "nor does a refusal for want of budget");
     }
 
     #[test]
-    fn a_question_that_was_prepared_is_answered_the_same() {
+    fn prepared_questions_get_the_same_answer() {
         let asked = question(5, 1, 600_000_000);
-        let prepared = Prepared::new(asked.clone()).unwrap();
+        let prepared = PreparedQuestion::new(asked.clone()).unwrap();
         let (mut one, mut other) = (Device::new(policy(3), 7), Device::new(policy(3), 7));
         let report = one.answer(5, &asked, 2, &mut SeededRandom::new(3));
         assert_eq!(other.answer_prepared(5, &prepared, 2, &mut SeededRandom::new(3)), report);
         assert_eq!(serde_json::to_string(&one).unwrap(), serde_json::to_string(&other).unwrap());
         let senseless = Question { view: View::Ranges(vec![0, 3, 3]), ..asked };
-        assert!(Prepared::new(senseless).is_err());
+        assert!(PreparedQuestion::new(senseless).is_err());
     }
 
     #[test]
-    fn a_saved_device_goes_on_with_what_it_has_left_and_answers_nothing_twice() {
+    fn a_loaded_device_keeps_its_budget_and_answers() {
         let mut device = Device::new(policy(3), 7);
         let mut random = SeededRandom::new(5);
         let asked = question(5, 1, 600_000_000);
@@ -432,8 +415,8 @@ mod tests {
         for mut device in loaded {
             assert_eq!(serde_json::to_string(&device).unwrap(), json);
             let mut ask = |question: &Question| device.answer(question.timestamp, question, 2, &mut random);
-            assert_eq!(ask(&asked).unwrap_err(), Refused::Answered { timestamp: 5, phase: 1 });
-            assert!(matches!(ask(&question(6, 0, 600_000_000)), Err(Refused::Budget(Refusal::Overspend { .. }))));
+            assert_eq!(ask(&asked).unwrap_err(), AnswerError::Answered { timestamp: 5, phase: 1 });
+            assert!(matches!(ask(&question(6, 0, 600_000_000)), Err(AnswerError::Budget(Refusal::Overspend { .. }))));
             assert!(ask(&question(6, 0, 400_000_000)).is_ok());
         }
         for (from, to) in [("\"version\":1", "\"version\":2"), ("\"answered\":[5,1]", "\"answered\":[6,1]")] {
@@ -452,7 +435,7 @@ mod tests {
         })]
 
         #[test]
-        fn no_sequence_of_questions_makes_a_device_exceed_its_window(
+        fn no_questions_exceed_the_window_budget(
             window in 1_u64..6,
             steps in prop::collection::vec((0_u64..3, 0_u64..3, 0_u16..3, 1_u64..1_200_000_000, any::<bool>()), 1..60),
         ) {

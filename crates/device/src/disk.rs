@@ -1,4 +1,4 @@
-//! [`Disk`]: the few things that are done with a file of state, in an order in which none can be lost or torn unnoticed.
+//! [`Disk`]: atomic replacement of checksummed state files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -7,29 +7,29 @@ use std::time::UNIX_EPOCH;
 
 use sha2::{Digest, Sha256};
 
-/// Which file it is, whatever its name: another for a copy, and for a file that was made in its place.
+/// Identity of a file, independent of its name. A copy or a re-created file has another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileId(pub u64);
 
-/// A folder with files, as far as [`replace`] and [`read`] need one. Each operation may fail, and a crash may come
-/// after each: what was not synced may then be there, in part or not at all.
+/// The file operations that [`replace`] and [`read`] need. Each may fail, and a crash may follow each: unsynced data
+/// may then be there, in part or not at all.
 pub trait Disk {
-    /// A new, empty file; one of the same name is removed before.
+    /// Creates an empty file; removes one of the same name first.
     fn create(&mut self, name: &str) -> io::Result<FileId>;
 
     /// Appends to a file.
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Returns once what was appended to the file is safe.
+    /// Makes the file's contents durable.
     fn sync(&mut self, name: &str) -> io::Result<()>;
 
-    /// Gives a file another name; one that had it is no more.
+    /// Renames a file, and replaces one of the new name.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
 
-    /// Returns once the names of files are safe.
+    /// Makes the names of files durable.
     fn sync_names(&mut self) -> io::Result<()>;
 
-    /// What is in a file, and which file it is; `None` where there is none.
+    /// Reads a file and its identity; `None` if there is none.
     fn read(&self, name: &str) -> io::Result<Option<(Vec<u8>, FileId)>>;
 }
 
@@ -37,15 +37,15 @@ pub trait Disk {
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Held as long as this is: nobody else works in the folder.
+    /// Excludes other processes while held.
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a folder, which is made where it is missing.
+    /// Opens a folder, and creates it if missing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] where another process has it open: two devices with one state would spend twice.
+    /// [`io::ErrorKind::WouldBlock`] if another process has it open: two devices with one state would spend twice.
     pub fn open(path: &Path) -> io::Result<Self> {
         fs::create_dir_all(path)?;
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join("lock"))?;
@@ -57,10 +57,10 @@ impl Folder {
     }
 }
 
-/// From where a file is and when it was made: the first alone may be another's later.
+/// A file's identity from its inode and creation time; an inode alone can be reused.
 ///
 /// # Errors
-/// Where the file system does not tell when: a copy could not be told from what was written.
+/// If the file system has no creation times: a copy could not be detected.
 fn id_of(file: &File) -> io::Result<FileId> {
     let found = file.metadata()?;
     let made = found.created()?.duration_since(UNIX_EPOCH).map_err(io::Error::other)?;
@@ -115,29 +115,27 @@ impl Disk for Folder {
 
 const MAGIC: &[u8; 16] = b"tidegate state 1";
 
-/// Why what is in a file is not what was written into it.
+/// Why a state file cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum Damaged {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
-    /// It does not begin as such a file does, or breaks off.
+    /// The file has no valid header, or is truncated.
     #[error("it is not a file of state")]
     Foreign,
-    /// Its checksum is another.
+    /// The checksum does not match.
     #[error("it is damaged: its checksum is not that of its contents")]
     Checksum,
-    /// It was written as another file: this is a copy, or was restored.
+    /// The file is a copy, or was restored.
     #[error("it is a copy of the file that was written")]
-    Copy {
-        /// What is in it, which may be older than what was written last.
-        contents: Vec<u8>,
-    },
+    Copy { contents: Vec<u8> },
 }
 
-/// Replaces a file by new contents. On return they are safe; where it fails or the machine stops on the way, the file
-/// has the old contents or the new ones, whole.
+/// Atomically replaces a file's contents. On return they are durable. After a failure or a crash, the file has either
+/// the whole old contents or the whole new ones.
 pub fn replace(disk: &mut impl Disk, name: &str, contents: &[u8]) -> io::Result<()> {
     let draft = format!("{name}.new");
     let id = disk.create(&draft)?;
@@ -154,10 +152,10 @@ pub fn replace(disk: &mut impl Disk, name: &str, contents: &[u8]) -> io::Result<
     disk.sync_names()
 }
 
-/// What was written into a file by [`replace`]; `None` where there is no such file.
+/// Reads contents written by [`replace`]; `None` if there is no such file.
 ///
 /// # Errors
-/// Where it is damaged, or a copy of what was written: whoever put it there may have put an old one.
+/// If the file is damaged, or a copy: a copy may be an old state.
 pub fn read(disk: &impl Disk, name: &str) -> Result<Option<Vec<u8>>, Damaged> {
     let Some((bytes, id)) = disk.read(name)? else { return Ok(None) };
     let Some((head, body)) = bytes.split_at_checked(MAGIC.len() + 32) else { return Err(Damaged::Foreign) };

@@ -1,4 +1,4 @@
-//! [`StreamPolicy`]: what a device is promised by the operator of a stream, in writing.
+//! [`StreamPolicy`]: the signed privacy policy of a stream.
 
 use std::fmt;
 use std::ops::Deref;
@@ -11,72 +11,67 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, Window};
 
 use crate::clock::Ticks;
-use crate::device::Policy;
+use crate::device::DevicePolicy;
 use crate::slot::slot_of;
 use crate::wire::{bytes_of, digits_of};
 
-/// How long a name may be, in bytes.
+/// Maximum length of a name, in bytes.
 pub const MAX_NAME: usize = 64;
 
-/// What a stream promises its devices. It never changes: another guarantee is another stream.
+/// The policy of a stream. It never changes: another guarantee is another stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamPolicy {
     /// The stream's name: lower-case letters, digits, `_` and `-`, at most [`MAX_NAME`].
     pub stream: String,
-    /// What is protected: how much may be spent in which window, on which domain.
-    pub protects: Policy,
-    /// The only oracle that questions may use; `None` for any.
+    /// Budget, window and domain.
+    pub protects: DevicePolicy,
+    /// The oracle that questions must use; `None` for any.
     pub oracle: Option<OracleKind>,
-    /// How its timestamps lie in time.
+    /// The time scale of timestamps.
     pub ticks: Ticks,
-    /// The key under which devices are put into slots.
+    /// The key of the hash that assigns devices to slots.
     pub slot_key: [u8; 16],
 }
 
 /// Why a policy is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum PolicyError {
-    /// A name that nobody could tell from another, or none.
+    /// An invalid name.
     #[error("a stream's name has 1 to {MAX_NAME} lower-case letters, digits, _ and -")]
     Name,
-    /// A domain outside what can be reported.
+    /// A domain out of range.
     #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// The size that was given.
-        given: u32,
-    },
-    /// An epsilon outside what can be reported with.
-    #[error("epsilon {given} is above {MAX_RESPONSE_EPSILON}, the most that can be reported with")]
-    Epsilon {
-        /// What was given.
-        given: String,
-    },
-    /// It could not be written down.
-    #[error("the policy cannot be written down")]
+    Domain { given: u32 },
+    /// An epsilon out of range.
+    #[error("epsilon {given} is above {MAX_RESPONSE_EPSILON}, the most that a report can spend")]
+    Epsilon { given: String },
+    /// The policy could not be encoded.
+    #[error("the policy cannot be encoded")]
     Encoding,
-    /// Text that is no fingerprint.
+    /// An invalid fingerprint.
     #[error("a policy's fingerprint is 64 hexadecimal digits")]
     Fingerprint,
-    /// The signature is not the operator's, or not of this policy.
+    /// The signature is not the operator's signature of this policy.
     #[error("the policy is not signed by the operator that this device trusts")]
     Signature,
 }
 
-/// Whether it is 1 to [`MAX_NAME`] lower-case letters, digits, `_` and `-`.
+/// Whether a name has 1 to [`MAX_NAME`] lower-case letters, digits, `_` and `-`.
 pub fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 impl StreamPolicy {
-    /// Whether it can be followed.
+    /// Checks that a device can follow the policy.
     pub fn check(&self) -> Result<(), PolicyError> {
         if !is_name(&self.stream) {
             return Err(PolicyError::Name);
         }
-        let Policy { epsilon, domain, window: _ } = self.protects;
+        let DevicePolicy { epsilon, domain, window: _ } = self.protects;
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(PolicyError::Domain { given: domain });
         }
@@ -86,19 +81,18 @@ impl StreamPolicy {
         Ok(())
     }
 
-    /// The slot of a device of that identity.
+    /// The slot of a device, from its identity.
     pub fn slot_of(&self, identity: &[u8]) -> u16 {
         slot_of(&self.slot_key, identity)
     }
 
-    /// What is signed: all of it, under a heading that nothing else has.
+    /// The signed message: the whole policy after a unique header.
     fn message(&self) -> Result<Vec<u8>, PolicyError> {
         let heading = b"tidegate stream policy 1\n".to_vec();
         postcard::to_extend(self, heading).map_err(|_| PolicyError::Encoding)
     }
 
-    /// Tells this policy from every other one, however alike they look: a person who consents to a policy names it by
-    /// that.
+    /// Identifies this policy uniquely. A person who consents to a policy names its fingerprint.
     ///
     /// # Errors
     /// [`PolicyError::Encoding`].
@@ -106,12 +100,12 @@ impl StreamPolicy {
         Ok(Fingerprint(Sha256::digest(self.message()?).into()))
     }
 
-    /// What another policy changes, for people: `epsilon 20 instead of 1`. Empty for the same policy only.
+    /// Describes the changes of another policy: `epsilon 20 instead of 1`. Empty only for the same policy.
     pub fn differences(&self, other: &Self) -> Vec<String> {
-        // Whole, so that whatever is added to a policy is compared, too.
+        // Destructured fully, so that new fields are compared too.
         let parts = |policy: &Self| {
             let Self { stream, protects, oracle, ticks, slot_key: _ } = policy;
-            let Policy { epsilon, window, domain } = protects;
+            let DevicePolicy { epsilon, window, domain } = protects;
             let window = match window {
                 Window::Timestamps(length) => length.to_string(),
                 Window::Unbounded => "for all time".to_owned(),
@@ -137,7 +131,7 @@ impl StreamPolicy {
         differences
     }
 
-    /// The policy with the operator's signature.
+    /// Signs the policy.
     pub fn sign(self, operator: &SigningKey) -> Result<SignedPolicy, PolicyError> {
         self.check()?;
         let signature = operator.sign(&self.message()?).to_bytes().to_vec();
@@ -145,7 +139,7 @@ impl StreamPolicy {
     }
 }
 
-/// A SHA-256 of what an operator signs of a policy, as 64 hexadecimal digits.
+/// The SHA-256 of a policy's signed message, as 64 hexadecimal digits.
 ///
 /// ```
 /// use tidegate_device::enrolment::Fingerprint;
@@ -174,22 +168,22 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A policy as a device gets it.
+/// A policy as received by a device, not yet verified.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SignedPolicy {
-    /// The policy. Nothing is known of it before [`SignedPolicy::verified`].
+    /// The policy. Do not trust it before [`SignedPolicy::verified`].
     pub policy: StreamPolicy,
     /// The operator's Ed25519 signature.
     pub signature: Vec<u8>,
 }
 
 impl SignedPolicy {
-    /// The policy, where this operator has signed it and it can be followed.
+    /// Verifies the operator's signature, and that a device can follow the policy.
     ///
     /// # Errors
-    /// [`PolicyError::Signature`] where it is signed by nobody or somebody else, or was changed; and what cannot be
-    /// followed.
+    /// [`PolicyError::Signature`] for a missing or wrong signature or a changed policy; and those of
+    /// [`StreamPolicy::check`].
     pub fn verified(self, operator: &VerifyingKey) -> Result<VerifiedPolicy, PolicyError> {
         let signature = Signature::from_slice(&self.signature).map_err(|_| PolicyError::Signature)?;
         operator.verify_strict(&self.policy.message()?, &signature).map_err(|_| PolicyError::Signature)?;
@@ -198,8 +192,7 @@ impl SignedPolicy {
     }
 }
 
-/// A policy of which is known that the operator signed it: only [`SignedPolicy::verified`] makes one, and it cannot be
-/// read from anywhere.
+/// A policy with a verified signature. Only [`SignedPolicy::verified`] creates one, and it cannot be deserialised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedPolicy(StreamPolicy);
 
@@ -228,7 +221,7 @@ pub(crate) mod tests {
     pub(crate) fn policy(window: u64) -> StreamPolicy {
         StreamPolicy {
             stream: "visits".to_owned(),
-            protects: Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
+            protects: DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
             oracle: None,
             ticks: Ticks { epoch: 1_000, seconds: NonZeroU64::new(10).unwrap() },
             slot_key: *b"sixteen byte key",

@@ -1,20 +1,20 @@
-//! What runs on a phone, a meter or a browser: it answers a collector's questions within its own ledger, and trusts
-//! nobody.
+//! The device side of tidegate, for a phone, a meter or a browser. A device answers a collector's questions within its
+//! own privacy budget, and trusts no server.
 //!
-//! A [`Device`] was enrolled with a [`Policy`], which no question can change. Whatever a collector asks, in whatever
-//! order and how often, the answers of any window lose at most the policy's epsilon. An [`Agent`] is a device that
-//! keeps its state on a disk, and holds to that across crashes, retries and jumps of the clock.
+//! A [`Device`] is enrolled with a [`DevicePolicy`], which no question can change. For every sequence of questions, the
+//! answers of any window lose at most the policy's epsilon. An [`Agent`] is a device with durable state: it keeps that
+//! guarantee across crashes, retries and clock jumps.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! | --- | --- |
 //! | (root) | [`Device`], [`Agent`], [`slot_of`] |
-//! | [`enrolment`] | what a stream promises, signed by its operator |
+//! | [`enrolment`] | policies of streams, signed by their operator |
 //! | [`clock`] | the device's own time |
-//! | [`disk`] | files of state that are never torn unnoticed |
-//! | [`wire`] | how reports travel |
-//! | [`api`] | what else a device and a collector say to each other |
-//! | `client` | speaks to a collector over HTTP (feature `http`) |
-//! | `simulation` | a disk for tests, which crashes and keeps no more than it must (feature `simulation`) |
+//! | [`disk`] | atomic, checksummed state files |
+//! | [`wire`] | wire formats of reports |
+//! | [`api`] | other messages between device and collector |
+//! | `client` | HTTP client of a collector (feature `http`) |
+//! | `simulation` | a simulated disk that crashes, for tests (feature `simulation`) |
 
 mod agent;
 pub mod api;
@@ -29,6 +29,11 @@ pub mod simulation;
 mod slot;
 pub mod wire;
 
-pub use agent::{Agent, Beginning, Fault, Reason, Reply};
-pub use device::{Device, Policy, Prepared, Refused};
+pub use agent::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
+pub use device::{AnswerError, Device, DevicePolicy, PreparedQuestion};
 pub use slot::slot_of;
+
+/// Compiles and runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,6 +1,6 @@
-//! [`SimulatedDisk`]: a disk on which a crash can come after every operation, and which then keeps no more than it must.
+//! [`SimulatedDisk`]: a disk that can crash after every operation, and then keeps only what was synced.
 //!
-//! For tests of whatever relies on a [`Disk`], in this crate and in others (feature `simulation`).
+//! For tests of code that relies on a [`Disk`] (feature `simulation`).
 //!
 //! ```
 //! use tidegate_device::disk::{read, replace};
@@ -25,19 +25,19 @@ use tidegate_kernel::{Randomness, SeededRandom};
 
 use crate::disk::{Disk, FileId};
 
-/// What the disk does not do that a disk must.
+/// Defects of a simulated disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Broken {
-    /// Files are not synced, though it says so.
+    /// Syncing files silently does nothing.
     pub sync: bool,
-    /// Names are not synced.
+    /// Syncing names silently does nothing.
     pub names: bool,
 }
 
 #[derive(Debug, Default)]
 struct File {
     bytes: Vec<u8>,
-    /// How much of it is safe.
+    /// Durable length.
     safe: usize,
 }
 
@@ -52,13 +52,13 @@ struct World {
     files: BTreeMap<u64, File>,
     names: BTreeMap<String, u64>,
     safe_names: BTreeMap<String, u64>,
-    /// What happened to names since they were safe.
+    /// Changes of names since the last sync.
     pending: Vec<Naming>,
     next: u64,
     broken: Broken,
-    /// After so many more operations the machine stops.
+    /// Operations until the crash.
     crash_in: Option<u32>,
-    /// Whether the disk has room.
+    /// Whether the disk is full.
     full: bool,
     random: SeededRandom,
 }
@@ -70,7 +70,7 @@ impl World {
     }
 }
 
-/// A handle to the disk; the disk outlives the program that uses it.
+/// A handle to a disk that outlives the simulated program.
 #[derive(Clone, Debug)]
 pub struct SimulatedDisk(Rc<RefCell<World>>);
 
@@ -88,7 +88,7 @@ fn apply(names: &mut BTreeMap<String, u64>, naming: &Naming) {
 }
 
 impl SimulatedDisk {
-    /// An empty disk; what it keeps in a crash is drawn from the seed.
+    /// Creates an empty disk. The seed decides what survives a crash.
     pub fn new(broken: Broken, seed: u64) -> Self {
         Self(Rc::new(RefCell::new(World {
             files: BTreeMap::new(),
@@ -103,17 +103,17 @@ impl SimulatedDisk {
         })))
     }
 
-    /// The machine stops after so many more operations.
+    /// Crashes the machine after the given number of operations.
     pub fn crash_in(&self, operations: u32) {
         self.0.borrow_mut().crash_in = Some(operations);
     }
 
-    /// Whether the disk has no room left: of what is appended then, the first half is written.
+    /// Fills or frees the disk. On a full disk, an append writes only the first half.
     pub fn set_full(&self, full: bool) {
         self.0.borrow_mut().full = full;
     }
 
-    /// The machine starts again: of what was not safe, some is there and some is not.
+    /// Restarts the machine: a random part of the unsynced data survives.
     pub fn restart(&self) {
         let world = &mut *self.0.borrow_mut();
         let World { files, names, safe_names, pending, random, crash_in, .. } = world;
@@ -137,18 +137,18 @@ impl SimulatedDisk {
         names.clone_from(safe_names);
     }
 
-    /// The program starts again, the machine having gone on: everything is there, safe or not.
+    /// Restarts the program only: all data survive.
     pub fn go_on(&self) {
         self.0.borrow_mut().crash_in = None;
     }
 
-    /// What is in a file, as a backup has it.
+    /// The contents of a file, as in a backup.
     pub fn contents(&self, name: &str) -> Option<Vec<u8>> {
         let world = self.0.borrow();
         world.names.get(name).map(|file| world.files[file].bytes.clone())
     }
 
-    /// Puts contents into a new file of that name: what restoring a backup does.
+    /// Writes contents into a new file, as restoring a backup does.
     pub fn put(&self, name: &str, bytes: &[u8]) {
         let world = &mut *self.0.borrow_mut();
         let file = world.next;
@@ -158,10 +158,10 @@ impl SimulatedDisk {
         world.safe_names.insert(name.to_owned(), file);
     }
 
-    /// Changes contents where they are.
+    /// Changes the contents of a file in place.
     ///
     /// # Errors
-    /// Where there is no such file.
+    /// If there is no such file.
     pub fn damage(&self, name: &str, change: impl FnOnce(&mut Vec<u8>)) -> io::Result<()> {
         let world = &mut *self.0.borrow_mut();
         let file = world.file(name)?;
@@ -170,7 +170,7 @@ impl SimulatedDisk {
         Ok(())
     }
 
-    /// Removes a file, for good.
+    /// Removes a file durably.
     pub fn remove(&self, name: &str) {
         let world = &mut *self.0.borrow_mut();
         world.names.remove(name);

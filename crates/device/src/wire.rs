@@ -1,4 +1,4 @@
-//! How reports travel: [`Batch`], fixed-width and little-endian for programs, and [`BatchText`] for people.
+//! Wire formats of reports: [`Batch`], binary and little-endian, and [`BatchText`], JSON.
 //!
 //! ```text
 //! bytes   what
@@ -13,9 +13,9 @@
 //!  n·len  the reports, in the same order, one after another: as an oracle's aggregate takes them
 //! ```
 //!
-//! A report's identity begins with its timestamp, so that reports of one timestamp lie side by side in an index and are
-//! deleted together. The rest is a keyed hash that only the device can compute: the same for a retry, and for another
-//! timestamp or phase one that nobody can tell from another device's.
+//! A report's identity begins with its timestamp, so that the reports of one timestamp are adjacent in an index and
+//! deleted together. The rest is a keyed hash that only the device can compute. It is equal for retries. For another
+//! timestamp or phase it cannot be linked to the device.
 
 use std::fmt;
 
@@ -23,38 +23,38 @@ use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
 
-/// How large a batch may be at most, in bytes.
+/// Maximum size of a batch, in bytes.
 pub const MAX_BATCH: usize = 8 << 20;
 
-/// How many reports a batch may have at most.
+/// Maximum reports of a batch.
 pub const MAX_REPORTS: usize = 100_000;
 
 const MAGIC: [u8; 4] = *b"TGB1";
 const HEADER: usize = 40;
 const IDENTITY: usize = 16;
 
-/// A stream's name, as a batch carries it.
+/// A hash of a stream's name, as in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamTag([u8; 16]);
 
 impl StreamTag {
-    /// The tag of a stream of that name.
+    /// The tag of a stream name.
     pub fn of(stream: &str) -> Self {
         Self(hash(b"tidegate stream tag\n", &[stream.as_bytes()]))
     }
 
-    /// Its bytes.
+    /// The bytes.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
     }
 }
 
-/// Who sent a report, for one timestamp and phase only.
+/// The identity of a report's sender, for one timestamp and phase only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReportId([u8; IDENTITY]);
 
 impl ReportId {
-    /// That of a device of this (secret) identity.
+    /// The report identity of a device with this secret identity.
     pub fn of(identity: &[u8; 16], stream: StreamTag, timestamp: u64, phase: u16) -> Self {
         let mut id: [u8; IDENTITY] =
             hash(b"tidegate report id\n", &[identity, &stream.0, &timestamp.to_le_bytes(), &phase.to_le_bytes()]);
@@ -62,20 +62,20 @@ impl ReportId {
         Self(id)
     }
 
-    /// Its bytes. Those of one timestamp begin alike, and later timestamps sort after earlier ones, but for a wrap
-    /// after 2^32.
+    /// The bytes. Identities of one timestamp share a prefix, and later timestamps sort after earlier ones, except for
+    /// a wrap after 2^32.
     pub const fn as_bytes(&self) -> &[u8; IDENTITY] {
         &self.0
     }
 }
 
-/// What the identities of a timestamp's reports begin with.
+/// The common prefix of the identities of a timestamp.
 #[allow(clippy::cast_possible_truncation)] // the low half, on purpose
 fn prefix(timestamp: u64) -> [u8; 4] {
     (timestamp as u32).to_be_bytes()
 }
 
-/// The first 16 bytes of a SHA-256 of parts, each of a fixed length but for the last.
+/// The first 16 bytes of the SHA-256 of the parts. All but the last have a fixed length.
 fn hash(heading: &[u8], parts: &[&[u8]]) -> [u8; 16] {
     let mut hasher = Sha256::new();
     hasher.update(heading);
@@ -85,67 +85,39 @@ fn hash(heading: &[u8], parts: &[&[u8]]) -> [u8; 16] {
     first
 }
 
-/// Why bytes are no batch, or a report does not fit into one.
+/// Why bytes are not a valid batch, or a report does not fit into one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum WireError {
-    /// More than anybody needs.
+    /// The batch is too large.
     #[error("a batch of {given} bytes is larger than {MAX_BATCH}")]
-    TooLarge {
-        /// How many bytes there are.
-        given: usize,
-    },
-    /// It does not begin as a batch of a known version does.
-    #[error("these bytes are not a batch of reports of a version that is known here")]
+    TooLarge { given: usize },
+    /// Unknown header or version.
+    #[error("these bytes are not a batch of reports of a known version")]
     Foreign,
-    /// It is shorter or longer than its header says.
+    /// The length contradicts the header.
     #[error("a batch of {reports} reports of {length} bytes each has {expected} bytes, but there are {given}")]
-    Length {
-        /// How many reports the header has.
-        reports: usize,
-        /// How long each is.
-        length: usize,
-        /// How many bytes that makes.
-        expected: u64,
-        /// How many there are.
-        given: usize,
-    },
-    /// None, or too many.
-    #[error("a batch has 1 to {MAX_REPORTS} reports, but this one {given}")]
-    Count {
-        /// How many.
-        given: usize,
-    },
-    /// A report of no bytes, or of another length than the others.
-    #[error("a report of {given} bytes, where they have {expected}")]
-    Report {
-        /// How long it is.
-        given: usize,
-        /// How long it should be.
-        expected: usize,
-    },
-    /// Identities that are not ascending: one is there twice, or they were not sorted.
-    #[error("report {position}: identities must ascend, each once")]
-    Order {
-        /// Which, from zero.
-        position: usize,
-    },
+    Length { reports: usize, length: usize, expected: u64, given: usize },
+    /// No reports, or too many.
+    #[error("a batch has 1 to {MAX_REPORTS} reports, but this one has {given}")]
+    Count { given: usize },
+    /// An empty report, or one of another length than the others.
+    #[error("a report has {given} bytes, but {expected} are expected")]
+    Report { given: usize, expected: usize },
+    /// Identities that are not strictly ascending.
+    #[error("report {position}: identities must be strictly ascending")]
+    Order { position: usize },
     /// An identity of another timestamp.
     #[error("report {position}: its identity is of another timestamp than the batch")]
-    OtherTimestamp {
-        /// Which, from zero.
-        position: usize,
-    },
-    /// Text that is not pairs of hexadecimal digits.
+    OtherTimestamp { position: usize },
+    /// Invalid hexadecimal digits.
     #[error("report {position}: expected pairs of hexadecimal digits, 32 of them for an identity")]
-    Digits {
-        /// Which, from zero.
-        position: usize,
-    },
+    Digits { position: usize },
 }
 
-/// Reports for one phase of one timestamp of a stream, checked: their number, length, identities and order are as they
-/// must be. Whether an oracle takes the reports is for the oracle to say.
+/// Reports of one phase of one timestamp, with checked number, length, identities and order. The oracle checks the
+/// reports' contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch<'a> {
     /// The stream.
@@ -160,7 +132,7 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// Reads a batch, without copying it.
+    /// Parses a batch without copying it.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         if bytes.len() > MAX_BATCH {
             return Err(WireError::TooLarge { given: bytes.len() });
@@ -213,18 +185,18 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// How many reports there are, which is at least one.
+    /// The number of reports; at least one.
     #[allow(clippy::len_without_is_empty)]
     pub const fn len(&self) -> usize {
         self.identities.len()
     }
 
-    /// How long each report is, in bytes.
+    /// The length of each report, in bytes.
     pub const fn report_length(&self) -> usize {
         self.report_length
     }
 
-    /// All reports, one after another.
+    /// All reports, concatenated.
     pub const fn reports(&self) -> &'a [u8] {
         self.reports
     }
@@ -235,7 +207,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Gathers reports of one phase into batches.
+/// Collects reports of one phase into a batch.
 #[derive(Clone, Debug)]
 pub struct BatchWriter {
     stream: StreamTag,
@@ -246,7 +218,7 @@ pub struct BatchWriter {
 }
 
 impl BatchWriter {
-    /// None yet; each is to have so many bytes.
+    /// Creates an empty batch for reports of the given length.
     pub const fn new(stream: StreamTag, timestamp: u64, phase: u16, report_length: usize) -> Self {
         Self { stream, timestamp, phase, report_length, reports: Vec::new() }
     }
@@ -254,7 +226,7 @@ impl BatchWriter {
     /// Adds a report.
     ///
     /// # Errors
-    /// If it has another length or timestamp, or the batch is full: write that one, and begin another.
+    /// If the report has another length or timestamp, or the batch is full: write it and begin another.
     pub fn push(&mut self, id: ReportId, report: &[u8]) -> Result<(), WireError> {
         let (given, expected) = (report.len(), self.report_length);
         if given != expected || given == 0 {
@@ -275,10 +247,10 @@ impl BatchWriter {
         Ok(())
     }
 
-    /// The batch.
+    /// Encodes the batch.
     ///
     /// # Errors
-    /// If there is no report, or an identity is there twice.
+    /// If there is no report, or an identity is repeated.
     pub fn write(mut self) -> Result<Vec<u8>, WireError> {
         self.reports.sort_unstable_by_key(|(id, _)| *id);
         let count = self.reports.len();
@@ -299,7 +271,7 @@ impl BatchWriter {
     }
 }
 
-/// A batch as JSON has it.
+/// A batch in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BatchText {
@@ -309,22 +281,22 @@ pub struct BatchText {
     pub timestamp: u64,
     /// The phase.
     pub phase: u16,
-    /// The reports, at most [`MAX_REPORTS`]; reading stops where there are more.
+    /// The reports, at most [`MAX_REPORTS`]; parsing stops beyond.
     #[serde(deserialize_with = "bounded")]
     pub reports: Vec<ReportText>,
 }
 
-/// A report as JSON has it: both in hexadecimal digits.
+/// A report in JSON, in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportText {
-    /// Its identity.
+    /// The identity.
     pub id: String,
     /// The report.
     pub report: String,
 }
 
-/// No more reports than a batch may have, and no more bytes in them, whatever is sent.
+/// Limits the reports and bytes that are read.
 fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ReportText>, D::Error> {
     struct Bounded;
 
@@ -355,10 +327,10 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ReportText>
 }
 
 impl BatchText {
-    /// The same batch as bytes; reports may be in any order.
+    /// Encodes the batch as bytes. Reports may be in any order.
     ///
     /// # Errors
-    /// What makes it no batch. Nothing is decoded that is longer than the first report, or than a batch may be.
+    /// If it is not a valid batch. Reports longer than the first, or than a batch, are not decoded.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
         let count = self.reports.len();
         if count > MAX_REPORTS {
@@ -388,7 +360,7 @@ impl BatchText {
         writer.ok_or(WireError::Count { given: 0 })?.write()
     }
 
-    /// A batch in text. The name must be that of the batch's stream, whose tag alone it has.
+    /// Converts a batch; `None` if the name does not match the batch's stream tag.
     pub fn of(batch: &Batch<'_>, stream: &str) -> Option<Self> {
         let text = |(id, report): (ReportId, &[u8])| ReportText { id: digits_of(&id.0), report: digits_of(report) };
         let reports = batch.iter().map(text).collect();

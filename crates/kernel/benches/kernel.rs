@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput};
-use tidegate_kernel::noise::{DiscreteLaplace, Geometric, Scale};
+use tidegate_kernel::noise::{DiscreteLaplace, Geometric, NoiseScale};
 use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::{Epsilon, FreshRandom, Ledger, Permit, Randomness, SeededRandom, SystemRandom, Window};
 
@@ -50,7 +50,7 @@ fn one() -> Epsilon {
 fn noise(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("noise");
     group.throughput(Throughput::Elements(USERS as u64));
-    let scale = Scale::new(NonZeroU64::new(10).unwrap(), NonZeroU64::MIN);
+    let scale = NoiseScale::new(NonZeroU64::new(10).unwrap(), NonZeroU64::MIN);
     let mut random = SystemRandom::new().unwrap();
     let laplace = DiscreteLaplace::new(scale);
     group.bench_function("discrete_laplace", |bencher| {

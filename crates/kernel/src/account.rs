@@ -1,15 +1,15 @@
-//! [`Account`]: the identity of a ledger, with which data and permits are stamped.
+//! [`Account`]: the identity of a ledger, carried by its permits and by the data that they pay for.
 
 use std::fmt;
 
 /// The identity of one [`Ledger`](crate::Ledger), or of one set of [`ClassLedgers`](crate::ClassLedgers).
 ///
-/// Sealed data name the account whose budget protects them, and each permit names the account that was charged. A
-/// primitive refuses a pair that does not match, so nobody opens sealed data with a ledger made on the spot.
+/// Sealed data name the account whose budget protects them. Each permit names the account that was charged. Primitives
+/// reject a pair that does not match, so a new ledger opens no existing data.
 ///
-/// An account is drawn at random when a ledger is made or loaded. It can be copied and read off a ledger, but neither
-/// chosen nor saved: a saved ledger could be changed and loaded again. Data that outlive the process are
-/// [locked](crate::Locked), and come back with the account of the ledger that they are unlocked for.
+/// An account is drawn at random when a ledger is created or loaded. It can be copied, but neither chosen nor saved:
+/// otherwise a saved ledger could be edited and loaded again. Data that outlive the process are
+/// [locked](crate::Locked); unlocking gives them the account of their ledger.
 ///
 /// ```
 /// use tidegate_kernel::{Ledger, Window};
@@ -24,16 +24,16 @@ use std::fmt;
 pub struct Account([u8; 16]);
 
 impl Account {
-    /// The account of nobody. It pays for nothing.
+    /// The account without an owner. It pays for nothing.
     pub(crate) const NOBODY: Self = Self([0; 16]);
 
-    /// A new account, or [nobody's](Self::NOBODY) where the operating system gives no randomness.
+    /// Draws a new account, or [`NOBODY`](Self::NOBODY) if the operating system provides no randomness.
     pub(crate) fn new() -> Self {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).map_or(Self::NOBODY, |()| Self(bytes))
     }
 
-    /// Whether this account pays for data of `other`.
+    /// Whether a permit of this account pays for data of `other`.
     #[inline]
     pub(crate) fn pays_for(self, other: Self) -> bool {
         self == other && self != Self::NOBODY

@@ -1,4 +1,4 @@
-//! [`ClassLedgers`]: a ledger for each class of users with the same privacy requirement.
+//! [`ClassLedgers`]: one ledger for each class of users with the same privacy requirement.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::epsilon::Epsilon;
 use crate::ledger::{Ledger, Refusal, SpendError};
 use crate::permit::Permit;
 
-/// A [`Ledger`] for each requirement class: users of a class share a budget and a window length, and everything
-/// spent on one member is spent on all. All classes belong to one [account](Account), a new one for loaded ledgers.
+/// One [`Ledger`] for each requirement class. Users of a class share a budget and a window; a spend on one member
+/// counts for all. All classes share one [account](Account). Loaded ledgers get a new account.
 ///
 /// ```
 /// use tidegate_kernel::{ClassLedgers, Ledger, Window};
@@ -41,26 +41,26 @@ impl PartialEq for ClassLedgers {
 impl Eq for ClassLedgers {}
 
 impl Default for ClassLedgers {
-    /// No class yet, and an account of its own.
+    /// Creates an account without classes.
     fn default() -> Self {
         Self { account: Account::new(), ledgers: BTreeMap::new() }
     }
 }
 
 impl ClassLedgers {
-    /// No class yet, and an account of the caller's choice: see [`Ledger::forged`].
+    /// Creates ledgers without classes that charge the given account; see [`Ledger::forged`].
     #[cfg(feature = "forged-accounts")]
     pub fn forged(account: Account) -> Self {
         Self { account, ledgers: BTreeMap::new() }
     }
 
-    /// The account that all permits are charged to. Seal data of the classes with it.
+    /// The account that all permits charge. Seal the classes' data with it.
     pub const fn account(&self) -> Account {
         self.account
     }
 
-    /// Adds a class, whose ledger becomes part of this account. A class that exists already keeps its ledger, and
-    /// `false` is returned: a registration can never give back what was spent.
+    /// Adds a class and moves its ledger into this account. Returns `false` and changes nothing if the class exists, so
+    /// registering again refunds nothing.
     pub fn register(&mut self, class: u32, ledger: Ledger) -> bool {
         let before = self.ledgers.len();
         self.ledgers.entry(class).or_insert_with(|| ledger.of_account(self.account));
@@ -77,19 +77,19 @@ impl ClassLedgers {
         self.ledgers.iter().map(|(class, ledger)| (*class, ledger))
     }
 
-    /// The most that the class could spend at `timestamp` now, as [`Ledger::remaining`]; nothing for an unknown class.
+    /// The budget left to the class at `timestamp`, as in [`Ledger::remaining`]; `None` for an unknown class.
     pub fn remaining(&self, class: u32, timestamp: u64) -> Option<Epsilon> {
         self.get(class)?.remaining(timestamp)
     }
 
-    /// Spends from the ledger of one class, as [`Ledger::spend`]. The permit is for that class's data only.
+    /// Spends from the ledger of one class, as in [`Ledger::spend`]. The permit pays for that class's data only.
     pub fn spend(&mut self, class: u32, timestamp: u64, amount: Epsilon) -> Result<Permit, Refusal> {
         let ledger = self.ledgers.get_mut(&class).ok_or(Refusal::UnknownClass { class })?;
         Ok(ledger.spend(timestamp, amount)?.for_class(class))
     }
 
-    /// Spends from several classes at one timestamp: all of the amounts or, if any is refused, none. A class may be
-    /// named more than once; its amounts add up. The permits come in the order of the amounts.
+    /// Spends from several classes at one timestamp: all amounts, or none if any is refused. Amounts for a repeated
+    /// class add up. Permits are in the order of the amounts.
     pub fn spend_all(&mut self, timestamp: u64, amounts: &[(u32, Epsilon)]) -> Result<Vec<Permit>, Refusal> {
         let mut sums: BTreeMap<u32, Epsilon> = BTreeMap::new();
         for &(class, amount) in amounts {
@@ -103,8 +103,8 @@ impl ClassLedgers {
         amounts.iter().map(|&(class, amount)| self.spend(class, timestamp, amount)).collect()
     }
 
-    /// Spends from several classes, hands the ledgers to `save`, and gives out the permits only once that has
-    /// succeeded, as [`Ledger::spend_and_save`] does for one ledger. Where saving fails, all amounts stay spent.
+    /// Spends from several classes, calls `save`, and returns the permits only if saving succeeds, as in
+    /// [`Ledger::spend_and_save`]. If saving fails, all amounts stay spent.
     pub fn spend_all_and_save<E>(
         &mut self,
         timestamp: u64,
@@ -123,7 +123,7 @@ impl Serialize for ClassLedgers {
     }
 }
 
-/// Refuses a class that appears twice: whichever of its ledgers were kept, the spends of the other would be forgotten.
+/// Rejects a class that appears twice: dropping either ledger would forget its spends.
 impl<'de> Deserialize<'de> for ClassLedgers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(EachClassOnce)

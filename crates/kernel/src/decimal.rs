@@ -10,11 +10,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An exact decimal number, `mantissa · 10^exponent`, of up to 36 digits.
 ///
-/// Limits of a domain, resolutions and distances are decimals: a float between the text and the number would move it.
+/// Domain limits, resolutions and distances are decimals, because converting their text to floats would round them.
 ///
-/// Text is read as `[+-] digits [. digits] [e [+-] digits]`, with a digit before or after the point. Blanks, `_`,
-/// `NaN`, infinities and hexadecimal digits are not part of a number. A float stands for the shortest decimal that
-/// reads back as that float: `0.1` is a tenth.
+/// The syntax is `[+-] digits [. digits] [e [+-] digits]`, with a digit before or after the point. Spaces, `_`, `NaN`,
+/// infinities and hexadecimal digits are rejected. A float converts to the shortest decimal that parses back to it:
+/// `0.1` is exactly one tenth.
 ///
 /// ```
 /// use tidegate_kernel::{Decimal, DecimalError};
@@ -28,49 +28,49 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Decimal {
-    /// Below `10^36` in size, and no multiple of ten unless zero.
+    /// Absolute value below `10^36`; not a multiple of ten unless zero.
     mantissa: i128,
-    /// Zero for zero, so that equal numbers have one form.
+    /// Zero if the mantissa is, so that equal numbers have one representation.
     exponent: i16,
 }
 
-/// Why something is no [`Decimal`]. The text is not repeated.
+/// Why a conversion to [`Decimal`] failed. The message never repeats the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecimalError {
     /// Not a number, or not a finite one.
     #[error("expected a decimal number")]
     NotANumber,
-    /// More digits than a decimal has, or too large or small.
+    /// Too many digits, or a magnitude out of range.
     #[error("expected a decimal number of at most {MAX_DIGITS} digits, between 1e-{MAX_EXPONENT} and 1e{MAX_EXPONENT}")]
     OutOfRange,
 }
 
-/// The most significant digits of a decimal.
+/// Maximum number of significant digits.
 const MAX_DIGITS: u32 = 36;
 
-/// The largest power of ten of a decimal, and the negative of the smallest.
+/// Largest exponent; the smallest is its negative.
 const MAX_EXPONENT: i16 = 400;
 
-/// The digits of a text that are kept: one more than [`MAX_DIGITS`], so that a longer number is seen to be longer.
+/// Digits kept while parsing: one more than [`MAX_DIGITS`], to detect longer numbers.
 const KEPT_DIGITS: u32 = MAX_DIGITS + 1;
 
-/// Exponents of texts are limited to this, far beyond the length of any text.
+/// Limit of parsed exponents, far beyond the length of any text.
 const ENDLESS: i64 = 1 << 50;
 
-/// A number as its text says it, of any length: `±(mantissa + rest) · 10^exponent`, where the rest is below one.
+/// A parsed number of any length: `±(mantissa + rest) · 10^exponent`, with a rest below one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spelled {
     is_negative: bool,
-    /// At most [`KEPT_DIGITS`] digits; all of them, where there is a rest.
+    /// At most [`KEPT_DIGITS`] digits; exactly that many if there is a rest.
     mantissa: u128,
     exponent: i64,
-    /// Whether digits other than zero follow.
+    /// Whether non-zero digits were dropped.
     has_rest: bool,
 }
 
 impl Spelled {
-    /// Reads a text; `None` where it is not a number.
+    /// Parses a number.
     pub(crate) fn read(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let (is_negative, bytes) = match bytes {
@@ -103,7 +103,7 @@ impl Spelled {
         seen.then(|| Self { is_negative, mantissa: mantissa.value(), exponent, has_rest })
     }
 
-    /// The number in units of `10^unit`, rounded down; numbers beyond 128 bits become the ends of their range.
+    /// The number in units of `10^unit`, rounded down and saturated to 128 bits.
     pub(crate) fn floor(&self, unit: i16) -> i128 {
         let shift = self.exponent - i64::from(unit);
         let beyond = if self.is_negative { i128::MIN } else { i128::MAX };
@@ -112,7 +112,7 @@ impl Spelled {
         }
         let power = usize::try_from(shift.unsigned_abs()).ok().and_then(|exponent| POWERS.get(exponent).copied());
         let (whole, has_rest) = match (shift >= 0, power) {
-            // With a rest the mantissa has all its digits, and ten times that is beyond every number that is compared.
+            // With a rest, the mantissa is full, and ten times that exceeds every number compared with it.
             (true, Some(power)) if !self.has_rest || power == 1 => match self.mantissa.checked_mul(power) {
                 Some(whole) => (whole, self.has_rest),
                 None => return beyond,
@@ -129,7 +129,7 @@ impl Spelled {
     }
 }
 
-/// Digits that were read: in 64 bits for as long as they fit.
+/// Accumulates digits, in 64 bits while they fit.
 #[derive(Default)]
 struct Mantissa {
     short: u64,
@@ -138,7 +138,7 @@ struct Mantissa {
 }
 
 impl Mantissa {
-    /// So many digits fit into 64 bits.
+    /// Digits that fit into 64 bits.
     const SHORT: u32 = 19;
 
     fn push(&mut self, digit: u8) {
@@ -148,7 +148,7 @@ impl Mantissa {
             let so_far = if self.digits == Self::SHORT { self.short.into() } else { self.long };
             self.long = so_far * 10 + u128::from(digit);
         }
-        // Zeros at the beginning take no place.
+        // Leading zeros take no space.
         self.digits += u32::from(self.digits > 0 || digit > 0);
     }
 
@@ -157,7 +157,7 @@ impl Mantissa {
     }
 }
 
-/// The exponent after the `e`, within ±[`ENDLESS`].
+/// Parses the exponent after `e`, clamped to ±[`ENDLESS`].
 fn exponent_of(text: &[u8]) -> Option<i64> {
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1, rest),
@@ -182,7 +182,7 @@ const POWERS: [u128; 39] = {
     powers
 };
 
-/// Quotient and remainder, in 64 bits where both fit.
+/// Quotient and remainder, computed in 64 bits if both operands fit.
 #[inline]
 pub(crate) fn divided(number: u128, divisor: u128) -> (u128, u128) {
     match (u64::try_from(number), u64::try_from(divisor)) {
@@ -216,40 +216,40 @@ impl Decimal {
         Ok(Self { mantissa, exponent })
     }
 
-    /// Its power of ten.
+    /// The power of ten.
     pub(crate) const fn exponent(&self) -> i16 {
         self.exponent
     }
 
-    /// It, as its text says it.
+    /// The number as parsed text.
     pub(crate) fn spelled(&self) -> Spelled {
         let (is_negative, mantissa) = (self.mantissa < 0, self.mantissa.unsigned_abs());
         Spelled { is_negative, mantissa, exponent: self.exponent.into(), has_rest: false }
     }
 
-    /// The number with the other sign.
+    /// The negated number.
     #[must_use]
     pub const fn negated(self) -> Self {
         Self { mantissa: -self.mantissa, ..self }
     }
 
-    /// Whether it is below zero.
+    /// Whether the number is below zero.
     pub const fn is_negative(&self) -> bool {
         self.mantissa < 0
     }
 
-    /// Whether it is a whole number.
+    /// Whether the number is an integer.
     pub const fn is_whole(&self) -> bool {
         self.exponent >= 0
     }
 
-    /// The float nearest to it, infinite where it is too large for one.
+    /// The nearest float; infinite if the number is too large.
     pub fn to_f64(self) -> f64 {
-        // The conversion of the standard library rounds correctly.
+        // The standard library's parser rounds correctly.
         format!("{}e{}", self.mantissa, self.exponent).parse().unwrap_or(f64::NAN)
     }
 
-    /// The float that stands for it, if one does.
+    /// The float that converts back to this decimal, if any.
     fn as_float(self) -> Option<f64> {
         let float = self.to_f64();
         (Self::try_from(float) == Ok(self)).then_some(float)
@@ -267,7 +267,7 @@ impl FromStr for Decimal {
     }
 }
 
-/// The shortest decimal that reads back as the float.
+/// Converts to the shortest decimal that parses back to the float.
 impl TryFrom<f64> for Decimal {
     type Error = DecimalError;
 
@@ -290,7 +290,7 @@ impl From<u64> for Decimal {
 
 impl Ord for Decimal {
     fn cmp(&self, other: &Self) -> Ordering {
-        // One of them is whole in this unit, and the other one too, or beyond it.
+        // In this unit, one is an integer, and the other is an integer or out of range.
         let unit = self.exponent.min(other.exponent);
         self.spelled().floor(unit).cmp(&other.spelled().floor(unit))
     }
@@ -302,7 +302,7 @@ impl PartialOrd for Decimal {
     }
 }
 
-/// All digits, without an exponent.
+/// Prints all digits, without an exponent.
 impl fmt::Display for Decimal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.mantissa.unsigned_abs().to_string();
@@ -319,8 +319,8 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// A text format holds a float where one stands for the number, otherwise a whole number of 64 bits, otherwise text. A
-/// binary format holds a float; NaN announces a number for which no float stands.
+/// Text formats hold a float if it converts back to the number, else a 64-bit integer, else a string. Binary formats
+/// hold a float; NaN precedes a number that has no such float.
 impl Serialize for Decimal {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let float = self.as_float();

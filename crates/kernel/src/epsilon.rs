@@ -10,9 +10,8 @@ use crate::interval::Interval;
 
 /// An exact, strictly positive amount of privacy budget, counted in units of 10⁻⁹.
 ///
-/// Being an integer, it adds and compares without error. A real number that falls between two units is rounded in
-/// the direction that can only protect more: a *budget* down, a *spend* up. "No budget" is not an `Epsilon`; where
-/// it can occur the type is `Option<Epsilon>`.
+/// Integer units add and compare exactly. A real number between two units is rounded towards more privacy: a *budget*
+/// down, a *spend* up. "No budget" is not an `Epsilon`; use `Option<Epsilon>` where it can occur.
 ///
 /// ```
 /// use tidegate_kernel::Epsilon;
@@ -26,7 +25,7 @@ use crate::interval::Interval;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Epsilon(NonZeroU64);
 
-/// How many units make an epsilon of one.
+/// Units in an epsilon of one.
 pub const UNITS_PER_EPSILON: u64 = 1_000_000_000;
 
 const FRACTION_DIGITS: usize = 9;
@@ -34,37 +33,23 @@ const FRACTION_DIGITS: usize = 9;
 /// Why a number is not an [`Epsilon`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum EpsilonError {
     /// The text is not a plain decimal number.
     #[error("epsilon {given:?} is not a plain decimal number; write it like 0.5")]
-    NotANumber {
-        /// What was given.
-        given: String,
-    },
+    NotANumber { given: String },
     /// NaN or an infinity.
     #[error("epsilon must be finite, but {given} was given")]
-    NotFinite {
-        /// What was given.
-        given: String,
-    },
+    NotFinite { given: String },
     /// Zero, a negative number, or a number that rounds to zero units.
     #[error("epsilon must be at least {}, but {given} was given", Epsilon::MIN)]
-    TooSmall {
-        /// What was given.
-        given: String,
-    },
+    TooSmall { given: String },
     /// More than [`Epsilon::MAX`].
     #[error("epsilon must be at most {}, but {given} was given", Epsilon::MAX)]
-    TooLarge {
-        /// What was given.
-        given: String,
-    },
-    /// More decimals than a unit can hold, where no direction of rounding was chosen.
+    TooLarge { given: String },
+    /// More than nine decimals, without a rounding direction.
     #[error("epsilon {given} has more than nine decimals; round it down for a budget or up for a spend")]
-    TooPrecise {
-        /// What was given.
-        given: String,
-    },
+    TooPrecise { given: String },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -78,10 +63,10 @@ impl Epsilon {
     /// The smallest amount: one unit, 10⁻⁹.
     pub const MIN: Self = Self(NonZeroU64::MIN);
 
-    /// The largest amount: 1000. Far beyond any protection, it exists so that sums can be checked.
+    /// The largest amount: 1000. It gives no useful privacy and exists to bound sums.
     pub const MAX: Self = Self::whole::<1_000>();
 
-    /// A whole number, for constants.
+    /// An integer amount, for constants.
     pub(crate) const fn whole<const NUMBER: u64>() -> Self {
         const { assert!(0 < NUMBER && NUMBER <= 1_000) };
         match NonZeroU64::new(NUMBER * UNITS_PER_EPSILON) {
@@ -90,7 +75,7 @@ impl Epsilon {
         }
     }
 
-    /// An amount of so many units of 10⁻⁹.
+    /// Creates an amount from units of 10⁻⁹.
     pub fn from_units(units: u64) -> Result<Self, EpsilonError> {
         Self::from_wide(u128::from(units), || format!("{units} units"))
     }
@@ -103,14 +88,14 @@ impl Epsilon {
         }
     }
 
-    /// A budget: `amount` rounded **down** to a whole unit.
+    /// Creates a budget: `amount` rounded **down** to a whole unit.
     ///
-    /// The number meant is the shortest decimal that names the float, so `budget(0.1)` is exactly 0.1.
+    /// The float is read as the shortest decimal that parses back to it, so `budget(0.1)` is exactly 0.1.
     pub fn budget(amount: f64) -> Result<Self, EpsilonError> {
         Self::parse(&amount.to_string(), Rounding::Down)
     }
 
-    /// A spend: `amount` rounded **up** to a whole unit. The float is read as in [`Epsilon::budget`].
+    /// Creates a spend: `amount` rounded **up** to a whole unit. The float is read as in [`Epsilon::budget`].
     pub fn spend(amount: f64) -> Result<Self, EpsilonError> {
         Self::parse(&amount.to_string(), Rounding::Up)
     }
@@ -162,7 +147,7 @@ impl Epsilon {
         self.0.get()
     }
 
-    /// The nearest float, for error formulas. Never used to decide what may be spent.
+    /// The nearest float, for error formulas. Budget decisions never use it.
     #[allow(clippy::cast_precision_loss)]
     pub fn as_f64(self) -> f64 {
         self.units() as f64 / UNITS_PER_EPSILON as f64
@@ -173,32 +158,32 @@ impl Epsilon {
         self.0.checked_add(other.units()).filter(|sum| *sum <= Self::MAX.0).map(Self)
     }
 
-    /// The difference, or `None` where nothing would be left.
+    /// The difference, or `None` if nothing is left.
     pub fn checked_sub(self, other: Self) -> Option<Self> {
         NonZeroU64::new(self.units().checked_sub(other.units())?).map(Self)
     }
 
-    /// So many times the amount, or `None` for zero times or above [`Epsilon::MAX`].
+    /// The product, or `None` for zero times or above [`Epsilon::MAX`].
     pub fn checked_mul(self, times: u64) -> Option<Self> {
         let units = self.0.checked_mul(NonZeroU64::new(times)?)?;
         (units <= Self::MAX.0).then_some(Self(units))
     }
 
-    /// One of `parts` equal parts, rounded down, so that all parts together never exceed the whole.
-    /// `None` for zero parts or a part below one unit.
+    /// One of `parts` equal parts, rounded down, so that the parts never exceed the whole. `None` for zero parts or a
+    /// part below one unit.
     pub fn divided_by(self, parts: u64) -> Option<Self> {
         self.portion(1, parts)
     }
 
-    /// `numerator / denominator` of the amount, rounded down. `None` where that is not an amount: a zero denominator,
-    /// a portion below one unit, or one above [`Epsilon::MAX`].
+    /// `numerator / denominator` of the amount, rounded down. `None` for a zero denominator, a portion below one unit,
+    /// or one above [`Epsilon::MAX`].
     pub fn portion(self, numerator: u64, denominator: u64) -> Option<Self> {
         let product = u128::from(self.units()).checked_mul(u128::from(numerator))?;
         let units = product.checked_div(u128::from(denominator))?;
         Self::from_wide(units, String::new).ok()
     }
 
-    /// An interval that certainly contains e to the power of this amount.
+    /// An interval that contains e to the power of this amount.
     pub(crate) fn exp(self) -> Interval {
         Interval::exp(self.units(), UNITS_PER_EPSILON)
     }
@@ -230,7 +215,7 @@ impl FromStr for Epsilon {
     }
 }
 
-/// A decimal string in formats that people read, the integer number of units in binary ones.
+/// Serialises as a decimal string in human-readable formats, and as the number of units in binary ones.
 impl Serialize for Epsilon {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
@@ -241,8 +226,8 @@ impl Serialize for Epsilon {
     }
 }
 
-/// In formats that people read: a decimal string, or a number, which means what it says (`1` is one, not one unit).
-/// In binary formats: the integer number of units.
+/// Human-readable formats hold a decimal string, or a number (`1` is an epsilon of one, not one unit). Binary formats
+/// hold the number of units.
 impl<'de> Deserialize<'de> for Epsilon {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
@@ -279,7 +264,7 @@ impl de::Visitor<'_> for DecimalVisitor {
     }
 }
 
-/// For `#[serde(with = "tidegate_kernel::as_units")]`: an [`Epsilon`] as its integer number of units, in every format.
+/// Serialises an [`Epsilon`] as its number of units in every format: `#[serde(with = "tidegate_kernel::as_units")]`.
 pub mod as_units {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

@@ -1,13 +1,13 @@
-//! Exact rational bounds of e^x, for tests of the direction in which weights and probabilities are rounded.
+//! Exact rational bounds of e^x, for tests of rounding directions.
 
 use dashu::base::DivRem;
 use dashu::integer::UBig;
 use dashu::rational::RBig;
 
-/// Binary places behind the point.
+/// Fractional bits.
 const PLACES: usize = 512;
 
-/// Terms of the Taylor series. For x <= 1 the first term left out is below `2^-512`.
+/// Terms of the Taylor series. For x <= 1 the first omitted term is below `2^-512`.
 const TERMS: u64 = 100;
 
 /// Rationals `(below, above)` with `below <= e^(numerator / denominator) <= above`, less than 2^-480 of e^x apart.
@@ -25,7 +25,7 @@ pub(crate) fn exp_bounds(numerator: u64, denominator: u64) -> (RBig, RBig) {
         below += &term_below;
         above += &term_above;
     }
-    // Each term left out is less than half of the one before.
+    // Each omitted term is less than half of the one before.
     above += term_above;
     for _ in 0..halvings {
         below = (&below * &below) >> PLACES;
@@ -53,11 +53,11 @@ fn scaled(number: UBig) -> RBig {
     RBig::from_parts(number.into(), UBig::ONE << PLACES)
 }
 
-/// Epsilons for tests of rounding, in units: both ends, small and round ones, and others spread up to `largest` units.
+/// Epsilons for rounding tests, in units: both ends, small and round ones, and others spread up to `largest`.
 pub(crate) fn many_epsilons(largest: u64) -> Vec<u64> {
     let ends = [1, 2, 3, 7, 999, 1_000_000, 333_333_333, 999_999_999, 1_000_000_000, 1_000_000_001];
     let top = (0..3).map(|below| largest - below);
-    // A multiplicative sequence with a golden ratio spreads evenly over any range.
+    // Multiples of the golden ratio spread evenly over any range.
     let spread = (1..200_u64).map(|step| step.wrapping_mul(0x9e37_79b9_7f4a_7c15) % largest + 1);
     let small = (1..60_u64).map(|step| step * step * step * 1_000 + step).filter(|units| *units <= largest);
     ends.into_iter().filter(|units| *units <= largest).chain(top).chain(spread).chain(small).collect()

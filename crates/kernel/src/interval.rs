@@ -1,9 +1,9 @@
-//! Interval arithmetic with outward rounding: how the kernel turns e^ε, which is irrational, into integer weights that
-//! are certainly on the private side.
+//! Interval arithmetic with outward rounding. It turns e^ε, which is irrational, into integer weights that are never
+//! less private.
 //!
-//! A [`Float`] is `mantissa · 2^exponent` with a 64-bit mantissa. Each operation rounds its lower end down and its
-//! upper end up, so the true value always lies inside, and a relative error of about 2⁻⁶³ is added per operation.
-//! All values are non-negative.
+//! A [`Float`] is `mantissa · 2^exponent` with a 64-bit mantissa. Each operation rounds the lower end down and the
+//! upper end up, so the interval always contains the true value. An operation adds a relative error of about 2⁻⁶³. All
+//! values are non-negative.
 
 use std::cmp::Ordering;
 use std::sync::OnceLock;
@@ -24,7 +24,7 @@ pub(crate) struct Float {
 impl Float {
     const ZERO: Self = Self { mantissa: 0, exponent: 0 };
 
-    /// The nearest float in `direction` to `value · 2^exponent`, plus something positive below the last bit if `more`.
+    /// Rounds `value · 2^exponent` in `direction`; `more` adds a positive amount below the last bit.
     fn round(value: u128, exponent: i32, more: bool, direction: Direction) -> Self {
         if value == 0 {
             // Only reached with `more` false: no operation here loses all its bits.
@@ -58,7 +58,7 @@ impl Float {
         Self::round(numerator / denominator, exponent, numerator % denominator != 0, direction)
     }
 
-    /// `small` on the scale of `large`, 62 bits below its mantissa, and whether bits fell off.
+    /// Aligns `small` to the exponent of `large`, with 62 guard bits; also returns whether bits were lost.
     fn aligned(large: Self, small: Self) -> (u128, u128, bool) {
         let high = u128::from(large.mantissa) << 62;
         let low = u128::from(small.mantissa) << 62;
@@ -74,7 +74,7 @@ impl Float {
         Self::round(high + low, large.exponent - 62, lost, direction)
     }
 
-    /// `self - other`, and zero where that would be negative.
+    /// `self - other`, or zero if negative.
     fn sub(self, other: Self, direction: Direction) -> Self {
         if other.mantissa == 0 {
             return self;
@@ -83,7 +83,7 @@ impl Float {
             return Self::ZERO;
         }
         let (high, low, lost) = Self::aligned(self, other);
-        // Bits that fell off the subtrahend make the true difference smaller by less than one.
+        // Lost bits of the subtrahend make the true difference smaller by less than one.
         Self::round(high - low - u128::from(lost), self.exponent - 62, lost, direction)
     }
 
@@ -99,7 +99,7 @@ impl Float {
         }
     }
 
-    /// The integer next to `self · 2^shift` in `direction`, or `None` if it exceeds `u64`.
+    /// Rounds `self · 2^shift` to an integer in `direction`; `None` beyond `u64`.
     fn to_integer(self, shift: i32, direction: Direction) -> Option<u64> {
         let exponent = self.exponent + shift;
         if self.mantissa == 0 {
@@ -118,7 +118,7 @@ impl Float {
 /// The number e.
 static E: OnceLock<Interval> = OnceLock::new();
 
-/// A pair of floats that certainly encloses a non-negative real number.
+/// A pair of floats that encloses a non-negative real number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interval {
     lower: Float,
@@ -159,7 +159,7 @@ impl Interval {
             term = term.mul(x).div(Self::integer(index));
             sum = sum.add(term);
         }
-        // For x <= 1 the terms left out sum to less than the last one kept.
+        // For x <= 1 the omitted terms sum to less than the last one kept.
         let upper = sum.upper.add(term.upper, Direction::Up);
         Self { lower: sum.lower, upper }
     }
@@ -168,7 +168,7 @@ impl Interval {
         Self { lower: self.lower.add(other.lower, Direction::Down), upper: self.upper.add(other.upper, Direction::Up) }
     }
 
-    /// The difference, cut at zero.
+    /// The difference, or zero if negative.
     pub(crate) fn sub(self, other: Self) -> Self {
         Self { lower: self.lower.sub(other.upper, Direction::Down), upper: self.upper.sub(other.lower, Direction::Up) }
     }
@@ -177,23 +177,23 @@ impl Interval {
         Self { lower: self.lower.mul(other.lower, Direction::Down), upper: self.upper.mul(other.upper, Direction::Up) }
     }
 
-    /// The quotient. The divisor must be certainly positive.
+    /// The quotient. The divisor's lower end must be positive.
     pub(crate) fn div(self, other: Self) -> Self {
         debug_assert!(other.lower.mantissa != 0, "division by an interval that contains zero");
         Self { lower: self.lower.div(other.upper, Direction::Down), upper: self.upper.div(other.lower, Direction::Up) }
     }
 
-    /// The largest integer certainly not above `self · factor`, or `None` beyond `u64`.
+    /// A lower bound of `self · factor`, rounded down to an integer; `None` beyond `u64`.
     pub(crate) fn floor_times(self, factor: u64) -> Option<u64> {
         self.lower.mul(Float::from_integer(factor), Direction::Down).to_integer(0, Direction::Down)
     }
 
-    /// The smallest integer certainly not below `self · 2^64`, or `None` beyond `u64`. For probabilities below one.
+    /// An upper bound of `self · 2^64`, rounded up to an integer; `None` beyond `u64`. For probabilities below one.
     pub(crate) fn probability_up(self) -> Option<u64> {
         self.upper.to_integer(64, Direction::Up)
     }
 
-    /// The largest integer certainly not above `self · 2^64`, or `None` beyond `u64`. For probabilities below one.
+    /// A lower bound of `self · 2^64`, rounded down to an integer; `None` beyond `u64`. For probabilities below one.
     pub(crate) fn probability_down(self) -> Option<u64> {
         self.lower.to_integer(64, Direction::Down)
     }
@@ -217,7 +217,7 @@ mod tests {
         power_of_two_times(float.mantissa, float.exponent)
     }
 
-    /// Asserts that `rounded` is the float nearest to `exact_value` on the side of the direction.
+    /// Asserts that `rounded` is the float nearest to `exact_value` in the direction.
     #[track_caller]
     fn assert_rounded(rounded: Float, exact_value: &RBig, direction: Direction) {
         if rounded == Float::ZERO {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_round_to_the_nearest_float_of_the_direction() {
+    fn operations_round_to_the_nearest_float() {
         let floats = many_floats();
         for &a in &floats {
             for &b in &floats {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn exp_agrees_with_the_float_library_over_the_whole_range() {
+    fn exp_agrees_with_the_float_library() {
         for tenth in 0..=3_000_u64 {
             let interval = Interval::exp(tenth, 10);
             let expected = (tenth as f64 / 10.0).exp();

@@ -1,4 +1,4 @@
-//! [`Ledger`]: the only accountant.
+//! [`Ledger`]: the privacy accountant.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -9,21 +9,21 @@ use crate::account::Account;
 use crate::epsilon::Epsilon;
 use crate::permit::Permit;
 
-/// How far apart two timestamps must be for their spends not to add up.
+/// The timestamps that share one budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
-    /// Any so many consecutive timestamps share the budget: w-event privacy.
+    /// Every window of this many consecutive timestamps: w-event privacy (Kellaris et al. 2014).
     Timestamps(NonZeroU64),
-    /// All timestamps share the budget: user-level privacy.
+    /// All timestamps: user-level privacy.
     Unbounded,
 }
 
 impl Window {
-    /// Each timestamp has the whole budget: event-level privacy.
+    /// Each timestamp alone: event-level privacy.
     pub const EVENT: Self = Self::Timestamps(NonZeroU64::MIN);
 
-    /// Any `length` consecutive timestamps share the budget; `None` for zero.
+    /// Every window of `length` consecutive timestamps; `None` for zero.
     pub fn of(length: u64) -> Option<Self> {
         NonZeroU64::new(length).map(Self::Timestamps)
     }
@@ -37,68 +37,51 @@ impl Window {
     }
 }
 
-/// Why a [`Ledger`] did not grant a spend.
+/// Why a [`Ledger`] refused a spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum Refusal {
-    /// The window that ends at the timestamp has less left than was asked for.
-    #[error("a spend of {asked} at timestamp {timestamp} exceeds what its window has left ({})", or_nothing(*.remaining))]
-    Overspend {
-        /// The timestamp of the spend.
-        timestamp: u64,
-        /// What was asked for.
-        asked: Epsilon,
-        /// What could have been granted.
-        remaining: Option<Epsilon>,
-    },
+    /// The window that ends at the timestamp has too little budget left.
+    #[error("a spend of {asked} at timestamp {timestamp} exceeds the budget left in its window ({})", or_nothing(*.remaining))]
+    Overspend { timestamp: u64, asked: Epsilon, remaining: Option<Epsilon> },
     /// The ledger has already seen a later timestamp.
-    #[error("timestamp {timestamp} lies before {clock}, the latest that the ledger has seen")]
-    TimeWentBack {
-        /// The timestamp that was asked for.
-        timestamp: u64,
-        /// The latest timestamp seen.
-        clock: u64,
-    },
+    #[error("timestamp {timestamp} is before {clock}, the latest that the ledger has seen")]
+    TimeWentBack { timestamp: u64, clock: u64 },
     /// The timestamp was closed.
     #[error("timestamp {timestamp} is closed")]
-    Closed {
-        /// The timestamp that was asked for.
-        timestamp: u64,
-    },
+    Closed { timestamp: u64 },
     /// No ledger is registered for the class.
     #[error("requirement class {class} is not registered")]
-    UnknownClass {
-        /// The class that was asked for.
-        class: u32,
-    },
+    UnknownClass { class: u32 },
 }
 
 fn or_nothing(remaining: Option<Epsilon>) -> String {
     remaining.map_or_else(|| "nothing".to_owned(), |amount| amount.to_string())
 }
 
-/// What [`Ledger::spend_and_save`] and [`ClassLedgers::spend_all_and_save`](crate::ClassLedgers::spend_all_and_save)
-/// can fail on.
+/// Errors of [`Ledger::spend_and_save`] and
+/// [`ClassLedgers::spend_all_and_save`](crate::ClassLedgers::spend_all_and_save).
 #[derive(Debug, thiserror::Error)]
 pub enum SpendError<E> {
-    /// The ledger did not grant the spend; nothing was saved.
+    /// The ledger refused the spend; nothing was saved.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The ledger could not be saved. The amount counts as spent, and there is no permit for it.
+    /// The ledger could not be saved. The amount stays spent, without a permit.
     #[error("the ledger could not be saved, so the spend is lost: {0}")]
     NotSaved(E),
 }
 
-/// A budget for any window of consecutive timestamps, and what has been spent of it.
+/// A privacy budget for every window of consecutive timestamps, and its spends.
 ///
 /// # Guarantee
-/// Whatever the sequence of calls, the permits granted for any window of consecutive timestamps sum to at most the
-/// budget, in exact arithmetic. By the [filter lemma](crate::proofs::ledger) everything released through those permits
-/// is then w-event private.
+/// For every sequence of calls, the permits granted within any window sum to at most the budget, in exact arithmetic.
+/// By the [filter lemma](crate::proofs::ledger), all releases through those permits are then w-event private. The
+/// ledger is a privacy filter (Rogers et al. 2016).
 ///
-/// Time never goes back: once a timestamp has been seen, an earlier one is refused for ever, and so is a closed one.
+/// Time never goes back: the ledger refuses closed timestamps and those before the latest one that it has seen.
 ///
-/// Spending is O(1) amortised; memory is O(1) for each timestamp in the window at which something was spent.
+/// Spending takes O(1) amortised time. Memory is O(1) per timestamp in the window with a spend.
 ///
 /// ```
 /// use tidegate_kernel::{Epsilon, Ledger, Refusal, Window};
@@ -115,8 +98,8 @@ pub enum SpendError<E> {
 ///
 /// A ledger cannot be cloned: two copies would each grant the whole budget.
 ///
-/// Each ledger has an [account](Account) of its own, and gets a new one when it is loaded. Its permits pay only for
-/// data that were sealed for that account. Equality ignores the account.
+/// Each ledger has its own [account](Account), and gets a new one when it is loaded. Its permits pay only for data
+/// sealed for that account. Equality ignores the account.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Ledger {
@@ -127,8 +110,7 @@ pub struct Ledger {
     clock: Option<u64>,
     /// Whether the latest timestamp is closed.
     closed: bool,
-    /// The spends inside the window that ends at the clock, a timestamp each, in order. For an unbounded window the
-    /// whole history is one entry.
+    /// Spends in the window that ends at the clock, one per timestamp, ascending. An unbounded window has one entry.
     spends: VecDeque<(u64, Epsilon)>,
     /// Their sum, in units.
     spent: u64,
@@ -144,36 +126,36 @@ impl PartialEq for Ledger {
 impl Eq for Ledger {}
 
 impl Ledger {
-    /// A ledger from which nothing has been spent.
+    /// Creates a ledger without spends.
     pub fn new(budget: Epsilon, window: Window) -> Self {
         let account = Account::new();
         Self { account, budget, window, clock: None, closed: false, spends: VecDeque::new(), spent: 0 }
     }
 
-    /// A ledger whose whole budget was spent at `timestamp`, for a holder whose true state is lost: restored from a
-    /// backup, copied, or reinstalled. Nothing can be spent until the window has passed; with an unbounded window,
-    /// nothing ever.
+    /// Creates a ledger whose whole budget was spent at `timestamp`, for a holder that lost its state (restored from a
+    /// backup, copied or reinstalled). It refuses all spends until the window has passed, or forever if the window is
+    /// unbounded.
     ///
-    /// `timestamp` must not lie before any at which the lost ledger may have spent: take the holder's present time, not
-    /// that of the backup. Otherwise a window that begins after it could hold both the lost spends and new ones.
+    /// `timestamp` must not precede any spend of the lost ledger: use the holder's present time, not the backup's.
+    /// Otherwise a later window could contain both lost spends and new ones.
     pub fn fully_spent(budget: Epsilon, window: Window, timestamp: u64) -> Self {
         let (account, spends) = (Account::new(), VecDeque::from([(timestamp, budget)]));
         Self { account, budget, window, clock: Some(timestamp), closed: true, spends, spent: budget.units() }
     }
 
-    /// The account that its permits are charged to. Seal data with it to put them under this budget.
+    /// The account that permits charge. Data sealed with it are under this budget.
     pub const fn account(&self) -> Account {
         self.account
     }
 
-    /// A ledger that charges an account of the caller's choice: for tests, which need many permits of one account. Do
-    /// not enable the feature elsewhere: it lets anybody open sealed data.
+    /// Creates a ledger that charges the given account, for tests. Do not enable the feature elsewhere: it lets anyone
+    /// open sealed data.
     #[cfg(feature = "forged-accounts")]
     pub fn forged(account: Account, budget: Epsilon, window: Window) -> Self {
         Self::new(budget, window).of_account(account)
     }
 
-    /// The same ledger, as part of an account that it shares with others.
+    /// Moves the ledger into a shared account.
     pub(crate) fn of_account(self, account: Account) -> Self {
         Self { account, ..self }
     }
@@ -198,8 +180,8 @@ impl Ledger {
         self.closed
     }
 
-    /// Moves the clock to `timestamp`, closing all earlier ones. Opening the current timestamp again is allowed as
-    /// long as it has not been closed.
+    /// Moves the clock to `timestamp` and closes all earlier ones. The current timestamp can be opened again until it
+    /// is closed.
     #[inline]
     pub fn open(&mut self, timestamp: u64) -> Result<(), Refusal> {
         self.check_time(timestamp)?;
@@ -214,19 +196,19 @@ impl Ledger {
         Ok(())
     }
 
-    /// Closes `timestamp` and all earlier ones: nothing can be spent at them any more.
+    /// Closes `timestamp` and all earlier ones to spending.
     pub fn close(&mut self, timestamp: u64) -> Result<(), Refusal> {
         self.open(timestamp)?;
         self.closed = true;
         Ok(())
     }
 
-    /// Moves the clock to `timestamp`, and with it everything that is spent in the window before: for a holder whose
-    /// clock has jumped ahead, and who cannot tell how much time has truly passed. So the jump refunds nothing: what
-    /// was spent leaves the window as if it had been spent at `timestamp`.
+    /// Moves the clock to `timestamp`, together with all spends in the window. Call it when the holder's clock has
+    /// jumped ahead and the true elapsed time is unknown. The jump then refunds nothing: past spends count as made at
+    /// `timestamp`.
     ///
     /// # Errors
-    /// As for [`Ledger::open`], if the timestamp lies in the past or is closed.
+    /// Those of [`Ledger::open`]: the timestamp is in the past or closed.
     pub fn carry_to(&mut self, timestamp: u64) -> Result<(), Refusal> {
         self.check_time(timestamp)?;
         self.clock = Some(timestamp);
@@ -246,8 +228,7 @@ impl Ledger {
         }
     }
 
-    /// The most that could be spent at `timestamp` now: `None` where that is nothing, or where the timestamp lies in
-    /// the past or is closed.
+    /// The budget left at `timestamp`. `None` if nothing is left, or if the timestamp is in the past or closed.
     pub fn remaining(&self, timestamp: u64) -> Option<Epsilon> {
         self.check_time(timestamp).ok()?;
         let left_window = self.spends.iter().take_while(|(earlier, _)| !self.window.spans(*earlier, timestamp));
@@ -255,7 +236,7 @@ impl Ledger {
         Epsilon::from_units(self.budget.units() - (self.spent - freed)).ok()
     }
 
-    /// Whether `spend(timestamp, amount)` would be granted, and if not, why not.
+    /// Checks whether `spend(timestamp, amount)` would succeed.
     pub fn check(&self, timestamp: u64, amount: Epsilon) -> Result<(), Refusal> {
         self.check_time(timestamp)?;
         let remaining = self.remaining(timestamp);
@@ -265,12 +246,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// Spends `amount` at `timestamp`, which becomes the latest timestamp seen even if the amount is refused.
+    /// Spends `amount` at `timestamp`, and moves the clock there even if the amount is refused.
     ///
-    /// So the timestamp must come from the holder's own clock, never from a peer: one request for a timestamp in the
-    /// far future, granted or not, would close all those before it.
+    /// So take the timestamp from the holder's own clock, never from a peer: one request for a far future timestamp,
+    /// granted or not, closes all earlier ones.
     ///
-    /// Save the ledger before the permit is used, never after; [`Ledger::spend_and_save`] sees to that.
+    /// Save the ledger before using the permit; [`Ledger::spend_and_save`] enforces that order.
     #[inline]
     pub fn spend(&mut self, timestamp: u64, amount: Epsilon) -> Result<Permit, Refusal> {
         self.open(timestamp)?;
@@ -281,10 +262,10 @@ impl Ledger {
         }
         self.spent += amount.units();
         match self.spends.back_mut() {
-            // In an unbounded window nothing ever leaves, so all spends are kept as one, at the latest timestamp.
+            // Spends never leave an unbounded window, so they are kept as one, at the latest timestamp.
             Some((latest, sum)) if *latest == timestamp || self.window == Window::Unbounded => {
                 *latest = timestamp;
-                // The sum of part of a window is at most the budget, hence an amount.
+                // A partial sum of a window is at most the budget, so it is a valid amount.
                 *sum = sum.checked_add(amount).unwrap_or(self.budget);
             }
             _ => self.spends.push_back((timestamp, amount)),
@@ -292,8 +273,8 @@ impl Ledger {
         Ok(Permit::new(self.account, timestamp, amount))
     }
 
-    /// Spends, hands the ledger to `save`, and gives out the permit only once that has succeeded. Where saving fails,
-    /// the amount stays spent: it may have reached the disk.
+    /// Spends, calls `save`, and returns the permit only if saving succeeds. If saving fails, the amount stays spent,
+    /// because it may have reached the disk.
     pub fn spend_and_save<E>(
         &mut self,
         timestamp: u64,
@@ -305,23 +286,23 @@ impl Ledger {
         Ok(permit)
     }
 
-    /// The spends that still lie in the window ending at the clock, oldest first.
+    /// Spends in the window that ends at the clock, oldest first.
     pub fn spends(&self) -> impl ExactSizeIterator<Item = (u64, Epsilon)> + '_ {
         self.spends.iter().copied()
     }
 }
 
-/// The saved form. Loading goes through `TryFrom`, which accepts only states that a ledger can be in.
+/// Serialised form. Loading goes through `TryFrom`, which accepts only reachable states.
 ///
-/// The account is not saved: a loaded ledger gets a new one. Otherwise a program could write the account of sealed data
-/// and a budget of its choice into a saved form, load it, and open the data.
+/// The account is not saved: a loaded ledger gets a new one. Otherwise a program could write any account and budget
+/// into a saved ledger, load it, and open sealed data.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
     budget: Epsilon,
     window: Window,
-    // Required, though it may be null: a ledger whose clock got lost must not load as one that has seen nothing.
+    // Required, though it may be null: a ledger that lost its clock must not load as a new one.
     #[serde(deserialize_with = "Option::deserialize")]
     clock: Option<u64>,
     closed: bool,

@@ -1,8 +1,8 @@
 //! The trusted base of tidegate: the only code that sees raw data, spends budget and draws noise.
 //!
-//! A value leaves through one gate. A [`Ledger`] grants a [`Permit`] for an exact [`Epsilon`] at a timestamp; a
-//! primitive or a frequency oracle consumes the permit together with that timestamp's value (in the trusted-curator
-//! modes a [`Sealed`] one, which knows its timestamp), adds exact noise, and returns something that is safe to publish:
+//! A [`Ledger`] grants a [`Permit`] for an exact [`Epsilon`] at a timestamp. A primitive or a frequency oracle consumes
+//! the permit and the value of that timestamp, adds exact noise, and returns a publishable result. A trusted curator's
+//! values are [`Sealed`] with their timestamp.
 //!
 //! ```text
 //! value ──▶ Sealed ──▶ primitive or oracle ──▶ safe to publish
@@ -10,20 +10,20 @@
 //!           Ledger ──▶ Permit    Randomness
 //! ```
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! | --- | --- |
 //! | (root) | [`Epsilon`], [`Ledger`], [`Permit`], [`Sealed`], [`Grid`], [`Decimal`], [`Randomness`], [`Question`] |
-//! | [`primitives`] | from sealed data to noisy histograms, sums, comparisons, ... |
+//! | [`primitives`] | noisy histograms, sums, comparisons and more, from sealed data |
 //! | [`noise`] | exact samplers: integers in, integers out |
 //! | [`oracle`] | frequency oracles for local privacy |
-//! | [`proofs`] | why each primitive is private |
+//! | [`proofs`] | proofs of privacy for each primitive |
 #![cfg_attr(
     feature = "simulation",
     doc = "| [`simulation`] | fast samplers for simulated populations, transcripts and their likelihoods; seeded only |"
 )]
 //!
-//! The kernel has no clock, does no input or output, and contains no `unsafe`. Not covered: the time that a call
-//! takes, and copies of raw data that the caller made before sealing it.
+//! The kernel has no clock, does no input or output, and contains no `unsafe`. Two things are out of scope: timing side
+//! channels, and copies of raw data that the caller made before sealing it.
 
 mod account;
 mod class_ledgers;
@@ -61,7 +61,7 @@ pub use randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 pub use sealed::Sealed;
 pub use vault::{Locked, StreamId, UnlockError, Vault, VaultKey};
 
-/// The README's example, compiled and run with the documentation's others.
+/// Compiles and runs the README's example.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}

@@ -3,16 +3,15 @@
 use crate::account::Account;
 use crate::epsilon::Epsilon;
 
-/// The right to release something about one timestamp's data, of everyone or of one [class](Self::class) of users, at
-/// a loss of exactly [`Permit::epsilon`].
+/// The right to release something about one timestamp's data at a loss of exactly [`Permit::epsilon`]. It covers
+/// everyone, or one [class](Self::class) of users.
 ///
-/// Only a [`Ledger`](crate::Ledger) grants one, having counted it as spent. It cannot be built, cloned or copied, and
-/// every randomising primitive takes it by value: what was granted once is used once. A permit that is dropped unused
-/// stays spent.
+/// Only a [`Ledger`](crate::Ledger) grants permits, and records the spend first. A permit cannot be built, cloned or
+/// copied, and primitives take it by value, so it is used at most once. A permit that is dropped unused stays spent.
 ///
-/// It is stored only together with the reading that it pays for, in a [`Locked`](crate::Locked) form, and comes back
-/// only for a ledger that can have granted it. Whoever has the [key](crate::VaultKey) and such a form can have it come
-/// back more than once: that is for the operator to prevent.
+/// A permit is saved only in a [`Locked`](crate::Locked) form, with the reading that it pays for. It unlocks only for a
+/// ledger that can have granted it. Whoever holds the [key](crate::VaultKey) can unlock the same form more than once;
+/// the operator must prevent that.
 ///
 /// ```compile_fail
 /// # use tidegate_kernel::{Epsilon, Ledger, Window};
@@ -35,34 +34,33 @@ impl Permit {
         Self { account, timestamp, epsilon, class: None }
     }
 
-    /// The same permit, for the data of one class only.
+    /// Restricts the permit to the data of one class.
     pub(crate) const fn for_class(self, class: u32) -> Self {
         Self { class: Some(class), ..self }
     }
 
-    /// The account that was charged. The permit pays for data of that account only.
+    /// The account charged. The permit pays for data of that account only.
     pub const fn account(&self) -> Account {
         self.account
     }
 
-    /// The timestamp to which the spend was charged.
+    /// The timestamp charged.
     pub const fn timestamp(&self) -> u64 {
         self.timestamp
     }
 
-    /// The amount that may be spent, and that the primitive taking this permit spends.
+    /// The amount that the consuming primitive spends.
     pub const fn epsilon(&self) -> Epsilon {
         self.epsilon
     }
 
-    /// The class of users whose ledger was charged, where [`ClassLedgers`](crate::ClassLedgers) granted the permit. It
-    /// then pays for the data of that class and for nothing else.
+    /// The class whose ledger was charged, if [`ClassLedgers`](crate::ClassLedgers) granted the permit. Such a permit
+    /// pays for that class's data only.
     pub const fn class(&self) -> Option<u32> {
         self.class
     }
 
-    /// Splits off `first`: the two parts together are worth what this permit was.
-    /// Gives the permit back unchanged where `first` would leave nothing for the second part.
+    /// Splits the permit into `first` and the rest. Returns it unchanged if nothing would be left for the rest.
     pub fn split(self, first: Epsilon) -> Result<(Self, Self), Self> {
         match self.epsilon.checked_sub(first) {
             Some(second) => Ok((Self { epsilon: first, ..self }, Self { epsilon: second, ..self })),

@@ -1,4 +1,4 @@
-//! Why each primitive is private: the proofs, as they stand in the crate's `proofs` folder.
+//! Proofs of privacy for each primitive, from the crate's `proofs` folder.
 
 #[doc = include_str!("../proofs/above_threshold.md")]
 pub mod above_threshold {}

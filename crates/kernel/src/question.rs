@@ -1,11 +1,11 @@
-//! What a collector may ask of devices, and of which of them.
+//! Questions that a collector asks a cohort of devices.
 
 use serde::{Deserialize, Serialize};
 
 use crate::epsilon::Epsilon;
 use crate::oracle::{Oracle, OracleError, OracleKind};
 
-/// The population is divided into so many slots; a device's slot is a keyed hash of its identity.
+/// Number of slots that divide the population. A device's slot is a keyed hash of its identity.
 pub const SLOTS: u32 = 1 << 16;
 
 /// A part of the population.
@@ -14,7 +14,7 @@ pub const SLOTS: u32 = 1 << 16;
 pub enum Cohort {
     /// All devices.
     Everyone,
-    /// The devices in so many slots from the first on; after the last slot comes slot 0.
+    /// The devices in `count` slots from `first` on, wrapping around after the last slot.
     Slots {
         /// The first slot.
         first: u16,
@@ -24,7 +24,7 @@ pub enum Cohort {
 }
 
 impl Cohort {
-    /// Whether the devices of a slot belong to it.
+    /// Whether the cohort contains a slot.
     pub fn contains(&self, slot: u16) -> bool {
         match *self {
             Self::Everyone => true,
@@ -32,7 +32,7 @@ impl Cohort {
         }
     }
 
-    /// How many slots it has.
+    /// The number of slots.
     pub const fn slots(&self) -> u32 {
         match *self {
             Self::Everyone => SLOTS,
@@ -40,19 +40,19 @@ impl Cohort {
         }
     }
 
-    /// The expected share of the population in it.
+    /// The expected share of the population.
     pub fn share(&self) -> f64 {
         f64::from(self.slots()) / f64::from(SLOTS)
     }
 
-    /// Its slots divided evenly into disjoint cohorts. Where a cohort has fewer slots than there are parts, some parts
-    /// are empty. The parts of everyone begin at slot `first`, so that different users can be put together each time.
+    /// Divides the slots evenly into disjoint cohorts; some are empty if there are fewer slots than parts. The parts of
+    /// `Everyone` begin at slot `first`, so that each division can group users differently.
     pub fn split(&self, parts: u32, first: u16) -> Vec<Self> {
         let (start, slots) = match *self {
             Self::Everyone => (first, SLOTS),
             Self::Slots { first, count } => (first, count),
         };
-        // The n-th border, rounded: a product of two numbers below 2^32.
+        // The rounded n-th border; both factors are below 2^32.
         let border = |part: u32| u64::from(part) * u64::from(slots) / u64::from(parts.max(1));
         #[allow(clippy::cast_possible_truncation)] // borders are at most SLOTS, and slots are counted modulo 2^16
         let part = |index: u32| Self::Slots {
@@ -63,58 +63,53 @@ impl Cohort {
     }
 }
 
-/// Which view of the domain a question is about.
+/// How a question divides the domain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum View {
-    /// The values themselves.
+    /// Single values.
     Values,
-    /// Ranges of consecutive values, given by where each begins: the first at 0, each later one after the one before.
+    /// Ranges of consecutive values, given by their starts: ascending, the first at 0.
     Ranges(Vec<u32>),
 }
 
-/// A question to the devices of a cohort: which of these values, or ranges of values, is yours?
+/// A question to the devices of a cohort: which of these values or ranges do you hold?
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// The timestamp that it is about.
+    /// The timestamp in question.
     pub timestamp: u64,
-    /// Its number among the questions about that timestamp, from zero. A device answers each phase at most once.
+    /// Number of the question within its timestamp, from zero. A device answers each phase at most once.
     pub phase: u16,
-    /// Who is asked.
+    /// The devices asked.
     pub cohort: Cohort,
-    /// What an answer spends.
+    /// The loss of an answer.
     pub epsilon: Epsilon,
-    /// How an answer is randomised.
+    /// The oracle that randomises an answer.
     pub oracle: OracleKind,
     /// The number of values of the domain.
     pub domain: u32,
-    /// What is asked about the value.
+    /// The division of the domain.
     pub view: View,
 }
 
-/// Why a question makes no sense.
+/// Why a question is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum QuestionError {
-    /// The oracle cannot be set up for the view and epsilon.
+    /// No oracle exists for the view and the epsilon.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// More slots than there are.
+    /// More slots than the population has.
     #[error("a cohort of {given} slots is larger than the population's {SLOTS}")]
-    Cohort {
-        /// How many slots were given.
-        given: u32,
-    },
+    Cohort { given: u32 },
     /// Ranges that do not begin at 0, are out of order, or lie outside the domain.
     #[error("ranges must begin at 0 and ascend within the domain 0..{domain}")]
-    Ranges {
-        /// The size of the domain.
-        domain: u32,
-    },
+    Ranges { domain: u32 },
 }
 
 impl Question {
-    /// The oracle that answers it, for as many values as the view has cells.
+    /// The oracle that answers the question, with one value for each cell of the view.
     pub fn oracle(&self) -> Result<Oracle, QuestionError> {
         if self.cohort.slots() > SLOTS {
             return Err(QuestionError::Cohort { given: self.cohort.slots() });
@@ -129,7 +124,7 @@ impl Question {
         Ok(Oracle::new(self.oracle, self.cells(), self.epsilon)?)
     }
 
-    /// How many answers there are to choose from.
+    /// The number of possible answers.
     pub fn cells(&self) -> u32 {
         match &self.view {
             View::Values => self.domain,
@@ -137,7 +132,7 @@ impl Question {
         }
     }
 
-    /// Which answer is true of a value of the domain.
+    /// The true answer for a value of the domain.
     pub fn cell_of(&self, value: u32) -> u32 {
         match &self.view {
             View::Values => value,

@@ -1,4 +1,4 @@
-//! Where randomness comes from: the operating system for real runs, a seed for tests and simulations.
+//! Sources of randomness: the operating system for real runs, a seed for tests and simulations.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::epsilon::Epsilon;
 #[cfg(feature = "simulation")]
 use crate::simulation::Recorder;
-use crate::step::Law;
+use crate::step::StepLikelihood;
 
 /// Where the randomness of a release came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ use crate::step::Law;
 pub enum Provenance {
     /// Unpredictable: from the operating system. The privacy guarantee holds.
     System,
-    /// Repeatable by whoever knows the seed: **not private**, whatever the epsilon.
+    /// Repeatable by anyone who knows the seed: **not private** at any epsilon.
     Seeded,
 }
 
@@ -29,35 +29,35 @@ impl Provenance {
     }
 }
 
-/// The operating system gave no randomness.
+/// The operating system provided no randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the operating system gave no randomness: {0}")]
+#[error("the operating system provided no randomness: {0}")]
 pub struct NoEntropy(#[from] getrandom::Error);
 
 mod closed {
     use super::Randomness;
     use crate::epsilon::Epsilon;
-    use crate::step::Law;
+    use crate::step::StepLikelihood;
 
     pub trait Closed {
-        /// Mixes new entropy of the operating system into a generator that is keyed by it.
+        /// Mixes new entropy of the operating system into a generator keyed by it.
         fn renew(&mut self) -> Result<(), super::NoEntropy>;
 
-        /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be left out
-        /// before them, so that they lie side by side.
+        /// The next few words, at most [`FEW`](super::FEW), little-endian and without a copy. Words may be skipped to
+        /// keep them contiguous.
         fn next_few(&mut self, count: usize) -> &[[u8; 8]];
 
-        /// The published value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can be told what to
-        /// publish, and only with the feature `simulation`.
+        /// Publishes the value of a randomised step. Only a [`SeededRandom`](super::SeededRandom) can choose the value,
+        /// and only with the feature `simulation`.
         #[inline]
-        fn publish<L: Law>(&mut self, mut law: L) -> L::Output
+        fn publish<L: StepLikelihood>(&mut self, mut law: L) -> L::Output
         where
             Self: Randomness + Sized,
         {
             law.draw(self)
         }
 
-        /// Takes note of what the steps since the last note have cost.
+        /// Records the cost of the steps since the last call.
         #[inline]
         fn note_spend(&mut self, _: Epsilon) {}
     }
@@ -65,12 +65,12 @@ mod closed {
 
 pub(crate) use closed::Closed;
 
-/// What [`next_few`](closed::Closed::next_few) can give at once.
+/// Maximum words of one [`next_few`](closed::Closed::next_few).
 pub(crate) const FEW: usize = 16;
 
 /// A source of uniform random words: [`SystemRandom`] or [`SeededRandom`], by itself or [fresh](FreshRandom).
 ///
-/// The trait cannot be implemented outside the kernel, so no caller can slip in a generator of its own.
+/// The trait is sealed: no caller can supply another generator.
 pub trait Randomness: Closed {
     /// 64 independent, uniform random bits.
     fn next_word(&mut self) -> u64;
@@ -82,13 +82,13 @@ pub trait Randomness: Closed {
         }
     }
 
-    /// Whether what is drawn is unpredictable or comes from a seed.
+    /// Whether the words are unpredictable or come from a seed.
     fn provenance(&self) -> Provenance;
 }
 
 const WORDS: usize = 64;
 
-/// Words drawn ahead from a generator, in its own order: one at a time, each would cost a call.
+/// A buffer of words drawn ahead from a generator, in order.
 struct Words {
     generator: ChaCha20Rng,
     drawn: Zeroizing<[u8; 8 * WORDS]>,
@@ -120,7 +120,7 @@ impl Words {
         &self.drawn.as_chunks().0[start..start + count]
     }
 
-    /// Takes a new key: the given entropy, mixed with the generator's next output. Drops the words drawn ahead.
+    /// Re-keys the generator with the given entropy and its own next output. Drops the buffer.
     fn renew(&mut self, entropy: &[u8; 32]) {
         let mut key = Zeroizing::new([0; 32]);
         self.generator.fill_bytes(key.as_mut_slice());
@@ -142,16 +142,16 @@ impl fmt::Debug for Words {
     }
 }
 
-/// ChaCha20 keyed by the operating system: the generator for everything that is published.
+/// ChaCha20 keyed by the operating system: the generator for all published values.
 ///
-/// Each primitive and each report of an oracle begins with [fresh](FreshRandom) entropy. So two copies of a generator,
-/// as in a restored snapshot of a virtual machine or after `fork`, draw independent noise. Words drawn directly, by
-/// [`Randomness::next_word`] or a sampler, come without that protection. Its state is wiped when it is dropped.
+/// Each primitive and each report starts with [fresh](FreshRandom) entropy. So two copies of a generator, as after
+/// `fork` or in a restored virtual machine, draw independent noise. Direct draws, by [`Randomness::next_word`] or a
+/// sampler, lack that protection. The state is zeroised on drop.
 #[derive(Debug)]
 pub struct SystemRandom(Words);
 
 impl SystemRandom {
-    /// A generator with a fresh key from the operating system.
+    /// Creates a generator with a new key from the operating system.
     pub fn new() -> Result<Self, NoEntropy> {
         Ok(Self(Words::new(ChaCha20Rng::from_seed(*entropy()?))))
     }
@@ -163,15 +163,15 @@ fn entropy() -> Result<Zeroizing<[u8; 32]>, NoEntropy> {
     Ok(entropy)
 }
 
-/// A generator into which new entropy of the operating system was just mixed.
+/// A generator with freshly mixed entropy of the operating system.
 ///
-/// Every [`Noised`](crate::primitives::Noised) value and every [`Report`](crate::oracle::Report) needs one, and the
-/// function that draws it makes one. Two copies of a [`SystemRandom`] thus differ from the next release on. Copies
-/// appear where the snapshot of a running machine is restored: with the same noise on different data, the difference
-/// of two releases would tell the data exactly. A [`SeededRandom`] is not changed.
+/// Every function that draws a [`Noised`](crate::primitives::Noised) value or a [`Report`](crate::oracle::Report)
+/// creates one. So two copies of a [`SystemRandom`] diverge at the next release. Copies appear when a snapshot of a
+/// running machine is restored; equal noise on different data would reveal their exact difference. A [`SeededRandom`]
+/// is not changed.
 ///
-/// A caller that releases many things at once may make one for all of them: it is a [`Randomness`] too, and stays fresh
-/// inside. Make it for each batch, and drop it before waiting for anything.
+/// A caller that releases a batch can create one `FreshRandom` for all of it and pass it as the [`Randomness`]. Create
+/// one for each batch, and drop it before blocking.
 ///
 /// ```
 /// use tidegate_kernel::oracle::{Oracle, OracleKind};
@@ -191,10 +191,10 @@ fn entropy() -> Result<Zeroizing<[u8; 32]>, NoEntropy> {
 pub struct FreshRandom<'a, R>(&'a mut R);
 
 impl<'a, R: Randomness> FreshRandom<'a, R> {
-    /// Mixes 32 new bytes into the generator's key and drops the words drawn ahead.
+    /// Mixes 32 new bytes into the generator's key and drops the buffered words.
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives none. Nothing is to be published then.
+    /// [`NoEntropy`] if the operating system provides none. Publish nothing then.
     #[inline]
     pub fn new(random: &'a mut R) -> Result<Self, NoEntropy> {
         random.renew()?;
@@ -202,8 +202,8 @@ impl<'a, R: Randomness> FreshRandom<'a, R> {
     }
 }
 
-/// ChaCha20 with a known seed, for tests and simulations. What it randomises is **not private**, and says so by its
-/// [`Provenance`].
+/// ChaCha20 with a known seed, for tests and simulations. Its output is **not private**, and its [`Provenance`] says
+/// so.
 #[derive(Debug)]
 pub struct SeededRandom {
     words: Words,
@@ -212,13 +212,13 @@ pub struct SeededRandom {
 }
 
 impl SeededRandom {
-    /// A generator that repeats itself for the same seed.
+    /// Creates a generator; equal seeds give equal words.
     pub fn new(seed: u64) -> Self {
         Self::with_stream(seed, 0)
     }
 
-    /// One of 2⁶⁴ independent generators for the same seed: a stream for each repetition or thread makes a run
-    /// repeatable whatever the order in which they are executed.
+    /// Creates one of 2⁶⁴ independent generators for a seed. With one stream per repetition or thread, a run is
+    /// repeatable in any order of execution.
     pub fn with_stream(seed: u64, stream: u64) -> Self {
         let mut key = [0; 32];
         key[..8].copy_from_slice(&seed.to_le_bytes());
@@ -231,16 +231,16 @@ impl SeededRandom {
         }
     }
 
-    /// The generator underneath, for samplers that only simulations may use.
+    /// The underlying generator, for simulation samplers.
     #[cfg(feature = "simulation")]
     pub(crate) fn generator(&mut self) -> &mut ChaCha20Rng {
         &mut self.words.generator
     }
 
-    /// How many words were drawn.
+    /// The number of words drawn.
     #[cfg(feature = "simulation")]
     pub(crate) fn drawn(&self) -> u128 {
-        // The generator counts words of half the size.
+        // The generator counts 32-bit words.
         (self.words.generator.get_word_pos() / 2 + self.words.used as u128).saturating_sub(WORDS as u128)
     }
 
@@ -278,8 +278,8 @@ impl Closed for SeededRandom {
 
     #[cfg(feature = "simulation")]
     #[inline]
-    fn publish<L: Law>(&mut self, mut law: L) -> L::Output {
-        // Steps within the step are part of it: they find no recorder.
+    fn publish<L: StepLikelihood>(&mut self, mut law: L) -> L::Output {
+        // Nested steps are part of the outer step, so they find no recorder.
         match self.recorder.take() {
             None => law.draw(self),
             Some(mut recorder) => {
@@ -311,7 +311,7 @@ impl<R: Randomness> Closed for FreshRandom<'_, R> {
     }
 
     #[inline]
-    fn publish<L: Law>(&mut self, law: L) -> L::Output {
+    fn publish<L: StepLikelihood>(&mut self, law: L) -> L::Output {
         self.0.publish(law)
     }
 
@@ -370,10 +370,10 @@ mod tests {
     use crate::{Epsilon, Ledger, Permit, Window};
 
     #[test]
-    fn few_words_are_the_next_that_lie_side_by_side() {
+    fn few_words_are_the_next_contiguous_ones() {
         let mut expected = [0; 2 * WORDS];
         SeededRandom::new(1).fill_words(&mut expected);
-        // Those that do not fit into what was drawn ahead are taken from the next draw.
+        // Words beyond the buffer come from the next draw.
         for used in [0, 1, WORDS - FEW - 1, WORDS - FEW, WORDS - FEW + 1, WORDS - 1, WORDS] {
             let mut random = SeededRandom::new(1);
             let start = if WORDS - used < FEW { WORDS } else { used };
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn few_words_of_the_system_are_new_each_time() -> Result<(), NoEntropy> {
-        // 128 bytes of chance are equal with probability 2^-1024.
+        // 128 random bytes are equal with probability 2^-1024.
         let (mut random, mut other) = (SystemRandom::new()?, SystemRandom::new()?);
         let first = random.next_few(FEW).to_vec();
         assert_eq!(first.len(), FEW);
@@ -395,7 +395,7 @@ mod tests {
         Ok(())
     }
 
-    /// The generator of a snapshot that was taken in the middle of a run, restored.
+    /// A generator restored from a snapshot in the middle of a run.
     fn restored() -> SystemRandom {
         let mut random = SystemRandom(Words::new(ChaCha20Rng::from_seed([7; 32])));
         random.0.next_few(5);
@@ -417,8 +417,7 @@ mod tests {
         noisy_histogram(permit, &counts, Neighbours::AddRemove, NonZeroU64::MIN, random).map(drop)
     }
 
-    /// Whether two restored copies draw different words from the next use on. By accident they differ, or agree, with a
-    /// probability of 2^-64.
+    /// Whether two restored copies draw different words from the next use on. The false-alarm probability is 2^-64.
     fn diverges(mut uses: impl FnMut(&mut SystemRandom)) -> bool {
         let (mut first, mut second) = (restored(), restored());
         uses(&mut first);
@@ -466,7 +465,7 @@ mod tests {
         assert_eq!(FreshRandom::new(&mut fresh).unwrap().provenance(), Provenance::Seeded);
     }
 
-    /// A generator of a system that gives no more entropy.
+    /// A generator of a system without entropy.
     struct Exhausted(SystemRandom);
 
     impl Closed for Exhausted {

@@ -1,42 +1,34 @@
-//! k-ary randomised response with exact integer weights: the heart of GRR, of its local-hashing variants, of the
-//! randomised bucket and of the noisy comparison.
+//! k-ary randomised response (Warner 1965) with exact integer weights. It is the basis of GRR, local hashing, the
+//! randomised bucket and the noisy comparison.
 
 use std::num::NonZeroU64;
 
 use crate::epsilon::Epsilon;
 use crate::noise::Below;
 use crate::random::Randomness;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
-/// The largest epsilon that integer weights can follow closely.
+/// The largest epsilon that integer weights approximate closely.
 pub const MAX_RESPONSE_EPSILON: Epsilon = Epsilon::whole::<20>();
 
-/// The largest number of values that can be told apart.
+/// The largest number of values.
 pub const MAX_DOMAIN: u32 = 1 << 24;
 
-/// Why a randomised response cannot be set up.
+/// Why no randomised response exists for the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum ResponseError {
     /// Fewer than two values, or too many.
     #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// What was given.
-        given: u64,
-    },
-    /// An epsilon whose e^epsilon cannot be told from one, or is too large for the weights.
-    #[error(
-        "epsilon {given} is outside {}..={MAX_RESPONSE_EPSILON}, what a randomised response can be set to",
-        Epsilon::MIN
-    )]
-    Epsilon {
-        /// What was given.
-        given: Epsilon,
-    },
+    Domain { given: u64 },
+    /// An epsilon so small that e^epsilon rounds to one, or too large for the weights.
+    #[error("epsilon {given} is outside {}..={MAX_RESPONSE_EPSILON}, the range of a randomised response", Epsilon::MIN)]
+    Epsilon { given: Epsilon },
 }
 
-/// Answers with the truth with weight `truth`, and with any one other value with weight `other`, where
-/// `truth / other <= e^epsilon`, and by less than one part in 10⁹ below it.
+/// Answers the truth with weight `truth`, and each other value with weight `other`. The ratio `truth / other` is at
+/// most e^epsilon, and within one part in 10⁹ of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RandomisedResponse {
     truth: u64,
@@ -45,7 +37,7 @@ pub(crate) struct RandomisedResponse {
 }
 
 impl RandomisedResponse {
-    /// A response over `values` values at a loss of at most `epsilon`, and almost all of it.
+    /// Creates a response over `values` values, at a loss of at most `epsilon` and within one part in 10⁹ of it.
     pub(crate) fn new(values: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
         if !(2..=MAX_DOMAIN).contains(&values) {
             return Err(ResponseError::Domain { given: u64::from(values) });
@@ -56,38 +48,38 @@ impl RandomisedResponse {
         Ok(Self { truth, other, below_total: Below::new(total) })
     }
 
-    /// The answer for a true value, which must be one of the values; the answer is one too.
+    /// Draws the answer for a true value below the number of values.
     #[inline]
     pub(crate) fn sample(&self, value: u32, random: &mut impl Randomness) -> u32 {
         random.publish(RandomisedValue { value, response: self })
     }
 
-    /// The weight of the truth, the weight of another value, and the sum over all values.
+    /// Weights of the truth and of another value, and their sum over all values.
     #[cfg(feature = "simulation")]
     pub(crate) const fn weights(&self) -> (u64, u64, u64) {
         (self.truth, self.other.get(), self.below_total.bound())
     }
 
-    /// The probability of answering with the truth.
+    /// The probability of the true answer.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn probability_of_truth(&self) -> f64 {
         self.truth as f64 / self.below_total.bound() as f64
     }
 
-    /// The probability of answering with one particular other value.
+    /// The probability of one particular other answer.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn probability_of_other(&self) -> f64 {
         self.other.get() as f64 / self.below_total.bound() as f64
     }
 }
 
-/// A value, or another one instead.
+/// One draw of a randomised response.
 pub(crate) struct RandomisedValue<'a> {
     pub(crate) value: u32,
     pub(crate) response: &'a RandomisedResponse,
 }
 
-impl Step for RandomisedValue<'_> {
+impl RandomisedStep for RandomisedValue<'_> {
     type Output = u32;
 
     #[inline]
@@ -154,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_odds_stay_below_e_to_the_epsilon_and_come_within_a_billionth() {
+    fn odds_are_within_a_billionth_of_the_limit() {
         for epsilon in ["0.000000001", "0.05", "0.1", "1", "2.5", "5", "12", "20"] {
             let epsilon: Epsilon = epsilon.parse().unwrap();
             for others in [1, 2, 99, 1_023, u64::from(MAX_DOMAIN) - 1] {
@@ -169,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_represented_is_refused_with_the_limits() {
+    fn rejects_parameters_outside_the_limits() {
         let above = "20.000000001".parse().unwrap();
         assert_eq!(odds(1, 1, above), Err(ResponseError::Epsilon { given: above }));
         let one = "1".parse().unwrap();

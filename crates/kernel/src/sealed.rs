@@ -6,13 +6,12 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::account::Account;
 
-/// The raw data of one timestamp, on their way to a randomising primitive.
+/// The raw data of one timestamp, readable only by randomising primitives.
 ///
 /// Anyone may seal a value. Only the kernel's primitives read it, against a [`Permit`](crate::Permit) of the same
-/// [account](Account) and timestamp. Account and timestamp are public, the value is not: there is no getter, no
-/// `Deref`, no comparison, and `Debug` prints a placeholder. The only saved form is [encrypted](crate::Locked), and the
-/// holder of the key can read it. The memory is wiped when the seal is dropped; copies made before sealing are the
-/// caller's affair.
+/// [account](Account) and timestamp. Account and timestamp are public. The value is not: there is no getter, `Deref` or
+/// comparison, and `Debug` prints a placeholder. The only saved form is [encrypted](crate::Locked); holders of the key
+/// can read it. The memory is zeroised on drop. Copies made before sealing are the caller's responsibility.
 ///
 /// ```
 /// use tidegate_kernel::{Ledger, Sealed, Window};
@@ -37,9 +36,8 @@ pub struct Sealed<T: Zeroize> {
 }
 
 impl<T: Zeroize> Sealed<T> {
-    /// Seals the value that the stream has at `timestamp`, for the budget of `account` to protect. A value computed
-    /// from several timestamps has no place here: primitives that read several take them one by one, so that each is
-    /// paid for.
+    /// Seals the stream's value at `timestamp` under the budget of `account`. Do not seal values computed from several
+    /// timestamps: primitives take several readings one by one, so that a permit pays for each.
     pub fn at(account: Account, timestamp: u64, value: T) -> Self {
         Self { account, timestamp, value: Zeroizing::new(value) }
     }
@@ -54,22 +52,22 @@ impl<T: Zeroize> Sealed<T> {
         self.timestamp
     }
 
-    /// The content, for the kernel's own primitives.
+    /// The value, for the kernel's own primitives.
     #[inline]
     pub(crate) fn content(&self) -> &T {
         &self.value
     }
 
-    /// The content, for primitives that keep sealed data of their own.
+    /// The value, for primitives that keep their own sealed data.
     #[inline]
     pub(crate) fn content_mut(&mut self) -> &mut T {
         &mut self.value
     }
 }
 
-/// What is public about a sealed histogram.
+/// Public properties of a sealed histogram.
 impl Sealed<Vec<u64>> {
-    /// The number of its cells.
+    /// The number of cells.
     pub fn cells(&self) -> usize {
         self.value.len()
     }

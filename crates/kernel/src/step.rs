@@ -1,9 +1,9 @@
-//! Randomised steps: every value that leaves the kernel is drawn by a [`Step`].
+//! Randomised steps: a [`RandomisedStep`] draws every value that leaves the kernel.
 
 use crate::random::Randomness;
 
-/// One randomised step: a secret, public parameters, and how the published value is drawn from them.
-pub trait Step {
+/// One randomised step: a secret, public parameters, and a distribution of the published value.
+pub trait RandomisedStep {
     /// The published value.
     type Output;
 
@@ -11,12 +11,12 @@ pub trait Step {
     fn draw(&mut self, random: &mut impl Randomness) -> Self::Output;
 }
 
-/// A step that can be published. With the feature `simulation` its likelihoods are known, too.
+/// A step that can be published. With the feature `simulation`, it also knows its likelihoods.
 #[cfg(not(feature = "simulation"))]
-pub trait Law: Step {}
+pub trait StepLikelihood: RandomisedStep {}
 
 #[cfg(not(feature = "simulation"))]
-impl<S: Step> Law for S {}
+impl<S: RandomisedStep> StepLikelihood for S {}
 
 #[cfg(feature = "simulation")]
-pub(crate) use crate::simulation::law::Law;
+pub(crate) use crate::simulation::likelihood::StepLikelihood;

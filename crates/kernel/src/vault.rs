@@ -1,4 +1,4 @@
-//! [`VaultKey`], [`Vault`] and [`Locked`]: sealed data at rest.
+//! [`VaultKey`], [`Vault`] and [`Locked`]: encryption of sealed data at rest.
 
 use std::fmt;
 
@@ -12,14 +12,13 @@ use crate::epsilon::Epsilon;
 use crate::ledger::{Ledger, Window};
 use crate::random::NoEntropy;
 
-/// The key under which the kernel locks sealed data that must outlive the process.
+/// The key that encrypts sealed data which outlive the process.
 ///
-/// A mechanism that holds readings back has to be saved with them. They leave the kernel only in a [`Locked`] form,
-/// which is encrypted. Whoever has both the key and a locked form can read it, and can unlock it as often as they like:
-/// the key belongs to the operator, who keeps it as the data would be kept and apart from what is saved, and not to the
-/// code of a mechanism.
+/// A mechanism that delays readings must save them with its state. They leave the kernel only in the encrypted
+/// [`Locked`] form. Whoever holds the key and a locked form can read it, and can unlock it repeatedly. So the operator
+/// keeps the key, as carefully as the data and apart from the saved state; mechanisms never hold it.
 ///
-/// The key is wiped when it is dropped.
+/// The key is zeroised on drop.
 ///
 /// ```
 /// use tidegate_kernel::VaultKey;
@@ -33,27 +32,27 @@ use crate::random::NoEntropy;
 pub struct VaultKey(Zeroizing<[u8; 32]>);
 
 impl VaultKey {
-    /// A new key from the operating system.
+    /// Draws a new key from the operating system.
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives no randomness.
+    /// [`NoEntropy`] if the operating system provides no randomness.
     pub fn new() -> Result<Self, NoEntropy> {
         let mut key = Zeroizing::new([0; 32]);
         getrandom::fill(key.as_mut_slice())?;
         Ok(Self(key))
     }
 
-    /// A key that was kept elsewhere. The bytes must come from a source of randomness, not from a password.
+    /// Loads a stored key. The bytes must come from a source of randomness, not from a password.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The key itself, to be kept elsewhere; the copy is wiped when it is dropped.
+    /// The key's bytes, to be stored. The copy is zeroised on drop.
     pub fn to_bytes(&self) -> Zeroizing<[u8; 32]> {
         self.0.clone()
     }
 
-    /// The key, for what belongs to a ledger in its present state and to a public context.
+    /// Binds the key to the present state of a ledger and to a public context.
     pub const fn vault<'a>(&'a self, ledger: &'a Ledger, context: &'a str) -> Vault<'a> {
         Vault { key: self, ledger, context }
     }
@@ -69,15 +68,15 @@ impl fmt::Debug for VaultKey {
     }
 }
 
-/// A name for one stream, drawn by chance, so that what is locked for one is not unlocked for another.
+/// A random name of a stream. Data locked for one stream do not unlock for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamId([u8; 16]);
 
 impl StreamId {
-    /// A name that no other stream has.
+    /// Draws a unique name.
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives no randomness.
+    /// [`NoEntropy`] if the operating system provides no randomness.
     pub fn new() -> Result<Self, NoEntropy> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes)?;
@@ -91,11 +90,11 @@ impl fmt::Display for StreamId {
     }
 }
 
-/// A [`VaultKey`] together with what locked data belong to: the ledger that granted their permits, as it is at that
-/// moment, and a public context, which should tell one stream and one saved state from another.
+/// A [`VaultKey`] bound to the state of the ledger that granted the permits, and to a public context. The context
+/// should identify the stream and the saved state.
 ///
-/// What was locked is unlocked only with the same key, the same state of the ledger and the same context; and only
-/// what that ledger can have granted, which is no more than its budget and nothing after its clock.
+/// Data unlock only with the same key, the same ledger state and the same context. Their permits must be ones that the
+/// ledger can have granted: at most its budget, and not after its clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Vault<'a> {
     key: &'a VaultKey,
@@ -104,9 +103,9 @@ pub struct Vault<'a> {
 }
 
 impl Vault<'_> {
-    /// What is authenticated along with the words. The lengths keep one part from being taken for another.
+    /// Associated data of the encryption. The lengths separate the parts unambiguously.
     fn associated(&self, purpose: &str) -> Vec<u8> {
-        // A window has a length above 0.
+        // A window's length is positive.
         let window = match self.ledger.window() {
             Window::Timestamps(length) => length.get(),
             Window::Unbounded => 0,
@@ -125,24 +124,24 @@ impl Vault<'_> {
         self.ledger.account()
     }
 
-    /// That the ledger can have granted a permit.
+    /// Checks that the ledger can have granted a permit.
     pub(crate) fn granted(&self, timestamp: u64, amount: Epsilon) -> Result<(), UnlockError> {
         let is_granted = self.ledger.clock() >= Some(timestamp) && amount <= self.ledger.budget();
         if is_granted { Ok(()) } else { Err(UnlockError::NotGranted { timestamp, amount }) }
     }
 
-    /// Locks words that only an [unlocking](Self::unlock) for the same purpose will read again.
+    /// Locks words for a purpose; [`unlock`](Self::unlock) needs the same one.
     pub(crate) fn lock(&self, purpose: &'static str, words: &[u64]) -> Result<Locked, NoEntropy> {
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce)?;
         let plain: Zeroizing<Vec<u8>> = Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
         let payload = Payload { msg: &plain, aad: &self.associated(purpose) };
-        // Encryption fails only beyond 256 GiB, which no memory holds; an empty form then unlocks as damaged.
+        // Encryption fails only beyond 256 GiB; the empty form then unlocks as damaged.
         let bytes = self.key.cipher().encrypt(&nonce.into(), payload).unwrap_or_default();
         Ok(Locked { nonce, bytes })
     }
 
-    /// The words that were locked in this vault for this purpose.
+    /// Decrypts words that were locked in this vault for this purpose.
     pub(crate) fn unlock(&self, purpose: &'static str, locked: &Locked) -> Result<Words, UnlockError> {
         let payload = Payload { msg: &locked.bytes, aad: &self.associated(purpose) };
         let plain = self.key.cipher().decrypt(&locked.nonce.into(), payload).map_err(|_| UnlockError::Key)?;
@@ -153,14 +152,14 @@ impl Vault<'_> {
     }
 }
 
-/// Sealed data, encrypted by XChaCha20-Poly1305 under a [`VaultKey`], to be saved wherever is convenient.
+/// Sealed data, encrypted with XChaCha20-Poly1305 under a [`VaultKey`]. It may be stored anywhere.
 ///
-/// It can be saved and loaded, and is unlocked only for the state of the [`Vault`] that it was locked for, and only if
-/// not a single bit was changed. Its length tells how many readings there are, which is public.
+/// It unlocks only for the state of the [`Vault`] that it was locked for, and only if it is unchanged. Its length
+/// reveals the number of readings, which is public.
 ///
-/// What it holds has been paid for and not yet published. Whoever has the key can unlock it again, after what it holds
-/// was published, and publish it twice: the same rule as for a saved [`Ledger`](crate::Ledger), always the latest,
-/// together with the ledger and the rest of the state. Nothing here can tell that a whole state is an older one.
+/// The content is paid for and not yet published. Whoever has the key could unlock it again after publication, and
+/// publish it twice. So, as for a saved [`Ledger`](crate::Ledger), always load the latest form, together with the
+/// ledger and the rest of the state. The kernel cannot detect that a whole state is an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Locked {
@@ -168,29 +167,25 @@ pub struct Locked {
     bytes: Vec<u8>,
 }
 
-/// Why something locked was not unlocked.
+/// Why locked data were not unlocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum UnlockError {
-    /// Another key, another state than the one it was locked for, or damaged bytes.
-    #[error("the locked data cannot be read: the key is another one, or the data or what they belong to were changed")]
+    /// The key or the state is another one, or the bytes are damaged.
+    #[error("the locked data cannot be read: the key is another one, or the data or their state were changed")]
     Key,
-    /// A reading that the ledger cannot have granted a permit for.
+    /// The ledger cannot have granted the permit of a reading.
     #[error(
         "the ledger cannot have granted {amount} for timestamp {timestamp}: that is after its clock or above its budget"
     )]
-    NotGranted {
-        /// The timestamp of the permit.
-        timestamp: u64,
-        /// What it is worth.
-        amount: Epsilon,
-    },
-    /// The content is not what it should be.
-    #[error("the locked data do not fit what they are unlocked for")]
+    NotGranted { timestamp: u64, amount: Epsilon },
+    /// The content does not fit the parameters.
+    #[error("the locked data do not fit the parameters that they are unlocked for")]
     Content,
 }
 
-/// Unlocked words, read one after the other.
+/// A reader of unlocked words.
 pub(crate) struct Words {
     words: Zeroizing<Vec<u64>>,
     read: usize,
@@ -203,12 +198,12 @@ impl Words {
         Ok(word)
     }
 
-    /// A number that was locked as [`signed`].
+    /// Reads a number that was locked as [`signed`].
     pub(crate) fn next_signed(&mut self) -> Result<i64, UnlockError> {
         Ok(i64::from_le_bytes(self.next()?.to_le_bytes()))
     }
 
-    /// That the next word is this one.
+    /// Checks the next word.
     pub(crate) fn expect(&mut self, expected: u64) -> Result<(), UnlockError> {
         if self.next()? == expected { Ok(()) } else { Err(UnlockError::Content) }
     }
@@ -223,9 +218,9 @@ pub(crate) const fn signed(number: i64) -> u64 {
     u64::from_le_bytes(number.to_le_bytes())
 }
 
-/// Wipes a vector's content and empties it, keeping its memory.
+/// Zeroises and clears a vector, and keeps its capacity.
 pub(crate) fn wipe<T: Zeroize>(values: &mut Vec<T>) {
-    // `Vec::zeroize` wipes the whole capacity, which costs more than a group often has members.
+    // `Vec::zeroize` also clears spare capacity, which often costs more than the content.
     values.iter_mut().zeroize();
     values.clear();
 }
@@ -240,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_locked_is_unlocked_with_the_same_key_for_the_same_purpose_ledger_and_context_only() {
+    fn unlocking_needs_the_same_key_purpose_ledger_and_context() {
         let (key, now) = (VaultKey::new().unwrap(), ledger(4));
         let vault = key.vault(&now, "stream");
         let locked = vault.lock("numbers", &[1, signed(-2)]).unwrap();
@@ -252,7 +247,7 @@ mod tests {
         refused(vault, "names");
         refused(VaultKey::new().unwrap().vault(&now, "stream"), "numbers");
         refused(key.vault(&now, "other"), "numbers");
-        // The same bytes, divided otherwise.
+        // The same bytes with another division into parts.
         refused(key.vault(&now, "sstream"), "number");
         let one = "1".parse().unwrap();
         let mut opened = Ledger::new(one, Window::EVENT);
@@ -307,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn locking_twice_looks_different_and_a_key_is_not_printed() {
+    fn locked_forms_differ_and_keys_are_not_printed() {
         let (key, now) = (VaultKey::from_bytes([7; 32]), ledger(0));
         let vault = key.vault(&now, "");
         assert_ne!(vault.lock("numbers", &[1]).unwrap(), vault.lock("numbers", &[1]).unwrap());

@@ -6,37 +6,51 @@
 //! [`Comparison::roc`](crate::metrics::Comparison::roc).
 
 use std::num::NonZeroU64;
+use std::sync::LazyLock;
 
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
-use tidegate::central::plbu::Plbu;
 use tidegate::central::{
-    Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
+    Central, CentralChoice, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings,
+    Settings as CentralSettings,
 };
+use tidegate::mechanisms::{Family, Mechanism, Preset};
 use tidegate::release::{Histogram, Release, Statistic};
 use tidegate_kernel::primitives::ClassHistograms;
-use tidegate_kernel::simulation::{estimate_of, multinomial, sample_without_replacement};
+use tidegate_kernel::simulation::{multinomial, sample_without_replacement};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
 
 use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Setting, Settings, Subject};
 use crate::stream::{CountStream, as_float};
+use crate::subjects::summary_of;
 
 /// All central mechanisms.
-pub const SUBJECTS: &[&dyn Subject] = &[
-    &CentralSubject(CentralKind::Uniform),
-    &CentralSubject(CentralKind::Sample),
-    &CentralSubject(CentralKind::Bd),
-    &CentralSubject(CentralKind::Ba),
-    &CentralSubject(CentralKind::Track),
-    &PersonalSubject { kind: PersonalKind::Pbd, estimator: None },
-    &PersonalSubject { kind: PersonalKind::Pbd, estimator: Some(Estimator::Sampling) },
-    &PersonalSubject { kind: PersonalKind::Pbd, estimator: Some(Estimator::Stratified) },
-    &PersonalSubject { kind: PersonalKind::Pba, estimator: None },
-    &PersonalSubject { kind: PersonalKind::Pba, estimator: Some(Estimator::Sampling) },
-    &PersonalSubject { kind: PersonalKind::Pba, estimator: Some(Estimator::Stratified) },
-    &PersonalTrackSubject,
-    &PlbuSubject,
-];
+pub fn subjects() -> Vec<&'static dyn Subject> {
+    static ALL: LazyLock<Vec<Box<dyn Subject>>> = LazyLock::new(|| Family::Central.mechanisms().map(subject).collect());
+    ALL.iter().map(AsRef::as_ref).collect()
+}
+
+/// The subject of an entry of the list.
+fn subject(listed: &'static Mechanism) -> Box<dyn Subject> {
+    let one = |kind| Box::new(CentralSubject(kind)) as Box<dyn Subject>;
+    let estimator = listed.presets.iter().find_map(|(_, preset)| match preset {
+        Preset::Text("sampling") => Some(Estimator::Sampling),
+        Preset::Text(_) => Some(Estimator::Stratified),
+        Preset::Table(..) => None,
+    });
+    let personal = |kind| Box::new(PersonalSubject { kind, estimator }) as Box<dyn Subject>;
+    match listed.variant_of.unwrap_or(listed.short_name).parse() {
+        Ok(CentralChoice::Sample) => one(CentralKind::Sample),
+        Ok(CentralChoice::Bd) => one(CentralKind::Bd),
+        Ok(CentralChoice::Ba) => one(CentralKind::Ba),
+        Ok(CentralChoice::Track) => one(CentralKind::Track),
+        Ok(CentralChoice::Pbd) => personal(PersonalKind::Pbd),
+        Ok(CentralChoice::Pba) => personal(PersonalKind::Pba),
+        Ok(CentralChoice::PersonalTrack) => Box::new(PersonalTrackSubject),
+        // The list has no other.
+        Ok(CentralChoice::Uniform) | Err(_) => one(CentralKind::Uniform),
+    }
+}
 
 /// The levels of privacy and of windows that the paper on personalised w-event privacy lets users choose from: 0.2, 0.4
 /// up to 1, and 40, 80 up to 200.
@@ -139,7 +153,7 @@ impl Members {
 }
 
 /// Drives a mechanism, given as a function of timestamp and counts, through a whole stream.
-fn drive(
+pub(crate) fn drive(
     stream: &CountStream,
     mut smooth: impl FnMut(Release) -> Release,
     mut push: impl FnMut(u64, &[u64]) -> Result<Vec<Release>, RunError>,
@@ -168,7 +182,7 @@ fn drive(
     Ok(outcome)
 }
 
-fn domain_of(stream: &CountStream) -> u32 {
+pub(crate) fn domain_of(stream: &CountStream) -> u32 {
     u32::try_from(stream.domain()).unwrap_or(u32::MAX)
 }
 
@@ -176,23 +190,23 @@ fn domain_of(stream: &CountStream) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub struct CentralSubject(pub CentralKind);
 
+impl CentralSubject {
+    const fn listed(&self) -> &'static Mechanism {
+        self.0.mechanism()
+    }
+}
+
 impl Subject for CentralSubject {
     fn name(&self) -> &'static str {
-        match self.0 {
-            // `track` alone is the local one.
-            CentralKind::Track => "central_track",
-            kind => kind.name(),
-        }
+        self.listed().name()
     }
 
-    fn summary(&self) -> &'static str {
-        match self.0 {
-            CentralKind::Uniform => "central: the budget evenly over the window",
-            CentralKind::Sample => "central: the whole budget at one timestamp of each window",
-            CentralKind::Bd => "central: half of the budget that is left, where the stream changes",
-            CentralKind::Ba => "central: budget saved up while the stream stands still",
-            CentralKind::Track => "central: histograms as often as is worth it, and an estimate from all of them",
-        }
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        Some(self.listed())
+    }
+
+    fn summary(&self) -> String {
+        summary_of(self.listed())
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -232,26 +246,34 @@ pub struct PersonalSubject {
     pub estimator: Option<Estimator>,
 }
 
+impl PersonalSubject {
+    fn listed(&self) -> &'static Mechanism {
+        let plain = match self.kind {
+            PersonalKind::Pbd => CentralChoice::Pbd.mechanism(),
+            PersonalKind::Pba => CentralChoice::Pba.mechanism(),
+        };
+        let preset = self.estimator.map(|estimator| match estimator {
+            Estimator::Sampling => Preset::Text("sampling"),
+            Estimator::Stratified => Preset::Text("stratified"),
+        });
+        let is_this = |listed: &&'static Mechanism| {
+            listed.variant_of == Some(plain.short_name) && listed.presets.iter().map(|(_, value)| *value).eq(preset)
+        };
+        Family::Central.mechanisms().find(is_this).unwrap_or(plain)
+    }
+}
+
 impl Subject for PersonalSubject {
     fn name(&self) -> &'static str {
-        match (self.kind, self.estimator) {
-            (kind, None) => kind.name(),
-            (PersonalKind::Pbd, Some(Estimator::Sampling)) => "pbd_sampling",
-            (PersonalKind::Pbd, Some(Estimator::Stratified)) => "pbd_stratified",
-            (PersonalKind::Pba, Some(Estimator::Sampling)) => "pba_sampling",
-            (PersonalKind::Pba, Some(Estimator::Stratified)) => "pba_stratified",
-        }
+        self.listed().name()
     }
 
-    fn summary(&self) -> &'static str {
-        match (self.kind, self.estimator) {
-            (PersonalKind::Pbd, None) => "central: as bd, each class of users with its own budget and window",
-            (PersonalKind::Pba, None) => "central: as ba, each class of users with its own budget and window",
-            (PersonalKind::Pbd, Some(Estimator::Sampling)) => "central: pbd, careful users sampled as in its paper",
-            (PersonalKind::Pba, Some(Estimator::Sampling)) => "central: pba, careful users sampled as in its paper",
-            (PersonalKind::Pbd, Some(Estimator::Stratified)) => "central: pbd, each class with its own noise",
-            (PersonalKind::Pba, Some(Estimator::Stratified)) => "central: pba, each class with its own noise",
-        }
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        Some(self.listed())
+    }
+
+    fn summary(&self) -> String {
+        summary_of(self.listed())
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -289,13 +311,23 @@ impl OnCounts for PersonalSubject {
 #[derive(Clone, Copy, Debug)]
 pub struct PersonalTrackSubject;
 
+impl PersonalTrackSubject {
+    const fn listed(&self) -> &'static Mechanism {
+        CentralChoice::PersonalTrack.mechanism()
+    }
+}
+
 impl Subject for PersonalTrackSubject {
     fn name(&self) -> &'static str {
-        PersonalTrack::NAME
+        self.listed().name()
     }
 
-    fn summary(&self) -> &'static str {
-        "central: as central_track, each class of users with its own budget and window"
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        Some(self.listed())
+    }
+
+    fn summary(&self) -> String {
+        summary_of(self.listed())
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -328,56 +360,7 @@ impl OnCounts for PersonalTrackSubject {
     }
 }
 
-/// The personalised local baseline, answered by a simulated crowd of each class.
-#[derive(Clone, Copy, Debug)]
-pub struct PlbuSubject;
-
-impl Subject for PlbuSubject {
-    fn name(&self) -> &'static str {
-        "plbu"
-    }
-
-    fn summary(&self) -> &'static str {
-        "local: each class of users its own budget, evenly over its own window"
-    }
-
-    fn uses(&self) -> &'static [Setting] {
-        &[Setting::Window, Setting::Oracle, Setting::Classes]
-    }
-
-    fn on_counts(&self) -> Option<&dyn OnCounts> {
-        Some(self)
-    }
-}
-
-impl OnCounts for PlbuSubject {
-    fn run(
-        &self,
-        stream: &CountStream,
-        settings: &Settings,
-        random: &mut SeededRandom,
-    ) -> Result<CountOutcome, RunError> {
-        let smooth = settings.smoothing();
-        let (classes, members) = classes_and_members(stream, settings, random)?;
-        let domain = domain_of(stream);
-        let mut mechanism = Plbu::new(classes, domain, settings.oracle).map_err(RunError::unsupported)?;
-        drive(stream, smooth, |timestamp, counts| {
-            let split = members.split(counts, random)?;
-            let questions = mechanism.open(timestamp).map_err(RunError::failed)?;
-            let answers = questions.iter().zip(split.chunks(stream.domain())).map(|(question, counts)| {
-                if counts.iter().all(|count| *count == 0) {
-                    return Ok(None);
-                }
-                let oracle = question.oracle().map_err(RunError::failed)?;
-                estimate_of(&oracle, counts, random).map(Some).map_err(RunError::failed)
-            });
-            let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
-            mechanism.answer(timestamp, &answers).map_err(RunError::failed)
-        })
-    }
-}
-
-fn classes_and_members(
+pub(crate) fn classes_and_members(
     stream: &CountStream,
     settings: &Settings,
     random: &mut SeededRandom,

@@ -195,7 +195,7 @@ impl City {
     fn compare(&self, stream: &CountStream, threads: NonZeroUsize) -> Result<Vec<Prediction>, CityError> {
         let reacts = |subject: &&dyn Subject| {
             let name = subject.name();
-            matches!(name, "lpu" | "lpd" | "lpa") || name.starts_with("track")
+            matches!(name, "lpu" | "lpd" | "lpa" | "local.track")
         };
         // Only those that ask devices can be driven by them.
         let local = |kind: &LocalKind| subjects::by_name(LocalSubject(*kind).name()).ok();

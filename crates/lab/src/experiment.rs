@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate::estimate::follower::Smoother;
+use tidegate::estimate::release_filter::ReleaseFilter;
+use tidegate::mechanisms::Mechanism;
 use tidegate::query::QueryError;
 use tidegate::release::{Histogram, Release};
 use tidegate::scalar::Truncation;
@@ -62,7 +63,7 @@ pub struct Settings {
     /// Scalar: how the mechanisms that cut readings off choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
     /// All but sequences: whether what is released is made better by what was released before, as
-    /// [`Smoother`] does.
+    /// [`ReleaseFilter`] does.
     pub smooth: bool,
     /// Sequence: how many timestamps are released together, where a mechanism releases batches.
     pub batch: NonZeroUsize,
@@ -114,7 +115,7 @@ impl Settings {
 impl Settings {
     /// What releases go through before they are looked at.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
-        let mut smoother = self.smooth.then(Smoother::new);
+        let mut smoother = self.smooth.then(ReleaseFilter::new);
         move |release| match &mut smoother {
             Some(smoother) => smoother.push(release),
             None => release,
@@ -279,8 +280,8 @@ impl From<Incomparable> for RunError {
 ///         "zero"
 ///     }
 ///
-///     fn summary(&self) -> &'static str {
-///         "baseline: zero, always"
+///     fn summary(&self) -> String {
+///         "baseline: zero, always".to_owned()
 ///     }
 ///
 ///     fn uses(&self) -> &'static [Setting] {
@@ -299,11 +300,16 @@ impl From<Incomparable> for RunError {
 /// }
 /// ```
 pub trait Subject: Send + Sync {
-    /// The name that users write.
+    /// The name that users write, as [the list of mechanisms](tidegate::mechanisms) has it.
     fn name(&self) -> &'static str;
 
-    /// What it is, in one line.
-    fn summary(&self) -> &'static str;
+    /// Its entry in the list of mechanisms; `None` for what no spec can name, such as algorithms as printed.
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        None
+    }
+
+    /// What it does, in one line.
+    fn summary(&self) -> String;
 
     /// Which settings, besides epsilon, change what it does.
     fn uses(&self) -> &'static [Setting];
@@ -442,11 +448,13 @@ pub fn dataset_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, 0)
 }
 
-pub(crate) fn query_random(seed: u64) -> SeededRandom {
+/// The generator of the queries that are drawn for a stream.
+pub fn query_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, u64::MAX)
 }
 
-pub(crate) fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
+/// The generator of a repeat, from zero.
+pub fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, repeat.wrapping_add(1))
 }
 
@@ -585,7 +593,7 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
 ///
 /// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have
 /// been taken and are finished: the first error does not depend on the threads.
-pub(crate) fn in_parallel<T: Send, E: Send>(
+pub fn in_parallel<T: Send, E: Send>(
     jobs: usize,
     threads: NonZeroUsize,
     work: impl Fn(usize) -> Result<T, E> + Sync,

@@ -18,7 +18,6 @@
 //! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |
 //! | [`plot`] | charts as SVG |
 //! | [`report`] | reports as HTML pages that stand alone |
-//! | [`reproduce`] | the figures and tables of the papers, measured again, and a verdict on each claim |
 //! | [`subjects`] | what there is to try, by name |
 //! | [`advise`] | which of them to take, and which error to expect |
 //! | [`city`] | the main road in one call: simulated devices, a local mechanism, a monitor |
@@ -36,16 +35,13 @@ pub mod experiment;
 pub mod generate;
 pub mod local;
 pub mod metrics;
-mod names;
 pub mod plot;
 pub mod queries;
 pub mod report;
-pub mod reproduce;
+
 pub mod scalar;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
-pub mod track;
 
-pub use names::{UnknownName, nearest};
 pub use stream::{CountStream, NumberStream, Stream, SymbolStream};

@@ -2,15 +2,19 @@
 
 use std::num::NonZeroU64;
 
+use tidegate::local::plbu::Plbu;
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::mechanisms::Mechanism;
 use tidegate::release::{Histogram, Release, Statistic};
-use tidegate_device::{Device, Policy, slot_of};
+use tidegate_device::{Device, DevicePolicy, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sample_without_replacement};
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
+use crate::central::{classes_and_members, domain_of, drive};
 use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Settings, Subject};
 use crate::stream::CountStream;
+use crate::subjects::summary_of;
 
 /// Simulated users: they hold values at a timestamp, and are asked questions about it.
 pub trait Users {
@@ -139,7 +143,7 @@ pub struct Individuals {
 
 impl Individuals {
     /// So many users, enrolled with a policy, each in the slot that a random key gives it.
-    pub fn new(users: u32, policy: Policy, random: &mut SeededRandom) -> Self {
+    pub fn new(users: u32, policy: DevicePolicy, random: &mut SeededRandom) -> Self {
         let mut key = [0; 16];
         key[..8].copy_from_slice(&random.next_word().to_le_bytes());
         key[8..].copy_from_slice(&random.next_word().to_le_bytes());
@@ -177,7 +181,7 @@ impl Users for Individuals {
         for (device, value) in self.devices.iter_mut().zip(&self.values) {
             match device.answer(self.now, question, *value, random) {
                 Ok(report) => aggregate.add(report.as_bytes()).map_err(RunError::failed)?,
-                Err(tidegate_device::Refused::NotAsked) => {}
+                Err(tidegate_device::AnswerError::NotAsked) => {}
                 Err(refused) => return Err(RunError::failed(refused)),
             }
         }
@@ -232,36 +236,37 @@ pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSetting
 pub struct LocalSubject(pub LocalKind);
 
 /// All local mechanisms.
-pub const SUBJECTS: &[&dyn Subject] = &[
-    &LocalSubject(LocalKind::Lbu),
-    &LocalSubject(LocalKind::Lsp),
-    &LocalSubject(LocalKind::Lbd),
-    &LocalSubject(LocalKind::Lba),
-    &LocalSubject(LocalKind::Lpu),
-    &LocalSubject(LocalKind::Lpd),
-    &LocalSubject(LocalKind::Lpa),
-    &LocalSubject(LocalKind::Mtsp),
-    &LocalSubject(LocalKind::MtspPopulation),
-];
+pub fn subjects() -> Vec<&'static dyn Subject> {
+    static ALL: [LocalSubject; LocalKind::ALL.len()] = {
+        let mut all = [LocalSubject(LocalKind::Lbu); LocalKind::ALL.len()];
+        let mut place = 0;
+        while place < all.len() {
+            all[place] = LocalSubject(LocalKind::ALL[place]);
+            place += 1;
+        }
+        all
+    };
+    let by_class: &'static dyn Subject = &PlbuSubject;
+    ALL.iter().map(|subject| subject as &dyn Subject).chain([by_class]).collect()
+}
+
+impl LocalSubject {
+    const fn listed(&self) -> &'static Mechanism {
+        self.0.mechanism()
+    }
+}
 
 impl Subject for LocalSubject {
     fn name(&self) -> &'static str {
-        self.0.name()
+        self.listed().name()
     }
 
-    fn summary(&self) -> &'static str {
-        match self.0 {
-            LocalKind::Lbu => "local: the budget evenly over the window",
-            LocalKind::Lsp => "local: the whole budget at one timestamp of each window",
-            LocalKind::Lbd => "local: half of the budget that is left, where the stream changes",
-            LocalKind::Lba => "local: budget saved up while the stream stands still",
-            LocalKind::Lpu => "local: the population evenly over the window",
-            LocalKind::Lpd => "local: half of the users that are left, where the stream changes",
-            LocalKind::Lpa => "local: users saved up while the stream stands still",
-            LocalKind::Mtsp => "local: trees; the budget on those timestamps of a window that change most",
-            LocalKind::MtspPopulation => "local: trees; the users on those timestamps of a window that change most",
-            LocalKind::Track => "local: the population evenly over the window, and an estimate from all reports",
-        }
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        Some(self.listed())
+    }
+
+    fn summary(&self) -> String {
+        summary_of(self.listed())
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -311,6 +316,59 @@ impl OnCounts for LocalSubject {
 }
 
 /// The policy of devices that take part in a mechanism with these settings.
-pub const fn policy(settings: &LocalSettings) -> Policy {
-    Policy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
+pub const fn policy(settings: &LocalSettings) -> DevicePolicy {
+    DevicePolicy { epsilon: settings.epsilon, window: Window::Timestamps(settings.window), domain: settings.domain }
+}
+
+/// The personalised local baseline, answered by a simulated crowd of each class.
+#[derive(Clone, Copy, Debug)]
+pub struct PlbuSubject;
+
+impl Subject for PlbuSubject {
+    fn name(&self) -> &'static str {
+        LocalKind::Plbu.mechanism().name()
+    }
+
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        Some(LocalKind::Plbu.mechanism())
+    }
+
+    fn summary(&self) -> String {
+        summary_of(LocalKind::Plbu.mechanism())
+    }
+
+    fn uses(&self) -> &'static [Setting] {
+        &[Setting::Window, Setting::Oracle, Setting::Classes]
+    }
+
+    fn on_counts(&self) -> Option<&dyn OnCounts> {
+        Some(self)
+    }
+}
+
+impl OnCounts for PlbuSubject {
+    fn run(
+        &self,
+        stream: &CountStream,
+        settings: &Settings,
+        random: &mut SeededRandom,
+    ) -> Result<CountOutcome, RunError> {
+        let smooth = settings.smoothing();
+        let (classes, members) = classes_and_members(stream, settings, random)?;
+        let domain = domain_of(stream);
+        let mut mechanism = Plbu::new(classes, domain, settings.oracle).map_err(RunError::unsupported)?;
+        drive(stream, smooth, |timestamp, counts| {
+            let split = members.split(counts, random)?;
+            let questions = mechanism.open(timestamp).map_err(RunError::failed)?;
+            let answers = questions.iter().zip(split.chunks(stream.domain())).map(|(question, counts)| {
+                if counts.iter().all(|count| *count == 0) {
+                    return Ok(None);
+                }
+                let oracle = question.oracle().map_err(RunError::failed)?;
+                estimate_of(&oracle, counts, random).map(Some).map_err(RunError::failed)
+            });
+            let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
+            mechanism.answer(timestamp, &answers).map_err(RunError::failed)
+        })
+    }
 }

@@ -6,18 +6,21 @@
 
 pub mod published;
 
+use std::sync::LazyLock;
+
+use tidegate::mechanisms::{Family, Mechanism, Preset};
 use tidegate::scalar::{Publication, Scalar, ScalarKind, Settings as ScalarSettings, Smoother};
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
 use crate::stream::NumberStream;
+use crate::subjects::summary_of;
 use published::Published;
 
-/// An event-level mechanism with one way of publishing.
+/// A scalar mechanism, or a variant of one.
 #[derive(Clone, Copy, Debug)]
 pub struct ScalarSubject {
-    name: &'static str,
-    summary: &'static str,
+    listed: &'static Mechanism,
     kind: ScalarKind,
     publication: Option<Publication>,
     smoother: Smoother,
@@ -25,29 +28,37 @@ pub struct ScalarSubject {
 }
 
 impl ScalarSubject {
-    const fn new(kind: ScalarKind, summary: &'static str) -> Self {
-        Self { name: kind.name(), summary, kind, publication: None, smoother: Smoother::Mean, truncated: false }
+    /// The subject of an entry of the list; `None` for one of another family.
+    pub fn of(listed: &'static Mechanism) -> Option<Self> {
+        let kind = listed.variant_of.unwrap_or(listed.short_name).parse().ok()?;
+        let text = |key: &str| match listed.presets.iter().find(|(fixed, _)| *fixed == key) {
+            Some((_, Preset::Text(text))) => Some(*text),
+            _ => None,
+        };
+        let publication = text("publication");
+        let publication = Publication::ALL.into_iter().find(|known| Some(known.name()) == publication);
+        let smoother = if text("smoother") == Some("median") { Smoother::Median } else { Smoother::Mean };
+        let truncated = listed.presets.iter().any(|(key, _)| *key == "truncation");
+        (listed.family == Family::Scalar).then_some(Self { listed, kind, publication, smoother, truncated })
     }
 
-    const fn variant(self, name: &'static str, summary: &'static str) -> Self {
-        Self { name, summary, ..self }
-    }
-
-    const fn publishing(self, publication: Publication) -> Self {
-        Self { publication: Some(publication), ..self }
-    }
-
-    const fn smoothed_by(self, smoother: Smoother) -> Self {
-        Self { smoother, ..self }
-    }
-
-    const fn truncated(self) -> Self {
-        Self { truncated: true, ..self }
+    const fn listed(&self) -> &'static Mechanism {
+        self.listed
     }
 
     /// Which mechanism it is.
     pub const fn kind(&self) -> ScalarKind {
         self.kind
+    }
+
+    /// The publication that it fixes.
+    pub const fn publication(&self) -> Option<Publication> {
+        self.publication
+    }
+
+    /// Whether it cuts readings off at a private bound.
+    pub const fn is_truncated(&self) -> bool {
+        self.truncated
     }
 
     /// What the mechanism is set to for a stream and the settings of an experiment. An error where the delay is longer
@@ -67,81 +78,16 @@ impl ScalarSubject {
     }
 }
 
-const LAPLACE: ScalarSubject = ScalarSubject::new(ScalarKind::Laplace, "scalar: noise on each number");
-const CLAMPED: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Clamped, "scalar: baseline: noise on each number, moved into the domain");
-const PEGASUS: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Pegasus, "scalar: noisy numbers, averaged with the earlier ones of their group");
-const PEGASUS_DELAY: ScalarSubject =
-    ScalarSubject::new(ScalarKind::PegasusDelay, "scalar: noisy numbers, averaged with all of their group");
-const CONTIN: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Contin, "scalar: groups of consecutive numbers, noise on each group's sum");
-const DISCONTIN: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Discontin, "scalar: groups anywhere in a batch, noise on each group's sum");
-const COMPORDER: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Comporder, "scalar: noisy numbers, corrected by noisy comparisons");
-const BUCORDER: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Bucorder, "scalar: a randomised part of the domain, shrunk");
+/// All scalar mechanisms, and what the paper prints. The baseline `constant` is
+/// [`Constant`](crate::subjects::Constant), for all kinds of streams.
+pub fn subjects() -> Vec<&'static dyn Subject> {
+    static LISTED: LazyLock<Vec<ScalarSubject>> =
+        LazyLock::new(|| Family::Scalar.mechanisms().filter_map(ScalarSubject::of).collect());
+    let listed = LISTED.iter().filter(|subject| subject.kind != ScalarKind::Constant);
+    listed.map(|subject| subject as &dyn Subject).chain(PUBLISHED.iter().copied()).collect()
+}
 
-/// `track`, which [`TrackSubject`](crate::track::TrackSubject) runs on streams of numbers.
-pub(crate) const TRACK: ScalarSubject =
-    ScalarSubject::new(ScalarKind::Track, "scalar: adaptive questions, and an estimate from all answers");
-
-const CONTIN_POINTS: ScalarSubject = CONTIN
-    .publishing(Publication::Points)
-    .variant("contin_points", "scalar: as contin, but noise on each number and the mean of the group");
-const DISCONTIN_POINTS: ScalarSubject = DISCONTIN
-    .publishing(Publication::Points)
-    .variant("discontin_points", "scalar: as discontin, but noise on each number and the mean of the group");
-const BUCORDER_SUMS: ScalarSubject = BUCORDER
-    .publishing(Publication::Sums)
-    .variant("bucorder_sums", "scalar: randomised parts of the domain, noise on the sum of each");
-
-/// All event-level mechanisms. The baseline `constant` is [`Constant`](crate::subjects::Constant), for all kinds of
-/// streams.
-pub const SUBJECTS: &[&dyn Subject] = &[
-    &LAPLACE,
-    &CLAMPED,
-    &PEGASUS,
-    &PEGASUS_DELAY,
-    &CONTIN,
-    &CONTIN_POINTS,
-    &DISCONTIN,
-    &DISCONTIN_POINTS,
-    &COMPORDER,
-    &BUCORDER,
-    &BUCORDER_SUMS,
-    &BUCORDER
-        .publishing(Publication::ClippedSums)
-        .variant("bucorder_clipped_sums", "scalar: as bucorder_sums, with numbers moved into their part first"),
-    &PEGASUS
-        .smoothed_by(Smoother::Median)
-        .variant("pegasus_median", "scalar: as pegasus, with the median instead of the mean"),
-    &PEGASUS_DELAY
-        .smoothed_by(Smoother::Median)
-        .variant("pegasus_delay_median", "scalar: as pegasus_delay, with the median instead of the mean"),
-    &CONTIN_POINTS
-        .smoothed_by(Smoother::Median)
-        .variant("contin_points_median", "scalar: as contin_points, with the median instead of the mean"),
-    &DISCONTIN_POINTS
-        .smoothed_by(Smoother::Median)
-        .variant("discontin_points_median", "scalar: as discontin_points, with the median instead of the mean"),
-    &LAPLACE.truncated().variant("laplace_truncated", "scalar: laplace on numbers cut off at a private bound"),
-    &CLAMPED.truncated().variant("clamped_truncated", "scalar: clamped on numbers cut off at a private bound"),
-    &PEGASUS_DELAY
-        .truncated()
-        .variant("pegasus_delay_truncated", "scalar: pegasus_delay on numbers cut off at a private bound"),
-    &CONTIN_POINTS
-        .truncated()
-        .variant("contin_points_truncated", "scalar: contin_points on numbers cut off at a private bound"),
-    &DISCONTIN_POINTS
-        .truncated()
-        .variant("discontin_points_truncated", "scalar: discontin_points on numbers cut off at a private bound"),
-    &COMPORDER.truncated().variant("comporder_truncated", "scalar: comporder on numbers cut off at a private bound"),
-    &BUCORDER.truncated().variant("bucorder_truncated", "scalar: bucorder on numbers cut off at a private bound"),
-    &BUCORDER_SUMS
-        .truncated()
-        .variant("bucorder_sums_truncated", "scalar: bucorder_sums on numbers cut off at a private bound"),
+const PUBLISHED: &[&dyn Subject] = &[
     &Published::Pegasus,
     &Published::PegasusDelay,
     &Published::Contin,
@@ -154,11 +100,15 @@ pub const SUBJECTS: &[&dyn Subject] = &[
 
 impl Subject for ScalarSubject {
     fn name(&self) -> &'static str {
-        self.name
+        self.listed().name()
     }
 
-    fn summary(&self) -> &'static str {
-        self.summary
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        Some(self.listed())
+    }
+
+    fn summary(&self) -> String {
+        summary_of(self.listed())
     }
 
     fn uses(&self) -> &'static [Setting] {

@@ -13,7 +13,9 @@ use std::error::Error;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use tidegate::mechanisms::{Family, Mechanism};
 use tidegate::release::{Release, Statistic};
+use tidegate::sequence::SequenceKind;
 use tidegate::sequence::baseline::{self, Baseline, BaselineKind};
 use tidegate::sequence::batched::{self, Batched, CLUSTER_LIMIT};
 use tidegate::sequence::belief::Belief;
@@ -27,6 +29,7 @@ use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 use crate::draw::unit;
 use crate::experiment::{OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome};
 use crate::stream::{Space, SymbolStream};
+use crate::subjects::summary_of;
 
 /// What makes an answer in place of a symbol a good one: mechanisms that have a model make it small.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -87,7 +90,11 @@ pub enum SequenceSubject {
 }
 
 /// All of them.
-pub const SUBJECTS: &[&dyn Subject] = &[
+pub fn subjects() -> Vec<&'static dyn Subject> {
+    SUBJECTS.to_vec()
+}
+
+const SUBJECTS: &[&dyn Subject] = &[
     &SequenceSubject::Crr,
     &SequenceSubject::CrrRobust,
     &SequenceSubject::Batched,
@@ -98,32 +105,24 @@ pub const SUBJECTS: &[&dyn Subject] = &[
 
 impl Subject for SequenceSubject {
     fn name(&self) -> &'static str {
+        self.mechanism().map_or("paper_crr_not_private", Mechanism::name)
+    }
+
+    fn mechanism(&self) -> Option<&'static Mechanism> {
+        let robust = || Family::Sequence.mechanisms().find(|listed| listed.short_name == "crr_robust");
         match self {
-            Self::Crr => "crr",
-            Self::CrrRobust => "crr_robust",
-            Self::Batched => "batched",
-            Self::Baseline(kind) => kind.name(),
-            Self::PaperCrrNotPrivate => "paper_crr_not_private",
+            Self::Crr => Some(SequenceKind::Crr.mechanism()),
+            Self::CrrRobust => robust(),
+            Self::Batched => Some(SequenceKind::Batched.mechanism()),
+            Self::Baseline(BaselineKind::Rr) => Some(SequenceKind::Rr.mechanism()),
+            Self::Baseline(BaselineKind::Oue) => Some(SequenceKind::Oue.mechanism()),
+            Self::PaperCrrNotPrivate => None,
         }
     }
 
-    fn summary(&self) -> &'static str {
-        match self {
-            Self::Crr => {
-                "sequence: each symbol at once; epsilon-SIP a step if the model is right, 2 epsilon-LDP always"
-            }
-            Self::CrrRobust => "sequence: each symbol at once; epsilon-LDP a step whatever the model",
-            Self::Batched => "sequence: --batch symbols at once, at epsilon-SIP for each of them",
-            Self::Baseline(BaselineKind::Rr) => {
-                "sequence baseline without a model: randomised response, epsilon-LDP a step"
-            }
-            Self::Baseline(BaselineKind::Oue) => {
-                "sequence baseline without a model: unary encoding, epsilon-LDP a step"
-            }
-            Self::PaperCrrNotPrivate => {
-                "NOT PRIVATE: crr as published, which leaks more than epsilon; for comparison only"
-            }
-        }
+    fn summary(&self) -> String {
+        let published = "NOT PRIVATE: crr as published, which leaks more than epsilon; for comparison only";
+        self.mechanism().map_or_else(|| published.to_owned(), summary_of)
     }
 
     fn uses(&self) -> &'static [Setting] {

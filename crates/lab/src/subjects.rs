@@ -1,17 +1,19 @@
 //! What there is to try on a stream, by name.
 //!
-//! To add a mechanism, implement [`Subject`] for it in the module of its family, say which settings matter to it and
-//! how it runs on the kind of stream that it takes ([`OnCounts`], [`OnNumbers`] or [`OnSymbols`]), and list it in the
-//! family's `SUBJECTS`. To add a family, list those in [`FAMILIES`].
+//! A mechanism of [the list](tidegate::mechanisms) is there by itself; each family says how its mechanisms run on a
+//! stream.
 
+use std::sync::LazyLock;
+
+use tidegate::mechanisms::{self, Mechanism};
+use tidegate::names::UnknownName;
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{
     CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome,
 };
-use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
-use crate::{central, local, scalar, sequence, track};
+use crate::{central, local, scalar, sequence};
 
 /// The baseline that looks at nothing: it publishes, always, the uniform distribution, the number in the middle of the
 /// domain or the symbol in the middle of the space ([`Space::middle`](crate::stream::Space::middle)). A mechanism that
@@ -26,8 +28,9 @@ impl Subject for Constant {
         "constant"
     }
 
-    fn summary(&self) -> &'static str {
+    fn summary(&self) -> String {
         "baseline: the uniform distribution or the middle of the domain, always; asks nobody and spends nothing"
+            .to_owned()
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -75,23 +78,75 @@ impl OnSymbols for Constant {
     }
 }
 
-/// All subjects, a list for each family, in the order in which they are listed.
-pub const FAMILIES: &[&[&dyn Subject]] =
-    &[&[&Constant], track::SUBJECTS, local::SUBJECTS, central::SUBJECTS, scalar::SUBJECTS, sequence::SUBJECTS];
+static ALL: LazyLock<Vec<&'static dyn Subject>> = LazyLock::new(|| {
+    let baseline: &'static dyn Subject = &Constant;
+    let mut all = vec![baseline];
+    all.extend(local::subjects());
+    all.extend(central::subjects());
+    all.extend(scalar::subjects());
+    all.extend(sequence::subjects());
+    all
+});
 
-/// All subjects.
-pub fn all() -> impl Iterator<Item = &'static dyn Subject> {
-    FAMILIES.iter().copied().flatten().copied()
+/// What an entry of the list does, with its family.
+pub(crate) fn summary_of(listed: &Mechanism) -> String {
+    format!("{}: {}", listed.family, listed.summary)
 }
 
-/// The subject of a name.
+/// All subjects, family by family.
+pub fn all() -> impl Iterator<Item = &'static dyn Subject> + Clone {
+    ALL.iter().copied()
+}
+
+/// The subject of a full name, or of a short one that only one subject has.
+///
+/// # Errors
+/// [`UnknownName`], with all names, or with those that a short one may mean.
 pub fn by_name(name: &str) -> Result<&'static dyn Subject, UnknownName> {
-    let found = all().find(|subject| subject.name() == name);
-    found.ok_or_else(|| UnknownName::new("mechanism", name, all().map(Subject::name)))
+    among(all(), name)
+}
+
+/// Checks that a subject has a name; which one may depend on the stream.
+///
+/// # Errors
+/// [`UnknownName`], with all names.
+pub fn check_name(name: &str) -> Result<(), UnknownName> {
+    if all().any(|subject| has_name(subject, name)) {
+        return Ok(());
+    }
+    Err(UnknownName::new("mechanism", name, all().map(Subject::name)))
+}
+
+/// The subject of a name, among those that take streams of a kind; the others are looked at where none of these has
+/// it.
+///
+/// # Errors
+/// As [`by_name`].
+pub fn by_name_for(kind: StreamKind, name: &str) -> Result<&'static dyn Subject, UnknownName> {
+    let fits = |subject: &dyn Subject| has_name(subject, name);
+    if that_take(kind).any(fits) { among(that_take(kind), name) } else { by_name(name) }
+}
+
+/// Whether a subject is meant by a name.
+pub(crate) fn has_name(subject: &dyn Subject, name: &str) -> bool {
+    let listed = subject.mechanism().is_some_and(|listed| listed.full_name == name || listed.short_name == name);
+    listed || subject.name() == name
+}
+
+fn among(
+    subjects: impl Iterator<Item = &'static dyn Subject> + Clone,
+    name: &str,
+) -> Result<&'static dyn Subject, UnknownName> {
+    let mut fitting = subjects.clone().filter(|subject| has_name(*subject, name));
+    match (fitting.next(), fitting.next()) {
+        (Some(found), None) => Ok(found),
+        (Some(_), Some(_)) => Err(mechanisms::ambiguous(name, subjects.filter_map(Subject::mechanism))),
+        _ => Err(UnknownName::new("mechanism", name, subjects.map(Subject::name))),
+    }
 }
 
 /// Those that take streams of a kind.
-pub fn that_take(kind: StreamKind) -> impl Iterator<Item = &'static dyn Subject> {
+pub fn that_take(kind: StreamKind) -> impl Iterator<Item = &'static dyn Subject> + Clone {
     all().filter(move |subject| subject.takes(kind))
 }
 
@@ -115,7 +170,8 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    pub(crate) fn boxed(subject: &dyn Subject, given: StreamKind, stream: &str) -> Box<Self> {
+    /// Returns the error for a subject and a stream of a kind that it does not take.
+    pub fn boxed(subject: &dyn Subject, given: StreamKind, stream: &str) -> Box<Self> {
         Box::new(Self {
             mechanism: subject.name(),
             takes: StreamKind::ALL.into_iter().filter(|kind| subject.takes(*kind)).collect(),

@@ -25,7 +25,7 @@ use axum::routing::post;
 use ed25519_dalek::SigningKey;
 use rusqlite::{Connection, params};
 use tidegate::kernel::{Ledger, SeededRandom, Window};
-use tidegate_device::api::{Asked, BATCH};
+use tidegate_device::api::{BATCH, OpenQuestion};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::engine::{HighWater, Mark, Tools};
@@ -59,7 +59,7 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 /// Starts the service with one stream whose tick lasts long; where it listens, and the token for reports.
-fn start_service(folder: &Path) -> (SocketAddr, Token, Asked) {
+fn start_service(folder: &Path) -> (SocketAddr, Token, OpenQuestion) {
     let store = Arc::new(SqliteStore::open(&folder.join("service")).unwrap());
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
@@ -160,7 +160,7 @@ fn start_bare(folder: PathBuf) -> SocketAddr {
 }
 
 /// Batches of honest reports, no device twice.
-fn batches(asked: &Asked, turn: u32, count: usize) -> Vec<Vec<u8>> {
+fn batches(asked: &OpenQuestion, turn: u32, count: usize) -> Vec<Vec<u8>> {
     let (question, tag, random) = (&asked.question, StreamTag::of("bench"), &mut SeededRandom::new(u64::from(turn)));
     let oracle = question.oracle().unwrap();
     let made = (0_u32..).take(count).map(|number| {

@@ -17,7 +17,7 @@ use ed25519_dalek::SigningKey;
 use serde::Serialize;
 use tidegate::kernel::{NoEntropy, Question, SystemRandom};
 use tidegate::spec::StreamSpec;
-use tidegate_device::api::{Asked, Asking, Receipt};
+use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::BootClock;
 use tidegate_device::enrolment::PolicyError;
 use tidegate_device::wire::{Batch, StreamTag, WireError};
@@ -222,7 +222,7 @@ impl Open {
         let (question, closes) = (open.question.clone(), open.closes);
         let StreamSpec::Local(spec) = &declaration.spec else { return None };
         #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a bound
-        let most = (CROWD * question.cohort.share() * spec.population.get() as f64) as u64 + 1_000;
+        let most = (CROWD * question.cohort.share() * spec.population().unwrap_or(0) as f64) as u64 + 1_000;
         Some(Self { question, report_length, closes, ones, most, taken: AtomicU64::new(0) })
     }
 
@@ -551,17 +551,17 @@ impl Service {
     }
 
     /// What devices are asked now.
-    pub fn asking(&self, stream: &str) -> Option<Asking> {
+    pub fn asking(&self, stream: &str) -> Option<OpenQuestions> {
         let running = self.running(stream)?;
         // The round first: if something changes in between, whoever waits for a later round is woken at once.
         let round = running.change.borrow().round;
         let questions = Arc::clone(&lock(&running.shared).questions);
-        let asked = |open: &Arc<Open>| Asked {
+        let asked = |open: &Arc<Open>| OpenQuestion {
             question: open.question.clone(),
             report_length: open.report_length,
             closes: open.closes,
         };
-        Some(Asking { stream: stream.to_owned(), round, questions: questions.iter().map(asked).collect() })
+        Some(OpenQuestions { stream: stream.to_owned(), round, questions: questions.iter().map(asked).collect() })
     }
 
     /// Wakes whoever waits for a change of a stream.

@@ -5,10 +5,10 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use tidegate::central::Central;
 use tidegate::kernel::{Account, Window};
-use tidegate::local::{Local, LocalKind};
+use tidegate::local::Local;
 use tidegate::scalar::Scalar;
-use tidegate::spec::{CentralMachine, SpecError, StandingQueries, StreamSpec};
-use tidegate_device::Policy;
+use tidegate::spec::{CentralMachine, LocalMachine, SpecError, StandingQueries, StreamSpec};
+use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
 
@@ -124,20 +124,22 @@ impl Declaration {
     /// Its mechanism, at the beginning.
     pub(crate) fn begin(&self) -> Result<Begun, DeclarationError> {
         let not_served = |mechanism: &str, why| DeclarationError::NotServed { mechanism: mechanism.to_owned(), why };
+        let by_class = |mechanism| not_served(mechanism, "classes of users are released by `tidegate release`");
         Ok(match &self.spec {
-            StreamSpec::Local(spec) => Begun::Local(spec.mechanism()?),
+            StreamSpec::Local(spec) => match spec.mechanism()? {
+                LocalMachine::One(local) => Begun::Local(local),
+                LocalMachine::ByClass(_) => return Err(by_class(spec.mechanism.name())),
+            },
             StreamSpec::Scalar(spec) => Begun::Scalar(spec.mechanism()?),
             StreamSpec::Central(spec) => match spec.mechanism()? {
                 CentralMachine::One(central) => Begun::Central(central),
-                _ => {
-                    return Err(not_served(
-                        spec.mechanism.name(),
-                        "classes of users are released by `tidegate release`",
-                    ));
-                }
+                CentralMachine::Personal(_) => return Err(by_class(spec.mechanism.name())),
             },
             other => {
-                return Err(not_served(other.family(), "each device releases its own sequence, by `tidegate release`"));
+                return Err(not_served(
+                    other.family().name(),
+                    "each device releases its own sequence, by `tidegate release`",
+                ));
             }
         })
     }
@@ -163,19 +165,8 @@ impl Declaration {
     }
 
     /// How often devices are asked at one timestamp, at most: to decide whether to publish, and to publish.
-    const fn rounds(&self) -> u64 {
-        match &self.spec {
-            StreamSpec::Local(spec) => match spec.mechanism {
-                LocalKind::Lbu | LocalKind::Lsp | LocalKind::Lpu | LocalKind::Track => 1,
-                LocalKind::Lbd
-                | LocalKind::Lba
-                | LocalKind::Lpd
-                | LocalKind::Lpa
-                | LocalKind::Mtsp
-                | LocalKind::MtspPopulation => 2,
-            },
-            _ => 1,
-        }
+    fn rounds(&self) -> u64 {
+        u64::from(self.spec.mechanism().rounds).max(1)
     }
 
     /// What devices are promised, under a key that puts them into slots; `None` where no devices are asked.
@@ -184,8 +175,9 @@ impl Declaration {
     /// If the domain is none.
     pub fn policy(&self, slot_key: [u8; 16]) -> Result<Option<StreamPolicy>, DeclarationError> {
         let StreamSpec::Local(spec) = &self.spec else { return Ok(None) };
-        let protects =
-            Policy { epsilon: spec.epsilon, window: Window::Timestamps(spec.window), domain: spec.values()?.count() };
+        let settings = spec.settings()?;
+        let window = Window::Timestamps(settings.window);
+        let protects = DevicePolicy { epsilon: settings.epsilon, window, domain: settings.domain };
         let (stream, oracle, ticks) = (self.name.clone(), spec.oracle, self.ticks());
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }

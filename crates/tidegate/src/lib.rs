@@ -14,25 +14,29 @@
 //! | [`estimate`] | estimates of what moves, from what was published about it, free of budget |
 //! | [`scalar`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
+//! | [`mechanisms`] | the list of mechanisms |
+//! | [`names`] | names that users write, and suggestions for those they mistype |
 //! | [`post_processing`] | repairs of published statistics, free of budget |
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
-//! | [`rows`] | releases as lines of CSV or JSON |
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
 //! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
+//! | [`stream`] | a running stream of any family: entries in, releases out |
 //! | [`tree`] | binary hierarchies over an ordered domain |
 
 pub mod central;
 pub mod estimate;
 pub mod local;
+pub mod mechanisms;
+pub mod names;
 mod policy;
 pub mod post_processing;
 pub mod query;
 pub mod release;
-pub mod rows;
 pub mod scalar;
 pub mod sequence;
 pub mod spec;
+pub mod stream;
 pub mod tree;
 
 pub use tidegate_kernel as kernel;

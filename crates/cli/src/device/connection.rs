@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use tidegate_device::client::{Client, ClientError, Options, Token, operator_key};
+use tidegate_device::client::{Client, ClientError, ClientOptions, ClientToken, operator_key};
 use tidegate_device::enrolment::VerifiedPolicy;
 
 use crate::failure::{Failure, complain};
@@ -42,12 +42,12 @@ impl Server {
 
     /// The same, for whoever has a token.
     pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
-        let options = Options {
-            token: token.map(|token| Token::new(token.trim())).transpose().map_err(explain)?,
+        let options = ClientOptions {
+            token: token.map(|token| ClientToken::new(token.trim())).transpose().map_err(explain)?,
             authorities: self.ca.as_deref().map(read).transpose()?,
             allow_plain: self.allow_plain_http,
             connections,
-            ..Options::default()
+            ..ClientOptions::default()
         };
         Client::new(&self.server, options).map_err(explain)
     }

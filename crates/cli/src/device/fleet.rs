@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use indicatif::ProgressBar;
 use serde_json::json;
-use tidegate_device::api::{Asked, Receipt};
+use tidegate_device::api::{OpenQuestion, Receipt};
 use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
 use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::wire::{BatchWriter, MAX_REPORTS, ReportId, StreamTag};
-use tidegate_device::{Prepared, Reason};
+use tidegate_device::{PreparedQuestion, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 use tidegate_lab::city::City;
@@ -27,7 +27,8 @@ use tidegate_lab::{CountStream, Stream, datasets};
 use super::connection::Connection;
 use super::polling::Polling;
 use super::population::{Dealt, Member, Population, identity, noise_stream};
-use crate::evaluate::{at_least_one, cannot_load};
+use crate::arguments::at_least_one;
+use crate::evaluate::cannot_load;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 
@@ -273,7 +274,7 @@ impl Running<'_> {
     /// Lets the devices of a question's cohort answer it, and says what became of that.
     fn answer(
         &mut self,
-        asked: Asked,
+        asked: OpenQuestion,
         tell: &mut dyn FnMut(&Answered<'_>) -> Result<Reader, Failure>,
     ) -> Result<Reader, Failure> {
         let start = Instant::now();
@@ -284,7 +285,7 @@ impl Running<'_> {
                 let refused = BTreeMap::from([(reason.code(), asked as u64)]);
                 Tally { asked: asked as u64, refused, ..Tally::default() }
             }
-            None => match Prepared::new(asked.question) {
+            None => match PreparedQuestion::new(asked.question) {
                 Ok(prepared) => self.gather(&prepared)?,
                 Err(error) => {
                     complain("fleet", format_args!("timestamp {timestamp}, phase {phase} makes no sense: {error}"));
@@ -299,12 +300,12 @@ impl Running<'_> {
     }
 
     /// Why every device refuses, where that depends on none of them.
-    fn refusal(&self, asked: &Asked) -> Option<Reason> {
+    fn refusal(&self, asked: &OpenQuestion) -> Option<RefusalReason> {
         let other_oracle = self.policy.oracle.is_some_and(|oracle| oracle != asked.question.oracle);
-        other_oracle.then_some(Reason::OtherOracle)
+        other_oracle.then_some(RefusalReason::OtherOracle)
     }
 
-    fn gather(&mut self, prepared: &Prepared) -> Result<Tally, Failure> {
+    fn gather(&mut self, prepared: &PreparedQuestion) -> Result<Tally, Failure> {
         let question = prepared.question();
         let Self { fleet, client, policy, population, clock, .. } = self;
         let members = population.cohort(question.cohort);
@@ -347,7 +348,7 @@ struct Round<'a, 'b> {
     client: &'a Client,
     policy: &'a StreamPolicy,
     clock: &'a Clock,
-    prepared: &'a Prepared,
+    prepared: &'a PreparedQuestion,
     dealt: Dealt,
     false_report: Option<Vec<u8>>,
     /// The devices that have not been asked.
@@ -433,7 +434,7 @@ impl Round<'_, '_> {
 
 /// A report that no device would send again and again: where a report has a bit for each value, all of them are set;
 /// otherwise it is the one of many that speaks loudest for the first value.
-fn false_report(prepared: &Prepared, seed: u64) -> Result<Vec<u8>, Failure> {
+fn false_report(prepared: &PreparedQuestion, seed: u64) -> Result<Vec<u8>, Failure> {
     let oracle = prepared.oracle();
     let cells = prepared.question().cells();
     if matches!(prepared.question().oracle, OracleKind::Oue | OracleKind::Sue) {

@@ -10,9 +10,11 @@
 //! | `population` | its devices, and which value each holds at a timestamp |
 
 pub(crate) mod connection;
+#[cfg(feature = "lab")]
 pub(crate) mod fleet;
 mod one;
 mod polling;
+#[cfg(feature = "lab")]
 mod population;
 mod values;
 
@@ -35,6 +37,7 @@ pub(crate) struct Device {
 #[derive(Debug, Subcommand)]
 enum Kind {
     Run(one::One),
+    #[cfg(feature = "lab")]
     Fleet(fleet::Fleet),
 }
 
@@ -42,6 +45,7 @@ impl Device {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match &self.kind {
             Kind::Run(one) => one.run(),
+            #[cfg(feature = "lab")]
             Kind::Fleet(fleet) => fleet.run(),
         }
     }

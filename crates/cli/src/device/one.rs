@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use tidegate_device::api::{Asked, Receipt};
+use tidegate_device::api::{OpenQuestion, Receipt};
 use tidegate_device::client::{Client, ClientError};
 use tidegate_device::clock::Clock;
 use tidegate_device::disk::Folder;
 use tidegate_device::enrolment::Fingerprint;
 use tidegate_device::wire::{BatchWriter, StreamTag};
-use tidegate_device::{Agent, Beginning, Fault, Reason, Reply};
+use tidegate_device::{Agent, AgentError, AgentReply, Beginning, RefusalReason};
 use tidegate_kernel::SystemRandom;
 use tidegate_kernel::oracle::Report;
 
 use super::connection::{Connection, explain};
 use super::polling::Polling;
 use super::values::Values;
-use crate::evaluate::at_least_one;
+use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 
@@ -122,7 +122,7 @@ impl One {
         let folder = Folder::open(&self.state).map_err(|error| self.cannot_open(&error))?;
         let begin = if self.accept_policy.is_some() { Agent::enrol_anew } else { Agent::open };
         let (agent, beginning) = match begin(folder, &self.source, policy, &witness, clock.read(), &mut random) {
-            Err(refused @ Fault::OtherPolicy { .. }) => {
+            Err(refused @ AgentError::OtherPolicy { .. }) => {
                 return Err(Failure::run(format_args!(
                     "{refused}. Nothing has changed. If you are the owner and want that, run it again with --accept-policy {fingerprint}"
                 )));
@@ -161,9 +161,9 @@ fn begun(beginning: &Beginning) -> String {
     }
 }
 
-fn fault(fault: Fault) -> Failure {
+fn fault(fault: AgentError) -> Failure {
     match fault {
-        Fault::Source | Fault::Spent => Failure::input(fault),
+        AgentError::Source | AgentError::Spent => Failure::input(fault),
         fault => Failure::run(fault),
     }
 }
@@ -185,7 +185,7 @@ struct Running<'a> {
 /// What a question came to.
 enum Came {
     Sent(Receipt),
-    Refused(Reason),
+    Refused(RefusalReason),
     /// There is no value to report, or none of the domain.
     NoValue,
     /// Nobody took the report in time; it may have been counted.
@@ -201,7 +201,7 @@ impl Came {
             Self::Sent(Receipt { conflicting: 1.., .. }) => ("conflicting", true),
             Self::Sent(Receipt { implausible: 1.., .. }) => ("implausible", true),
             Self::Sent(_) => ("ignored", true),
-            Self::Refused(Reason::NotNow) => ("not_now", false),
+            Self::Refused(RefusalReason::NotNow) => ("not_now", false),
             Self::Refused(reason) => (reason.code(), true),
             Self::NoValue => ("no_value", true),
             Self::NotTaken(ClientError::Unavailable { .. }) => ("unavailable", false),
@@ -244,7 +244,7 @@ impl Running<'_> {
     }
 
     /// Answers a question, unless that is done.
-    fn answer(&mut self, stream: &str, asked: &Asked) -> Result<(), Failure> {
+    fn answer(&mut self, stream: &str, asked: &OpenQuestion) -> Result<(), Failure> {
         let (timestamp, phase) = (asked.question.timestamp, asked.question.phase);
         // A collector that asks thousands of things at once gets no answer to most of them.
         if self.settled.contains(&(timestamp, phase, "")) || self.settled.len() > MOST_SETTLED {
@@ -261,16 +261,16 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn come(&mut self, stream: &str, asked: &Asked) -> Result<Came, Failure> {
+    fn come(&mut self, stream: &str, asked: &OpenQuestion) -> Result<Came, Failure> {
         let question = &asked.question;
         // By the device's own time. Where there is no value, one that no domain has: what it costs and what is refused
         // later is then the same.
         let value = self.values.at(self.now()).unwrap_or(u32::MAX);
         let reply = self.agent.answer(self.clock.read(), stream, question, value, &mut self.random);
         let report = match reply {
-            Ok(Reply::Report(report)) => report,
-            Ok(Reply::Refused(reason)) => return Ok(Came::Refused(reason)),
-            Err(Fault::Value(_)) => return Ok(Came::NoValue),
+            Ok(AgentReply::Report(report)) => report,
+            Ok(AgentReply::Refused(reason)) => return Ok(Came::Refused(reason)),
+            Err(AgentError::Value(_)) => return Ok(Came::NoValue),
             Err(other) => return Err(fault(other)),
         };
         let batch = self.batch(question.timestamp, question.phase, asked, &report)?;
@@ -283,7 +283,7 @@ impl Running<'_> {
         }
     }
 
-    fn batch(&self, timestamp: u64, phase: u16, asked: &Asked, report: &Report) -> Result<Vec<u8>, Failure> {
+    fn batch(&self, timestamp: u64, phase: u16, asked: &OpenQuestion, report: &Report) -> Result<Vec<u8>, Failure> {
         let stream = StreamTag::of(&self.agent.policy().stream);
         let mut batch = BatchWriter::new(stream, timestamp, phase, report.as_bytes().len());
         batch.push(self.agent.report_id(&asked.question), report.as_bytes()).map_err(Failure::run)?;
@@ -297,7 +297,7 @@ impl Running<'_> {
             Came::Sent(Receipt { accepted: 1.., .. }) => "answered, and the report was accepted".to_owned(),
             Came::Sent(Receipt { repeated: 1.., .. }) => "answered again, with the identical report".to_owned(),
             Came::Sent(_) => format!("answered, but the report was not taken: {word}"),
-            Came::Refused(Reason::NotAsked) => "others are asked".to_owned(),
+            Came::Refused(RefusalReason::NotAsked) => "others are asked".to_owned(),
             Came::Refused(reason) => format!("refused: {}", in_words(*reason)),
             Came::NoValue => "not answered: there is no value of the domain to report".to_owned(),
             Came::NotTaken(error) => format!("answered, but {error}"),
@@ -311,16 +311,16 @@ impl Running<'_> {
     }
 }
 
-const fn in_words(reason: Reason) -> &'static str {
+const fn in_words(reason: RefusalReason) -> &'static str {
     match reason {
-        Reason::OtherStream => "it is about another stream than the one that these data were enrolled with",
-        Reason::NotAsked => "others are asked",
-        Reason::NotNow => "it is about another time than the present",
-        Reason::OtherDomain => "it is about another domain than the policy's",
-        Reason::OtherOracle => "it wants another oracle than the policy's",
-        Reason::Answered => "its phase, or a later one, was answered",
-        Reason::Malformed => "it makes no sense",
-        Reason::Budget => "the window has too little budget left",
+        RefusalReason::OtherStream => "it is about another stream than the one that these data were enrolled with",
+        RefusalReason::NotAsked => "others are asked",
+        RefusalReason::NotNow => "it is about another time than the present",
+        RefusalReason::OtherDomain => "it is about another domain than the policy's",
+        RefusalReason::OtherOracle => "it wants another oracle than the policy's",
+        RefusalReason::Answered => "its phase, or a later one, was answered",
+        RefusalReason::Malformed => "it makes no sense",
+        RefusalReason::Budget => "the window has too little budget left",
         _ => "the policy does not allow it",
     }
 }

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_device::api::Asking;
+use tidegate_device::api::OpenQuestions;
 use tidegate_device::client::{Client, ClientError};
 
 use super::connection::explain;
@@ -21,7 +21,7 @@ const UNAVAILABLE: Duration = Duration::from_secs(2);
 pub(crate) struct Polling<'a> {
     client: &'a Client,
     stream: &'a str,
-    latest: Option<Asking>,
+    latest: Option<OpenQuestions>,
 }
 
 impl<'a> Polling<'a> {
@@ -32,7 +32,7 @@ impl<'a> Polling<'a> {
 
     /// What is asked, once that is news or `patience` is over; `None` where the collector cannot be reached at the
     /// moment.
-    pub(crate) fn next(&mut self, patience: Duration) -> Result<Option<&Asking>, Failure> {
+    pub(crate) fn next(&mut self, patience: Duration) -> Result<Option<&OpenQuestions>, Failure> {
         let start = Instant::now();
         let after = self.latest.as_ref().map(|asking| asking.round);
         match self.client.questions(self.stream, after, patience.min(WAIT)) {

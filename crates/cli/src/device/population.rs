@@ -137,7 +137,7 @@ mod tests {
 
     use std::num::NonZeroU64;
 
-    use tidegate_device::Policy;
+    use tidegate_device::DevicePolicy;
     use tidegate_device::clock::Ticks;
     use tidegate_kernel::Window;
 
@@ -146,7 +146,7 @@ mod tests {
     fn policy() -> StreamPolicy {
         StreamPolicy {
             stream: "visits".to_owned(),
-            protects: Policy { epsilon: "1".parse().unwrap(), window: Window::of(3).unwrap(), domain: 3 },
+            protects: DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(3).unwrap(), domain: 3 },
             oracle: None,
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::MIN },
             slot_key: *b"sixteen byte key",

@@ -1,62 +1,20 @@
 //! What stands between lines of input and releases.
 
 use std::fmt::Write as _;
-use std::io::Read;
 use std::mem;
 
 use tidegate::kernel::Randomness;
-use tidegate::rows::Shape;
-use tidegate::spec::{Reply, Said, StandingQueries, Values};
-use tidegate_lab::datasets::{DataError, Format};
+use tidegate::kernel::VaultKey;
+use tidegate::mechanisms::Family;
+use tidegate::spec::{Reply, Said, Values};
+use tidegate::stream::{Entry, Released, Stream, StreamError};
+use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::{Format, TableError};
 
-use super::rows::Released;
-use super::state::{Keeper, encoded};
+use super::state::Keeper;
 use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
-
-/// What a line says, with its number; `None` at the end.
-pub(super) type Next<T> = Result<Option<(u64, T)>, DataError>;
-
-/// The way of a family from lines to releases.
-pub(super) trait Family {
-    /// What a line says.
-    type Item;
-    /// What reading a line needs to know.
-    type Intake;
-
-    /// What its releases look like.
-    fn shape(&self) -> Shape;
-
-    fn intake(&self) -> Self::Intake;
-
-    /// Reads items with the numbers of their lines, one at each call.
-    fn read<S: Read>(
-        intake: Self::Intake,
-        name: &str,
-        source: S,
-        format: Format,
-    ) -> Result<impl FnMut() -> Next<Self::Item>, DataError>;
-
-    /// Takes an item in, and adds what is released.
-    fn push(&mut self, item: Self::Item, random: &mut impl Randomness, out: &mut Released) -> Result<(), Rejected>;
-
-    /// The timestamp of an item.
-    fn time_of(item: &Self::Item) -> u64;
-
-    /// The last timestamp that is over.
-    fn last(&self) -> Option<u64>;
-
-    /// Passes a timestamp at which nobody is present, and adds what is released. Called only where a spec can have a
-    /// timeline.
-    fn pass_empty(&mut self, timestamp: u64, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure>;
-
-    /// Adds what is still held back.
-    fn finish(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), Failure>;
-
-    /// All that the next run must know.
-    fn save(&self) -> Result<Vec<u8>, Failure>;
-}
 
 /// Why an item was not taken in.
 #[derive(Debug)]
@@ -68,10 +26,6 @@ pub(super) enum Rejected {
 }
 
 impl Rejected {
-    pub(super) fn user(expected: impl Into<String>) -> Self {
-        Self::Field { field: "user", expected: expected.into() }
-    }
-
     pub(super) fn time(expected: impl Into<String>) -> Self {
         Self::Field { field: "t", expected: expected.into() }
     }
@@ -81,9 +35,18 @@ impl Rejected {
         match self {
             Self::Field { field, expected } => {
                 let (file, field) = (file.to_owned(), field.to_owned());
-                Failure::input(DataError::Field { file, line, field, expected: expected.into() })
+                Failure::input(TableError::Field { file, line, field, expected: expected.into() })
             }
             Self::Failed(failure) => failure,
+        }
+    }
+}
+
+impl From<StreamError> for Rejected {
+    fn from(error: StreamError) -> Self {
+        match error {
+            StreamError::Entry { field, expected } => Self::Field { field, expected },
+            other => Self::Failed(Failure::run(other)),
         }
     }
 }
@@ -99,18 +62,21 @@ pub(super) struct Sinks {
     pub(super) output: Output,
     pub(super) format: Format,
     pub(super) answers: Option<Output>,
-    pub(super) queries: Option<(StandingQueries, Values)>,
     pub(super) keeper: Option<Keeper>,
+    /// What readings that are held back are encrypted under.
+    pub(super) key: Option<VaultKey>,
     /// Which timestamps are released whoever is present; those that the input has where there is none.
     pub(super) timeline: Option<Timeline>,
     /// What people should know; told with the first release.
     pub(super) notes: Vec<&'static str>,
 }
 
-pub(super) struct Gate<F, R> {
-    family: F,
+pub(super) struct Gate<R> {
+    stream: Stream,
+    /// The values of its domain.
+    values: Option<Values>,
     random: R,
-    shape: Shape,
+    shape: ReleaseLayout,
     sinks: Sinks,
     /// Whether randomness of this run, or of one that it goes on from, came from a seed.
     seeded: bool,
@@ -127,17 +93,28 @@ pub(super) struct Gate<F, R> {
 /// So much text is handed over in any case.
 const MUCH: usize = 1 << 16;
 
-impl<F: Family, R: Randomness> Gate<F, R> {
-    pub(super) fn new(family: F, random: R, sinks: Sinks) -> Self {
-        let shape = family.shape();
+impl<R: Randomness> Gate<R> {
+    pub(super) fn new(stream: Stream, shape: ReleaseLayout, random: R, sinks: Sinks) -> Self {
         let seeded = !random.provenance().is_private() || sinks.keeper.as_ref().is_some_and(Keeper::is_seeded);
         let (text, answers, alarms) = (String::new(), String::new(), Vec::new());
         let released = Released::default();
-        Self { family, random, shape, sinks, seeded, begun: false, released, text, answers, alarms }
+        Self {
+            values: stream.values().cloned(),
+            stream,
+            random,
+            shape,
+            sinks,
+            seeded,
+            begun: false,
+            released,
+            text,
+            answers,
+            alarms,
+        }
     }
 
-    pub(super) fn push(&mut self, item: F::Item) -> Result<Reader, Rejected> {
-        let timestamp = F::time_of(&item);
+    pub(super) fn push(&mut self, entry: Entry) -> Result<Reader, Rejected> {
+        let timestamp = entry.timestamp();
         if let Some(timeline) = &self.sinks.timeline {
             timeline.check(timestamp)?;
         }
@@ -147,14 +124,14 @@ impl<F: Family, R: Randomness> Gate<F, R> {
         if let Some(timeline) = &mut self.sinks.timeline {
             timeline.arrive(timestamp);
         }
-        self.family.push(item, &mut self.random, &mut self.released)?;
+        self.stream.push_into(entry, &mut self.random, &mut self.released)?;
         Ok(self.write_much()?)
     }
 
     /// Releases the timestamps of the timeline at which nobody is present.
     fn pass_empty(&mut self, mut missing: impl FnMut(&mut Timeline) -> Option<u64>) -> Result<Reader, Failure> {
         while let Some(timestamp) = self.sinks.timeline.as_mut().and_then(&mut missing) {
-            self.family.pass_empty(timestamp, &mut self.random, &mut self.released)?;
+            self.released = self.stream.pass_empty(timestamp, &mut self.random).map_err(Failure::run)?;
             if self.write_much()? == Reader::WentAway {
                 return Ok(Reader::WentAway);
             }
@@ -178,13 +155,12 @@ impl<F: Family, R: Randomness> Gate<F, R> {
             release.seeded |= self.seeded;
             let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
             written.map_err(Failure::run)?;
-            let Some((queries, values)) = &mut self.sinks.queries else { continue };
             let t = release.timestamp;
-            for said in queries.push(&release, *population).map_err(Failure::run)? {
+            for said in self.stream.answer_queries(&release, *population).map_err(Failure::run)? {
                 if let Some(alarm) = alarm(t, &said) {
                     self.alarms.push(alarm);
                 }
-                if self.sinks.answers.is_some() {
+                if let (Some(_), Some(values)) = (&self.sinks.answers, &self.values) {
                     let line = serde_json::to_string(&said.line(t, values)).map_err(Failure::run)?;
                     self.answers.push_str(&line);
                     self.answers.push('\n');
@@ -197,8 +173,8 @@ impl<F: Family, R: Randomness> Gate<F, R> {
     /// Saves what the next run must know: before anything that it pays for can be seen.
     fn save(&self) -> Result<(), Failure> {
         let Some(keeper) = &self.sinks.keeper else { return Ok(()) };
-        let queries = self.sinks.queries.as_ref().and_then(|(queries, _)| queries.save());
-        keeper.save(self.family.save()?, queries.map(|queries| encoded(&queries)).transpose()?, self.seeded)
+        let stream = self.stream.save(self.sinks.key.as_ref()).map_err(Failure::run)?;
+        keeper.save(stream, self.seeded)
     }
 
     pub(super) fn hand_over(&mut self) -> Result<Reader, Failure> {
@@ -243,7 +219,16 @@ impl<F: Family, R: Randomness> Gate<F, R> {
 
     /// Releases what is held back.
     pub(super) fn close(mut self) -> Result<(), Failure> {
-        self.family.finish(&mut self.random, &mut self.released)?;
+        self.released = self.stream.finish(&mut self.random).map_err(Failure::run)?;
+        if self.stream.spec().family() == Family::Sequence && self.stream.waiting() > 0 {
+            let users = self.stream.waiting();
+            complain(
+                "note",
+                format_args!(
+                    "the last batches of {users} users are not complete: nothing of them was released or spent"
+                ),
+            );
+        }
         self.write_releases()?;
         // What goes into files can be seen only once they have their names, which comes last.
         let files_first = !self.sinks.output.is_live();

@@ -1,14 +1,9 @@
 //! `tidegate release`: a private stream in, a stream that may be published out.
 
-mod central;
+mod entries;
 mod gate;
-mod local;
-mod rows;
-mod scalar;
-mod sequence;
 mod state;
 mod timeline;
-mod users;
 
 use std::io::{self, IsTerminal, Read};
 use std::mem;
@@ -22,23 +17,21 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, Window};
-use tidegate::rows::Shape;
-use tidegate::scalar::ScalarKind;
+use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, VaultKey, Window};
+use tidegate::mechanisms::{self, Family, Mechanism};
+use tidegate::names::UnknownName;
 use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
-use tidegate_lab::UnknownName;
-use tidegate_lab::datasets::Format;
+use tidegate::stream::{Stream, StreamError};
+use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::{Format, long};
 
-use crate::evaluate::domain;
+use crate::arguments::domain;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
-use central::Curated;
-use gate::{Family, Gate, Sinks};
-use local::Devices;
-use scalar::Numbers;
-use sequence::Sequences;
+use entries::Expected;
+use gate::{Gate, Sinks};
 use state::{Keeper, Saved};
 use timeline::Timeline;
 
@@ -115,7 +108,7 @@ pub(crate) struct Release {
 
     /// Instead of a spec, for a stream of numbers: the mechanism
     #[arg(long, value_parser = mechanism, conflicts_with = "spec", requires_all = ["epsilon", "domain"])]
-    mechanism: Option<ScalarKind>,
+    mechanism: Option<&'static Mechanism>,
 
     /// The budget of each timestamp
     #[arg(long, value_parser = Epsilon::from_str, requires = "mechanism")]
@@ -199,7 +192,7 @@ impl TableFormat {
 
     /// Creates a table.
     #[cfg_attr(not(feature = "parquet"), allow(unused_variables))]
-    fn create(self, name: &str, shape: &Shape) -> Result<Output, Failure> {
+    fn create(self, name: &str, shape: &ReleaseLayout) -> Result<Output, Failure> {
         match self {
             Self::Csv | Self::Ndjson => Output::create(name),
             #[cfg(feature = "parquet")]
@@ -217,9 +210,8 @@ fn no_parquet(name: &str) -> Failure {
     ))
 }
 
-fn mechanism(name: &str) -> Result<ScalarKind, UnknownName> {
-    let kinds = ScalarKind::ALL.into_iter();
-    name.parse().map_err(|_| UnknownName::new("event-level mechanism", name, kinds.map(ScalarKind::name)))
+fn mechanism(name: &str) -> Result<&'static Mechanism, UnknownName> {
+    mechanisms::find_in(Family::Scalar, name)
 }
 
 /// A spec, and how errors about it are told.
@@ -260,22 +252,20 @@ impl Release {
             return Err(Failure::input("either --spec or --mechanism, --epsilon and --domain must be given"));
         };
         let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
-        let spec = ScalarSpec { delay: self.delay.unwrap_or(0), ..ScalarSpec::new(mechanism, epsilon, domain) };
-        Ok(StreamSpec::Scalar(spec))
+        let kind = mechanism.variant_of.unwrap_or(mechanism.short_name).parse().map_err(Failure::input)?;
+        let spec = ScalarSpec { delay: self.delay.unwrap_or(0), ..ScalarSpec::new(kind, epsilon, domain) };
+        let mut json = serde_json::to_value(spec).map_err(Failure::run)?;
+        for (key, preset) in mechanism.presets {
+            json[*key] = preset.to_json();
+        }
+        Ok(StreamSpec::Scalar(serde_json::from_value(json).map_err(Failure::run)?))
     }
 
     /// Sets the mechanism of the spec up, and passes the whole input through it.
     fn release(&self, told: &Told<'_>, random: impl Randomness + Send + 'static) -> Result<(), Failure> {
         let refused = |error: SpecError| (told.refused)(&error);
-        let (is_central, is_event) =
-            (matches!(told.stream, StreamSpec::Central(_)), matches!(told.stream, StreamSpec::Scalar(_)));
-        if self.users.is_some() && !is_central {
-            return Err(Failure::input(
-                "--users is for the central family, where classes have guarantees of their own",
-            ));
-        }
         self.check_paths()?;
-        match (is_event, &self.state, &self.key) {
+        match (told.stream.family() == Family::Scalar, &self.state, &self.key) {
             (true, Some(_), None) => {
                 return Err(Failure::input(
                     "the state of a stream of numbers holds readings: --key must name a key file",
@@ -286,46 +276,46 @@ impl Release {
             }
             _ => {}
         }
-        match &told.stream {
-            StreamSpec::Scalar(spec) => {
-                let family = Numbers::new(spec).map_err(refused)?;
-                let (keeper, saved) = self.keeper(&told.stream)?;
-                let family = match &self.key {
-                    Some(key) => {
-                        let key = state::key(key, saved.is_none())?;
-                        family.restore(saved.as_ref().map(|saved| saved.family.as_slice()), key)?
-                    }
-                    None => family,
-                };
-                let sinks = self.sinks(&told.stream, &family, keeper, None, saved)?;
-                self.pass(family, random, sinks)
-            }
-            StreamSpec::Local(spec) => {
-                let family = Devices::new(spec).map_err(refused)?;
-                let queries = (spec.standing_queries().map_err(refused)?, spec.values().map_err(refused)?);
-                let (keeper, saved) = self.keeper(&told.stream)?;
-                let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                let sinks = self.sinks(&told.stream, &family, keeper, Some(queries), saved)?;
-                self.pass(family, random, sinks)
-            }
-            StreamSpec::Central(spec) => {
-                let family = Curated::new(spec).map_err(refused)?;
-                let queries = (spec.standing_queries().map_err(refused)?, spec.values().map_err(refused)?);
-                let (keeper, saved) = self.keeper(&told.stream)?;
-                let mut family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                family.enrol(self.users.as_deref())?;
-                let sinks = self.sinks(&told.stream, &family, keeper, Some(queries), saved)?;
-                self.pass(family, random, sinks)
-            }
-            StreamSpec::Sequence(spec) => {
-                let family = Sequences::new(spec).map_err(refused)?;
-                let (keeper, saved) = self.keeper(&told.stream)?;
-                let family = family.restore(saved.as_ref().map(|saved| saved.family.as_slice()))?;
-                let sinks = self.sinks(&told.stream, &family, keeper, None, saved)?;
-                self.pass(family, random, sinks)
-            }
-            other => Err(Failure::run(format_args!("the family {} cannot be released", other.family()))),
+        // A spec that cannot be followed is refused before a state is touched.
+        let mut stream = Stream::new(told.stream.clone()).map_err(refused)?;
+        let (keeper, saved) = self.keeper(&told.stream)?;
+        let key = self.key.as_deref().map(|key| state::key(key, saved.is_none())).transpose()?;
+        if let Some(saved) = saved {
+            stream = Stream::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
         }
+        self.enrol(&mut stream)?;
+        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?;
+        let sinks = self.sinks(&stream, &shape, keeper, key)?;
+        self.pass(stream, shape, random, sinks)
+    }
+
+    /// Enrols the users of the table of users, where each class has a guarantee of its own.
+    fn enrol(&self, stream: &mut Stream) -> Result<(), Failure> {
+        let table = match (stream.classes(), &self.users) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => {
+                return Err(Failure::input("--users is for mechanisms in which each class has a guarantee of its own"));
+            }
+            (Some(_), None) => {
+                return Err(Failure::input(
+                    "each class has a guarantee of its own: --users must name a table with the fields user,class",
+                ));
+            }
+            (Some(_), Some(table)) => table,
+        };
+        let format = TableFormat::of(table);
+        let Input { name, source } = format.open(table)?;
+        let mut there = Vec::new();
+        long::read_users(&name, source, format.text(), "class", |user, class| {
+            there.push(user.to_owned());
+            stream.enrol(user, class).map_err(|error| match error {
+                StreamError::Entry { expected, .. } => expected.into(),
+                other => other.to_string().into(),
+            })
+        })
+        .map_err(Failure::input)?;
+        // Users who are no longer in the table have left.
+        stream.keep_only(&there.iter().map(String::as_str).collect()).map_err(state::misfit)
     }
 
     /// That what is kept for the next run is not overwritten by anything else, nor overwrites it.
@@ -359,40 +349,32 @@ impl Release {
     /// Where everything goes that may be published.
     fn sinks(
         &self,
-        stream: &StreamSpec,
-        family: &impl Family,
+        stream: &Stream,
+        shape: &ReleaseLayout,
         keeper: Option<Keeper>,
-        queries: Option<(tidegate::spec::StandingQueries, tidegate::spec::Values)>,
-        saved: Option<Saved>,
+        key: Option<VaultKey>,
     ) -> Result<Sinks, Failure> {
-        let mut queries = queries.filter(|(queries, _)| !queries.is_idle());
-        if let Some((queries, _)) = &mut queries
-            && let Some(saved) = saved.and_then(|saved| saved.queries)
-        {
-            let mut saved = postcard::Deserializer::from_bytes(&saved);
-            queries.load(&mut saved).map_err(state::misfit)?;
-        }
         let mut notes = Vec::new();
         if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
             notes.push("a run with a seed has contributed to this state, so what is released is not private");
         }
-        let timeline = self.timeline(stream, family)?;
-        if let StreamSpec::Central(spec) = stream
+        let timeline = self.timeline(stream, shape)?;
+        if let StreamSpec::Central(spec) = stream.spec()
             && spec.protects_presence()
             && self.through.is_none()
         {
             notes.push("where the output ends tells where the input ends: --through T releases up to timestamp T");
         }
-        if keeper.is_none() && stream.window() != Window::EVENT {
+        if keeper.is_none() && stream.spec().window() != Window::EVENT {
             notes.push(
                 "the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it",
             );
         }
-        match (&self.answers, &queries) {
+        match (&self.answers, stream.standing_queries()) {
             (Some(_), None) => {
                 return Err(Failure::input("--answers is for specs with queries or monitors, and this has none"));
             }
-            (None, Some((queries, _))) if queries.has_queries() => {
+            (None, Some(queries)) if queries.has_queries() => {
                 notes.push("the spec has queries; --answers FILE says where their answers go");
             }
             (Some(answers), _) if *answers == self.output => {
@@ -406,36 +388,35 @@ impl Release {
             (false, None) => TableFormat::of(&self.output),
         };
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
-        let output = format.create(&self.output, &family.shape())?;
-        Ok(Sinks { output, format: format.text(), answers, queries, keeper, timeline, notes })
+        let output = format.create(&self.output, shape)?;
+        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, notes })
     }
 
     /// The timestamps that are released whoever is present.
-    fn timeline(&self, stream: &StreamSpec, family: &impl Family) -> Result<Option<Timeline>, Failure> {
-        match (stream.timeline(), self.through) {
+    fn timeline(&self, stream: &Stream, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
+        match (stream.spec().timeline(), self.through) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
-            (Some(spec), through) => {
-                let numbers = family.shape().numbers();
-                Timeline::new(spec, through, family.last(), numbers).map(Some)
-            }
+            (Some(spec), through) => Timeline::new(spec, through, stream.last(), shape.numbers()).map(Some),
         }
     }
 
-    /// Passes the whole input through a family.
-    fn pass<F, R>(&self, family: F, random: R, sinks: Sinks) -> Result<(), Failure>
-    where
-        F: Family + Send + 'static,
-        R: Randomness + Send + 'static,
-    {
+    /// Passes the whole input through a stream.
+    fn pass(
+        &self,
+        stream: Stream,
+        shape: ReleaseLayout,
+        random: impl Randomness + Send + 'static,
+        sinks: Sinks,
+    ) -> Result<(), Failure> {
         let format = self.format.unwrap_or_else(|| TableFormat::of(&self.input));
         let (input, format) = (format.open(&self.input)?, format.text());
-        let intake = family.intake();
-        let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(family, random, sinks)))));
+        let expected = Expected::of(&stream).ok_or_else(|| Failure::run("the stream takes no table"))?;
+        let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(stream, shape, random, sinks)))));
         #[cfg(unix)]
         end_on_signal(&shared)?;
         let progress = self.progress();
-        let read = read_all(&shared, intake, input, format, &progress);
+        let read = read_all(&shared, expected, input, format, &progress);
         progress.finish_and_clear();
         // With the lock held until the process ends: where a signal ends the stream, this waits for that.
         let mut state = lock(&shared);
@@ -461,17 +442,17 @@ impl Release {
 }
 
 /// Reads to the end, or until nobody wants to know.
-fn read_all<F: Family, R: Randomness>(
-    shared: &Shared<F, R>,
-    intake: F::Intake,
+fn read_all<R: Randomness>(
+    shared: &Shared<R>,
+    expected: Expected,
     input: Input,
     format: Format,
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
     let source = Prompt { source: input.source, shared };
-    let mut next = F::read(intake, &input.name, source, format).map_err(Failure::input)?;
-    while let Some((line, item)) = next().map_err(Failure::input)? {
-        let taken = |gate: &mut Gate<F, R>| gate.push(item).map_err(|rejected| rejected.of_line(&input.name, line));
+    let mut next = expected.read(&input.name, source, format).map_err(Failure::input)?;
+    while let Some((line, entry)) = next().map_err(Failure::input)? {
+        let taken = |gate: &mut Gate<R>| gate.push(entry).map_err(|rejected| rejected.of_line(&input.name, line));
         if !with_open(&mut lock(shared), taken) {
             break;
         }
@@ -484,23 +465,23 @@ fn read_all<F: Family, R: Randomness>(
 }
 
 /// A gate that is shared with the thread that waits for signals.
-type Shared<F, R> = Arc<Mutex<State<F, R>>>;
+type Shared<R> = Arc<Mutex<State<R>>>;
 
-enum State<F, R> {
-    Open(Box<Gate<F, R>>),
+enum State<R> {
+    Open(Box<Gate<R>>),
     /// By a signal, or because nobody reads any more, or because writing failed.
     Ended(Result<(), Failure>),
 }
 
-fn lock<F, R>(shared: &Shared<F, R>) -> MutexGuard<'_, State<F, R>> {
+fn lock<R>(shared: &Shared<R>) -> MutexGuard<'_, State<R>> {
     // A thread that panicked has told so itself.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Does something with an open gate, and closes it if nobody reads what is released. Whether it is open still.
-fn with_open<F: Family, R: Randomness>(
-    state: &mut State<F, R>,
-    action: impl FnOnce(&mut Gate<F, R>) -> Result<Reader, Failure>,
+fn with_open<R: Randomness>(
+    state: &mut State<R>,
+    action: impl FnOnce(&mut Gate<R>) -> Result<Reader, Failure>,
 ) -> bool {
     let State::Open(gate) = state else { return false };
     let outcome = match action(gate) {
@@ -514,11 +495,7 @@ fn with_open<F: Family, R: Randomness>(
 
 /// Ends the stream on an interrupt, as if the input had ended there; on a second one, at once.
 #[cfg(unix)]
-fn end_on_signal<F, R>(shared: &Shared<F, R>) -> Result<(), Failure>
-where
-    F: Family + Send + 'static,
-    R: Randomness + Send + 'static,
-{
+fn end_on_signal<R: Randomness + Send + 'static>(shared: &Shared<R>) -> Result<(), Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
 
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::run)?;
@@ -545,12 +522,12 @@ where
 /// A source before which nothing waits that can be published: before it is asked for more, which may take for ever,
 /// everything that was released is handed over. So nothing is late, and where much comes at once, much is handed over
 /// at once.
-struct Prompt<'a, F, R> {
+struct Prompt<'a, R> {
     source: Box<dyn Read>,
-    shared: &'a Shared<F, R>,
+    shared: &'a Shared<R>,
 }
 
-impl<F: Family, R: Randomness> Read for Prompt<'_, F, R> {
+impl<R: Randomness> Read for Prompt<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if !with_open(&mut lock(self.shared), Gate::hand_over) {
             return Err(io::Error::other("nobody reads what is released"));

@@ -42,10 +42,8 @@ pub(super) struct Keeper {
 pub(super) struct Saved {
     /// The spec, which must be the same when the run goes on.
     spec: String,
-    /// What the family keeps.
-    pub(super) family: Vec<u8>,
-    /// What queries and monitors keep.
-    pub(super) queries: Option<Vec<u8>>,
+    /// The state of the stream.
+    pub(super) stream: Vec<u8>,
 }
 
 impl Keeper {
@@ -77,8 +75,8 @@ impl Keeper {
     }
 
     /// Replaces the state; once this is done, it has reached the disk.
-    pub(super) fn save(&self, family: Vec<u8>, queries: Option<Vec<u8>>, seeded: bool) -> Result<(), Failure> {
-        let saved = Saved { spec: self.spec.clone(), family, queries };
+    pub(super) fn save(&self, stream: Vec<u8>, seeded: bool) -> Result<(), Failure> {
+        let saved = Saved { spec: self.spec.clone(), stream };
         let body = postcard::to_allocvec(&saved).map_err(Failure::run)?;
         let mut bytes = if seeded { SEEDED_MAGIC } else { MAGIC }.to_vec();
         bytes.extend((body.len() as u64).to_le_bytes());
@@ -184,16 +182,6 @@ pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
             Err(Failure::input(format_args!("{} cannot be read: {error}", path.display())))
         }
     }
-}
-
-/// What a family keeps, as it is saved.
-pub(super) fn encoded(state: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    postcard::to_allocvec(state).map_err(|error| Failure::run(format_args!("the state cannot be saved: {error}")))
-}
-
-/// What a family has kept.
-pub(super) fn decoded<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
-    postcard::from_bytes(bytes).map_err(|_| misfit("it cannot be read"))
 }
 
 /// A state that is whole but makes no sense.

@@ -16,7 +16,7 @@ use crate::output::{Output, sync_folder_of};
 use crate::secret::{hexadecimal, write_key, write_private};
 
 /// The configuration of every new service is the example, with other tokens and without streams.
-const EXAMPLE: &str = include_str!("../../../../examples/service.toml");
+const EXAMPLE: &str = include_str!("service.toml");
 
 /// What its last two parts begin with.
 const TOKENS: &str = "# Who may speak to it.";

@@ -1,8 +1,10 @@
 //! `tidegate serve`: the service.
 
+#[cfg(feature = "lab")]
+pub(crate) mod background;
+
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::thread;
 
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
@@ -13,7 +15,6 @@ use tidegate_server::service::{Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
 use tidegate_server::stream::DeclarationError;
 use tokio::runtime::Runtime;
-use tokio::sync::oneshot;
 
 use super::config::Config;
 use super::open;
@@ -116,51 +117,6 @@ impl Prepared {
     fn url(&self) -> String {
         let scheme = if self.settings.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
-    }
-}
-
-/// A service of this process, beside whatever else it does.
-#[derive(Debug)]
-pub(crate) struct Background {
-    pub(crate) url: String,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<thread::JoinHandle<Result<(), Failure>>>,
-}
-
-impl Background {
-    /// Starts it.
-    pub(crate) fn start(config: &Config) -> Result<Self, Failure> {
-        let prepared = Prepared::new(config)?;
-        let url = prepared.url();
-        let (stop, stopped) = oneshot::channel();
-        let thread = thread::Builder::new().name("tidegate http".to_owned()).spawn(move || {
-            let Prepared { runtime, service, telemetry, listener, settings, .. } = prepared;
-            // Told to stop, or forgotten: both end it.
-            let stopped = async move { stopped.await.unwrap_or_default() };
-            runtime.block_on(serve(service, telemetry, listener, settings, stopped)).map_err(Failure::run)
-        });
-        Ok(Self { url, stop: Some(stop), thread: Some(thread.map_err(Failure::run)?) })
-    }
-
-    /// Stops it, after what was begun.
-    pub(crate) fn stop(mut self) -> Result<(), Failure> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Result<(), Failure> {
-        if let Some(stop) = self.stop.take() {
-            // One that has ended by itself hears nothing.
-            let _ = stop.send(());
-        }
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        thread.join().unwrap_or_else(|_| Err(Failure::run("the service stopped short")))
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        // Whoever drops it is failing already, and says why.
-        let _ = self.end();
     }
 }
 

@@ -16,11 +16,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tidegate_device::api::Asked;
-use tidegate_device::client::{Client, ClientError, Options, Token};
+use tidegate_device::api::OpenQuestion;
+use tidegate_device::client::{Client, ClientError, ClientOptions, ClientToken};
 use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
-use tidegate_device::{Device, Prepared};
+use tidegate_device::{Device, PreparedQuestion};
 use tidegate_kernel::{Randomness as _, SeededRandom};
 
 use crate::command;
@@ -80,17 +80,18 @@ impl Load {
         let url = format!("http://127.0.0.1:{port}");
         let operator = tidegate_device::client::operator_key(&home.operator_key).unwrap();
         let serving = home.serve();
-        let policy = Client::new(&url, Options::default()).unwrap().policy(STREAM, &operator).unwrap().into_policy();
+        let policy =
+            Client::new(&url, ClientOptions::default()).unwrap().policy(STREAM, &operator).unwrap().into_policy();
         serving.kill();
         Self { home, url, policy, sent: Arc::default(), stop: Arc::default() }
     }
 
     fn client(&self) -> Client {
-        let options = Options {
-            token: Some(Token::new(self.home.token("ingest")).unwrap()),
+        let options = ClientOptions {
+            token: Some(ClientToken::new(self.home.token("ingest")).unwrap()),
             timeout: Duration::from_secs(3),
             attempts: 1,
-            ..Options::default()
+            ..ClientOptions::default()
         };
         Client::new(&self.url, options).unwrap()
     }
@@ -194,7 +195,7 @@ impl Sender {
     }
 
     /// Sends a batch until it is acknowledged or nothing more is taken; and every third once more.
-    fn send(&self, asked: &Asked, number: u64) -> Outcome {
+    fn send(&self, asked: &OpenQuestion, number: u64) -> Outcome {
         let batch = self.batch(asked, number);
         let timestamp = asked.question.timestamp;
         self.sent.sending(timestamp, number, self.size);
@@ -225,8 +226,8 @@ impl Sender {
     }
 
     /// The same for the same number, whenever it is made.
-    fn batch(&self, asked: &Asked, number: u64) -> Vec<u8> {
-        let prepared = Prepared::new(asked.question.clone()).unwrap();
+    fn batch(&self, asked: &OpenQuestion, number: u64) -> Vec<u8> {
+        let prepared = PreparedQuestion::new(asked.question.clone()).unwrap();
         let (timestamp, phase) = (asked.question.timestamp, asked.question.phase);
         let tag = StreamTag::of(STREAM);
         let random = &mut SeededRandom::with_stream(timestamp, number);

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
-use tidegate_device::Policy;
-use tidegate_device::api::{Asked, Asking, Receipt};
+use tidegate_device::DevicePolicy;
+use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::wire::Batch;
@@ -57,7 +57,7 @@ impl Collector {
     fn new(seconds: u64, questions: Vec<(Cohort, &'static str)>, oracle: OracleKind) -> Self {
         let policy = StreamPolicy {
             stream: "visits".to_owned(),
-            protects: Policy { epsilon: "2".parse().unwrap(), window: Window::of(3).unwrap(), domain: 6 },
+            protects: DevicePolicy { epsilon: "2".parse().unwrap(), window: Window::of(3).unwrap(), domain: 6 },
             oracle: None,
             ticks: Ticks { epoch: 0, seconds: NonZeroU64::new(seconds).unwrap() },
             slot_key: *b"sixteen byte key",
@@ -94,29 +94,29 @@ impl Collector {
         }
     }
 
-    fn asking(&self) -> Asking {
+    fn asking(&self) -> OpenQuestions {
         let (time, ticks) = (now(), &self.policy.ticks);
         let now = ticks.timestamp(time.as_secs()).unwrap();
         // Not near the end of a tick: what is answered is to arrive within it.
         let left = Duration::from_secs(ticks.end_of(now)).saturating_sub(time);
         if 2 * left < Duration::from_secs(ticks.seconds.get()) {
-            return Asking { stream: "visits".to_owned(), round: 2 * now + 1, questions: Vec::new() };
+            return OpenQuestions { stream: "visits".to_owned(), round: 2 * now + 1, questions: Vec::new() };
         }
         let asked = |phase| {
             let question = self.question(now, phase);
             let report_length = question.oracle().unwrap().report_length();
-            Asked { question, report_length, closes: 1_000 * ticks.end_of(now) }
+            OpenQuestion { question, report_length, closes: 1_000 * ticks.end_of(now) }
         };
-        let mut questions: Vec<Asked> = (0..self.questions.len()).map(asked).collect();
+        let mut questions: Vec<OpenQuestion> = (0..self.questions.len()).map(asked).collect();
         if self.is_greedy {
             let others = [now + 1, now + 1_000_000, u64::MAX, 0].repeat(100);
-            let at = |timestamp| Asked {
+            let at = |timestamp| OpenQuestion {
                 question: Question { timestamp, ..questions[0].question.clone() },
                 ..questions[0].clone()
             };
             questions = others.into_iter().map(at).chain(questions.clone()).collect();
         }
-        Asking { stream: "visits".to_owned(), round: 2 * now, questions }
+        OpenQuestions { stream: "visits".to_owned(), round: 2 * now, questions }
     }
 
     fn take(&mut self, body: &[u8]) -> Receipt {

@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 
 use ed25519_dalek::SigningKey;
-use tidegate_device::clock::{Reading, Steady, Ticks};
+use tidegate_device::clock::{ClockReading, Steady, Ticks};
 use tidegate_device::disk::Damaged;
 use tidegate_device::enrolment::{StreamPolicy, VerifiedPolicy};
 use tidegate_device::simulation::{Broken, SimulatedDisk};
-use tidegate_device::{Agent, Beginning, Fault, Policy, Reason, Reply};
+use tidegate_device::{Agent, AgentError, AgentReply, Beginning, DevicePolicy, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SeededRandom, View, Window};
 
@@ -20,7 +20,7 @@ const FILE: &str = "position.device";
 pub(crate) fn policy(window: u64) -> StreamPolicy {
     StreamPolicy {
         stream: "visits".to_owned(),
-        protects: Policy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
+        protects: DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(window).unwrap(), domain: 6 },
         oracle: None,
         ticks: Ticks { epoch: EPOCH, seconds: NonZeroU64::new(TICK).unwrap() },
         slot_key: *b"sixteen byte key",
@@ -56,9 +56,9 @@ impl Time {
         Self { truly: EPOCH + 10_000, wall_ahead: 0, run: 1, run_began: EPOCH }
     }
 
-    fn reading(&self) -> Reading {
+    fn reading(&self) -> ClockReading {
         let steady = Steady { run: [self.run; 16], seconds: self.truly - self.run_began };
-        Reading { wall: self.truly.saturating_add_signed(self.wall_ahead), steady }
+        ClockReading { wall: self.truly.saturating_add_signed(self.wall_ahead), steady }
     }
 
     fn timestamp(&self) -> u64 {
@@ -70,7 +70,7 @@ fn promised(window: u64) -> VerifiedPolicy {
     VERIFIED[usize::try_from(window).unwrap() - 1].clone()
 }
 
-type Opened = Result<(Agent<SimulatedDisk>, Beginning), Fault>;
+type Opened = Result<(Agent<SimulatedDisk>, Beginning), AgentError>;
 
 fn open_with(disk: &SimulatedDisk, policy: VerifiedPolicy, time: &Time) -> Opened {
     Agent::open(disk.clone(), "position", policy, b"machine", time.reading(), &mut SeededRandom::new(5))
@@ -94,15 +94,15 @@ fn ready(disk: &SimulatedDisk, window: u64) -> (Agent<SimulatedDisk>, Time) {
     (agent, time)
 }
 
-fn ask(agent: &mut Agent<SimulatedDisk>, time: &Time, phase: u16, units: u64) -> Reply {
+fn ask(agent: &mut Agent<SimulatedDisk>, time: &Time, phase: u16, units: u64) -> AgentReply {
     let asked = question(time.timestamp(), phase, units);
     agent.answer(time.reading(), "visits", &asked, 2, &mut SeededRandom::new(time.truly)).unwrap()
 }
 
 pub(crate) const ALL: u64 = 1_000_000_000;
 
-fn answers(reply: &Reply) -> bool {
-    matches!(reply, Reply::Report(_))
+fn answers(reply: &AgentReply) -> bool {
+    matches!(reply, AgentReply::Report(_))
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_new_device_has_spent_a_whole_window() {
     let mut time = Time::new();
     let (mut agent, _) = open(&disk, 3, &time);
     for _ in 0..3 {
-        assert_eq!(ask(&mut agent, &time, 0, 1), Reply::Refused(Reason::Budget));
+        assert_eq!(ask(&mut agent, &time, 0, 1), AgentReply::Refused(RefusalReason::Budget));
         time.truly += TICK;
     }
     assert!(answers(&ask(&mut agent, &time, 0, ALL)));
@@ -132,7 +132,7 @@ fn a_retry_resends_the_identical_report_also_after_a_restart() {
         assert_eq!(agent.answer(time.reading(), "visits", &asked, 2, &mut random).unwrap(), first);
         let other = Question { oracle: OracleKind::Oue, ..asked.clone() };
         let refused = agent.answer(time.reading(), "visits", &other, 2, &mut random).unwrap();
-        assert_eq!(refused, Reply::Refused(Reason::Answered));
+        assert_eq!(refused, AgentReply::Refused(RefusalReason::Answered));
     }
 }
 
@@ -144,23 +144,23 @@ fn a_greedy_collector_gets_a_reason_and_nothing_else() {
     let now = time.timestamp();
     let mut reply =
         |stream: &str, asked: &Question| agent.answer(time.reading(), stream, asked, 2, &mut random).unwrap();
-    assert_eq!(reply("visits-2", &question(now, 0, 1)), Reply::Refused(Reason::OtherStream));
-    assert_eq!(reply("visits", &question(now, 0, ALL + 1)), Reply::Refused(Reason::Budget));
-    assert_eq!(reply("visits", &question(now - 1, 0, 1)), Reply::Refused(Reason::NotNow));
-    assert_eq!(reply("visits", &question(now + 1, 0, 1)), Reply::Refused(Reason::NotNow));
+    assert_eq!(reply("visits-2", &question(now, 0, 1)), AgentReply::Refused(RefusalReason::OtherStream));
+    assert_eq!(reply("visits", &question(now, 0, ALL + 1)), AgentReply::Refused(RefusalReason::Budget));
+    assert_eq!(reply("visits", &question(now - 1, 0, 1)), AgentReply::Refused(RefusalReason::NotNow));
+    assert_eq!(reply("visits", &question(now + 1, 0, 1)), AgentReply::Refused(RefusalReason::NotNow));
     let wider = Question { domain: 7, ..question(now, 0, 1) };
-    assert_eq!(reply("visits", &wider), Reply::Refused(Reason::OtherDomain));
+    assert_eq!(reply("visits", &wider), AgentReply::Refused(RefusalReason::OtherDomain));
     let senseless = Question { view: View::Ranges(vec![1, 2]), ..question(now, 0, 1) };
-    assert_eq!(reply("visits", &senseless), Reply::Refused(Reason::Malformed));
+    assert_eq!(reply("visits", &senseless), AgentReply::Refused(RefusalReason::Malformed));
     let elsewhere = Question { cohort: Cohort::Slots { first: 0, count: 0 }, ..question(now, 0, 1) };
-    assert_eq!(reply("visits", &elsewhere), Reply::Refused(Reason::NotAsked));
+    assert_eq!(reply("visits", &elsewhere), AgentReply::Refused(RefusalReason::NotAsked));
     let mut pinned = policy(3);
     pinned.oracle = Some(OracleKind::Oue);
     let disk = SimulatedDisk::new(Broken::default(), 2);
     let (mut agent, _) =
         Agent::open(disk, "position", verified(pinned), b"", time.reading(), &mut SeededRandom::new(5)).unwrap();
     let reply = agent.answer(time.reading(), "visits", &question(now, 0, 1), 2, &mut SeededRandom::new(5)).unwrap();
-    assert_eq!(reply, Reply::Refused(Reason::OtherOracle));
+    assert_eq!(reply, AgentReply::Refused(RefusalReason::OtherOracle));
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn a_value_outside_the_domain_is_a_fault_that_the_collector_does_not_hear_of() {
     let (mut agent, time) = ready(&disk, 3);
     let asked = question(time.timestamp(), 0, 1);
     let answer = agent.answer(time.reading(), "visits", &asked, 6, &mut SeededRandom::new(1));
-    assert!(matches!(answer, Err(Fault::Value(_))));
+    assert!(matches!(answer, Err(AgentError::Value(_))));
     // It has cost what an answer costs, also after a restart: later answers do not tell what was wrong.
     disk.restart();
     let (mut agent, _) = open(&disk, 3, &time);
-    assert_eq!(ask(&mut agent, &time, 1, ALL), Reply::Refused(Reason::Budget));
+    assert_eq!(ask(&mut agent, &time, 1, ALL), AgentReply::Refused(RefusalReason::Budget));
     assert!(answers(&ask(&mut agent, &time, 1, ALL - 1)));
 }
 
@@ -196,7 +196,7 @@ fn a_state_that_was_deleted_restored_copied_or_damaged_counts_as_fully_spent() {
         let (mut agent, beginning) = open(&disk, 3, &time);
         assert!(matches!(beginning, Beginning::New | Beginning::Lost(_)), "{what}: {beginning:?}");
         for _ in 0..3 {
-            assert_eq!(ask(&mut agent, &time, 0, 1), Reply::Refused(Reason::Budget), "{what}");
+            assert_eq!(ask(&mut agent, &time, 0, 1), AgentReply::Refused(RefusalReason::Budget), "{what}");
             time.truly += TICK;
         }
         assert!(answers(&ask(&mut agent, &time, 0, ALL)), "{what}");
@@ -234,7 +234,7 @@ fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
         for later in [0, TICK, 100 * TICK] {
             let later = Time { truly: time.truly + later, ..time };
             let refused = open_with(&disk, verified(offer.clone()), &later).unwrap_err();
-            assert!(matches!(refused, Fault::OtherPolicy { .. }), "{refused:?}");
+            assert!(matches!(refused, AgentError::OtherPolicy { .. }), "{refused:?}");
             assert!(refused.to_string().contains(differs), "{refused}");
             assert_eq!(disk.contents(FILE).unwrap(), before, "{differs}");
         }
@@ -243,7 +243,7 @@ fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
     time.truly += TICK;
     let (mut agent, beginning) = open(&disk, 3, &time);
     assert!(matches!(beginning, Beginning::Resumed));
-    assert_eq!(ask(&mut agent, &time, 0, ALL), Reply::Refused(Reason::Budget));
+    assert_eq!(ask(&mut agent, &time, 0, ALL), AgentReply::Refused(RefusalReason::Budget));
     assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
 }
 
@@ -255,10 +255,10 @@ fn a_copied_state_tells_what_was_promised_and_is_left_alone_without_consent() {
     disk.put(FILE, &disk.contents(FILE).unwrap());
     let before = disk.contents(FILE).unwrap();
     let refused = open_with(&disk, promised(1), &time);
-    assert!(matches!(refused, Err(Fault::OtherPolicy { .. })));
+    assert!(matches!(refused, Err(AgentError::OtherPolicy { .. })));
     let elsewhere =
         Agent::open(disk.clone(), "position", promised(1), b"copy", time.reading(), &mut SeededRandom::new(5));
-    assert!(matches!(elsewhere, Err(Fault::OtherPolicy { .. })));
+    assert!(matches!(elsewhere, Err(AgentError::OtherPolicy { .. })));
     assert_eq!(disk.contents(FILE).unwrap(), before);
     let (agent, beginning) = enrol_anew(&disk, promised(1), &time).unwrap();
     assert!(matches!(beginning, Beginning::Lost(Damaged::Copy { .. })));
@@ -278,7 +278,7 @@ fn another_machine_or_another_policy_begins_with_a_whole_window_spent() {
         Agent::enrol_anew(disk, "position", verified(renamed(3)), b"copy", time.reading(), &mut random).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
     let reply = agent.answer(time.reading(), "visits-2", &question(time.timestamp(), 0, 1), 2, &mut random).unwrap();
-    assert_eq!(reply, Reply::Refused(Reason::Budget), "the same data under a new name");
+    assert_eq!(reply, AgentReply::Refused(RefusalReason::Budget), "the same data under a new name");
 }
 
 #[test]
@@ -299,7 +299,11 @@ fn a_new_policy_does_not_forget_the_time_to_which_the_old_one_had_come() {
     time.wall_ahead = 500;
     assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
     time.truly += TICK;
-    assert_eq!(ask(&mut agent, &time, 0, 1), Reply::Refused(Reason::Budget), "the jump has refunded nothing");
+    assert_eq!(
+        ask(&mut agent, &time, 0, 1),
+        AgentReply::Refused(RefusalReason::Budget),
+        "the jump has refunded nothing"
+    );
     let reached = time.timestamp();
     time.wall_ahead = 0;
     let (agent, beginning) = enrol_anew(&disk, verified(renamed(3)), &time).unwrap();
@@ -394,7 +398,7 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
     for _ in 0..998 {
         let asked = question(time.timestamp(), 0, 1);
         let reply = agent.answer(time.reading(), "visits-2", &asked, 2, &mut random).unwrap();
-        assert_eq!(reply, Reply::Refused(Reason::Budget));
+        assert_eq!(reply, AgentReply::Refused(RefusalReason::Budget));
         time.truly += TICK;
     }
     let disk = SimulatedDisk::new(Broken::default(), 2);
@@ -403,7 +407,7 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
     open_with(&disk, verified(for_all_time), &time).unwrap();
     let before = disk.contents(FILE).unwrap();
     for after in [open_with, enrol_anew] {
-        assert!(matches!(after(&disk, promised(3), &time), Err(Fault::Spent)));
+        assert!(matches!(after(&disk, promised(3), &time), Err(AgentError::Spent)));
         assert_eq!(disk.contents(FILE).unwrap(), before);
     }
 }
@@ -414,7 +418,7 @@ fn a_source_has_a_name_that_leads_nowhere_else() {
         let disk = SimulatedDisk::new(Broken::default(), 1);
         let agent =
             Agent::open(disk, source, verified(policy(3)), b"", Time::new().reading(), &mut SeededRandom::new(5));
-        assert!(matches!(agent, Err(Fault::Source)), "{source}");
+        assert!(matches!(agent, Err(AgentError::Source)), "{source}");
     }
 }
 
@@ -425,9 +429,9 @@ fn a_full_disk_stops_the_device_until_it_is_opened_again() {
     disk.set_full(true);
     let asked = question(time.timestamp(), 0, ALL);
     let mut random = SeededRandom::new(1);
-    assert!(matches!(agent.answer(time.reading(), "visits", &asked, 2, &mut random), Err(Fault::Disk(_))));
+    assert!(matches!(agent.answer(time.reading(), "visits", &asked, 2, &mut random), Err(AgentError::Disk(_))));
     disk.set_full(false);
-    assert!(matches!(agent.answer(time.reading(), "visits", &asked, 2, &mut random), Err(Fault::Stopped)));
+    assert!(matches!(agent.answer(time.reading(), "visits", &asked, 2, &mut random), Err(AgentError::Stopped)));
     let (mut agent, beginning) = open(&disk, 2, &time);
     assert!(matches!(beginning, Beginning::Resumed));
     time.truly += TICK;
@@ -489,7 +493,7 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
                 // What was promised last, unless the machine stopped before that was safe.
                 match open_with(&disk, promised(window), &time) {
                     Ok((agent, _)) => agent,
-                    Err(Fault::OtherPolicy { enrolled, .. }) => {
+                    Err(AgentError::OtherPolicy { enrolled, .. }) => {
                         window = match enrolled.protects.window {
                             Window::Timestamps(window) => window.get(),
                             Window::Unbounded => panic!("nobody promised that"),
@@ -511,7 +515,7 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
         }
         let asked = question(time.timestamp(), u16::try_from(draw(2)).unwrap(), ALL / (1 + draw(3)));
         match device.answer(time.reading(), "visits", &asked, 2, &mut noise) {
-            Ok(Reply::Report(report)) => {
+            Ok(AgentReply::Report(report)) => {
                 let identity = (asked.timestamp, asked.phase);
                 match reports.insert(identity, report.clone()) {
                     None => {
@@ -526,7 +530,7 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
                     agent = Some(device);
                 }
             }
-            Ok(Reply::Refused(_)) => agent = Some(device),
+            Ok(AgentReply::Refused(_)) => agent = Some(device),
             Err(_) => {}
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ed25519_dalek::SigningKey;
-use tidegate_device::api::{Asked, Asking, BATCH, Receipt};
-use tidegate_device::client::{Client, ClientError, Options, Token, operator_key};
+use tidegate_device::api::{BATCH, OpenQuestion, OpenQuestions, Receipt};
+use tidegate_device::client::{Client, ClientError, ClientOptions, ClientToken, operator_key};
 use tidegate_device::enrolment::PolicyError;
 
 use crate::agent::{policy, question};
@@ -19,18 +19,18 @@ fn operator() -> SigningKey {
 }
 
 /// With a token, and two attempts.
-fn options() -> Options {
-    let token = Some(Token::new(SECRET).unwrap());
-    Options { token, attempts: 2, pause: Duration::from_millis(1), ..Options::default() }
+fn options() -> ClientOptions {
+    let token = Some(ClientToken::new(SECRET).unwrap());
+    ClientOptions { token, attempts: 2, pause: Duration::from_millis(1), ..ClientOptions::default() }
 }
 
 fn client(server: &Server) -> Client {
     Client::new(&server.url(), options()).unwrap()
 }
 
-fn asking(questions: usize) -> Asking {
-    let asked = Asked { question: question(1_003, 0, 1), report_length: 1, closes: 5 };
-    Asking { stream: "visits".to_owned(), round: 9, questions: vec![asked; questions] }
+fn asking(questions: usize) -> OpenQuestions {
+    let asked = OpenQuestion { question: question(1_003, 0, 1), report_length: 1, closes: 5 };
+    OpenQuestions { stream: "visits".to_owned(), round: 9, questions: vec![asked; questions] }
 }
 
 fn json(value: &impl serde::Serialize) -> String {
@@ -82,7 +82,7 @@ fn what_is_sent_again_is_the_same_and_is_sent_no_more_often_than_allowed() {
             _ => Answer::Json(200, json(&Receipt { accepted: 1, ..Receipt::default() })),
         }
     });
-    let patient = Client::new(&server.url(), Options { attempts: 5, ..options() }).unwrap();
+    let patient = Client::new(&server.url(), ClientOptions { attempts: 5, ..options() }).unwrap();
     let start = Instant::now();
     assert_eq!(patient.send("visits", b"the very same").unwrap().accepted, 1);
     assert!(start.elapsed() > Duration::from_secs(1), "it was told to wait for a second");
@@ -152,7 +152,8 @@ fn no_answer_makes_a_client_hang_or_eat_memory() {
     ];
     for (what, answer) in answers {
         let server = Server::start(move |_| answer.clone());
-        let client = Client::new(&server.url(), Options { timeout: Duration::from_millis(120), ..options() }).unwrap();
+        let client =
+            Client::new(&server.url(), ClientOptions { timeout: Duration::from_millis(120), ..options() }).unwrap();
         let start = Instant::now();
         let errors = [
             client.policy("visits", &operator().verifying_key()).map(drop),
@@ -218,7 +219,7 @@ fn addresses_tokens_and_keys_are_checked_and_not_repeated() {
     for plain in ["http://collector.example", "http://10.0.0.1:80", "http://localhost.example", "http://[2001:db8::1]/"]
     {
         assert!(error(plain).contains("plain http is for this machine only"), "{plain}: {}", error(plain));
-        assert!(Client::new(plain, Options { allow_plain: true, ..options() }).is_ok());
+        assert!(Client::new(plain, ClientOptions { allow_plain: true, ..options() }).is_ok());
     }
     for own in ["http://localhost:1", "http://127.0.0.9", "http://[::1]:8080/", "https://collector.example/base/"] {
         assert!(Client::new(own, options()).is_ok(), "{own}");
@@ -229,7 +230,7 @@ fn addresses_tokens_and_keys_are_checked_and_not_repeated() {
     }
     assert!(!error("https://user:hunter2@collector.example").contains("hunter2"));
     for token in ["", "two words", "line\n", "\u{e9}"] {
-        assert_eq!(Token::new(token).unwrap_err(), ClientError::Token);
+        assert_eq!(ClientToken::new(token).unwrap_err(), ClientError::Token);
     }
     let server = Server::start(|_| Answer::Silence);
     assert!(!format!("{:?}", client(&server)).contains(SECRET));
@@ -245,7 +246,7 @@ fn addresses_tokens_and_keys_are_checked_and_not_repeated() {
         assert_eq!(operator_key(key), Err(ClientError::OperatorKey), "{key}");
     }
     for pem in ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA"] {
-        let options = Options { authorities: Some(pem.as_bytes().to_vec()), ..options() };
+        let options = ClientOptions { authorities: Some(pem.as_bytes().to_vec()), ..options() };
         assert!(matches!(Client::new(&server.url(), options), Err(ClientError::Authorities(_))), "{pem}");
     }
 }

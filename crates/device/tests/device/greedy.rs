@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
-use tidegate_device::api::{Asked, Asking, Receipt};
-use tidegate_device::client::{Client, Options};
-use tidegate_device::clock::{Reading, Steady};
+use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
+use tidegate_device::client::{Client, ClientOptions};
+use tidegate_device::clock::{ClockReading, Steady};
 use tidegate_device::enrolment::StreamPolicy;
 use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::wire::{Batch, BatchWriter, StreamTag};
-use tidegate_device::{Agent, Fault, Reply};
+use tidegate_device::{Agent, AgentError, AgentReply};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SeededRandom, View};
 
@@ -69,11 +69,11 @@ impl Greed {
     fn ask(&mut self) -> Answer {
         let questions = (0..1 + self.draw(3)).map(|_| self.question()).collect();
         let stream = if self.draw(6) == 0 { "visits-2" } else { "visits" }.to_owned();
-        let asking = Asking { stream, round: self.draw(5), questions };
+        let asking = OpenQuestions { stream, round: self.draw(5), questions };
         Answer::Json(200, serde_json::to_string(&asking).unwrap())
     }
 
-    fn question(&mut self) -> Asked {
+    fn question(&mut self) -> OpenQuestion {
         let now = (self.now - EPOCH) / TICK;
         let timestamp = (now + self.draw(7).saturating_sub(4)).saturating_sub(self.draw(7).saturating_sub(5));
         let units = [ALL, ALL / 2, ALL / 3, 1, 9 * ALL][usize::try_from(self.draw(5)).unwrap()];
@@ -97,7 +97,7 @@ impl Greed {
             domain: if self.draw(6) == 0 { 7 } else { 6 },
             view,
         };
-        Asked { question, report_length: usize::try_from(self.draw(9)).unwrap(), closes: self.draw(u64::MAX) }
+        OpenQuestion { question, report_length: usize::try_from(self.draw(9)).unwrap(), closes: self.draw(u64::MAX) }
     }
 
     fn take(&mut self, body: &[u8]) -> Answer {
@@ -132,7 +132,7 @@ fn live(seed: u64, consents: bool) -> usize {
         let greed = Arc::clone(&greed);
         Server::start(move |request| greed.lock().unwrap().answer(request))
     };
-    let options = Options { attempts: 2, pause: Duration::from_millis(1), ..Options::default() };
+    let options = ClientOptions { attempts: 2, pause: Duration::from_millis(1), ..ClientOptions::default() };
     let client = Client::new(&server.url(), options).unwrap();
     let operator = SigningKey::from_bytes(&[7; 32]).verifying_key();
     let disk = SimulatedDisk::new(Broken::default(), seed);
@@ -142,7 +142,7 @@ fn live(seed: u64, consents: bool) -> usize {
     for _ in 0..100 {
         now += random.next_word() % TICK;
         greed.lock().unwrap().now = now;
-        let reading = Reading { wall: now, steady: Steady { run: [1; 16], seconds: now - EPOCH } };
+        let reading = ClockReading { wall: now, steady: Steady { run: [1; 16], seconds: now - EPOCH } };
         // Now and then it is started anew, with the policy that the collector has for it then.
         if agent.is_none() || random.next_word().is_multiple_of(12) {
             let Ok(promised) = client.policy("visits", &operator) else { continue };
@@ -151,7 +151,7 @@ fn live(seed: u64, consents: bool) -> usize {
             let before = disk.contents("position.device");
             agent = match begin(disk.clone(), "position", promised.clone(), b"", reading, &mut random) {
                 Ok((agent, _)) => Some(agent),
-                Err(Fault::OtherPolicy { offered, .. }) => {
+                Err(AgentError::OtherPolicy { offered, .. }) => {
                     assert_eq!(*offered, *promised);
                     assert_eq!(disk.contents("position.device"), before, "seed {seed}: refused, and changed");
                     continue;
@@ -163,11 +163,11 @@ fn live(seed: u64, consents: bool) -> usize {
         else {
             continue;
         };
-        for Asked { question, .. } in &asking.questions {
+        for OpenQuestion { question, .. } in &asking.questions {
             let report = match device.answer(reading, &asking.stream, question, 2, &mut random) {
-                Ok(Reply::Report(report)) => report,
-                Ok(Reply::Refused(_)) => continue,
-                Err(Fault::BeforeEpoch) => panic!("the clock is right"),
+                Ok(AgentReply::Report(report)) => report,
+                Ok(AgentReply::Refused(_)) => continue,
+                Err(AgentError::BeforeEpoch) => panic!("the clock is right"),
                 Err(fault) => panic!("{fault}"),
             };
             enrolled.get_or_insert_with(|| device.policy().clone());

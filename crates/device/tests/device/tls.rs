@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use tidegate_device::client::{Client, ClientError, Options};
+use tidegate_device::client::{Client, ClientError, ClientOptions};
 
 fn file(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
@@ -50,7 +50,7 @@ fn a_collector_is_believed_to_be_who_it_is_if_an_authority_that_is_trusted_says_
     let port = start();
     let own = Some(std::fs::read(file("authority.pem")).unwrap());
     let ask = |host: &str, authorities: Option<Vec<u8>>| {
-        let options = Options { authorities, attempts: 3, ..Options::default() };
+        let options = ClientOptions { authorities, attempts: 3, ..ClientOptions::default() };
         let client = Client::new(&format!("https://{host}:{port}"), options).unwrap();
         client.questions("visits", None, Duration::ZERO)
     };

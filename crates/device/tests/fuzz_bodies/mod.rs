@@ -7,12 +7,12 @@ use std::num::NonZeroU64;
 use std::sync::LazyLock;
 
 use ed25519_dalek::SigningKey;
-use tidegate_device::clock::{Reading, Steady, Ticks};
+use tidegate_device::clock::{ClockReading, Steady, Ticks};
 use tidegate_device::disk::replace;
 use tidegate_device::enrolment::{StreamPolicy, VerifiedPolicy};
 use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::wire::{Batch, BatchText, BatchWriter};
-use tidegate_device::{Agent, Policy, Reply};
+use tidegate_device::{Agent, AgentReply, DevicePolicy};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View, Window};
 
@@ -57,7 +57,7 @@ const ALL: u64 = 1_000_000_000;
 
 static POLICY: LazyLock<VerifiedPolicy> = LazyLock::new(|| {
     let operator = SigningKey::from_bytes(&[7; 32]);
-    let protects = Policy { epsilon: "1".parse().unwrap(), window: Window::of(WINDOW).unwrap(), domain: 6 };
+    let protects = DevicePolicy { epsilon: "1".parse().unwrap(), window: Window::of(WINDOW).unwrap(), domain: 6 };
     let ticks = Ticks { epoch: 0, seconds: NonZeroU64::MIN };
     let policy =
         StreamPolicy { stream: "visits".to_owned(), protects, oracle: None, ticks, slot_key: *b"sixteen byte key" };
@@ -77,8 +77,8 @@ fn enrol_anew(disk: &SimulatedDisk, now: u64) -> Option<Agent<SimulatedDisk>> {
         .map(|(agent, _)| agent)
 }
 
-fn reading(now: u64) -> Reading {
-    Reading { wall: now, steady: Steady { run: [1; 16], seconds: now } }
+fn reading(now: u64) -> ClockReading {
+    ClockReading { wall: now, steady: Steady { run: [1; 16], seconds: now } }
 }
 
 /// How many units of epsilon the agent gives away for one more phase of a timestamp, of which it is asked for so many.
@@ -87,7 +87,7 @@ pub fn ask(agent: &mut Agent<SimulatedDisk>, now: u64, phase: u16, units: u64) -
     let epsilon = Epsilon::from_units(units).unwrap();
     let question = Question { timestamp: now, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: 6, view };
     match agent.answer(reading(now), "visits", &question, 2, &mut SeededRandom::new(now)) {
-        Ok(Reply::Report(_)) => units,
+        Ok(AgentReply::Report(_)) => units,
         _ => 0,
     }
 }

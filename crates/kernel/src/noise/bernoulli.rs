@@ -1,25 +1,25 @@
-//! Coins.
+//! Exact Bernoulli samplers.
 
 use std::num::NonZeroU64;
 
 use crate::noise::Below;
 use crate::random::Randomness;
 
-/// A coin that shows `true` with probability exactly `min(1, numerator / denominator)`.
+/// Draws `true` with probability exactly `min(1, numerator / denominator)`.
 pub fn bernoulli(numerator: u64, denominator: NonZeroU64, random: &mut impl Randomness) -> bool {
     Below::new(denominator).sample(random) < numerator
 }
 
-/// A coin that shows `true` with probability exactly `exp(-numerator / denominator)`.
+/// Draws `true` with probability exactly `exp(-numerator / denominator)`.
 pub fn bernoulli_exp(numerator: u64, denominator: NonZeroU64, random: &mut impl Randomness) -> bool {
     let (whole, rest) = (numerator / denominator, numerator % denominator);
     (0..whole).all(|_| bernoulli_exp_one(random)) && bernoulli_exp_fraction(rest, &Below::new(denominator), random)
 }
 
-/// `true` with probability exactly `exp(-numerator / below.bound())`, where the fraction is at most one.
+/// Draws `true` with probability exactly `exp(-numerator / below.bound())`, for a fraction of at most one.
 ///
-/// Canonne, Kamath and Steinke (2020), algorithm 1: the number of successes in a row of coins with probability x, x/2,
-/// x/3, ... is even with probability `1 - x + x²/2! - ... = exp(-x)`.
+/// Algorithm 1 of Canonne, Kamath and Steinke (2020). Flip coins of probability x, x/2, x/3, ... until one fails: the
+/// number of successes is even with probability `1 - x + x²/2! - ... = exp(-x)`.
 #[inline]
 pub(super) fn bernoulli_exp_fraction(numerator: u64, below: &Below, random: &mut impl Randomness) -> bool {
     let mut successes = 0;
@@ -29,7 +29,7 @@ pub(super) fn bernoulli_exp_fraction(numerator: u64, below: &Below, random: &mut
     successes % 2 == 0
 }
 
-/// `true` with probability exactly 1/e.
+/// Draws `true` with probability exactly 1/e.
 #[inline]
 pub(super) fn bernoulli_exp_one(random: &mut impl Randomness) -> bool {
     let mut successes = 1;
@@ -39,7 +39,7 @@ pub(super) fn bernoulli_exp_one(random: &mut impl Randomness) -> bool {
     successes % 2 == 0
 }
 
-/// `true` with probability exactly `1/count`.
+/// Draws `true` with probability exactly `1/count`.
 #[inline]
 fn one_in(count: u64, random: &mut impl Randomness) -> bool {
     match NonZeroU64::new(count) {

@@ -1,20 +1,20 @@
-//! Many biased coins at once.
+//! A sampler of many biased bits at once.
 
 use std::fmt;
 use std::num::NonZeroU64;
 
 use crate::random::Randomness;
 
-/// Independent coins that each show 1 with probability exactly `q / 2^64`, drawn 64 at a time.
+/// Independent bits, each 1 with probability exactly `q / 2^64`, drawn 64 at a time.
 ///
-/// Eight coins have 256 outcomes. Laid end to end on the unit interval, each as long as its probability, they tell for
-/// a uniform point which outcome it is. Sixteen bits of the point settle that by one look into a table, unless a
-/// border between two outcomes runs through the point's cell, which happens for at most 255 of the 65,536 cells; then
-/// further bits are drawn until the point is known to lie on one side of every border. Borders are stored exactly, as
-/// integers over 2^512, so the distribution is exact. The cost is two random bits per coin.
+/// Eight bits are drawn by inversion. Their 256 outcomes divide the unit interval into parts as long as their
+/// probabilities, and a uniform point selects one. A table look-up with 16 bits of the point decides, except in the at
+/// most 255 of 65,536 cells that contain a border. There, further bits are drawn until the point is known to lie on one
+/// side of every border. Borders are stored exactly, as integers over 2^512. The cost is two random bits per output
+/// bit.
 #[derive(Clone)]
 pub struct BiasedBits {
-    /// For each cell the outcome that fills it, or `SPLIT`.
+    /// For each cell, the outcome that fills it, or `SPLIT`.
     cells: Box<[u16]>,
     /// `borders[k]`: the exact start of outcome `k`, over 2^512, most significant word first.
     borders: Box<[Wide]>,
@@ -29,12 +29,12 @@ const SPLIT: u16 = u16::MAX;
 type Wide = [u64; COINS];
 
 impl BiasedBits {
-    /// Coins of probability `q / 2^64`.
+    /// Bits of probability `q / 2^64`.
     pub fn new(q: NonZeroU64) -> Self {
         let borders = borders(q);
         let mut cells = vec![SPLIT; CELLS].into_boxed_slice();
         for (outcome, start) in borders.iter().enumerate() {
-            // The cells from the first that begins at or after the start to the last that ends at or before the end.
+            // The cells that lie wholly between the start and the end.
             let starts_inside = start[0] << 16 != 0 || start[1..].iter().any(|word| *word != 0);
             let first = cell_of(start[0]) + usize::from(starts_inside);
             let end = borders.get(outcome + 1).map_or(CELLS, |end| cell_of(end[0]));
@@ -46,7 +46,7 @@ impl BiasedBits {
         Self { cells, borders }
     }
 
-    /// 64 coins.
+    /// Draws 64 bits.
     #[inline]
     pub fn next_word(&self, random: &mut impl Randomness) -> u64 {
         let points = [random.next_word(), random.next_word()];
@@ -66,14 +66,14 @@ impl BiasedBits {
         word
     }
 
-    /// Fills `words` with coins.
+    /// Fills `words` with bits.
     pub fn fill(&self, words: &mut [u64], random: &mut impl Randomness) {
         for word in words {
             *word = self.next_word(random);
         }
     }
 
-    /// The number of ones among `count` coins: a binomial number, exactly.
+    /// Draws the number of ones among `count` bits: an exact binomial variate.
     pub fn count_ones(&self, count: u64, random: &mut impl Randomness) -> u64 {
         let whole: u64 = (0..count / 64).map(|_| u64::from(self.next_word(random).count_ones())).sum();
         match count % 64 {
@@ -82,10 +82,10 @@ impl BiasedBits {
         }
     }
 
-    /// The outcome for a point in a cell through which a border runs.
+    /// Draws the outcome for a point in a cell that contains a border.
     #[cold]
     fn settle(&self, cell: u16, random: &mut impl Randomness) -> u16 {
-        // Only the first word's lower 48 bits are still open; later words are drawn when a comparison asks for them.
+        // The lower 48 bits of the first word are drawn here, later words on demand.
         let first = (u64::from(cell) << 48) | (random.next_word() >> 16);
         let mut point = LazyPoint { words: [first, 0, 0, 0, 0, 0, 0, 0], known: 1 };
         let at_or_below = self.borders.partition_point(|border| point.is_at_or_above(border, random));
@@ -101,7 +101,7 @@ impl fmt::Debug for BiasedBits {
     }
 }
 
-/// A uniform point whose words are drawn when they are first needed.
+/// A uniform point whose words are drawn on demand.
 struct LazyPoint {
     words: Wide,
     known: usize,
@@ -150,7 +150,7 @@ fn borders(q: NonZeroU64) -> Box<[Wide]> {
         .collect()
 }
 
-/// Multiplies by a word. The product of eight words fits.
+/// Multiplies by a word. A product of eight words fits.
 #[allow(clippy::cast_possible_truncation)] // splitting into words
 fn multiply(product: &mut Wide, factor: u64) {
     let mut carry = 0;
@@ -161,7 +161,7 @@ fn multiply(product: &mut Wide, factor: u64) {
     }
 }
 
-/// Adds, dropping the carry out of the first word: only the end of the last outcome, which is not stored, has one.
+/// Adds and drops the carry out of the first word. Only the end of the last outcome has one, and it is not stored.
 #[allow(clippy::cast_possible_truncation)] // splitting into words
 fn add(sum: &mut Wide, addend: &Wide) {
     let mut carry = 0_u128;
@@ -235,14 +235,14 @@ mod tests {
         for cell in (0..=u16::MAX).filter(|cell| bits.cells[usize::from(*cell)] == SPLIT) {
             let seed = u64::from(cell);
             let first = (seed << 48) + (SeededRandom::new(seed).next_word() >> 16);
-            // No border of this table shares its first word with the point.
+            // No border of this table has the same first word as the point.
             let expected = bits.borders.iter().take_while(|border| border[0] < first).count() - 1;
             assert_eq!(usize::from(bits.settle(cell, &mut SeededRandom::new(seed))), expected);
         }
     }
 
     #[test]
-    fn filling_draws_the_same_words_one_after_the_other() {
+    fn filling_draws_the_same_words_in_order() {
         let bits = BiasedBits::new(NonZeroU64::new(1 << 60).unwrap());
         let mut words = [0; 5];
         bits.fill(&mut words, &mut SeededRandom::new(5));

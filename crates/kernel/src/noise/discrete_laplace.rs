@@ -1,4 +1,4 @@
-//! Two-sided and one-sided geometric noise: Laplace and exponential noise on the integers.
+//! Discrete Laplace noise and geometric noise (Ghosh, Roughgarden and Sundararajan 2009).
 
 use std::num::NonZeroU64;
 
@@ -6,24 +6,24 @@ use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
 use crate::noise::Below;
 use crate::noise::bernoulli::{bernoulli_exp_fraction, bernoulli_exp_one};
 use crate::random::Randomness;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
-/// The scale of noise on the integers: an exact positive fraction.
+/// The scale of integer noise: an exact positive fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct NoiseScale {
     numerator: NonZeroU64,
     denominator: NonZeroU64,
 }
 
-/// The noise scale cannot be represented.
+/// The noise scale is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a sensitivity of {sensitivity} is outside 1..={limit}, what noise can be scaled to", limit = Scale::MAX_SENSITIVITY)]
+#[error("a sensitivity of {sensitivity} is outside 1..={limit}, the range that noise can be scaled to", limit = NoiseScale::MAX_SENSITIVITY)]
+#[allow(missing_docs)] // the messages name the fields
 pub struct ScaleError {
-    /// The sensitivity that was given.
     pub sensitivity: u64,
 }
 
-impl Scale {
+impl NoiseScale {
     /// The largest sensitivity, in grid units, for which every [`Epsilon`] has a scale.
     pub const MAX_SENSITIVITY: u64 = (1 << 62) / UNITS_PER_EPSILON;
 
@@ -32,8 +32,7 @@ impl Scale {
         Self { numerator, denominator }
     }
 
-    /// `sensitivity / epsilon`, exactly: the scale at which a value that one neighbour can move by `sensitivity`
-    /// loses `epsilon`.
+    /// Exactly `sensitivity / epsilon`: the scale at which a value of that sensitivity loses `epsilon`.
     pub fn calibrated(sensitivity: u64, epsilon: Epsilon) -> Result<Self, ScaleError> {
         let error = ScaleError { sensitivity };
         if sensitivity > Self::MAX_SENSITIVITY {
@@ -74,7 +73,7 @@ pub(crate) const fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// Exponential noise on the non-negative integers: `P(z) = (1-q) qᶻ` with `q = exp(-1/scale)`, exactly.
+/// Geometric noise on the non-negative integers: exactly `P(z) = (1-q) qᶻ` with `q = exp(-1/scale)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Geometric {
     below_numerator: Below,
@@ -83,26 +82,26 @@ pub struct Geometric {
 
 impl Geometric {
     /// Noise of the given scale.
-    pub const fn new(scale: Scale) -> Self {
+    pub const fn new(scale: NoiseScale) -> Self {
         Self { below_numerator: Below::new(scale.numerator), denominator: scale.denominator }
     }
 
     /// The scale.
     #[cfg(feature = "simulation")]
-    pub(crate) const fn scale(&self) -> Scale {
+    pub(crate) const fn scale(&self) -> NoiseScale {
         let numerator = match NonZeroU64::new(self.below_numerator.bound()) {
             Some(numerator) => numerator,
             None => NonZeroU64::MIN, // not reached: the bound was one
         };
-        Scale { numerator, denominator: self.denominator }
+        NoiseScale { numerator, denominator: self.denominator }
     }
 
-    /// Draws a value. It is not cut to 64 bits, and must not be before it is added to something: a secret plus the
-    /// largest noise that fits would betray the secret. Cut the sum instead.
+    /// Draws a value. It is not saturated to 64 bits, and must not be before it is added: a secret plus saturated noise
+    /// would reveal the secret. Saturate the sum instead.
     ///
-    /// Canonne, Kamath and Steinke (2020), the first half of algorithm 2: with `scale = s/t`, a uniform `u < s` kept
-    /// with probability `exp(-u/s)` and a geometric number `v` of ratio 1/e make `u + s·v`, of ratio `exp(-1/s)`;
-    /// its quotient by `t` has ratio `exp(-t/s)`.
+    /// First half of algorithm 2 of Canonne, Kamath and Steinke (2020). Let `scale = s/t`. Take a uniform `u < s`, kept
+    /// with probability `exp(-u/s)`, and a geometric `v` of ratio 1/e. Then `u + s·v` is geometric of ratio
+    /// `exp(-1/s)`, and its quotient by `t` has ratio `exp(-t/s)`.
     #[inline]
     pub fn sample(&self, random: &mut impl Randomness) -> i128 {
         let below = &self.below_numerator;
@@ -119,23 +118,23 @@ impl Geometric {
         let sum = u128::from(below.bound()) * u128::from(multiples) + u128::from(remainder);
         match u64::try_from(sum) {
             Ok(sum) => i128::from(sum / self.denominator),
-            // No run of coins is long enough to fill 127 bits.
+            // No run of coin flips is long enough to fill 127 bits.
             Err(_) => i128::try_from(sum / u128::from(self.denominator.get())).unwrap_or(i128::MAX),
         }
     }
 }
 
-/// Laplace noise on the integers: `P(z) = (1-q)/(1+q) · q^|z|` with `q = exp(-1/scale)`, exactly.
+/// Discrete Laplace noise: exactly `P(z) = (1-q)/(1+q) · q^|z|` with `q = exp(-1/scale)`.
 #[derive(Clone, Copy, Debug)]
 pub struct DiscreteLaplace(Geometric);
 
 impl DiscreteLaplace {
     /// Noise of the given scale.
-    pub const fn new(scale: Scale) -> Self {
+    pub const fn new(scale: NoiseScale) -> Self {
         Self(Geometric::new(scale))
     }
 
-    /// Draws a value, not cut to 64 bits, as [`Geometric::sample`].
+    /// Draws a value, not saturated to 64 bits, as in [`Geometric::sample`].
     #[inline]
     pub fn sample(&self, random: &mut impl Randomness) -> i128 {
         loop {
@@ -148,8 +147,8 @@ impl DiscreteLaplace {
         }
     }
 
-    /// A secret plus noise. A result beyond the range of `i64` is returned as its end; since the exact sum is cut, and
-    /// not one of its parts, that is post-processing.
+    /// Publishes a secret plus noise, saturated to `i64`. Saturating the exact sum, not one of its parts, is
+    /// post-processing.
     #[inline]
     pub(crate) fn add_to(&self, secret: i128, random: &mut impl Randomness) -> i64 {
         random.publish(NoisyInteger { secret, noise: self })
@@ -157,18 +156,18 @@ impl DiscreteLaplace {
 
     /// The scale.
     #[cfg(feature = "simulation")]
-    pub(crate) const fn scale(&self) -> Scale {
+    pub(crate) const fn scale(&self) -> NoiseScale {
         self.0.scale()
     }
 }
 
-/// A secret plus noise, cut to the range of `i64`.
+/// A secret plus noise, saturated to `i64`.
 pub(crate) struct NoisyInteger<'a> {
     pub(crate) secret: i128,
     pub(crate) noise: &'a DiscreteLaplace,
 }
 
-impl Step for NoisyInteger<'_> {
+impl RandomisedStep for NoisyInteger<'_> {
     type Output = i64;
 
     #[inline]

@@ -1,8 +1,8 @@
-//! Exact samplers. Everything here is integer arithmetic on uniform random bits: no floating point, so the
-//! distribution of each sampler is exactly the one in its documentation, to the last bit.
+//! Exact samplers. They use integer arithmetic on uniform random bits and no floating point, so each distribution is
+//! exactly the documented one.
 //!
-//! Samplers know nothing of budgets. The primitives and oracles that call them do, and only those are given secrets.
-//! The time that a sampler takes depends on what it draws; protection against timing is out of scope.
+//! Samplers know no budgets and take no secrets; the calling primitives and oracles do. The running time depends on the
+//! value drawn: timing side channels are out of scope.
 
 mod bernoulli;
 mod biased_bits;
@@ -15,6 +15,6 @@ pub use biased_bits::BiasedBits;
 #[cfg(feature = "simulation")]
 pub(crate) use discrete_laplace::NoisyInteger;
 pub(crate) use discrete_laplace::greatest_common_divisor;
-pub use discrete_laplace::{DiscreteLaplace, Geometric, Scale, ScaleError};
+pub use discrete_laplace::{DiscreteLaplace, Geometric, NoiseScale, ScaleError};
 pub use subset::choose;
 pub use uniform::Below;

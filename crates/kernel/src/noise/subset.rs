@@ -6,13 +6,12 @@ use std::num::NonZeroU64;
 use crate::noise::Below;
 use crate::random::Randomness;
 
-/// Draws `count` different integers below `bound`, each set of that size with equal probability, in ascending order.
-/// All of them where `count` is `bound` or more.
+/// Draws a uniform subset of `count` integers below `bound`, in ascending order; all of them if `count >= bound`.
 pub fn choose(count: usize, bound: usize, random: &mut impl Randomness) -> Vec<usize> {
     if count >= bound {
         return (0..bound).collect();
     }
-    // Floyd: the j-th step adds a uniform element of 0..=j, or j itself where that one is already in.
+    // Floyd's algorithm (Bentley and Floyd 1987): step j adds a uniform element of 0..=j, or j if that is already in.
     let mut chosen = HashSet::with_capacity(count);
     for last in bound - count..bound {
         let candidate = match NonZeroU64::new(last as u64 + 1) {

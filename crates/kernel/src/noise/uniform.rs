@@ -1,4 +1,4 @@
-//! Uniform integers.
+//! Uniform integers, by rejection (Lemire 2019).
 
 use std::num::NonZeroU64;
 
@@ -8,7 +8,7 @@ use crate::random::Randomness;
 #[derive(Clone, Copy, Debug)]
 pub struct Below {
     bound: u64,
-    /// Products whose low word lies below this would favour some results; they are drawn again.
+    /// Products with a low word below this would bias the result, and are rejected.
     reject_below: u64,
 }
 
@@ -16,16 +16,16 @@ impl Below {
     /// The uniform distribution on `0..bound`.
     pub const fn new(bound: NonZeroU64) -> Self {
         let bound = bound.get();
-        // 2^64 mod bound: exactly so many of the 2^64 words must be left out for every result to have equally many.
+        // 2^64 mod bound: rejecting this many words leaves equally many for each result.
         Self { bound, reject_below: bound.wrapping_neg() % bound }
     }
 
-    /// The bound: one more than the largest result.
+    /// The exclusive upper bound.
     pub const fn bound(&self) -> u64 {
         self.bound
     }
 
-    /// Draws an integer, each of `0..bound` with probability exactly `1/bound`.
+    /// Draws an integer: each of `0..bound` with probability exactly `1/bound`.
     #[inline]
     pub fn sample(&self, random: &mut impl Randomness) -> u64 {
         loop {
@@ -46,7 +46,7 @@ mod tests {
     use crate::random::SeededRandom;
 
     #[test]
-    fn exactly_the_words_below_the_bound_of_rejection_are_rejected() {
+    fn rejects_exactly_the_words_below_the_limit() {
         let drawn = SeededRandom::new(7).next_word();
         let bound = 1_000_003;
         let product = u128::from(drawn) * u128::from(bound);

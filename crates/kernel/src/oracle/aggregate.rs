@@ -1,4 +1,4 @@
-//! Where reports are counted.
+//! Aggregates of reports.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
@@ -6,56 +6,42 @@ use crate::epsilon::Epsilon;
 use crate::oracle::positional_count::PositionalCount;
 use crate::oracle::{Estimate, MalformedReport, Method, Oracle, OracleError, OracleKind};
 
-/// What all reports received so far say together: a count for each value (for Hadamard response, each column).
+/// The sum of all reports received: one count for each value (for Hadamard response, for each column).
 ///
-/// Aggregates of one oracle form a commutative monoid under [`Aggregate::merge`]: reports may be counted anywhere, in
-/// any order and grouping, and the result is the same. Memory is O(domain), whatever the number of reports.
+/// Aggregates of one oracle form a commutative monoid under [`Aggregate::merge`]: the result does not depend on where,
+/// in which order or in which groups reports are counted. Memory is O(domain).
 #[derive(Clone, Debug)]
 pub struct Aggregate {
     oracle: Oracle,
     reports: u64,
-    /// Counts of what was added one by one in index reports, and of everything that was merged or loaded.
+    /// Counts of index reports, and of everything merged or loaded.
     counts: Vec<u64>,
-    /// Counts of bit-vector reports, for the oracles that send those.
+    /// Counts of bit-vector reports.
     bits: Option<Box<PositionalCount>>,
 }
 
-/// The most reports that a loaded or merged aggregate may have. Counting up from there takes centuries to overflow.
+/// Maximum reports of a loaded or merged aggregate. Counting on from there takes centuries to overflow.
 const MAX_REPORTS: u64 = 1 << 62;
 
-/// Why an aggregate refused something.
+/// Errors of an [`Aggregate`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum AggregateError {
-    /// A report in a batch is malformed; nothing of the batch was added.
+    /// A report in a batch is malformed; no report was added.
     #[error("report {index} of the batch: {problem}")]
-    Report {
-        /// The report's position in the batch, from zero.
-        index: usize,
-        /// What is wrong with it.
-        problem: MalformedReport,
-    },
-    /// A batch that is no whole number of reports; nothing of it was added.
-    #[error("a batch of {given} bytes is no whole number of reports of {expected} bytes")]
-    BatchLength {
-        /// The length of the batch.
-        given: usize,
-        /// The length of a report.
-        expected: usize,
-    },
+    Report { index: usize, problem: MalformedReport },
+    /// The batch's length is not a multiple of the report length; no report was added.
+    #[error("a batch of {given} bytes is not a whole number of reports of {expected} bytes")]
+    BatchLength { given: usize, expected: usize },
     /// The aggregates are of different oracles, domains or epsilons.
     #[error("an aggregate of {other} cannot be merged into one of {own}")]
-    Different {
-        /// The oracle of the aggregate merged into.
-        own: String,
-        /// The oracle of the other.
-        other: String,
-    },
-    /// There would be more than 2^62 reports.
+    Different { own: String, other: String },
+    /// The sum exceeds 2^62 reports.
     #[error("the merged aggregates have more than {MAX_REPORTS} reports")]
     Overflow,
-    /// There is nothing to estimate from.
-    #[error("no report has been received, so there is nothing to estimate from")]
+    /// No report has been received.
+    #[error("no report has been received, so nothing can be estimated")]
     NoReports,
 }
 
@@ -67,12 +53,12 @@ impl Aggregate {
         Self { oracle, reports: 0, counts: vec![0; cells], bits }
     }
 
-    /// The oracle whose reports are counted.
+    /// The oracle of the reports.
     pub const fn oracle(&self) -> &Oracle {
         &self.oracle
     }
 
-    /// How many reports have been counted.
+    /// The number of reports.
     pub const fn reports(&self) -> u64 {
         self.reports
     }
@@ -85,12 +71,12 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Counts the reports of a batch that stand one after the other: all of them or, if any is malformed, none.
+    /// Counts a batch of concatenated reports: all of them, or none if any is malformed.
     pub fn add_batch(&mut self, batch: &[u8]) -> Result<(), AggregateError> {
         let length = self.oracle.report_length();
         self.oracle.check_batch(batch)?;
         match (&self.oracle.method, &mut self.bits) {
-            // The length is a constant in each arm, so that reading an index is a single load.
+            // The length is constant in each arm, so that reading an index is a single load.
             (Method::Grr(_) | Method::Hadamard(_), _) => match length {
                 1 => count_indices::<1>(batch, &mut self.counts),
                 2 => count_indices::<2>(batch, &mut self.counts),
@@ -104,7 +90,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// Counts a report that has passed the oracle's check.
+    /// Counts a report that passed the oracle's check.
     #[inline]
     fn add_checked(&mut self, report: &[u8]) {
         match (&self.oracle.method, &mut self.bits) {
@@ -118,7 +104,7 @@ impl Aggregate {
         }
     }
 
-    /// All counts, whether still in bit planes or not.
+    /// All counts, including those in bit planes.
     fn totals(&self) -> Vec<u64> {
         match &self.bits {
             None => self.counts.clone(),
@@ -126,7 +112,7 @@ impl Aggregate {
         }
     }
 
-    /// Adds what another aggregate of the same oracle has counted. On an error nothing is changed.
+    /// Adds another aggregate of the same oracle. On an error nothing changes.
     pub fn merge(&mut self, other: &Self) -> Result<(), AggregateError> {
         let parameters = |oracle: &Oracle| (oracle.kind(), oracle.domain(), oracle.epsilon());
         if parameters(&self.oracle) != parameters(&other.oracle) {
@@ -135,7 +121,7 @@ impl Aggregate {
             };
             return Err(AggregateError::Different { own: name(&self.oracle), other: name(&other.oracle) });
         }
-        // No count exceeds the number of reports, so if that fits, all do.
+        // No count exceeds the number of reports, so checking that sum suffices.
         let reports = self.reports + other.reports;
         if reports > MAX_REPORTS {
             return Err(AggregateError::Overflow);
@@ -147,7 +133,7 @@ impl Aggregate {
         Ok(())
     }
 
-    /// How many reports support each value.
+    /// The number of reports that support each value.
     pub fn supports(&self) -> Vec<u64> {
         match &self.oracle.method {
             Method::Hadamard(hadamard) => hadamard.supports(&self.totals(), self.oracle.domain()),
@@ -155,7 +141,7 @@ impl Aggregate {
         }
     }
 
-    /// The unbiased estimate of the frequencies among those who reported.
+    /// The unbiased estimate of the frequencies among the reporting users.
     pub fn estimate(&self) -> Result<Estimate, AggregateError> {
         if self.reports == 0 {
             return Err(AggregateError::NoReports);
@@ -164,7 +150,7 @@ impl Aggregate {
     }
 }
 
-/// How many counts an oracle's aggregate has.
+/// The number of counts of an oracle's aggregate.
 fn cells(oracle: &Oracle) -> usize {
     match &oracle.method {
         Method::Hadamard(hadamard) => hadamard.codec().bound() as usize,
@@ -172,18 +158,18 @@ fn cells(oracle: &Oracle) -> usize {
     }
 }
 
-/// Counts index reports of `LENGTH` bytes that have been checked.
+/// Counts checked index reports of `LENGTH` bytes.
 fn count_indices<const LENGTH: usize>(batch: &[u8], counts: &mut [u64]) {
     for report in batch.as_chunks::<LENGTH>().0 {
         let mut bytes = [0; 4];
         bytes[..LENGTH].copy_from_slice(report);
         let count = &mut counts[u32::from_le_bytes(bytes) as usize];
-        // No count exceeds the number of reports, and the sum of that is checked.
+        // No count exceeds the number of reports, whose sum is checked.
         *count = count.wrapping_add(1);
     }
 }
 
-/// Equal if they have counted equally many reports of the same oracle with the same result.
+/// Equal if oracle, number of reports and counts are equal.
 impl PartialEq for Aggregate {
     fn eq(&self, other: &Self) -> bool {
         Saved::of(self) == Saved::of(other)
@@ -240,7 +226,7 @@ impl Saved {
         if self.counts.len() != expected {
             return Err(Corrupt::Cells { given: self.counts.len(), expected });
         }
-        // Index reports name one cell each, subsets a fixed number; other reports any number.
+        // Index reports name one cell, subsets a fixed number, other reports any number.
         let per_report = match &oracle.method {
             Method::Grr(_) | Method::Hadamard(_) => Some(1),
             Method::Subset(subset) => subset.codec().ones().map(u128::from),

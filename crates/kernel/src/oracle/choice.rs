@@ -1,4 +1,4 @@
-//! Which oracle is best, in floating point: all of this is about error, nothing about privacy.
+//! Choice of the oracle with the lowest variance. It uses floating point, because it affects accuracy and not privacy.
 
 use crate::epsilon::Epsilon;
 use crate::oracle::index_codec::IndexCodec;
@@ -6,17 +6,17 @@ use crate::oracle::local_hash::SEED_LENGTH;
 use crate::oracle::{OracleKind, Support, Variance};
 use crate::randomised_response::MAX_DOMAIN;
 
-/// Variances that differ by less than this fraction count as equal when [`OracleKind::best`] chooses.
+/// Relative difference below which [`OracleKind::best`] treats variances as equal.
 pub const AUTO_TOLERANCE: f64 = 0.01;
 
 impl OracleKind {
-    /// The oracle with the lowest variance, averaged over the values of the domain. Of those within [`AUTO_TOLERANCE`]
-    /// of the lowest, the one with the shortest report; of those, the one with the lowest variance.
+    /// The oracle with the lowest variance, averaged over the domain. Among those within [`AUTO_TOLERANCE`] of the
+    /// lowest, the one with the shortest report wins, then the one with the lower variance.
     pub fn best(domain: u32, epsilon: Epsilon) -> Self {
         let mean_variance = |kind: Self| kind.variance(domain, epsilon, 1).at(1.0 / f64::from(domain));
         let candidates = Self::ALL.map(|kind| (kind, mean_variance(kind), kind.report_length(domain, epsilon)));
         let lowest = candidates.iter().map(|(_, variance, _)| *variance).fold(f64::INFINITY, f64::min);
-        // What differs by rounding only is equal, and then the simpler oracle, which comes first, is better.
+        // Differences due to rounding are ties, and the simpler oracle, which comes first, wins.
         let beats = |(_, a, short): &(Self, f64, usize), (_, b, long): &(Self, f64, usize)| {
             short < long || (short == long && *a < b * (1.0 - 1e-9))
         };
@@ -27,9 +27,8 @@ impl OracleKind {
         best.map_or(Self::Grr, |(kind, _, _)| kind)
     }
 
-    /// The variance of an estimated frequency from so many reports, as a function of the true frequency: the closed
-    /// form, to which [`Oracle::variance`](crate::oracle::Oracle::variance) is equal up to the rounding of integer
-    /// weights.
+    /// The variance of an estimated frequency, as a function of the true frequency, in closed form.
+    /// [`Oracle::variance`](crate::oracle::Oracle::variance) equals it up to the rounding of integer weights.
     pub fn variance(self, domain: u32, epsilon: Epsilon, reports: u64) -> Variance {
         Variance::of(self.support(domain, epsilon.as_f64().exp()), reports)
     }
@@ -59,12 +58,12 @@ impl OracleKind {
     }
 }
 
-/// How many columns the Hadamard matrix of a domain has.
+/// The number of columns of a domain's Hadamard matrix.
 pub(super) const fn columns(domain: u32) -> u32 {
     domain.saturating_add(1).next_power_of_two()
 }
 
-/// The number of buckets with the lowest variance, one of the two next to `e^eps + 1`.
+/// The number of buckets with the lowest variance: an integer next to `e^eps + 1`.
 pub(super) fn best_buckets(ratio: f64) -> u32 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 2 and the largest domain
     let fewer = (ratio.floor() + 1.0).clamp(2.0, f64::from(MAX_DOMAIN) - 1.0) as u32;
@@ -72,7 +71,7 @@ pub(super) fn best_buckets(ratio: f64) -> u32 {
     if variance(fewer) <= variance(fewer + 1) { fewer } else { fewer + 1 }
 }
 
-/// The size of the subset with the lowest variance, one of the two next to `domain / (e^eps + 1)`.
+/// The subset size with the lowest variance: an integer next to `domain / (e^eps + 1)`.
 pub(super) fn best_subset_size(domain: u32, ratio: f64) -> u32 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and the domain, a u32
     let floor = (f64::from(domain) / (ratio + 1.0)) as u32;

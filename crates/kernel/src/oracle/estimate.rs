@@ -1,18 +1,18 @@
-//! What reports say about frequencies.
+//! Frequency estimates and their variance.
 
 use crate::oracle::Support;
 
-/// The variance of an estimated frequency, `constant + slope · f` at the true frequency `f`.
+/// The variance of an estimated frequency: `constant + slope · f` at the true frequency `f`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variance {
-    /// The part that does not depend on the frequency.
+    /// The part independent of the frequency.
     pub constant: f64,
-    /// The part that grows with the frequency; negative for oracles that are surest about frequent values.
+    /// The coefficient of the frequency; negative for oracles that are more accurate for frequent values.
     pub slope: f64,
 }
 
 impl Variance {
-    /// From the probabilities with which a report supports its sender's value and any other.
+    /// Creates it from the probabilities that a report supports the sender's value, and another value.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn of(support: Support, reports: u64) -> Self {
         let Support { own, other } = support;
@@ -29,7 +29,7 @@ impl Variance {
 
 /// Estimated frequencies of all values of a domain.
 ///
-/// Each is unbiased: it may lie below zero or above one, and all of them need not sum to one.
+/// Each is unbiased, so it may be below zero or above one, and their sum need not be one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     frequencies: Vec<f64>,
@@ -42,23 +42,23 @@ impl Estimate {
         Self { frequencies, reports, variance }
     }
 
-    /// The estimated share of reporting users that hold each value.
+    /// The estimated share of reporting users who hold each value.
     pub fn frequencies(&self) -> &[f64] {
         &self.frequencies
     }
 
-    /// The estimated share of reporting users that hold each value.
+    /// The estimated share of reporting users who hold each value.
     pub fn into_frequencies(self) -> Vec<f64> {
         self.frequencies
     }
 
-    /// How many reports the estimate rests on.
+    /// The number of reports.
     pub const fn reports(&self) -> u64 {
         self.reports
     }
 
     /// The exact variance of each estimate around the frequency among the reporting users, as a function of that
-    /// frequency. The spread of a sample of users around all users comes on top.
+    /// frequency. It excludes the sampling error of the reporting users.
     pub const fn variance(&self) -> Variance {
         self.variance
     }

@@ -1,4 +1,4 @@
-//! Generalised randomised response.
+//! Generalised randomised response (Kairouz, Bonawitz and Ramage 2016).
 
 use crate::epsilon::Epsilon;
 use crate::oracle::Support;
@@ -25,7 +25,7 @@ impl Grr {
         &self.codec
     }
 
-    /// The logarithm of the probability of a well-formed report.
+    /// The log-probability of a well-formed report.
     pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let Support { own, other } = self.support();
         if self.codec.read(report) == Ok(value) { own.ln() } else { other.ln() }

@@ -1,4 +1,4 @@
-//! Hadamard response.
+//! Hadamard response (Acharya, Sun and Zhang 2019).
 
 use crate::epsilon::Epsilon;
 use crate::oracle::Support;
@@ -7,8 +7,8 @@ use crate::oracle::index_codec::IndexCodec;
 use crate::random::Randomness;
 use crate::randomised_response::{MAX_DOMAIN, RandomisedResponse, ResponseError};
 
-/// A value owns a row of a Hadamard matrix, never the first, which is constant. A report is a column in which the row
-/// is +1 with probability `e^eps/(e^eps+1)`, and -1 otherwise; among those, each equally likely.
+/// Each value has a row of a Hadamard matrix, other than the constant first row. A report is a column: with probability
+/// `e^eps/(e^eps+1)` a uniform one in which the row is +1, otherwise a uniform one in which it is -1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hadamard {
     response: RandomisedResponse,
@@ -31,7 +31,7 @@ impl Hadamard {
         &self.codec
     }
 
-    /// The logarithm of the probability of a well-formed report.
+    /// The log-probability of a well-formed report.
     pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let agrees = self.codec.read(report).is_ok_and(|column| ((value + 1) & column).count_ones().is_multiple_of(2));
         let sign = if agrees { self.response.probability_of_truth() } else { self.response.probability_of_other() };
@@ -45,13 +45,13 @@ impl Hadamard {
         let column = (random.next_word() & u64::from(self.codec.bound() - 1)) as u32;
         let wanted = self.response.sample(0, random);
         let sign = (row & column).count_ones() & 1;
-        // Flipping a column bit that the row has changes the sign, and maps the columns of one sign one to one onto
-        // those of the other: what was uniform stays so.
+        // Flipping a column bit that is set in the row changes the sign. That maps the columns of either sign one to
+        // one onto the others, so the column stays uniform.
         let flip = (sign ^ wanted) * (row & row.wrapping_neg());
         self.codec.write(column ^ flip, report);
     }
 
-    /// How many reports support each value, from how many named each column: a fast Walsh–Hadamard transform.
+    /// The number of reports that support each value, from the counts of columns, by a fast Walsh–Hadamard transform.
     pub(crate) fn supports(&self, columns: &[u64], domain: u32) -> Vec<u64> {
         let mut sums: Vec<i128> = columns.iter().map(|count| i128::from(*count)).collect();
         let mut half = 1;
@@ -65,7 +65,7 @@ impl Hadamard {
             half *= 2;
         }
         let total = sums[0];
-        // Agreeing minus disagreeing columns; half of it above half of the total is how many agree.
+        // Agreeing minus disagreeing reports; the agreeing ones are half of the total plus half of that.
         let support = |difference: &i128| u64::try_from((total + difference) / 2).unwrap_or(0);
         sums[1..=domain as usize].iter().map(support).collect()
     }

@@ -2,7 +2,7 @@
 
 use crate::oracle::MalformedReport;
 
-/// Writes and reads indices below a bound in as few whole bytes as the largest of them needs.
+/// Encodes indices below a bound in as few bytes as the largest one needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IndexCodec {
     bound: u32,
@@ -47,9 +47,9 @@ impl IndexCodec {
         if given < self.bound { Ok(given) } else { Err(MalformedReport::Index { given, bound: self.bound }) }
     }
 
-    /// Whether all indices that stand one after the other in `batch` are below the bound.
+    /// Whether all indices in `batch` are below the bound.
     pub(crate) fn all_below_bound(&self, batch: &[u8]) -> bool {
-        // One pass for the largest, without a branch for each.
+        // One branch-free pass for the maximum.
         let largest = match self.length {
             1 => batch.iter().copied().max().map(u32::from),
             2 => batch.as_chunks::<2>().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).max().map(u32::from),
@@ -78,7 +78,7 @@ mod tests {
                 assert_eq!(codec.read(&written(index)), Ok(index));
                 assert!(codec.all_below_bound(&[written(index), written(0)].concat()));
             }
-            // The bound itself can be written where it takes no more bytes.
+            // The bound itself can be written if it takes no more bytes.
             if bound.to_le_bytes()[length..].iter().all(|byte| *byte == 0) {
                 assert_eq!(codec.read(&written(bound)), Err(MalformedReport::Index { given: bound, bound }));
                 assert!(!codec.all_below_bound(&[written(0), written(bound)].concat()));

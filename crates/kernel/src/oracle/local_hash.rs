@@ -1,5 +1,5 @@
-//! Local hashing: the value is hashed into a few buckets by a function of the device's choice, and the bucket goes
-//! through randomised response.
+//! Local hashing (Wang et al. 2017): a random hash function maps the value to a few buckets, and randomised response
+//! perturbs the bucket.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,7 @@ pub(crate) struct LocalHash {
     domain: u32,
     response: RandomisedResponse,
     codec: IndexCodec,
-    /// The key of each value, computed when the first report is counted: a device never needs them.
+    /// The key of each value. Computed when the first report is counted, because devices do not need them.
     keys: Arc<OnceLock<Box<[u32]>>>,
 }
 
@@ -49,7 +49,7 @@ impl LocalHash {
         SEED_LENGTH + self.codec.length()
     }
 
-    /// The logarithm of the probability of a well-formed report, given its hash function.
+    /// The log-probability of a well-formed report, given its hash function.
     pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let mut supported = vec![0; value as usize + 1];
         self.add_support(report, &mut supported);
@@ -71,7 +71,7 @@ impl LocalHash {
         self.codec.read(&report[SEED_LENGTH..]).map(drop)
     }
 
-    /// Adds one to the count of every value that a report, checked before, supports.
+    /// Adds one to the count of every value that a checked report supports.
     pub(crate) fn add_support(&self, report: &[u8], counts: &mut [u64]) {
         let Some((seed, bucket)) = report.split_first_chunk::<SEED_LENGTH>() else { return };
         let Ok(bucket) = self.codec.read(bucket) else { return };
@@ -82,11 +82,11 @@ impl LocalHash {
 
 /// The hash `value -> top half of (factor · key of the value + offset)`, scaled to the buckets.
 ///
-/// For uniform factor and offset it is strongly universal on 32-bit keys (Dietzfelbinger 1996): any two values fall
-/// into any two of the 2^32 top halves equally often. Scaling to g buckets makes their sizes differ by at most
-/// one in 2^32/g, and taking both numbers from one 64-bit seed costs about 2^-32: neither can be seen beside the noise,
-/// and privacy does not depend on the hash at all. Keys are scrambled values: neighbouring values would otherwise be
-/// hashed to evenly spaced points, and any three of them would not be independent.
+/// For a uniform factor and offset it is strongly universal on 32-bit keys (Dietzfelbinger 1996): any two values fall
+/// into any two of the 2^32 top halves equally often. Scaling to g buckets makes their sizes differ by at most one in
+/// 2^32/g. Taking both numbers from one 64-bit seed costs about 2^-32. Both effects are far below the noise, and
+/// privacy does not depend on the hash. Keys are scrambled values: neighbouring values would otherwise hash to evenly
+/// spaced points, and three of them would not be independent.
 struct Hash {
     factor: u64,
     offset: u64,
@@ -109,8 +109,8 @@ impl Hash {
         bucket
     }
 
-    /// Adds one to the count of each value in the bucket, given the keys of the values. The loop has no branch: "the
-    /// top half lies in the bucket's range" is a difference of 32-bit numbers that goes below zero or not.
+    /// Adds one to the count of each value in the bucket, given the keys of the values. The loop is branch-free:
+    /// membership in the bucket's range is the sign of a 32-bit difference.
     fn count_bucket(&self, bucket: u32, buckets: u32, keys: &[u32], counts: &mut [u64]) {
         const TOP: u64 = u32::MAX as u64;
         let start = |bucket: u64| (bucket << 32).div_ceil(u64::from(buckets));
@@ -122,7 +122,7 @@ impl Hash {
     }
 }
 
-/// The key of a value: a bijection of 32-bit words that leaves no pattern, not even among small values.
+/// The key of a value: a mixing bijection of 32-bit words.
 fn key(value: u32) -> u32 {
     let scramble = |word: u32| {
         let word = (word ^ (word >> 16)).wrapping_mul(0x7feb_352d);
@@ -132,7 +132,7 @@ fn key(value: u32) -> u32 {
     scramble(scramble(value.wrapping_add(0x9e37_79b9)).wrapping_add(0x9e37_79b9))
 }
 
-/// A bijection of 64-bit words in which every input bit flips each output bit about half of the time.
+/// A mixing bijection of 64-bit words: each input bit flips each output bit about half of the time.
 fn mix(mut word: u64) -> u64 {
     word ^= word >> 32;
     word = word.wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counting_a_bucket_finds_exactly_the_values_that_hash_into_it() {
+    fn counting_a_bucket_finds_exactly_its_values() {
         for (seed, buckets, domain) in [(1, 2, 5), (2, 3, 8), (3, 4, 100), (4, 150, 1_023), (5, MAX_DOMAIN, 64)] {
             let hash = Hash::of_seed(seed);
             let target = hash.bucket(3, buckets);

@@ -1,9 +1,9 @@
-//! Frequency oracles: how a device reports its value under local privacy, and how reports become frequencies.
+//! Frequency oracles: devices report values under local differential privacy, and a collector estimates frequencies.
 //!
-//! All oracles here are *pure*: each report supports a set of values, the true one with probability `p` and any other
-//! with probability `q`. So one road serves all of them: [`Oracle::perturb`] on the device, [`Aggregate::add`] where
-//! reports arrive, [`Aggregate::merge`] where partial aggregates meet, and [`Aggregate::estimate`] at the end, with the
-//! exact variance.
+//! All oracles are *pure* (Wang et al. 2017): each report supports a set of values, the true one with probability `p`
+//! and any other with probability `q`. So all share one interface. [`Oracle::perturb`] runs on the device;
+//! [`Aggregate::add`] counts reports; [`Aggregate::merge`] joins partial aggregates; [`Aggregate::estimate`] gives
+//! frequencies with their exact variance.
 //!
 //! | name | report | constant part of the variance, times n |
 //! | --- | --- | --- |
@@ -15,7 +15,7 @@
 //! | [`Hadamard`](OracleKind::Hadamard) | an index below `2d+2` | `(u+1)²/(u-1)²` |
 //! | [`Subset`](OracleKind::Subset) | d bits, k of them set | about `4u/(u-1)²` |
 //!
-//! where `u = e^epsilon`. [`Oracle::auto`] picks the best for a domain and an epsilon.
+//! Here `u = e^epsilon`. [`Oracle::auto`] picks the best oracle for a domain and an epsilon.
 
 mod aggregate;
 mod choice;
@@ -42,30 +42,31 @@ use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::randomised_response::ResponseError;
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 use grr::Grr;
 use hadamard::Hadamard;
 use local_hash::LocalHash;
 use subset::Subset;
 use unary::Unary;
 
-/// Which frequency oracle.
+/// The kinds of frequency oracles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OracleKind {
-    /// Generalised randomised response: the value itself, or another one.
+    /// Generalised randomised response: the value or another one.
     Grr,
-    /// Symmetric unary encoding (basic RAPPOR): a bit for each value, each flipped with the same probability.
+    /// Symmetric unary encoding (basic RAPPOR, Erlingsson et al. 2014): one bit per value, each flipped with equal
+    /// probability.
     Sue,
-    /// Optimised unary encoding: a bit for each value, kept with probability 1/2 where it is set.
+    /// Optimised unary encoding (Wang et al. 2017): one bit per value; a set bit is kept with probability 1/2.
     Oue,
-    /// Binary local hashing: randomised response on one hashed bit.
+    /// Binary local hashing (Bassily and Smith 2015): randomised response on one hashed bit.
     Blh,
-    /// Optimised local hashing: randomised response on a hash with about `e^epsilon + 1` buckets.
+    /// Optimised local hashing (Wang et al. 2017): randomised response on a hash with about `e^epsilon + 1` buckets.
     Olh,
-    /// Hadamard response: an index that agrees with the value's row of a Hadamard matrix more often than not.
+    /// Hadamard response (Acharya et al. 2019): a column that likely agrees with the value's row of a Hadamard matrix.
     Hadamard,
-    /// Subset selection: a random set of values, the true one among them more often than not.
+    /// Subset selection (Ye and Barg 2018): a random set of values that likely contains the true one.
     Subset,
 }
 
@@ -73,7 +74,7 @@ impl OracleKind {
     /// All oracles.
     pub const ALL: [Self; 7] = [Self::Grr, Self::Sue, Self::Oue, Self::Blh, Self::Olh, Self::Hadamard, Self::Subset];
 
-    /// The name that users write.
+    /// The name in specs and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grr => "grr",
@@ -93,7 +94,7 @@ impl fmt::Display for OracleKind {
     }
 }
 
-/// A name that is no oracle's.
+/// An unknown oracle name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no frequency oracle {given:?}; there are grr, sue, oue, blh, olh, hadamard and subset")]
 pub struct UnknownOracle {
@@ -109,91 +110,54 @@ impl FromStr for OracleKind {
     }
 }
 
-/// Why an oracle could not be set up, or a value could not be perturbed.
+/// Why an oracle could not be created, or a value not perturbed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum OracleError {
-    /// The operating system gives no randomness.
+    /// The operating system provides no randomness.
     #[error(transparent)]
     Entropy(#[from] NoEntropy),
-    /// The domain or the epsilon is outside what the oracle can represent.
+    /// The domain or the epsilon is out of the oracle's range.
     #[error(transparent)]
     Parameters(#[from] ResponseError),
-    /// The value lies outside the domain. The value itself is not named: it is somebody's.
+    /// The value is outside the domain. The message does not contain it.
     #[error("the value is outside the domain 0..{domain}")]
-    Value {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// The permit is for another amount than the oracle spends.
+    Value { domain: u32 },
+    /// The permit's amount is not the oracle's epsilon.
     #[error("the permit is for epsilon {permit}, but the oracle spends {oracle}")]
-    PermitMismatch {
-        /// What the permit allows.
-        permit: Epsilon,
-        /// What the oracle spends.
-        oracle: Epsilon,
-    },
-    /// The permit is for another timestamp than the sealed value.
+    PermitMismatch { permit: Epsilon, oracle: Epsilon },
+    /// The permit's timestamp is not the sealed value's.
     #[error("the permit is for timestamp {permit}, but the value is of timestamp {value}")]
-    Timestamp {
-        /// The permit's timestamp.
-        permit: u64,
-        /// The timestamp of the value.
-        value: u64,
-    },
-    /// The permit is of another account than the sealed value.
+    Timestamp { permit: u64, value: u64 },
+    /// The permit's account is not the sealed value's.
     #[error("the permit is of another account than the value: seal values with the account of the ledger that pays")]
     Account,
-    /// The permit pays for the data of one class, but the value is everybody's.
+    /// The permit pays for one class, but the value belongs to none.
     #[error("the permit is for class {class}, but the value belongs to no class")]
-    ClassPermit {
-        /// The permit's class.
-        class: u32,
-    },
-    /// The buffer does not have the length of a report.
+    ClassPermit { class: u32 },
+    /// The buffer's length is not that of a report.
     #[error("a report has {expected} bytes, but the buffer has {given}")]
-    Buffer {
-        /// The length of the buffer.
-        given: usize,
-        /// The length of a report.
-        expected: usize,
-    },
+    Buffer { given: usize, expected: usize },
 }
 
-/// Why bytes are not a report of an oracle.
+/// Why bytes are not a valid report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum MalformedReport {
-    /// Too many or too few bytes.
+    /// The wrong number of bytes.
     #[error("a report has {expected} bytes, but {given} were given")]
-    Length {
-        /// How many bytes were given.
-        given: usize,
-        /// How many a report has.
-        expected: usize,
-    },
-    /// An index that no device can have sent.
+    Length { given: usize, expected: usize },
+    /// An index out of range.
     #[error("index {given} is outside 0..{bound}")]
-    Index {
-        /// The index that was given.
-        given: u32,
-        /// One more than the largest index.
-        bound: u32,
-    },
+    Index { given: u32, bound: u32 },
     /// Bits set beyond the end of the domain.
     #[error("bits are set beyond the {domain} of the domain")]
-    Padding {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A subset of another size than every device sends.
+    Padding { domain: u32 },
+    /// A subset of the wrong size.
     #[error("{given} bits are set where every report has {expected}")]
-    Ones {
-        /// How many bits are set.
-        given: u32,
-        /// How many every report has.
-        expected: u32,
-    },
+    Ones { given: u32, expected: u32 },
 }
 
 /// Why a report has no likelihood.
@@ -203,15 +167,15 @@ pub enum LikelihoodError {
     /// The value is outside the domain.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// No device sends such a report.
+    /// The report is not valid for the oracle.
     #[error(transparent)]
     Malformed(#[from] MalformedReport),
 }
 
-/// A perturbed value as it travels: fixed-width, little-endian bytes.
+/// A perturbed value in its wire format: fixed-width, little-endian bytes.
 ///
-/// A device saves it, to send the identical one again. That a loaded report is one that an oracle drew is not checked:
-/// nothing is granted for a report, and a collector checks the bytes, whoever sent them.
+/// A device saves it, to send the identical report again. Loading does not check that an oracle drew the report: it
+/// grants nothing, and a collector checks the bytes of every sender.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -230,7 +194,7 @@ impl Report {
         self.bytes.into_vec()
     }
 
-    /// Where the randomness came from. A seeded report is **not private**. The bytes do not tell.
+    /// The source of the randomness. A seeded report is **not private**. The bytes do not show it.
     pub const fn provenance(&self) -> Provenance {
         self.provenance
     }
@@ -249,8 +213,9 @@ pub(crate) enum Method {
 ///
 /// # Guarantee
 /// A report satisfies epsilon-local differential privacy: for any two values and any report, the probabilities of that
-/// report differ by a factor of at most e^epsilon, exactly, by [integer weights rounded to the private
-/// side](crate::proofs::oracles). The unit is one value at one timestamp; neighbours are any two values.
+/// report differ by a factor of at most e^epsilon. The bound is exact, because [integer weights are rounded towards
+/// more privacy](crate::proofs::oracles). The privacy unit is one value at one timestamp; neighbours are any two
+/// values.
 ///
 /// ```
 /// use tidegate_kernel::oracle::{Oracle, OracleKind};
@@ -275,7 +240,7 @@ pub struct Oracle {
     support: Support,
 }
 
-/// With which probability a report supports a value: the sender's own, and any other.
+/// Probabilities that a report supports the sender's value, and another value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Support {
     pub(crate) own: f64,
@@ -283,7 +248,7 @@ pub(crate) struct Support {
 }
 
 impl Oracle {
-    /// The oracle of the given kind.
+    /// Creates an oracle of the given kind.
     pub fn new(kind: OracleKind, domain: u32, epsilon: Epsilon) -> Result<Self, OracleError> {
         let method = match kind {
             OracleKind::Grr => Method::Grr(Grr::new(domain, epsilon)?),
@@ -304,12 +269,12 @@ impl Oracle {
         Ok(Self { kind, domain, epsilon, method, support })
     }
 
-    /// The [best](OracleKind::best) oracle for the domain and the epsilon.
+    /// Creates the [best](OracleKind::best) oracle for the domain and the epsilon.
     pub fn auto(domain: u32, epsilon: Epsilon) -> Result<Self, OracleError> {
         Self::new(OracleKind::best(domain, epsilon), domain, epsilon)
     }
 
-    /// Which oracle this is.
+    /// The kind of oracle.
     pub const fn kind(&self) -> OracleKind {
         self.kind
     }
@@ -319,7 +284,7 @@ impl Oracle {
         self.domain
     }
 
-    /// What a report spends.
+    /// The loss of a report.
     pub const fn epsilon(&self) -> Epsilon {
         self.epsilon
     }
@@ -335,22 +300,22 @@ impl Oracle {
         }
     }
 
-    /// The probability with which a report supports its sender's value.
+    /// The probability that a report supports the sender's value.
     pub const fn support_of_own(&self) -> f64 {
         self.support.own
     }
 
-    /// The probability with which a report supports any one other value.
+    /// The probability that a report supports any one other value.
     pub const fn support_of_other(&self) -> f64 {
         self.support.other
     }
 
-    /// The variance of an estimated frequency from so many reports, as a function of the true frequency.
+    /// The variance of a frequency estimated from the given number of reports, as a function of the true frequency.
     pub fn variance(&self, reports: u64) -> Variance {
         Variance::of(self.support, reports)
     }
 
-    /// The unbiased estimate from how many of the reports support each value.
+    /// The unbiased estimate from the number of reports that support each value.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn estimate(&self, supports: &[u64], reports: u64) -> Estimate {
         let Support { own, other } = self.support;
@@ -365,11 +330,11 @@ impl Oracle {
         Ok(Report { bytes, provenance })
     }
 
-    /// As [`Oracle::perturb`], for a value that is sealed.
+    /// Perturbs a sealed value, as in [`Oracle::perturb`].
     ///
     /// # Errors
-    /// [`OracleError::Account`], [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] for a permit that is not
-    /// the value's. A value outside the domain is read as the last one, since an error would tell that it is.
+    /// [`OracleError::Account`], [`OracleError::Timestamp`] and [`OracleError::ClassPermit`] if the permit does not
+    /// match the value. A value outside the domain is read as the last one, because an error would reveal it.
     pub fn perturb_sealed(
         &self,
         permit: Permit,
@@ -388,8 +353,8 @@ impl Oracle {
         self.perturb(permit, (*value.content()).min(self.domain - 1), random)
     }
 
-    /// As [`Oracle::perturb`], writing the report into a buffer of [`Oracle::report_length`] bytes, and telling where
-    /// the randomness came from. On an error the buffer is unchanged, and the permit is gone.
+    /// Perturbs a value into a buffer of [`Oracle::report_length`] bytes, and returns the source of the randomness. On
+    /// an error the buffer is unchanged, and the permit is lost.
     #[inline]
     pub fn perturb_into(
         &self,
@@ -414,7 +379,7 @@ impl Oracle {
         Ok(random.provenance())
     }
 
-    /// Whether bytes are a report that a device can have sent.
+    /// Checks that bytes are a valid report.
     pub fn check(&self, report: &[u8]) -> Result<(), MalformedReport> {
         let expected = self.report_length();
         if report.len() != expected {
@@ -429,12 +394,12 @@ impl Oracle {
         }
     }
 
-    /// The natural logarithm of the probability with which a device that holds `value` sends `report`, computed from
-    /// the same integer weights that [`Oracle::perturb`] draws with. For local hashing it is the probability given the
-    /// hash function, which is chosen independently of the value.
+    /// The natural log-probability that a device with `value` sends `report`, from the same integer weights that
+    /// [`Oracle::perturb`] uses. For local hashing it is conditional on the hash function, which is independent of the
+    /// value.
     ///
-    /// For exact audits: the difference between two values' is the loss. It is a logarithm because the probability of
-    /// any one report over a large domain is below the least positive float.
+    /// For exact audits: the difference between two values is the privacy loss. Probabilities themselves would
+    /// underflow for large domains.
     pub fn log_likelihood(&self, value: u32, report: &[u8]) -> Result<f64, LikelihoodError> {
         if value >= self.domain {
             return Err(OracleError::Value { domain: self.domain }.into());
@@ -449,11 +414,11 @@ impl Oracle {
         })
     }
 
-    /// Checks reports that stand one after the other, as [`check`](Self::check) does each of them.
+    /// Checks concatenated reports, each as in [`check`](Self::check).
     ///
     /// # Errors
-    /// [`AggregateError::BatchLength`] where there is no whole number of them, and [`AggregateError::Report`], which
-    /// says which is malformed.
+    /// [`AggregateError::BatchLength`] if the length is not a multiple of the report length; [`AggregateError::Report`]
+    /// with the position of a malformed report.
     pub fn check_batch(&self, batch: &[u8]) -> Result<(), AggregateError> {
         let length = self.report_length();
         if !batch.len().is_multiple_of(length) {
@@ -474,20 +439,20 @@ impl Oracle {
         Ok(())
     }
 
-    /// An empty aggregate for this oracle's reports.
+    /// Creates an empty aggregate for this oracle's reports.
     pub fn aggregate(&self) -> Aggregate {
         Aggregate::new(self.clone())
     }
 }
 
-/// The report of a value, written into a buffer of its length.
+/// One draw of a report into a buffer.
 pub(crate) struct PerturbedValue<'a> {
     pub(crate) value: u32,
     pub(crate) oracle: &'a Oracle,
     pub(crate) report: &'a mut [u8],
 }
 
-impl Step for PerturbedValue<'_> {
+impl RandomisedStep for PerturbedValue<'_> {
     type Output = ();
 
     #[inline]

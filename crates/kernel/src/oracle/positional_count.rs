@@ -1,33 +1,33 @@
-//! Counting, for each position, how many of many bit vectors have it set.
+//! Positional population count: the number of set bits at each position of many bit vectors.
 
-/// Counts set bits position by position, sixteen vectors at a time.
+/// Counts set bits at each position, sixteen vectors at a time.
 ///
-/// Sixteen vectors are added by a tree of full adders that work on 64 positions at once: their sums are kept not as
-/// numbers but as *planes*, plane k holding bit k of all the sums. Only when the planes are full, after 65,520
-/// vectors, are they turned into numbers. So a vector costs a few operations per word, not one per bit.
+/// A carry-save adder tree adds sixteen vectors, 64 positions at once. The sums are kept as bit *planes*: plane k holds
+/// bit k of all sums. Full planes are converted to numbers after 65,520 vectors. So a vector costs a few operations per
+/// word, not one per bit.
 #[derive(Clone, Debug)]
 pub(crate) struct PositionalCount {
     words: usize,
-    /// Up to sixteen vectors that wait to be added.
+    /// Up to sixteen pending vectors.
     block: Vec<u64>,
     waiting: usize,
-    /// Word j of plane k stands at `k · words + j`.
+    /// Word j of plane k is at `k · words + j`.
     planes: Vec<u64>,
-    /// How many blocks the planes hold.
+    /// Number of blocks in the planes.
     blocks: usize,
     counts: Vec<u64>,
 }
 
 const BLOCK: usize = 16;
 const PLANES: usize = 16;
-/// 4095 blocks of sixteen are the most that sixteen planes can count.
+/// Sixteen planes count at most 4095 blocks of sixteen.
 const MAX_BLOCKS: usize = (1 << (PLANES - 4)) - 1;
-/// How many blocks are added between loading and storing a few words of the planes: few enough for their vectors to
-/// stay in the processor's cache while the rest of their words are added.
+/// Blocks added between loading and storing a few words of the planes; few enough for their vectors to stay in the
+/// cache.
 const BLOCKS_AT_ONCE: usize = 8;
 
 impl PositionalCount {
-    /// Counts for vectors of so many positions.
+    /// Creates counts for vectors of the given number of positions.
     pub(crate) fn new(positions: usize) -> Self {
         let words = positions.div_ceil(64);
         Self {
@@ -40,7 +40,7 @@ impl PositionalCount {
         }
     }
 
-    /// Adds a vector, position 0 in the lowest bit of the first byte.
+    /// Adds a vector; position 0 is the lowest bit of the first byte.
     #[inline]
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         let row = &mut self.block[self.waiting * self.words..][..self.words];
@@ -63,7 +63,7 @@ impl PositionalCount {
         }
     }
 
-    /// Adds vectors of `length` bytes that stand one after the other.
+    /// Adds concatenated vectors of `length` bytes.
     pub(crate) fn add_batch(&mut self, batch: &[u8], length: usize) {
         let (words, rest) = batch.as_chunks::<8>();
         let aligned = length == 8 * self.words && rest.is_empty();
@@ -87,13 +87,13 @@ impl PositionalCount {
         }
     }
 
-    /// Takes note of blocks added, so that one more always has room.
+    /// Records added blocks, and makes room for one more.
     fn note_blocks(&mut self, blocks: usize) {
         self.blocks += blocks;
         self.make_room(1);
     }
 
-    /// The counts so far.
+    /// The counts.
     pub(crate) fn counts(&self) -> Vec<u64> {
         let mut counts = self.counts.clone();
         unload(&mut self.planes.clone(), self.words, &mut counts);
@@ -108,7 +108,7 @@ impl PositionalCount {
     }
 }
 
-/// Adds blocks of sixteen vectors to the planes, a few words of all of them after the other.
+/// Adds blocks of sixteen vectors to the planes, a few words of all blocks at a time.
 fn add_blocks<T>(vectors: &[T], words: usize, blocks: usize, planes: &mut [u64], read: impl Fn(&T) -> u64 + Copy) {
     let mut first = 0;
     while first + 4 <= words {
@@ -143,7 +143,7 @@ fn add_columns<const N: usize, T>(
             let row = &block[index * words + first..][..N];
             std::array::from_fn(|lane| read(&row[lane]))
         };
-        // Pairs of weight 1 make carries of weight 2, pairs of those make carries of weight 4, and so on.
+        // Pairs of weight 1 give carries of weight 2, pairs of those carries of weight 4, and so on.
         let two = |ones: &mut [u64; N], index: usize| full_adder(ones, row(index), row(index + 1));
         let four = |ones: &mut [u64; N], twos: &mut [u64; N], index: usize| {
             let (a, b) = (two(ones, index), two(ones, index + 2));
@@ -166,7 +166,7 @@ fn add_columns<const N: usize, T>(
     }
 }
 
-/// Adds two bits to a sum bit, in each position; the sum stays, the carry is returned.
+/// Full adder on each position: adds two bits to the sum and returns the carry.
 #[inline]
 fn full_adder<const N: usize>(sum: &mut [u64; N], a: [u64; N], b: [u64; N]) -> [u64; N] {
     std::array::from_fn(|lane| {
@@ -177,7 +177,7 @@ fn full_adder<const N: usize>(sum: &mut [u64; N], a: [u64; N], b: [u64; N]) -> [
     })
 }
 
-/// Moves what the planes hold into the counts.
+/// Adds the planes to the counts and clears them.
 fn unload(planes: &mut [u64], words: usize, counts: &mut [u64]) {
     for (level, plane) in planes.chunks_exact_mut(words).enumerate() {
         for (word, counts) in plane.iter_mut().zip(counts.chunks_mut(64)) {

@@ -1,4 +1,4 @@
-//! Unary encodings: a bit for each value.
+//! Unary encodings: one bit per value.
 
 use std::num::NonZeroU64;
 use std::sync::{Arc, OnceLock};
@@ -10,14 +10,15 @@ use crate::oracle::{MalformedReport, Support};
 use crate::random::Randomness;
 use crate::randomised_response::{MAX_DOMAIN, MAX_RESPONSE_EPSILON, ResponseError};
 
-/// SUE or OUE: bits of other values are 1 with probability `q`, the own bit with probability `1 - q` or 1/2.
+/// SUE or OUE. The bits of other values are 1 with probability `q`, the true value's bit with probability `1 - q` or
+/// 1/2.
 #[derive(Clone, Debug)]
 pub(crate) struct Unary {
     codec: BitsCodec,
     own: OwnBit,
     /// `q · 2^64`, rounded up.
     q: NonZeroU64,
-    /// Built when the first value is perturbed: a server that only aggregates never needs it.
+    /// Built when the first value is perturbed, because a server that only aggregates does not need it.
     bits: Arc<OnceLock<BiasedBits>>,
 }
 
@@ -43,7 +44,7 @@ impl Unary {
         let one = Interval::integer(1);
         let q = one.div(odds.add(one)).probability_up().and_then(NonZeroU64::new);
         match q {
-            // At exactly one half a report would say nothing.
+            // At exactly one half a report would carry no information.
             Some(q) if q.get() < 1 << 63 && epsilon <= MAX_RESPONSE_EPSILON => {
                 Ok(Self { codec, own, q, bits: Arc::default() })
             }
@@ -65,7 +66,7 @@ impl Unary {
         &self.codec
     }
 
-    /// The logarithm of the probability of a well-formed report.
+    /// The log-probability of a well-formed report.
     pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let other = self.support().other;
         let (log_one, log_zero) = (other.ln(), (-other).ln_1p());
@@ -109,11 +110,11 @@ pub(crate) fn set_bit(bytes: &mut [u8], position: u32, on: bool) {
     *byte = (*byte & !mask) | (u8::from(on) * mask);
 }
 
-/// A bit for each value, value 0 in the lowest bit of the first byte.
+/// One bit per value; value 0 is the lowest bit of the first byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BitsCodec {
     domain: u32,
-    /// How many bits every report has set, where that is fixed.
+    /// The number of set bits in every report, if fixed.
     ones: Option<u32>,
 }
 
@@ -137,12 +138,12 @@ impl BitsCodec {
         self.domain.div_ceil(8) as usize
     }
 
-    /// Whether any bytes of the right length are a report.
+    /// Whether all byte strings of the right length are reports.
     pub(crate) const fn accepts_anything(&self) -> bool {
         self.padding() == 0 && self.ones.is_none()
     }
 
-    /// The bits of the last byte that stand for no value.
+    /// The unused bits of the last byte.
     const fn padding(&self) -> u8 {
         match self.domain % 8 {
             0 => 0,
@@ -189,8 +190,8 @@ mod tests {
     use crate::random::SeededRandom;
 
     #[test]
-    fn the_own_bit_is_set_from_the_word_q_on() {
-        // Of 2^64 words exactly q are below q: a word equal to q sets the bit, a smaller one does not.
+    fn the_true_bit_is_set_from_word_q_on() {
+        // Exactly q of the 2^64 words are below q: a word equal to q sets the bit, a smaller one does not.
         let drawn = SeededRandom::new(6).next_word();
         for (q, expected) in [(drawn - 1, 1), (drawn, 1), (drawn + 1, 0)] {
             let (codec, q) = (BitsCodec::new(2).unwrap(), NonZeroU64::new(q).unwrap());
@@ -210,7 +211,7 @@ mod tests {
                 (Unary::optimised(100, epsilon).unwrap(), UNITS_PER_EPSILON),
             ];
             for (unary, denominator) in cases {
-                // The odds (1 - q) / q of a bit, against e^epsilon or its root.
+                // The odds (1 - q) / q of a bit are compared with e^epsilon or its root.
                 let q = unary.q.get();
                 let odds = RBig::from_parts(((UBig::ONE << 64) - UBig::from(q)).into(), UBig::from(q));
                 let (below, above) = exp_bounds(units, denominator);

@@ -1,44 +1,43 @@
-//! When a series of queries first crosses a threshold.
+//! The sparse vector technique: when a series of queries first crosses a threshold.
 
 use std::collections::BTreeSet;
 
-use super::{Noised, PrimitiveError, Query, check_account, plain};
+use super::{Noised, PrimitiveError, SealedQuery, check_account, plain};
 use crate::account::Account;
 use crate::epsilon::Epsilon;
-use crate::noise::{Geometric, Scale};
+use crate::noise::{Geometric, NoiseScale};
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Provenance, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
-/// On which side of the threshold a query was found.
+/// The answer of a threshold test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Below: the test stays open.
+    /// Below the threshold: the test stays open.
     Below,
-    /// At or above: the test is over.
+    /// At or above the threshold: the test closes.
     Above,
 }
 
-/// The sparse vector technique: any number of queries is answered "below" at no further cost, and the first "above"
-/// closes the test.
+/// The sparse vector technique (Dwork et al. 2009): any number of "below" answers at no further cost, until the first
+/// "above" closes the test.
 ///
 /// # Guarantee
-/// All answers together lose at most the permit's epsilon for each timestamp that any query reads
-/// ([proof](crate::proofs::above_threshold)), however many answers there are. Queries may be chosen in the light of
-/// earlier answers, and one timestamp's data may take part in all of them. Each [`Query`] knows how far one
-/// timestamp's data can move it and which timestamps it reads: one that is too sensitive for the test is refused, and
-/// so is one that reads a timestamp nobody has paid for. The permit that opens the test pays for its own timestamp,
-/// newcomers are paid for with the [question](Self::ask) that first reads them.
+/// All answers together lose at most the permit's epsilon for each timestamp that any query reads, for any number of
+/// answers ([proof](crate::proofs::above_threshold)). Queries may depend on earlier answers, and one timestamp's data
+/// may take part in all of them. Each [`SealedQuery`] knows its sensitivity and the timestamps that it reads. The test
+/// rejects a query that is too sensitive, or that reads an unpaid timestamp. The permit that opens the test pays for
+/// its own timestamp; permits for new timestamps come with the [query](Self::ask) that first reads them.
 ///
-/// [`ThresholdNoise`] tells how strong the noise is. Both the threshold's and the queries' is one-sided, with a mean
-/// close to its scale; whoever wants a test that is centred adds the difference of the two to the public threshold.
+/// [`ThresholdNoise`] gives the scales of the noise. The noise of the threshold and of the queries is one-sided, with a
+/// mean close to its scale. For a centred test, add the difference of the two scales to the public threshold.
 ///
-/// A test lives in memory only. It is neither cloned nor saved: its noisy threshold is a secret, and a copy would
-/// answer again what was paid for once. After a restart open a new one, with a new permit.
+/// A test cannot be cloned or saved: its noisy threshold is secret, and a copy would answer twice what was paid for
+/// once. After a restart, open a new test with a new permit.
 ///
 /// ```
-/// use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side};
+/// use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, SealedQuery, Side};
 /// use tidegate_kernel::{Epsilon, Grid, Ledger, SystemRandom, Window};
 ///
 /// let one: Epsilon = "1".parse()?;
@@ -49,7 +48,7 @@ pub enum Side {
 /// // Does the group still scatter by less than 5,000? Its deviation has a sensitivity of at most twice the width.
 /// let mut test = AboveThreshold::open(ledger.spend(0, one)?, 5_000, 2 * grid.width(), random)?;
 /// readings.push(grid.seal(account, 1, 4.0)?);
-/// let query = Query::deviation(&readings, grid.range(), Protects::Reading)?;
+/// let query = SealedQuery::deviation(&readings, grid.range(), Protects::Reading)?;
 /// assert_eq!(test.ask([], &query, random).err(), Some(PrimitiveError::Unpaid { timestamp: 1 }));
 /// let newcomer = ledger.spend(1, one)?;
 /// assert_eq!(*test.ask([newcomer], &query, random)?.value(), Side::Below); // but for a chance of 10^-33
@@ -57,21 +56,21 @@ pub enum Side {
 /// ```
 #[derive(Debug)]
 pub struct AboveThreshold {
-    /// Gone once the test is closed.
+    /// `None` once the test is closed.
     noisy_threshold: Option<Sealed<i128>>,
     query_noise: Geometric,
     sensitivity: u64,
     account: Account,
     epsilon: Epsilon,
-    /// The timestamps that have been paid for.
+    /// The paid timestamps.
     admitted: BTreeSet<u64>,
     opened_with: Provenance,
     #[cfg(feature = "simulation")]
     course: Course,
 }
 
-/// The law of the noisy threshold, and the queries that were found below it: from these follow the likelihoods of the
-/// next answer.
+/// The distribution of the noisy threshold and the queries found below it. They determine the likelihood of the next
+/// answer.
 #[cfg(feature = "simulation")]
 pub(crate) struct Course {
     pub(crate) threshold: i64,
@@ -86,7 +85,7 @@ impl std::fmt::Debug for Course {
     }
 }
 
-/// Whether a query with noise lies below a noisy threshold that is kept secret.
+/// Whether a noisy query lies below a secret noisy threshold.
 pub(crate) struct LatentTest<'a> {
     pub(crate) secret: i128,
     pub(crate) query_noise: &'a Geometric,
@@ -95,7 +94,7 @@ pub(crate) struct LatentTest<'a> {
     pub(crate) course: &'a Course,
 }
 
-impl Step for LatentTest<'_> {
+impl RandomisedStep for LatentTest<'_> {
     type Output = bool;
 
     fn draw(&mut self, random: &mut impl Randomness) -> bool {
@@ -104,42 +103,42 @@ impl Step for LatentTest<'_> {
 }
 
 /// The scales of the [one-sided noise](Geometric) of an [`AboveThreshold`] test, each with the variance
-/// [`geometric_variance`](Scale::geometric_variance).
+/// [`geometric_variance`](NoiseScale::geometric_variance).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThresholdNoise {
-    /// Of the threshold, drawn once: `sensitivity / e1`, where `e1 = epsilon / (1 + 2^(2/3))`, which makes the sum of
-    /// the two variances the least.
-    pub threshold: Scale,
-    /// Of each query: `2·sensitivity / e2`, where `e2 = epsilon - e1`.
-    pub query: Scale,
+    /// Scale of the threshold's noise, drawn once: `sensitivity / e1`, where `e1 = epsilon / (1 + 2^(2/3))` minimises
+    /// the sum of the two variances.
+    pub threshold: NoiseScale,
+    /// Scale of each query's noise: `2·sensitivity / e2`, where `e2 = epsilon - e1`.
+    pub query: NoiseScale,
 }
 
 impl ThresholdNoise {
     /// 1/(1 + 2^(2/3)), in billionths.
     const THRESHOLD_SHARE: u64 = 386_488_209;
 
-    /// The noise at a loss of `epsilon` for queries that a neighbour moves by at most `sensitivity`.
+    /// The noise at a loss of `epsilon` for queries of the given sensitivity.
     ///
     /// # Errors
-    /// [`PrimitiveError::TooSmallToShare`] for an epsilon of less than three units, [`PrimitiveError::Scale`] where
-    /// noise cannot be scaled to twice the sensitivity.
+    /// [`PrimitiveError::TooSmallToShare`] for an epsilon below three units; [`PrimitiveError::Scale`] if twice the
+    /// sensitivity is out of range.
     pub fn calibrated(sensitivity: u64, epsilon: Epsilon) -> Result<Self, PrimitiveError> {
         let too_small = PrimitiveError::TooSmallToShare { given: epsilon };
         let for_threshold = epsilon.portion(Self::THRESHOLD_SHARE, 1_000_000_000).ok_or(too_small)?;
         let for_queries = epsilon.checked_sub(for_threshold).ok_or(too_small)?;
         Ok(Self {
-            threshold: Scale::calibrated(sensitivity, for_threshold)?,
-            query: Scale::calibrated(sensitivity.saturating_mul(2), for_queries)?,
+            threshold: NoiseScale::calibrated(sensitivity, for_threshold)?,
+            query: NoiseScale::calibrated(sensitivity.saturating_mul(2), for_queries)?,
         })
     }
 }
 
 impl AboveThreshold {
-    /// Opens a test of queries whose [sensitivity](Query::sensitivity) is at most `sensitivity`. The permit's timestamp
-    /// is the first that they may read.
+    /// Opens a test for queries of at most the given [sensitivity](SealedQuery::sensitivity). They may read the
+    /// permit's timestamp.
     ///
     /// # Errors
-    /// As [`ThresholdNoise::calibrated`], and [`PrimitiveError::ClassPermit`].
+    /// Those of [`ThresholdNoise::calibrated`], and [`PrimitiveError::ClassPermit`].
     pub fn open(
         permit: Permit,
         threshold: i64,
@@ -172,25 +171,25 @@ impl AboveThreshold {
         })
     }
 
-    /// On which side of the threshold the query lies, each having noise of its own. [`Side::Above`] closes the test
-    /// for good.
+    /// Compares the noisy query with the noisy threshold. [`Side::Above`] closes the test permanently.
     ///
-    /// The answer's epsilon is that of the whole test, not one to be added up.
+    /// The answer's epsilon is that of the whole test; do not add it up.
     ///
-    /// `newcomers` are the permits for those timestamps that the query reads and no earlier one did, one for each. From
-    /// now on they are paid for, whatever the answer.
+    /// `newcomers` has one permit for each timestamp that no earlier query read. These timestamps are paid for from now
+    /// on, whatever the answer.
     ///
     /// # Errors
-    /// [`PrimitiveError::Closed`] after an "above", [`PrimitiveError::TooSensitive`] for a query that one timestamp's
-    /// data can move farther than the test was opened for, [`PrimitiveError::Account`] for a query of another account
-    /// than the test. For the permits: [`PrimitiveError::Account`], [`PrimitiveError::UnequalPermits`] where
-    /// one is not of the amount that opened the test, [`PrimitiveError::ClassPermit`], [`PrimitiveError::PaidTwice`],
-    /// [`PrimitiveError::Unread`] for a timestamp that the query does not read, [`PrimitiveError::Unpaid`] where one
-    /// is missing. After an error nobody new has been admitted, and the permits are gone.
+    /// [`PrimitiveError::Closed`] after an "above"; [`PrimitiveError::TooSensitive`] for a query above the test's
+    /// sensitivity; [`PrimitiveError::Account`] for a query of another account.
+    ///
+    /// For the permits: [`PrimitiveError::Account`]; [`PrimitiveError::UnequalPermits`] if the amount differs from the
+    /// opening permit's; [`PrimitiveError::ClassPermit`]; [`PrimitiveError::PaidTwice`]; [`PrimitiveError::Unread`] for
+    /// a timestamp that the query does not read; [`PrimitiveError::Unpaid`] if one is missing. After an error no
+    /// timestamp was added, and the permits are lost.
     pub fn ask(
         &mut self,
         newcomers: impl IntoIterator<Item = Permit>,
-        query: &Query,
+        query: &SealedQuery,
         random: &mut impl Randomness,
     ) -> Result<Noised<Side>, PrimitiveError> {
         let noisy_threshold = self.noisy_threshold.as_ref().ok_or(PrimitiveError::Closed)?;
@@ -223,11 +222,11 @@ impl AboveThreshold {
         Ok(answer)
     }
 
-    /// The timestamps that the newcomers' permits pay for, together with which all that the query reads are paid for.
+    /// Checks that every timestamp of the query is paid for, and returns those that the new permits pay for.
     fn newly_paid(
         &self,
         newcomers: impl IntoIterator<Item = Permit>,
-        query: &Query,
+        query: &SealedQuery,
     ) -> Result<BTreeSet<u64>, PrimitiveError> {
         let mut paid = BTreeSet::new();
         for permit in newcomers {

@@ -1,4 +1,4 @@
-//! Where to cut readings off.
+//! Private choice of a clipping bound.
 
 use std::ops::RangeInclusive;
 
@@ -6,58 +6,56 @@ use super::max::{Scores, index_of_largest};
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, paid_members};
 use crate::epsilon::Epsilon;
-use crate::noise::{Geometric, Scale};
+use crate::noise::{Geometric, NoiseScale};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
-/// A bound at which readings might be cut off.
+/// A candidate bound for clipping readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The bound, a grid index.
     pub at: i64,
-    /// What choosing it costs beside what it cuts off, in grid units and over all readings: a public number, for
-    /// instance the error that noise for readings up to the bound will make.
+    /// Public cost of the bound, in grid units over all readings: for instance, the error of the noise for readings up
+    /// to the bound.
     pub cost: i64,
 }
 
 /// The scale of the [one-sided noise](Geometric) that [`noisy_bound`] adds to the score of each candidate.
 ///
 /// # Errors
-/// [`PrimitiveError::Nothing`] for no candidates, [`PrimitiveError::Range`] for a range of fewer than two points,
-/// [`PrimitiveError::Scale`] where noise cannot be scaled to the sensitivity.
+/// [`PrimitiveError::Nothing`] for no candidates; [`PrimitiveError::Range`] for a range of fewer than two points;
+/// [`PrimitiveError::Scale`] if the sensitivity is out of range.
 pub fn bound_noise(
     candidates: &[Bound],
     range: &RangeInclusive<i64>,
     protects: Protects,
     epsilon: Epsilon,
-) -> Result<Scale, PrimitiveError> {
+) -> Result<NoiseScale, PrimitiveError> {
     let sensitivity = protects.sensitivity(range)?;
     let lowest = candidates.iter().map(|candidate| candidate.at).min();
     let lowest = lowest.ok_or(PrimitiveError::Nothing { expected: "candidate" })?;
-    // Only what lies above the lowest bound can be cut off. Where that is nothing, the scores are public.
+    // Only parts above the lowest bound are clipped. If there are none, the scores are public.
     let most_cut_off = range.end().abs_diff(lowest.clamp(*range.start(), *range.end()));
     Ok(Scores::OneDirectional.noise(sensitivity.min(most_cut_off).max(1), epsilon)?)
 }
 
-/// Which of several public bounds suits a group of readings best: the index of the one with the least of what it cuts
-/// off, `sum max(0, reading - bound)`, plus its public cost, after [one-sided](Geometric) noise was subtracted from
-/// each. Ties go to the lowest index.
+/// Selects the best of several public clipping bounds for a group of readings, by report noisy max. A bound's score is
+/// the clipped amount, `sum max(0, reading - bound)`, plus its public cost, minus [one-sided](Geometric) noise. The
+/// result is the index of the lowest score; ties go to the lowest index.
 ///
-/// Each reading comes with the permit that pays for it, as in [`noisy_sum`](super::noisy_sum), and is first clamped to
-/// a public range.
+/// Each reading comes with its permit, as in [`noisy_sum`](super::noisy_sum), and is first clamped to a public range.
 ///
 /// # Guarantee
-/// If some of the readings change as `protects` says, the loss is at most the sum of the permits of those that changed
-/// ([proof](crate::proofs::noisy_bound)). Only the index is safe to publish. [`bound_noise`] tells the scale of the
-/// noise: the sensitivity is [`Protects::sensitivity`], or the distance from the lowest bound to the upper end of the
-/// range where that is less.
+/// If some readings change as `protects` says, the loss is at most the sum of their permits
+/// ([proof](crate::proofs::noisy_bound)). Only the index is safe to publish. [`bound_noise`] gives the scale of the
+/// noise. The sensitivity is [`Protects::sensitivity`], or the distance from the lowest bound to the upper end of the
+/// range if less.
 ///
-/// To use the bound afterwards, clamp to it: give it as the end of the range of the primitives that follow. The
-/// choice was paid for here; what follows has to be paid for by permits of its own.
+/// To use the bound, pass it as the end of the range of later primitives. They need their own permits.
 ///
 /// # Errors
-/// Those of [`bound_noise`] and of [`noisy_sum`](super::noisy_sum).
+/// Those of [`bound_noise`] and [`noisy_sum`](super::noisy_sum).
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Bound, Protects, noisy_bound};

@@ -1,4 +1,4 @@
-//! In which of a few buckets a reading lies.
+//! Randomised response on the bucket of a reading.
 
 use std::ops::RangeInclusive;
 
@@ -10,38 +10,38 @@ use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::{RandomisedResponse, ResponseError};
 use crate::sealed::Sealed;
 
-/// How likely a [`randomised_bucket`] is what.
+/// The answer probabilities of a [`randomised_bucket`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BucketProbabilities {
     /// The probability of the true bucket.
     pub truth: f64,
-    /// The probability of each one of the others.
+    /// The probability of each other bucket.
     pub other: f64,
 }
 
-/// The probabilities with which [`randomised_bucket`] answers. Their ratio is e^epsilon, to within a billionth.
+/// The answer probabilities of [`randomised_bucket`]. Their ratio is e^epsilon to within a billionth.
 ///
 /// # Errors
-/// As [`randomised_bucket`]'s: fewer than two buckets, more than [`MAX_DOMAIN`](crate::MAX_DOMAIN), or an epsilon
-/// above [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
+/// Fewer than two buckets, more than [`MAX_DOMAIN`](crate::MAX_DOMAIN), or an epsilon above
+/// [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
 pub fn bucket_probabilities(buckets: u32, epsilon: Epsilon) -> Result<BucketProbabilities, ResponseError> {
     let response = RandomisedResponse::new(buckets, epsilon)?;
     Ok(BucketProbabilities { truth: response.probability_of_truth(), other: response.probability_of_other() })
 }
 
-/// In which of `buckets` equal parts of a public range a reading lies, after it was clamped to the range: the true one
-/// with probability `e^epsilon / (e^epsilon + buckets - 1)`, otherwise one of the *others*, each with equal
-/// probability. [`bucket_range`] tells what a bucket stands for.
+/// Publishes the bucket of a reading by randomised response. The reading is clamped to a public range, which is divided
+/// into `buckets` equal parts. The answer is the true bucket with probability `e^epsilon / (e^epsilon + buckets - 1)`,
+/// otherwise one of the *others* with equal probability. [`bucket_range`] gives the range of a bucket.
 ///
 /// # Guarantee
-/// Any change of the reading is protected at a loss of at most the permit's epsilon, and almost all of it
-/// ([proof](crate::proofs::randomised_bucket)). [`bucket_probabilities`] tells what to expect.
+/// Any change of the reading is protected at a loss of at most the permit's epsilon, to within a billionth
+/// ([proof](crate::proofs::randomised_bucket)). [`bucket_probabilities`] gives the accuracy.
 ///
 /// # Errors
-/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
-/// not the reading's, [`PrimitiveError::Response`] for a number of buckets or an epsilon that [`bucket_probabilities`]
-/// refuses, [`PrimitiveError::Range`] for a range of fewer than two points and [`PrimitiveError::Buckets`] for more
-/// buckets than points.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit does
+/// not match the reading; [`PrimitiveError::Response`] for a number of buckets or an epsilon that
+/// [`bucket_probabilities`] rejects; [`PrimitiveError::Range`] for a range of fewer than two points;
+/// [`PrimitiveError::Buckets`] for more buckets than points.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{bucket_probabilities, bucket_range, randomised_bucket};
@@ -69,7 +69,7 @@ pub fn randomised_bucket(
     Bucketing::new(range, buckets, epsilon)?.randomise(permit, reading, random)
 }
 
-/// [`randomised_bucket`], set up once for many readings.
+/// A [`randomised_bucket`] prepared for many readings.
 ///
 /// # Guarantee
 /// That of [`randomised_bucket`], for each reading.
@@ -83,10 +83,10 @@ pub struct Bucketing {
 }
 
 impl Bucketing {
-    /// `buckets` equal parts of a range, for permits of `epsilon`.
+    /// Divides a range into `buckets` equal parts, for permits of `epsilon`.
     ///
     /// # Errors
-    /// [`PrimitiveError::Response`], [`PrimitiveError::Range`] and [`PrimitiveError::Buckets`], as
+    /// [`PrimitiveError::Response`], [`PrimitiveError::Range`] and [`PrimitiveError::Buckets`], as for
     /// [`randomised_bucket`].
     pub fn new(range: RangeInclusive<i64>, buckets: u32, epsilon: Epsilon) -> Result<Self, PrimitiveError> {
         let response = RandomisedResponse::new(buckets, epsilon)?;
@@ -94,17 +94,17 @@ impl Bucketing {
         Ok(Self { clamp, points, buckets, epsilon, response })
     }
 
-    /// The probabilities with which it answers.
+    /// The answer probabilities.
     pub fn probabilities(&self) -> BucketProbabilities {
         let response = &self.response;
         BucketProbabilities { truth: response.probability_of_truth(), other: response.probability_of_other() }
     }
 
-    /// In which bucket the reading lies, randomised.
+    /// Publishes the bucket of a reading by randomised response.
     ///
     /// # Errors
     /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
-    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon.
+    /// [`PrimitiveError::UnequalPermits`] if the permit does not match the reading or the epsilon.
     #[inline]
     pub fn randomise(
         &self,
@@ -124,12 +124,10 @@ impl Bucketing {
     }
 }
 
-/// The part of the range that a [randomised bucket](randomised_bucket) stands for. The parts differ in length by one
-/// point at most.
+/// The range of a bucket of [`randomised_bucket`]. The ranges differ in length by at most one point.
 ///
 /// # Errors
-/// [`PrimitiveError::Range`] and [`PrimitiveError::Buckets`] as for [`randomised_bucket`], and for a `bucket` that is
-/// not below `buckets`.
+/// [`PrimitiveError::Range`] and [`PrimitiveError::Buckets`] as for [`randomised_bucket`], and for `bucket >= buckets`.
 pub fn bucket_range(
     range: &RangeInclusive<i64>,
     buckets: u32,
@@ -145,7 +143,7 @@ pub fn bucket_range(
     Ok(index(first(bucket.into()))..=index(first(u128::from(bucket) + 1) - 1))
 }
 
-/// The range and how many points it has, which must be at least as many as the buckets.
+/// The range and its number of points, which must not be below the number of buckets.
 fn points(range: &RangeInclusive<i64>, buckets: u32) -> Result<(Clamp, u128), PrimitiveError> {
     let clamp = Clamp::new(range)?;
     let width = clamp.width();

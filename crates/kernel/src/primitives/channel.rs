@@ -1,4 +1,4 @@
-//! A symbol, answered from a public channel in factored form.
+//! Perturbation of a symbol through a public channel.
 
 use super::{Noised, PrimitiveError, paid};
 use crate::account::Account;
@@ -7,82 +7,57 @@ use crate::interval::Interval;
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
 /// The largest epsilon of a [`ChannelLimits`].
 pub const MAX_CHANNEL_EPSILON: Epsilon = Epsilon::whole::<10>();
 
-/// What the weights of every distribution sum to: a point below it is 62 random bits.
+/// Sum of the weights of every distribution: 2^62, so that 62 random bits select an item.
 const TOTAL: u64 = 1 << 62;
 
-/// By how much rounding may move a distribution, in weight: less than one part in 10⁹.
+/// Tolerance for rounding a distribution, in weight: less than one part in 10⁹.
 const TOLERANCE: u64 = 1 << 32;
 
-/// Why a channel is not one that the kernel answers from. Everything here is public.
+/// Why a channel was rejected. All fields are public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum ChannelError {
-    /// An epsilon whose e^epsilon cannot be told from one, or is too large for the weights.
-    #[error("epsilon {given} is outside {}..={MAX_CHANNEL_EPSILON}, what a channel can be set to", Epsilon::MIN)]
-    Epsilon {
-        /// What was given.
-        given: Epsilon,
-    },
-    /// No symbols, or more than can be told apart.
+    /// An epsilon so small that e^epsilon rounds to one, or too large for the weights.
+    #[error("epsilon {given} is outside {}..={MAX_CHANNEL_EPSILON}, the range of a channel", Epsilon::MIN)]
+    Epsilon { given: Epsilon },
+    /// No symbols, or too many.
     #[error("a channel over {given} symbols is outside 1..={}", crate::MAX_DOMAIN)]
-    Domain {
-        /// How many there are.
-        given: usize,
-    },
-    /// Something points to what is not there.
+    Domain { given: usize },
+    /// An index out of range.
     #[error("{what} {given} is not below {limit}")]
-    Index {
-        /// What points.
-        what: &'static str,
-        /// Where it points.
-        given: u32,
-        /// How many there are.
-        limit: usize,
-    },
-    /// A list names something twice, or not in ascending order.
-    #[error("{what} {index} is not in ascending order, each once")]
-    Order {
-        /// Which kind of list.
-        what: &'static str,
-        /// Which of them.
-        index: usize,
-    },
-    /// Numbers that are not probabilities with sum one.
-    #[error("{what} {index} is no probability distribution: its numbers are not from 0 to 1, or do not sum to 1")]
-    Distribution {
-        /// Which kind of list.
-        what: &'static str,
-        /// Which of them.
-        index: usize,
-    },
-    /// A cell that answers with some output more than `e^epsilon + 1` times as often as the independent answer does.
+    Index { what: &'static str, given: u32, limit: usize },
+    /// A list that is not strictly ascending.
+    #[error("{what} {index} is not in strictly ascending order")]
+    Order { what: &'static str, index: usize },
+    /// Numbers that are not a probability distribution.
+    #[error("{what} {index} is not a probability distribution: its numbers are not from 0 to 1, or do not sum to 1")]
+    Distribution { what: &'static str, index: usize },
+    /// A cell gives some output more than `e^epsilon + 1` times its probability in the independent answer.
     #[error("cell {cell} gives some output more than e^epsilon + 1 times its probability in the independent answer")]
-    AboveLimit {
-        /// The cell.
-        cell: usize,
-    },
+    AboveLimit { cell: usize },
 }
 
-/// What a channel of a given epsilon must keep to, in exact arithmetic. Made once and used for many channels, because
-/// it takes longer than they do.
+/// The exact privacy limits of a channel of a given epsilon. Computing them takes longer than checking a channel, so
+/// reuse them.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelLimits {
     epsilon: Epsilon,
-    /// Twice epsilon: what an answer loses.
+    /// The loss of an answer: twice epsilon.
     loss: Epsilon,
-    /// Of 2^64 words, how many lead to an independent answer: not below `e^-epsilon`.
+    /// Number of the 2^64 words that give an independent answer: a share of at least `e^-epsilon`.
     independent: u64,
     /// `e^epsilon + 1`.
     ratio: Interval,
 }
 
 impl ChannelLimits {
-    /// The limits for an epsilon, which is half of what an answer [loses](Self::loss).
+    /// Computes the limits for an epsilon, which is half of the [loss](Self::loss) of an answer.
     ///
     /// # Errors
     /// [`ChannelError::Epsilon`] above [`MAX_CHANNEL_EPSILON`].
@@ -94,39 +69,38 @@ impl ChannelLimits {
         Ok(Self { epsilon, loss, independent, ratio: power.add(Interval::integer(1)) })
     }
 
-    /// The epsilon: no output is more than e^epsilon times as likely, or as unlikely, under any symbol as in the
-    /// independent answer.
+    /// The epsilon: for any symbol, the probability of an output differs from that in the independent answer by a
+    /// factor of at most e^epsilon.
     pub const fn epsilon(&self) -> Epsilon {
         self.epsilon
     }
 
-    /// What an answer loses, and what its permit must be worth: twice [`ChannelLimits::epsilon`].
+    /// The loss of an answer, and the amount of its permit: twice [`ChannelLimits::epsilon`].
     pub const fn loss(&self) -> Epsilon {
         self.loss
     }
 
-    /// The largest weight that a row may give to an output of this weight.
+    /// The largest weight of an output in a row, given its weight in the independent answer.
     fn largest(&self, output: u64) -> u64 {
         self.ratio.floor_times(output).map_or(TOTAL, |limit| limit.min(TOTAL))
     }
 }
 
-/// A public channel in factored form, as the caller computed it. With probability `e^-epsilon` the answer is one of
-/// `outputs`, whatever the symbol; otherwise the symbol's mixture chooses a cell and the cell's row an output.
+/// A public channel in factored form, computed by the caller. With probability `e^-epsilon` the answer is drawn from
+/// `outputs`, independently of the symbol. Otherwise the symbol's mixture selects a cell, and the cell's row an output.
 #[derive(Clone, Copy, Debug)]
 pub struct ChannelParts<'a> {
     /// The outputs, ascending, and the probability of each in the independent answer.
     pub outputs: &'a [(u32, f64)],
     /// For each cell: positions in `outputs`, ascending, and probabilities.
     pub rows: &'a [Vec<(u32, f64)>],
-    /// Mixtures: cells, ascending, and weights, which sum to one.
+    /// Mixtures: cells, ascending, with weights that sum to one.
     pub mixtures: &'a [Vec<(u32, f64)>],
-    /// For each symbol, which of the mixtures is its own.
+    /// The index of each symbol's mixture.
     pub mixture_of: &'a [u32],
 }
 
-/// A channel in exact integer weights, from which the kernel answers symbols; only one that keeps to its
-/// [limits](ChannelLimits) can be made.
+/// A channel in exact integer weights that is within its [limits](ChannelLimits).
 ///
 /// ```
 /// use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel, seal_symbol};
@@ -153,7 +127,7 @@ pub struct ChannelParts<'a> {
 pub struct SymbolChannel {
     loss: Epsilon,
     independent: u64,
-    /// The symbols that the positions stand for.
+    /// The symbol at each position.
     symbols: Vec<u32>,
     outputs: Table,
     rows: Vec<Table>,
@@ -161,7 +135,7 @@ pub struct SymbolChannel {
     mixture_of: Vec<u32>,
 }
 
-/// A distribution in integer weights that sum to [`TOTAL`]: items, ascending, with weights.
+/// A distribution: items, ascending, with integer weights that sum to [`TOTAL`].
 #[derive(Clone, Debug)]
 struct Table {
     items: Vec<(u32, u64)>,
@@ -176,7 +150,7 @@ impl Table {
         self.items.iter().try_fold(0_u64, |sum, (_, weight)| sum.checked_add(*weight))
     }
 
-    /// An item, each with probability exactly its weight over [`TOTAL`].
+    /// Draws an item with probability exactly its weight over [`TOTAL`].
     #[inline]
     fn sample(&self, random: &mut impl Randomness) -> u32 {
         let mut point = random.next_word() >> 2;
@@ -193,12 +167,12 @@ impl Table {
 }
 
 impl SymbolChannel {
-    /// A channel from its parts. They are floats, and are rounded; what was rounded is then checked in exact
-    /// arithmetic, and only that check is relied upon. Rounding moves each distribution by less than one part in 10⁹,
-    /// always to the side that the limits allow. O(number of entries).
+    /// Creates a channel from its parts. The floats are rounded to integer weights, and privacy rests only on an exact
+    /// check of those. Rounding moves each distribution by less than one part in 10⁹, always towards the limits. Takes
+    /// O(number of entries).
     ///
     /// # Errors
-    /// Parts that are no channel, and [`ChannelError::AboveLimit`] for one that is not private enough.
+    /// Invalid parts, and [`ChannelError::AboveLimit`] for a channel that is not private enough.
     pub fn new(limits: &ChannelLimits, parts: ChannelParts<'_>) -> Result<Self, ChannelError> {
         let ChannelParts { outputs, rows, mixtures, mixture_of } = parts;
         let domain = mixture_of.len();
@@ -207,7 +181,7 @@ impl SymbolChannel {
         }
         check_list(outputs, domain, "the list of outputs", 0)?;
         let weights = round_to_largest(outputs).ok_or(ChannelError::Distribution { what: "outputs", index: 0 })?;
-        // By position from here on, as in the rows.
+        // From here on, outputs are given by position, as in the rows.
         let by_position = (0_u32..).zip(weights).map(|(position, (_, weight))| (position, weight)).collect();
         let outputs_table = Table { items: by_position };
         let spare = most_likely(&outputs_table);
@@ -235,7 +209,7 @@ impl SymbolChannel {
         Ok(channel)
     }
 
-    /// What the [proof](crate::proofs::symbol_channel) assumes, in exact arithmetic and whatever the rounding did.
+    /// Checks the assumptions of the [proof](crate::proofs::symbol_channel) in exact arithmetic, after rounding.
     fn verify(&self, limits: &ChannelLimits) -> Result<(), ChannelError> {
         let complete = |table: &Table, what, index| match table.total() {
             Some(TOTAL) => Ok(()),
@@ -270,19 +244,19 @@ impl SymbolChannel {
         u32::try_from(self.mixture_of.len()).unwrap_or(u32::MAX)
     }
 
-    /// What an answer loses, and what its permit must be worth.
+    /// The loss of an answer, and the amount of its permit.
     pub const fn loss(&self) -> Epsilon {
         self.loss
     }
 
-    /// The symbols that an answer can be.
+    /// The possible answers.
     #[cfg(feature = "simulation")]
     pub(crate) fn outputs(&self) -> impl Iterator<Item = u32> + '_ {
         self.symbols.iter().copied()
     }
 
-    /// The probability of answering `output` for `symbol`, from the same integer weights that [`SymbolChannel::answer`]
-    /// draws with; zero outside the domain. For audits.
+    /// The probability of the answer `output` for `symbol`, from the same integer weights that
+    /// [`SymbolChannel::answer`] uses; zero outside the domain. For audits.
     #[allow(clippy::cast_precision_loss)] // a probability to the precision of a float is what is asked for
     pub fn probability(&self, symbol: u32, output: u32) -> f64 {
         let (Some(mixture), Ok(position)) = (self.mixture_of.get(symbol as usize), self.symbols.binary_search(&output))
@@ -300,16 +274,16 @@ impl SymbolChannel {
     /// Answers a symbol.
     ///
     /// # Guarantee
-    /// Any change of the symbol is protected at a loss of at most the permit's epsilon, whatever is known or believed
-    /// about the symbol ([proof](crate::proofs::symbol_channel)). Moreover no output is more than e^(half of it) times
-    /// as likely, or as unlikely, under any symbol as in the independent answer; where the independent answer has the
-    /// distribution that an observer expects of the output, that bounds what this observer learns.
+    /// Any change of the symbol is protected at a loss of at most the permit's epsilon, for any prior knowledge about
+    /// the symbol ([proof](crate::proofs::symbol_channel)). Moreover, for any symbol, the probability of an output
+    /// differs from that in the independent answer by a factor of at most e^(epsilon/2). If the independent answer has
+    /// the distribution that an observer expects of the output, that bounds what the observer learns.
     ///
     /// # Errors
-    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that
-    /// is not the symbol's, and [`PrimitiveError::ChannelPermit`] for one that is not worth [`SymbolChannel::loss`]. A
-    /// symbol outside the domain is read as the last one, since an error would tell that it is; [`seal_symbol`] refuses
-    /// it before it is sealed.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit
+    /// does not match the symbol; [`PrimitiveError::ChannelPermit`] if its amount is not [`SymbolChannel::loss`]. A
+    /// symbol outside the domain is read as the last one, because an error would reveal it; [`seal_symbol`] rejects it
+    /// before sealing.
     pub fn answer(
         &self,
         permit: Permit,
@@ -326,13 +300,13 @@ impl SymbolChannel {
     }
 }
 
-/// A symbol of the domain, answered through a channel.
+/// One draw of an answer.
 pub(crate) struct ChannelAnswer<'a> {
     pub(crate) symbol: u32,
     pub(crate) channel: &'a SymbolChannel,
 }
 
-impl Step for ChannelAnswer<'_> {
+impl RandomisedStep for ChannelAnswer<'_> {
     type Output = u32;
 
     fn draw(&mut self, random: &mut impl Randomness) -> u32 {
@@ -347,28 +321,28 @@ impl Step for ChannelAnswer<'_> {
     }
 }
 
-/// A symbol that cannot be sealed. The symbol itself is not told.
+/// The symbol is outside the domain. The message does not contain it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the symbol is outside the domain 0..{domain}")]
+#[allow(missing_docs)] // the messages name the fields
 pub struct SymbolError {
-    /// The size of the domain.
     pub domain: u32,
 }
 
-/// Seals the symbol that the stream has at `timestamp`.
+/// Seals the stream's symbol at `timestamp`.
 ///
 /// # Errors
-/// A symbol that is not below `domain`.
+/// If the symbol is not below `domain`.
 pub fn seal_symbol(account: Account, timestamp: u64, symbol: u32, domain: u32) -> Result<Sealed<u32>, SymbolError> {
     if symbol < domain { Ok(Sealed::at(account, timestamp, symbol)) } else { Err(SymbolError { domain }) }
 }
 
-/// Whether a list names items below `limit`, ascending, with numbers that can be probabilities.
+/// Checks that a list has strictly ascending items below `limit`, with numbers that can be probabilities.
 fn check_list(list: &[(u32, f64)], limit: usize, what: &'static str, index: usize) -> Result<(), ChannelError> {
     if list.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
         return Err(ChannelError::Order { what, index });
     }
-    // Ascending, so that the last is the largest.
+    // Ascending, so the last is the largest.
     if let Some((given, _)) = list.last().filter(|(item, _)| *item as usize >= limit) {
         return Err(ChannelError::Index { what, given: *given, limit });
     }
@@ -380,20 +354,20 @@ fn check_list(list: &[(u32, f64)], limit: usize, what: &'static str, index: usiz
 
 /// The weight of a probability.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-// Checked to lie between 0 and little more than 1, so the product is well below 2^63.
+// Checked to lie between 0 and slightly above 1, so the product is well below 2^63.
 fn weight(probability: f64) -> u64 {
     (probability * TOTAL as f64) as u64
 }
 
-/// Weights that sum to [`TOTAL`]; what rounding leaves goes to the largest. `None` where that is more than rounding.
+/// Weights that sum to [`TOTAL`]. The rounding error goes to the largest; `None` if it exceeds the tolerance.
 fn round_to_largest(list: &[(u32, f64)]) -> Option<Vec<(u32, u64)>> {
     let mut items: Vec<(u32, u64)> = list.iter().map(|&(item, probability)| (item, weight(probability))).collect();
     settle(&mut items, |_| TOTAL)?;
     Some(items)
 }
 
-/// Makes weights sum to [`TOTAL`] by changing the largest, up to `most`; gives back what is still missing, or `None`
-/// where more than the tolerance is too much or missing.
+/// Makes weights sum to [`TOTAL`] by changing the largest, up to `most`. Returns the weight still missing, or `None` if
+/// the difference exceeds the tolerance.
 fn settle(items: &mut [(u32, u64)], most: impl Fn(u32) -> u64) -> Option<u64> {
     let sum = items.iter().try_fold(0_u64, |sum, (_, weight)| sum.checked_add(*weight))?;
     if sum.abs_diff(TOTAL) > TOLERANCE {
@@ -410,7 +384,7 @@ fn settle(items: &mut [(u32, u64)], most: impl Fn(u32) -> u64) -> Option<u64> {
     Some(missing - added)
 }
 
-/// The two most likely outputs: what the limit cuts off a row goes to one of them, where it is felt least.
+/// The two most likely outputs. Weight that the limit cuts off a row goes to one of them, where it changes least.
 fn most_likely(outputs: &Table) -> Vec<u32> {
     let mut best: [Option<(u32, u64)>; 2] = [None, None];
     for &(position, weight) in &outputs.items {
@@ -423,7 +397,7 @@ fn most_likely(outputs: &Table) -> Vec<u32> {
     best.into_iter().flatten().map(|(position, _)| position).collect()
 }
 
-/// A row whose weights keep to the limits and sum to [`TOTAL`].
+/// A row whose weights are within the limits and sum to [`TOTAL`].
 fn round_row(
     row: &[(u32, f64)],
     cell: usize,
@@ -472,7 +446,7 @@ mod tests {
     use crate::exact::{exp_bounds, many_epsilons, power_of_two_times};
     use crate::{Ledger, SeededRandom, UNITS_PER_EPSILON, Window};
 
-    /// Two outputs; symbol 0 is always answered by the first unless the answer is independent.
+    /// Two outputs; the answer to symbol 0 is the first, unless it is independent.
     fn channel(independent: u64) -> SymbolChannel {
         let table = |items: &[(u32, u64)]| Table { items: items.to_vec() };
         SymbolChannel {
@@ -487,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_words_below_the_limit_are_independent() {
+    fn words_below_the_limit_give_independent_answers() {
         let drawn = SeededRandom::new(8).next_word();
         for (independent, expected) in [(drawn - 1, 0), (drawn, 0), (drawn + 1, 1)] {
             let mut ledger = Ledger::new(Epsilon::MIN, Window::EVENT);
@@ -499,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn more_symbols_than_the_largest_domain_are_refused() {
+    fn rejects_more_symbols_than_the_largest_domain() {
         let limits = ChannelLimits::new(Epsilon::whole::<1>()).unwrap();
         let given = crate::MAX_DOMAIN as usize + 1;
         let mixture_of = vec![0; given];
@@ -509,13 +483,13 @@ mod tests {
     }
 
     #[test]
-    fn rows_cut_at_the_limit_go_to_the_most_likely_outputs() {
+    fn excess_of_rows_goes_to_the_likeliest_outputs() {
         let limits = ChannelLimits::new(Epsilon::whole::<1>()).unwrap();
         let outputs = Table { items: vec![(0, TOTAL / 4), (1, TOTAL / 2), (2, TOTAL / 8), (3, TOTAL / 8)] };
         assert_eq!(most_likely(&outputs), [1, 0]);
         assert_eq!(most_likely(&Table { items: vec![(0, 5), (1, 5), (2, 7), (3, 6)] }), [2, 3]);
         assert_eq!(most_likely(&Table { items: vec![(0, 5), (1, 5), (2, 5)] }), [0, 1]);
-        // Where an output may have at most twice its weight, a row of two halves is at its limit here.
+        // If an output may have at most twice its weight, a row of two halves is at its limit.
         let limits = ChannelLimits { ratio: Interval::integer(2), ..limits };
         let row = |outputs: &[(u32, u64)], spare: &[u32]| {
             let outputs = Table { items: outputs.to_vec() };
@@ -524,7 +498,7 @@ mod tests {
         let (half, quarter, some) = (TOTAL / 2, TOTAL / 4, 1_000);
         let at_limit = [(0, quarter), (1, half), (2, quarter)];
         assert_eq!(row(&at_limit, &[1, 0]).unwrap(), [(0, half), (2, half)]);
-        // With a little less on the first output, the spare ones take what is cut off, in their place.
+        // With slightly less on the first output, the spare outputs take the excess.
         let less = [(0, quarter - some), (1, half + some), (2, quarter)];
         let expected = [(0, half - 2 * some), (1, 2 * some), (2, half)];
         assert_eq!(row(&less, &[1, 2]).unwrap(), expected);
@@ -539,11 +513,11 @@ mod tests {
         for units in many_epsilons(MAX_CHANNEL_EPSILON.units()) {
             let limits = ChannelLimits::new(Epsilon::from_units(units).unwrap()).unwrap();
             let (below, above) = exp_bounds(units, UNITS_PER_EPSILON);
-            // The independent answer has at least probability e^-epsilon, and little more.
+            // The independent answer has probability e^-epsilon or slightly more.
             assert!(RBig::from(limits.independent) * &below >= whole, "{units}");
             assert!(RBig::from(limits.independent - 1) * &above * &almost < whole, "{units}");
             for output in [1, 2, 3, 1_000_003, (1 << 40) + 7, TOTAL / 3, TOTAL] {
-                // A row gives an output at most (e^epsilon + 1) times its weight, and never more than all.
+                // A row gives an output at most (e^epsilon + 1) times its weight, and at most the total.
                 let largest = limits.largest(output);
                 let bound = RBig::from(UBig::from(output)) * (&below + RBig::ONE);
                 assert!(largest <= TOTAL && RBig::from(largest) <= bound, "{units} {output}");

@@ -1,4 +1,4 @@
-//! Which of two readings is smaller.
+//! Noisy comparison of two readings.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -13,19 +13,19 @@ use crate::randomised_response::RandomisedResponse;
 use crate::sealed::Sealed;
 use crate::vault::{Locked, UnlockError, Vault, signed};
 
-/// Whether `left` is less than `right`, by randomised response on the one bit.
+/// Publishes whether `left` is less than `right`, by randomised response on one bit.
 ///
-/// Each reading comes with the permit that pays for it, granted for the reading's own timestamp.
+/// Each reading comes with a permit for its own timestamp.
 ///
 /// # Guarantee
-/// If one of the readings changes, or both do, by any amount, the loss is at most the permits' common epsilon, and
-/// almost all of it ([proof](crate::proofs::noisy_comparison)): no sensitivity enters. The answer is right with
-/// probability `1 / (1 + e^-epsilon)`, however close or far apart the readings are. Equal readings are "not less".
+/// If one or both readings change by any amount, the loss is at most the permits' common epsilon, to within a billionth
+/// ([proof](crate::proofs::noisy_comparison)). No sensitivity enters. The answer is right with probability `1 / (1 +
+/// e^-epsilon)`, independently of the distance of the readings. Equal readings are "not less".
 ///
 /// # Errors
-/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
-/// not its reading's, [`PrimitiveError::UnequalPermits`] where the permits are not of one amount,
-/// [`PrimitiveError::Response`] for an epsilon above [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if a permit does not
+/// match its reading; [`PrimitiveError::UnequalPermits`] if the amounts differ; [`PrimitiveError::Response`] for an
+/// epsilon above [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON).
 ///
 /// ```
 /// use tidegate_kernel::primitives::noisy_comparison;
@@ -51,15 +51,15 @@ pub fn noisy_comparison(
     Ok(Noised::new(response.sample(u32::from(is_less), random) == 1, epsilon, random))
 }
 
-/// [Noisy comparisons](noisy_comparison) among the readings of a sliding window, so many for each reading at most.
+/// [Noisy comparisons](noisy_comparison) in a sliding window of readings, with a limit for each reading.
 ///
-/// A reading is admitted with one permit, which pays for all its comparisons in equal parts; what it has left is kept
-/// account of, and a comparison for which one of the two has nothing left is refused.
+/// One permit per reading pays for all its comparisons in equal parts. A comparison is refused if either reading has
+/// none left.
 ///
 /// # Guarantee
 /// If a reading changes by any amount, all comparisons together lose at most its permit's epsilon
-/// ([proof](crate::proofs::noisy_comparison)); if several do, the losses add up. A window that was locked must not be
-/// unlocked twice, nor go on in two places: each would have all comparisons that are left.
+/// ([proof](crate::proofs::noisy_comparison)). If several change, the losses add up. A locked window must not be
+/// unlocked twice, nor continue in two places: each copy would have all remaining comparisons.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Comparisons, PrimitiveError};
@@ -98,11 +98,11 @@ struct Member {
 const PURPOSE: &str = "comparisons 1";
 
 impl Comparisons {
-    /// Comparisons for permits of `epsilon`, each of which pays for `times` of them.
+    /// Creates an empty window for permits of `epsilon`, each of which pays for `times` comparisons.
     ///
     /// # Errors
-    /// [`PrimitiveError::Response`] where what is left for one comparison is above
-    /// [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON), [`PrimitiveError::TooSmallToDivide`] where it is nothing.
+    /// [`PrimitiveError::Response`] if the share of one comparison is above
+    /// [`MAX_RESPONSE_EPSILON`](crate::MAX_RESPONSE_EPSILON); [`PrimitiveError::TooSmallToDivide`] if it is zero.
     pub fn new(epsilon: Epsilon, times: NonZeroU64) -> Result<Self, PrimitiveError> {
         let times = times.get();
         let each = epsilon.divided_by(times).ok_or(PrimitiveError::TooSmallToDivide { given: epsilon, times })?;
@@ -110,17 +110,17 @@ impl Comparisons {
         Ok(Self { epsilon, each, times, response, members: VecDeque::new() })
     }
 
-    /// What one comparison loses.
+    /// The loss of one comparison.
     pub const fn each(&self) -> Epsilon {
         self.each
     }
 
-    /// Takes a reading into the window, after those that are there.
+    /// Appends a reading to the window.
     ///
     /// # Errors
     /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
-    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon;
-    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
+    /// [`PrimitiveError::UnequalPermits`] if the permit does not match the reading or the epsilon;
+    /// [`PrimitiveError::OutOfOrder`] unless the timestamp is after the last one.
     pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<(), PrimitiveError> {
         paid_exactly(&permit, reading, self.epsilon)?;
         let timestamp = reading.timestamp();
@@ -136,16 +136,16 @@ impl Comparisons {
         Ok(())
     }
 
-    /// The timestamps of the window's readings, oldest first, and how many comparisons each has left.
+    /// The timestamps of the readings, oldest first, with the number of comparisons left.
     pub fn members(&self) -> impl ExactSizeIterator<Item = (u64, u64)> + '_ {
         self.members.iter().map(|member| (member.reading.timestamp(), member.left))
     }
 
-    /// Whether the reading at index `left`, counted from the oldest, is less than the one at index `right`.
+    /// Publishes whether the reading at index `left`, from the oldest, is less than the one at index `right`.
     ///
     /// # Errors
-    /// [`PrimitiveError::NoSuchMember`] for an index that is none, [`PrimitiveError::UsedUp`] where one of them has no
-    /// comparison left. Nothing is charged then.
+    /// [`PrimitiveError::NoSuchMember`] for an invalid index; [`PrimitiveError::UsedUp`] if a reading has no comparison
+    /// left. Nothing is charged then.
     #[inline]
     pub fn compare(
         &mut self,
@@ -163,23 +163,23 @@ impl Comparisons {
         }
         for index in [left, right] {
             if let Some(member) = self.members.get_mut(index) {
-                // Both have one left, unless they are the same reading, whose answer then depends on nothing.
+                // Both have one left, unless they are the same reading; the answer is then independent of the data.
                 member.left = member.left.saturating_sub(1);
             }
         }
         Ok(Noised::new(self.response.sample(u32::from(is_less), random) == 1, self.each, random))
     }
 
-    /// Forgets the readings before a timestamp.
+    /// Drops the readings before a timestamp.
     pub fn forget_before(&mut self, timestamp: u64) {
         while self.members.pop_front_if(|member| member.reading.timestamp() < timestamp).is_some() {}
     }
 
-    /// The window's readings, with what they have left, in a form that can be saved, together with the vault's ledger.
-    /// They stay in use; unlock the form only where they are not, after a restart.
+    /// Encrypts the readings and their remaining comparisons, to be saved with the vault's ledger. The window stays in
+    /// use; unlock the form only after a restart.
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives no randomness.
+    /// [`NoEntropy`] if the operating system provides no randomness.
     pub fn lock(&self, vault: &Vault<'_>) -> Result<Locked, NoEntropy> {
         let mut words = Zeroizing::new(vec![self.epsilon.units(), self.times]);
         for Member { reading, left } in &self.members {
@@ -188,12 +188,11 @@ impl Comparisons {
         vault.lock(PURPOSE, &words)
     }
 
-    /// Goes on with the readings that were locked, instead of those that are there. They must have been locked by
-    /// comparisons of the same epsilon and number.
+    /// Replaces the window by a locked one of the same epsilon and number of comparisons.
     ///
     /// # Errors
-    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger
-    /// cannot have granted the permits; nothing changes then.
+    /// [`UnlockError`] if the vault or the parameters differ, the content was changed, or the vault's ledger cannot
+    /// have granted the permits. Nothing changes then.
     pub fn unlock(&mut self, locked: &Locked, vault: &Vault<'_>) -> Result<(), UnlockError> {
         let mut words = vault.unlock(PURPOSE, locked)?;
         words.expect(self.epsilon.units())?;
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn unlocking_refuses_readings_out_of_order_or_with_too_much_left() {
+    fn unlocking_rejects_disordered_or_overpaid_readings() {
         let (one, key) = (Epsilon::whole::<1>(), VaultKey::from_bytes([5; 32]));
         let ledger = Ledger::fully_spent(one, Window::EVENT, 9);
         let vault = key.vault(&ledger, "");

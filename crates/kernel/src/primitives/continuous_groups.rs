@@ -1,4 +1,4 @@
-//! Which consecutive readings are alike.
+//! Grouping of consecutive similar readings.
 
 use std::ops::RangeInclusive;
 
@@ -13,34 +13,35 @@ use crate::noise::Geometric;
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, NoEntropy, Provenance, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 use crate::vault::{Locked, UnlockError, Vault, signed, wipe};
 
-/// Where a reading went.
+/// The group that a reading was assigned to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
-    /// It opened a group: there was none to join, so nothing was asked.
+    /// It opened a new group, without a test.
     Opens,
-    /// It is like the open group, and belongs to it now.
+    /// It joined the open group.
     Joins,
-    /// It is not: the group was closed, and the reading is a closed group of its own.
+    /// It closed the open group, and is a closed group of its own.
     Alone,
 }
 
-/// Divides a stream into groups of consecutive readings that are alike: an
-/// [above-threshold test](super::AboveThreshold) of the [deviation](super::Query::deviation) for each group.
+/// Divides a stream into groups of consecutive similar readings. Each group is one [sparse vector
+/// test](super::AboveThreshold) of the [deviation](super::SealedQuery::deviation).
 ///
-/// A group is opened by a reading. Each further reading joins if the deviation of the group with it stays below the
-/// threshold, both with [noise](ThresholdNoise); the first one that does not closes the group and stays alone.
+/// A reading opens a group. Each further reading joins if the noisy deviation of the group with it is below the noisy
+/// threshold ([`ThresholdNoise`]). The first one that does not join closes the group and stays alone.
 /// [`close`](Self::close) ends a group at any time.
 ///
 /// # Guarantee
-/// If a reading changes as `protects` says, where all readings went loses at most its permit's epsilon
-/// ([proof](crate::proofs::continuous_groups)): it is tested in one group only, and a group's test is one
-/// above-threshold test for queries of a sensitivity of twice [`Protects::sensitivity`]. If several change, the losses
-/// add up. Readings are clamped to the range first. When a group is closed must not depend on the readings but through
-/// what is public. A group that was locked must not be unlocked twice, nor go on in two places: its readings would be
-/// tested more often than their permits pay for.
+/// If a reading changes as `protects` says, the assignments of all readings lose at most its permit's epsilon
+/// ([proof](crate::proofs::continuous_groups)). The reading is tested in one group only, and a group is one sparse
+/// vector test of queries with twice the [`Protects::sensitivity`]. If several readings change, the losses add up.
+/// Readings are clamped to the range first.
+///
+/// Calls of [`close`](Self::close) may depend on public information only. A locked group must not be unlocked twice,
+/// nor continue in two places: its readings would be tested more often than their permits pay for.
 ///
 /// Memory is proportional to the open group.
 ///
@@ -68,12 +69,11 @@ pub struct ContinuousGroups {
     scales: ThresholdNoise,
     threshold_noise: Geometric,
     query_noise: Geometric,
-    /// How far each reading of the open group lies above the lower end of the range.
+    /// Offset of each reading of the open group from the lower end of the range.
     open: Sealed<Vec<u64>>,
-    /// The timestamp of its last reading.
+    /// Timestamp of the last reading.
     latest: u64,
-    /// Sealed, like the readings: whoever knew it could tell more from the answers. Drawn when the group is first
-    /// tested.
+    /// Secret, like the readings: with it, the answers would reveal more. Drawn at the first test of the group.
     noisy_threshold: Option<Sealed<i128>>,
     tests: u64,
     provenance: Provenance,
@@ -81,7 +81,7 @@ pub struct ContinuousGroups {
 
 const PURPOSE: &str = "continuous group 1";
 
-/// Whether the last reading of a group joins the others, which have joined before.
+/// Whether the last reading of a group joins the others.
 pub(crate) struct GroupTest<'a> {
     pub(crate) group: &'a [u64],
     pub(crate) width: u64,
@@ -100,7 +100,7 @@ impl GroupTest<'_> {
     }
 }
 
-impl Step for GroupTest<'_> {
+impl RandomisedStep for GroupTest<'_> {
     type Output = bool;
 
     #[inline]
@@ -116,7 +116,7 @@ impl Step for GroupTest<'_> {
 }
 
 impl ContinuousGroups {
-    /// Groups of readings clamped to a range, for permits of `epsilon`. The threshold is in grid units.
+    /// Creates groups of readings clamped to a range, for permits of `epsilon`. The threshold is in grid units.
     ///
     /// # Errors
     /// [`PrimitiveError::Range`], and those of [`ThresholdNoise::calibrated`] for twice the sensitivity.
@@ -144,11 +144,11 @@ impl ContinuousGroups {
         })
     }
 
-    /// The scales of the noise. It is one-sided; for a test that is centred, add the difference of the scales, the
-    /// query's minus the threshold's, to the threshold.
+    /// The scales of the one-sided noise. For a centred test, add the query's scale minus the threshold's to the
+    /// threshold.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn noise(
         range: RangeInclusive<i64>,
         protects: Protects,
@@ -162,22 +162,22 @@ impl ContinuousGroups {
         self.scales
     }
 
-    /// How many readings the open group has; none where there is no open group.
+    /// The number of readings in the open group; zero without one.
     pub fn members(&self) -> usize {
         self.open.content().len()
     }
 
-    /// How many noisy comparisons the open group has been through: one for each reading but the first.
+    /// The number of tests of the open group: one for each reading but the first.
     pub const fn tests(&self) -> u64 {
         self.tests
     }
 
-    /// Where the reading goes.
+    /// Assigns a reading to a group.
     ///
     /// # Errors
     /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
-    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon;
-    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after that of the group's last reading.
+    /// [`PrimitiveError::UnequalPermits`] if the permit does not match the reading or the epsilon;
+    /// [`PrimitiveError::OutOfOrder`] unless the timestamp is after that of the group's last reading.
     #[inline]
     pub fn offer(
         &mut self,
@@ -221,7 +221,7 @@ impl ContinuousGroups {
         Ok(answer)
     }
 
-    /// Closes the open group, if there is one: the next reading opens another.
+    /// Closes the open group, if any. The next reading opens another.
     pub fn close(&mut self) {
         wipe(self.open.content_mut());
         self.noisy_threshold = None;
@@ -238,11 +238,11 @@ impl ContinuousGroups {
         [self.epsilon.units(), low, high, protects, threshold]
     }
 
-    /// The open group, with its noisy threshold, in a form that can be saved, together with the vault's ledger. It
-    /// stays open; unlock the form only where it is not, after a restart.
+    /// Encrypts the open group and its noisy threshold, to be saved with the vault's ledger. The group stays open;
+    /// unlock the form only after a restart.
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives no randomness.
+    /// [`NoEntropy`] if the operating system provides no randomness.
     pub fn lock(&self, vault: &Vault<'_>) -> Result<Locked, NoEntropy> {
         let mut words = Zeroizing::new(self.parameters().to_vec());
         words.extend([self.latest, self.tests, u64::from(self.provenance == Provenance::Seeded)]);
@@ -257,12 +257,11 @@ impl ContinuousGroups {
         vault.lock(PURPOSE, &words)
     }
 
-    /// Goes on with the group that was locked, instead of the open one. It must have been locked by groups of the same
-    /// range, epsilon and threshold.
+    /// Replaces the open group by a locked one of the same range, epsilon and threshold.
     ///
     /// # Errors
-    /// [`UnlockError`] where the vault or the parameters are others, the content was changed, or the vault's ledger
-    /// cannot have granted the permits; the open group is as before then.
+    /// [`UnlockError`] if the vault or the parameters differ, the content was changed, or the vault's ledger cannot
+    /// have granted the permits. The open group does not change then.
     pub fn unlock(&mut self, locked: &Locked, vault: &Vault<'_>) -> Result<(), UnlockError> {
         let mut words = vault.unlock(PURPOSE, locked)?;
         for parameter in self.parameters() {

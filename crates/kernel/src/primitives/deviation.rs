@@ -1,7 +1,7 @@
-//! How much a group of readings scatters.
+//! The deviation of a group of readings from its mean.
 
-/// The number of values times the sum of their distances from their mean, exactly: `sum_i |n·x_i - sum_j x_j|`. No
-/// value is above `width`.
+/// The number of values times the sum of their absolute deviations from the mean, exactly: `sum_i |n·x_i - sum_j x_j|`.
+/// No value is above `width`.
 #[inline]
 pub(super) fn times_count(values: &[u64], width: u64) -> i128 {
     let count = values.len() as u64;
@@ -15,8 +15,8 @@ pub(super) fn times_count(values: &[u64], width: u64) -> i128 {
     values.iter().map(|value| (count * i128::from(*value) - sum).abs()).sum()
 }
 
-/// How far, at most, the deviation of `count` readings moves, in parts of `1/fine` of a grid unit and rounded up, when
-/// one of them moves by at most `sensitivity`: `2·sensitivity·(count-1)/count`.
+/// Sensitivity of the deviation of `count` readings when one changes by at most `sensitivity`:
+/// `2·sensitivity·(count-1)/count`, in units of `1/fine` of a grid unit, rounded up.
 #[inline]
 pub(super) fn sensitivity(count: u64, sensitivity: u64, fine: u64) -> u64 {
     let Some(others) = count.checked_sub(1) else { return 0 };

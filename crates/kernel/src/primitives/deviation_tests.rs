@@ -1,4 +1,4 @@
-//! Which readings are alike, wherever they stand.
+//! Tests for similar readings at any positions.
 
 use std::ops::RangeInclusive;
 
@@ -7,29 +7,28 @@ use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, Side, paid_exactly};
 use crate::account::Account;
 use crate::epsilon::Epsilon;
-use crate::noise::{DiscreteLaplace, Scale, ScaleError};
+use crate::noise::{DiscreteLaplace, NoiseScale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 use crate::vault::wipe;
 
-/// Tests of the [deviation](super::Query::deviation) of any groups among a batch of readings, each test answered, with
-/// noise of its own, by the [side](Side) of a public threshold on which the deviation lies.
+/// Noisy threshold tests of the [deviation](super::SealedQuery::deviation) of arbitrary groups in a batch of readings.
+/// Each test has its own noise and answers with the [`Side`] of a public threshold.
 ///
-/// A permit pays for as much as a reading can be told from in the *worst* course of events, and what it was told from
-/// so far is kept account of, reading by reading: a test that would go beyond it for one of its readings is refused.
-/// The account, and so the refusal, depends only on which groups were tested, which is public.
+/// A permit pays for a total sensitivity of its reading, over all tests, that suffices in the *worst* case. The usage
+/// of each reading is recorded, and a test that exceeds the total of one of its readings is refused. Usage and refusals
+/// depend only on the tested groups, which are public.
 ///
 /// # Guarantee
 /// If a reading changes as `protects` says, all answers together lose at most its permit's epsilon
-/// ([proof](crate::proofs::deviation_tests)); if several do, the losses add up. Which groups are tested may depend on
+/// ([proof](crate::proofs::deviation_tests)). If several change, the losses add up. The choice of groups may depend on
 /// earlier answers. Readings are clamped to the range first.
 ///
-/// The total is `sum over n = 2..=batch of 2·s·(n-1)/n = 2·s·(batch - H)`, with `s` for [`Protects::sensitivity`] and
-/// `H` for the harmonic number of `batch`: that suffices for a batch of so many readings, each of which is tested
-/// against groups of earlier ones until it joins one. The noise of each test is discrete Laplace noise of [that
-/// scale](Self::scale).
+/// The total is `sum over n = 2..=batch of 2·s·(n-1)/n = 2·s·(batch - H)`, where `s` is [`Protects::sensitivity`] and
+/// `H` the harmonic number of `batch`. It suffices if each reading of the batch is tested with groups of earlier ones
+/// until it joins one. Each test has discrete Laplace noise of [this scale](Self::scale).
 ///
 /// ```
 /// use tidegate_kernel::primitives::{DeviationTests, PrimitiveError, Protects, Side};
@@ -54,34 +53,34 @@ pub struct DeviationTests {
     sensitivity: u64,
     epsilon: Epsilon,
     threshold: i128,
-    /// A grid unit is divided into so many parts, in which deviations and their sensitivities are rounded.
+    /// Parts of a grid unit, to which deviations and sensitivities are rounded.
     fine: u64,
-    /// What a permit pays for, in those parts.
+    /// Total sensitivity that a permit pays for, in those parts.
     total: u64,
-    scale: Scale,
+    scale: NoiseScale,
     noise: DiscreteLaplace,
     members: Vec<Member>,
-    /// The readings of the group that is tested.
+    /// The readings of the tested group.
     group: Sealed<Vec<u64>>,
 }
 
 #[derive(Debug)]
 struct Member {
-    /// How far the reading lies above the lower end of the range.
+    /// Offset of the reading from the lower end of the range.
     above_low: Sealed<u64>,
-    /// How much of the total was used up.
+    /// Used part of the total.
     used: u64,
     tests: u64,
 }
 
-/// Whether a secret with noise lies below a public threshold.
+/// Whether a noisy secret lies below a public threshold.
 pub(crate) struct NoisyTest<'a> {
     pub(crate) secret: i128,
     pub(crate) threshold: i128,
     pub(crate) noise: &'a DiscreteLaplace,
 }
 
-impl Step for NoisyTest<'_> {
+impl RandomisedStep for NoisyTest<'_> {
     type Output = bool;
 
     #[inline]
@@ -91,19 +90,19 @@ impl Step for NoisyTest<'_> {
 }
 
 impl DeviationTests {
-    /// The most readings of a batch: setting up takes time in proportion, and the noise grows in proportion too.
+    /// Maximum readings of a batch. Set-up time and noise grow in proportion to it.
     pub const MAX_BATCH: usize = 1 << 20;
 
-    /// The finest parts of a grid unit.
+    /// Maximum parts of a grid unit.
     const FINEST: u64 = 1 << 20;
 
-    /// Tests among readings clamped to a range, for permits of `epsilon`, with a total that suffices for batches of
-    /// `batch` readings. The threshold is in grid units.
+    /// Creates tests of readings clamped to a range, for permits of `epsilon` and batches of `batch` readings. The
+    /// threshold is in grid units.
     ///
     /// # Errors
-    /// [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] where noise cannot be
-    /// scaled to the total: a coarser grid or a smaller batch is needed then. [`PrimitiveError::Batch`] for a batch of
-    /// more than [`MAX_BATCH`](Self::MAX_BATCH).
+    /// [`PrimitiveError::Range`] for a range of fewer than two points; [`PrimitiveError::Scale`] if the total is out of
+    /// range: use a coarser grid or a smaller batch; [`PrimitiveError::Batch`] for a batch above
+    /// [`MAX_BATCH`](Self::MAX_BATCH).
     pub fn new(
         range: RangeInclusive<i64>,
         protects: Protects,
@@ -120,11 +119,11 @@ impl DeviationTests {
         // Below 2·s for each further reading.
         let bound = sensitivity.saturating_mul(2).saturating_mul(batch.max(1));
         let error = ScaleError { sensitivity: bound };
-        // The finer, the less is lost to rounding; the largest power of two for which there is a scale.
-        let room = Scale::MAX_SENSITIVITY.checked_div(bound).filter(|room| *room > 0).ok_or(error)?;
+        // Finer parts lose less to rounding: take the largest power of two for which a scale exists.
+        let room = NoiseScale::MAX_SENSITIVITY.checked_div(bound).filter(|room| *room > 0).ok_or(error)?;
         let fine = (1 << room.ilog2()).min(Self::FINEST);
         let total = (2..=batch).map(|count| deviation::sensitivity(count, sensitivity, fine)).sum::<u64>().max(1);
-        let scale = Scale::calibrated(total, epsilon)?;
+        let scale = NoiseScale::calibrated(total, epsilon)?;
         Ok(Self {
             clamp,
             sensitivity,
@@ -139,7 +138,7 @@ impl DeviationTests {
         })
     }
 
-    /// How far, in grid units and summed over all tests that it takes part in, one reading can move deviations.
+    /// Total sensitivity of the deviations to one reading, in grid units, over all its tests.
     #[allow(clippy::cast_precision_loss)]
     pub fn total_sensitivity(&self) -> f64 {
         self.total as f64 / self.fine as f64
@@ -151,12 +150,12 @@ impl DeviationTests {
         self.scale.as_f64() / self.fine as f64
     }
 
-    /// Takes a reading into the batch. Its index is the number of readings before it.
+    /// Adds a reading to the batch and returns its index.
     ///
     /// # Errors
     /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
-    /// [`PrimitiveError::UnequalPermits`] for a permit that is not the reading's or not of the epsilon;
-    /// [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
+    /// [`PrimitiveError::UnequalPermits`] if the permit does not match the reading or the epsilon;
+    /// [`PrimitiveError::OutOfOrder`] unless the timestamp is after the last one.
     #[inline]
     pub fn admit(&mut self, permit: Permit, reading: &Sealed<i64>) -> Result<usize, PrimitiveError> {
         paid_exactly(&permit, reading, self.epsilon)?;
@@ -171,12 +170,11 @@ impl DeviationTests {
         Ok(self.members.len() - 1)
     }
 
-    /// On which side of the threshold the deviation of these members lies.
+    /// Tests the deviation of a group of readings, given by ascending indices.
     ///
     /// # Errors
-    /// [`PrimitiveError::NoSuchMember`] for an index that is none, [`PrimitiveError::SameTimestamp`] where an index is
-    /// not above the one before it, [`PrimitiveError::UsedUp`] where one of them has not enough left. Nothing is
-    /// charged then.
+    /// [`PrimitiveError::NoSuchMember`] for an invalid index; [`PrimitiveError::SameTimestamp`] if the indices are not
+    /// strictly ascending; [`PrimitiveError::UsedUp`] if a reading has too little left. Nothing is charged then.
     #[inline]
     pub fn ask(&mut self, group: &[usize], random: &mut impl Randomness) -> Result<Noised<Side>, PrimitiveError> {
         let random = &mut FreshRandom::new(random)?;
@@ -208,14 +206,13 @@ impl DeviationTests {
         Ok(Noised::new(side, self.epsilon, random))
     }
 
-    /// How many tests each reading of the batch took part in, and how far, in grid units, it could move their
-    /// deviations in all.
+    /// For each reading, the number of its tests and the used sensitivity in grid units.
     #[allow(clippy::cast_precision_loss)]
     pub fn uses(&self) -> impl ExactSizeIterator<Item = (u64, f64)> + '_ {
         self.members.iter().map(|member| (member.tests, member.used as f64 / self.fine as f64))
     }
 
-    /// Forgets all readings: the next batch begins.
+    /// Drops all readings and begins the next batch.
     pub fn clear(&mut self) {
         self.members.clear();
         wipe(self.group.content_mut());

@@ -1,4 +1,4 @@
-//! How far a histogram is from a public one.
+//! Noisy L1 distance of a histogram from a public one.
 
 use std::num::NonZeroU64;
 
@@ -8,19 +8,19 @@ use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
-/// The sum over the cells of `|count - reference|`, with [discrete Laplace](DiscreteLaplace) noise: how far the data
-/// are from a public histogram, usually the last one released.
+/// The L1 distance of the counts from a public histogram, usually the last one released, with [discrete
+/// Laplace](DiscreteLaplace) noise.
 ///
 /// # Guarantee
-/// As for [`noisy_histogram`](super::noisy_histogram): what one user contributes to the timestamp is protected at a
-/// loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_distance)), and the result is unbiased with the
-/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`], however many cells there are.
-/// It can be negative.
+/// As for [`noisy_histogram`](super::noisy_histogram), one user's contribution to the timestamp is protected at a loss
+/// of exactly the permit's epsilon ([proof](crate::proofs::noisy_distance)). The result is unbiased with the
+/// [`laplace_variance`](crate::noise::NoiseScale::laplace_variance) of [`histogram_noise`], for any number of cells. It
+/// can be negative.
 ///
 /// # Errors
-/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
-/// not the counts', [`PrimitiveError::Length`] where the two histograms have not equally many cells,
-/// [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit does
+/// not match the counts; [`PrimitiveError::Length`] if the numbers of cells differ; [`PrimitiveError::Scale`] if the
+/// contribution is out of range.
 ///
 /// ```
 /// use std::num::NonZeroU64;

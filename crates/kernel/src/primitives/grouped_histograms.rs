@@ -1,4 +1,4 @@
-//! Users who spend different amounts, without sampling: a histogram of each group of classes, and one distance of all.
+//! Histograms and a distance for classes of users with different budgets, without sampling.
 
 use std::num::NonZeroU64;
 
@@ -8,24 +8,24 @@ use super::distance::distance;
 use super::sampled_histogram::PaidClasses;
 use super::{ClassHistograms, Neighbours, Noised, PrimitiveError, histogram_noise};
 use crate::epsilon::{Epsilon, UNITS_PER_EPSILON};
-use crate::noise::{DiscreteLaplace, Scale, greatest_common_divisor};
+use crate::noise::{DiscreteLaplace, NoiseScale, greatest_common_divisor};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
-/// For each group of classes the histogram of all their members, each weighted by what its class spends, with
-/// [discrete Laplace](DiscreteLaplace) noise. A group is given by its classes' permits and may be a single class. A
-/// class without a permit is left out, and the output says nothing about its members.
+/// Publishes one histogram for each group of classes, with [discrete Laplace](DiscreteLaplace) noise. Each user is
+/// weighted by the epsilon of the user's class. A group is the list of its classes' permits. A class without a permit
+/// is left out, and the output reveals nothing about its members.
 ///
-/// The weight of a class is a whole number: its epsilon in units of the group's [`common_unit`]. In a group whose
-/// classes all spend the same every weight is one, and the histogram counts users.
+/// The weight of a class is an integer: its epsilon in units of the group's [`common_unit`]. If all classes of a group
+/// spend the same, every weight is one, and the histogram counts users.
 ///
 /// # Guarantee
-/// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a loss
-/// of exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Which class a user belongs to is
-/// public. Each weighted count is unbiased, with the [`laplace_variance`](Scale::laplace_variance) of
-/// [`histogram_noise`] at the group's common unit and a contribution of one. Sums beyond `i64` are returned as its
-/// ends, which is post-processing. The histograms come in the order of the groups.
+/// A user of class `i` counts once. The user's contribution to the timestamp is protected as `neighbours` says, at a
+/// loss of exactly the class's epsilon ([proof](crate::proofs::grouped_histograms)). Class membership is public. Each
+/// weighted count is unbiased, with the [`laplace_variance`](NoiseScale::laplace_variance) of [`histogram_noise`] at
+/// the group's common unit and a contribution of one. Sums saturate at `i64`, which is post-processing. The histograms
+/// are in the order of the groups.
 ///
 /// # Errors
 /// [`PrimitiveError::Nothing`] for no group or an empty one, [`PrimitiveError::Timestamp`],
@@ -74,7 +74,7 @@ pub fn grouped_histograms(
     Ok(Noised::new(noised, spent, random))
 }
 
-/// The largest amount of which all given ones are whole multiples; `None` for none.
+/// The greatest common divisor of the amounts; `None` for no amounts.
 ///
 /// ```
 /// use tidegate_kernel::primitives::common_unit;
@@ -87,26 +87,23 @@ pub fn common_unit(amounts: impl IntoIterator<Item = Epsilon>) -> Option<Epsilon
     Epsilon::from_units(units).ok()
 }
 
-/// How far the classes' histograms are from public ones, each class weighted by what it spends: with `c_i` and `r_i`
-/// the counts and reference of class `i`, the sum over the cells of `|sum_i ε_i·(c_i - r_i)|`, with one [discrete
-/// Laplace](DiscreteLaplace) noise of scale 1 (2 for [`Neighbours::Replace`]).
+/// The distance of the classes' histograms from public ones, weighted by the classes' epsilons: the sum over the cells
+/// of `|sum_i ε_i·(c_i - r_i)|`, where `c_i` and `r_i` are the counts and the reference of class `i`. It has one
+/// [discrete Laplace](DiscreteLaplace) noise of scale 1 (2 for [`Neighbours::Replace`]).
 ///
-/// The result is in billionths, as epsilons are: divided by a billion and by the mean ε of all users it says how far
-/// the histogram of all of them is from the sum of the references, if all classes have moved alike. The noise then is
-/// what a [`noisy_distance`](super::noisy_distance) would have if all users spent that mean. That is less than with any
-/// sampling, and no class is left out.
+/// The result is in billionths, like epsilons. Divide it by a billion and by the users' mean ε: if all classes have
+/// changed alike, that is the distance of the whole histogram from the sum of the references. Its noise is that of a
+/// [`noisy_distance`](super::noisy_distance) at the mean ε, which is less than with any sampling.
 ///
-/// `references` has the reference counts of each class that has a permit, in any order; those of other classes are
-/// ignored.
+/// `references` has the reference counts of each class with a permit, in any order; others are ignored.
 ///
 /// # Guarantee
-/// A user of class `i`, who counts once, loses at most the class's epsilon
-/// ([proof](crate::proofs::grouped_histograms)). The result is unbiased for the weighted distance, with variance 2·10¹⁸
-/// (four times that for [`Neighbours::Replace`]), and may be negative. A sum beyond `i64` is returned as its ends,
-/// which is post-processing.
+/// A user of class `i` counts once, and loses at most the class's epsilon ([proof](crate::proofs::grouped_histograms)).
+/// The result is unbiased for the weighted distance, with variance 2·10¹⁸ (four times that for
+/// [`Neighbours::Replace`]), and may be negative. It saturates at `i64`, which is post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::Length`] where a reference is missing or has not as many cells as the domain, and those of
+/// [`PrimitiveError::Length`] if a reference is missing or has the wrong number of cells, and those of
 /// [`grouped_histograms`] about permits.
 pub fn weighted_distance(
     permits: impl IntoIterator<Item = Permit>,
@@ -127,12 +124,12 @@ pub fn weighted_distance(
         }
     }
     let zero = vec![0; histograms.domain()];
-    let noise = DiscreteLaplace::new(Scale::new(weighted_scale(neighbours), NonZeroU64::MIN));
+    let noise = DiscreteLaplace::new(NoiseScale::new(weighted_scale(neighbours), NonZeroU64::MIN));
     let random = &mut FreshRandom::new(random)?;
     Ok(Noised::new(noise.add_to(distance(sums.iter().copied(), &zero), random), spent, random))
 }
 
-/// The scale at which a user whose count weighs ε billionths loses ε.
+/// The scale at which a user of weight ε, in billionths, loses ε.
 const fn weighted_scale(neighbours: Neighbours) -> NonZeroU64 {
     let units = match NonZeroU64::new(UNITS_PER_EPSILON) {
         Some(units) => units,

@@ -1,4 +1,4 @@
-//! Readings that wait.
+//! Delayed readings with their permits.
 
 use super::{PrimitiveError, paid};
 use crate::epsilon::Epsilon;
@@ -7,11 +7,10 @@ use crate::random::NoEntropy;
 use crate::sealed::Sealed;
 use crate::vault::{Locked, UnlockError, Vault, signed};
 
-/// Readings that a mechanism holds back, each with the permit that will pay for what is published of it.
+/// A queue of readings that a mechanism delays, each with its permit.
 ///
-/// They stay sealed while they wait, also on disk: [`lock`](Self::lock) is the only way to save them. What is paid for
-/// when a reading arrives, and published later, is paid for once, as long as each locked form is unlocked once at most,
-/// and not while the readings that it was locked from are still in use.
+/// The readings stay sealed, also on disk: [`lock`](Self::lock) is the only way to save them. Each reading is paid for
+/// once, provided that a locked form is unlocked at most once, and never while its original is in use.
 ///
 /// ```
 /// use tidegate_kernel::primitives::Held;
@@ -36,11 +35,11 @@ pub struct Held {
 const PURPOSE: &str = "held readings 1";
 
 impl Held {
-    /// Keeps a reading and its permit, after all that are kept already.
+    /// Appends a reading and its permit.
     ///
     /// # Errors
-    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that
-    /// is not the reading's, [`PrimitiveError::OutOfOrder`] for a timestamp that is not after the last one.
+    /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit
+    /// does not match the reading; [`PrimitiveError::OutOfOrder`] unless the timestamp is after the last one.
     #[inline]
     pub fn push(&mut self, permit: Permit, reading: Sealed<i64>) -> Result<(), PrimitiveError> {
         paid(&permit, &reading)?;
@@ -54,12 +53,12 @@ impl Held {
         Ok(())
     }
 
-    /// How many readings are kept.
+    /// The number of readings.
     pub fn len(&self) -> usize {
         self.readings.len()
     }
 
-    /// Whether none is kept.
+    /// Whether the queue is empty.
     pub fn is_empty(&self) -> bool {
         self.readings.is_empty()
     }
@@ -70,21 +69,21 @@ impl Held {
         self.readings.iter().map(|(_, reading)| reading.timestamp())
     }
 
-    /// What is left to be spent on each reading, in order.
+    /// The amounts of the permits, in order.
     pub fn amounts(&self) -> impl ExactSizeIterator<Item = Epsilon> + '_ {
         self.readings.iter().map(|(permit, _)| permit.epsilon())
     }
 
-    /// Hands the readings out with their permits, in order, and keeps none.
+    /// Removes and returns all readings with their permits, in order.
     pub fn drain(&mut self) -> impl ExactSizeIterator<Item = (Permit, Sealed<i64>)> + '_ {
         self.readings.drain(..)
     }
 
-    /// The readings and their permits in a form that can be saved, together with the vault's ledger. They stay in use;
-    /// unlock the form only where they are not, after a restart.
+    /// Encrypts the readings and their permits, to be saved with the vault's ledger. They stay in use; unlock the form
+    /// only after a restart.
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives no randomness.
+    /// [`NoEntropy`] if the operating system provides no randomness.
     pub fn lock(&self, vault: &Vault<'_>) -> Result<Locked, NoEntropy> {
         let words = self
             .readings
@@ -93,11 +92,11 @@ impl Held {
         vault.lock(PURPOSE, &zeroize::Zeroizing::new(words.collect::<Vec<u64>>()))
     }
 
-    /// What was locked.
+    /// Decrypts a locked queue.
     ///
     /// # Errors
-    /// [`UnlockError`] where the vault is another, the content was changed, or the vault's ledger cannot have granted
-    /// one of the permits.
+    /// [`UnlockError`] if the vault differs, the content was changed, or the vault's ledger cannot have granted a
+    /// permit.
     pub fn unlock(locked: &Locked, vault: &Vault<'_>) -> Result<Self, UnlockError> {
         let mut words = vault.unlock(PURPOSE, locked)?;
         let (mut held, account) = (Self::default(), vault.account());

@@ -1,4 +1,4 @@
-//! A histogram with noise on each count.
+//! Noisy histogram.
 
 use std::num::NonZeroU64;
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use super::{HistogramError, Neighbours, Noised, PrimitiveError, paid};
 use crate::account::Account;
 use crate::epsilon::Epsilon;
-use crate::noise::{DiscreteLaplace, Scale, ScaleError};
+use crate::noise::{DiscreteLaplace, NoiseScale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
@@ -16,8 +16,8 @@ use crate::sealed::Sealed;
 /// Seals the histogram of users' values at a timestamp, over the domain `0..domain`.
 ///
 /// # Errors
-/// [`HistogramError::Value`] names the position of a value outside the domain, not the value;
-/// [`HistogramError::Cells`] a domain outside `1..=`[`MAX_DOMAIN`].
+/// [`HistogramError::Value`] for a value outside the domain (with its position, not the value);
+/// [`HistogramError::Cells`] for a domain outside `1..=`[`MAX_DOMAIN`].
 pub fn seal_histogram(
     account: Account,
     timestamp: u64,
@@ -30,33 +30,33 @@ pub fn seal_histogram(
     let mut counts = Zeroizing::new(vec![0_u64; domain as usize]);
     for (position, value) in values.into_iter().enumerate() {
         let count = counts.get_mut(value as usize).ok_or(HistogramError::Value { position, domain })?;
-        // Nobody gives 2^64 values.
+        // There are fewer than 2^64 values.
         *count = count.wrapping_add(1);
     }
     Ok(Sealed::at(account, timestamp, std::mem::take(&mut *counts)))
 }
 
-/// The scale of the noise that [`noisy_histogram`] and [`noisy_distance`](super::noisy_distance) add; its
-/// [`laplace_variance`](Scale::laplace_variance) is their variance.
+/// The noise scale of [`noisy_histogram`] and [`noisy_distance`](super::noisy_distance); its
+/// [`laplace_variance`](NoiseScale::laplace_variance) is their variance.
 pub fn histogram_noise(
     neighbours: Neighbours,
     contribution: NonZeroU64,
     epsilon: Epsilon,
-) -> Result<Scale, ScaleError> {
-    Scale::calibrated(neighbours.histogram_sensitivity(contribution), epsilon)
+) -> Result<NoiseScale, ScaleError> {
+    NoiseScale::calibrated(neighbours.histogram_sensitivity(contribution), epsilon)
 }
 
 /// The counts of a histogram, each with independent [discrete Laplace](DiscreteLaplace) noise.
 ///
 /// # Guarantee
-/// What one user contributes to the timestamp, at most `contribution` counts, is protected as `neighbours` says, at a
+/// One user's contribution to the timestamp, at most `contribution` counts, is protected as `neighbours` says, at a
 /// loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_histogram)). Each count is unbiased, with the
-/// [`laplace_variance`](Scale::laplace_variance) of [`histogram_noise`]. Sums beyond `i64` are returned as its ends,
-/// which is post-processing.
+/// [`laplace_variance`](NoiseScale::laplace_variance) of [`histogram_noise`]. Counts saturate at `i64`, which is
+/// post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
-/// not the counts', [`PrimitiveError::Scale`] where noise cannot be scaled to the contribution.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit does
+/// not match the counts; [`PrimitiveError::Scale`] if the contribution is out of range.
 ///
 /// ```
 /// use std::num::NonZeroU64;

@@ -1,57 +1,57 @@
-//! Which score is the largest.
+//! Report noisy max.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Noised, PrimitiveError, paid};
 use crate::epsilon::Epsilon;
-use crate::noise::{Geometric, Scale, ScaleError};
+use crate::noise::{Geometric, NoiseScale, ScaleError};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
-/// How the scores of two neighbours can differ.
+/// How scores differ between neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scores {
-    /// From a data set to any neighbour, all scores that change move in the same direction: needs half the noise.
+    /// Between neighbours, all changing scores move in the same direction. Needs half the noise.
     ///
-    /// Counts of users are of this kind under [`Neighbours::AddRemove`](super::Neighbours::AddRemove) only. Under
-    /// [`Replace`](super::Neighbours::Replace) one count goes down while another goes up:
+    /// Counts of users are of this kind only under [`Neighbours::AddRemove`](super::Neighbours::AddRemove). Under
+    /// [`Replace`](super::Neighbours::Replace), one count falls while another rises: use
     /// [`AnyDirection`](Self::AnyDirection).
     OneDirectional,
-    /// Each score moves as it likes.
+    /// Scores move in any direction.
     AnyDirection,
 }
 
 impl Scores {
     /// The scale of the one-sided noise that [`noisy_max`] adds to each score: `sensitivity / epsilon` for
     /// [`OneDirectional`](Self::OneDirectional), twice that for [`AnyDirection`](Self::AnyDirection).
-    pub fn noise(self, sensitivity: u64, epsilon: Epsilon) -> Result<Scale, ScaleError> {
+    pub fn noise(self, sensitivity: u64, epsilon: Epsilon) -> Result<NoiseScale, ScaleError> {
         let moves = match self {
             Self::OneDirectional => sensitivity,
             Self::AnyDirection => sensitivity.saturating_mul(2),
         };
-        Scale::calibrated(moves, epsilon)
+        NoiseScale::calibrated(moves, epsilon)
     }
 }
 
-/// The index of the largest score, after [one-sided geometric](Geometric) noise was added to each. Ties go to the
-/// lowest index.
+/// Report noisy max (Dwork and Roth 2014): the index of the largest score after [geometric](Geometric) noise. Ties go
+/// to the lowest index.
 ///
 /// # Guarantee
-/// If a neighbour moves each score by at most `sensitivity`, and all in one direction where `scores` says so, the loss
-/// is at most the permit's epsilon, and there are neighbours for which it is attained
-/// ([proof](crate::proofs::noisy_max)). Only the index is safe to publish, not the noisy score. With `k` scores and
-/// noise of scale `b` the winner's score is `b·(ln k + x)` or more below the largest with probability at most `e^-x`.
+/// If neighbours differ by at most `sensitivity` in each score, and in one direction if `scores` says so, the loss is
+/// at most the permit's epsilon. Some neighbours attain it ([proof](crate::proofs::noisy_max)). Only the index is safe
+/// to publish, not the noisy score. With `k` scores and noise of scale `b`, the winner's score is `b·(ln k + x)` or
+/// more below the largest with probability at most `e^-x`.
 ///
-/// With exponential noise on the reals this is the permute-and-flip mechanism, which is never worse than the
-/// exponential mechanism; that one is therefore not offered.
+/// With exponential noise on the reals this is the permute-and-flip mechanism (McKenna and Sheldon 2020). It is never
+/// worse than the exponential mechanism, which is therefore not offered.
 ///
 /// # Errors
-/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
-/// not the scores', [`PrimitiveError::Nothing`] for no scores, [`PrimitiveError::Scale`] where noise cannot be scaled
-/// to the sensitivity.
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit does
+/// not match the scores; [`PrimitiveError::Nothing`] for no scores; [`PrimitiveError::Scale`] if the sensitivity is out
+/// of range.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Scores, noisy_max};
@@ -79,7 +79,7 @@ pub fn noisy_max(
     Ok(Noised::new(index.ok_or(PrimitiveError::Nothing { expected: "score" })?, epsilon, random))
 }
 
-/// The index of the largest score after noise; the lowest such index. `None` for no scores.
+/// Draws the lowest index of the largest noisy score; `None` for no scores.
 pub(super) fn index_of_largest(
     scores: impl Iterator<Item = i128> + Clone,
     noise: &Geometric,
@@ -88,13 +88,13 @@ pub(super) fn index_of_largest(
     random.publish(Largest { scores, noise })
 }
 
-/// The index of the largest score after noise.
+/// One draw of the index of the largest noisy score.
 pub(crate) struct Largest<'a, S> {
     pub(crate) scores: S,
     pub(crate) noise: &'a Geometric,
 }
 
-impl<S: Iterator<Item = i128> + Clone> Step for Largest<'_, S> {
+impl<S: Iterator<Item = i128> + Clone> RandomisedStep for Largest<'_, S> {
     type Output = Option<usize>;
 
     fn draw(&mut self, random: &mut impl Randomness) -> Option<usize> {

@@ -1,41 +1,40 @@
-//! The primitives: the only way from [`Sealed`] data to something that may be published.
+//! Randomising primitives: the only way to publish something about [`Sealed`] data.
 //!
-//! Each takes a [`Permit`] by value (one for each timestamp that the data come from, where there are
-//! several), sealed data, public parameters and a source of randomness, and returns a [`Noised`] value. Its loss is
-//! the permit's epsilon. A permit pays for data of its own account and timestamp only, and one for a class of users
-//! only for the data of that class; any other is refused. The arithmetic is on integers throughout: what the
-//! [proof](crate::proofs) of a primitive says is what its code does.
+//! Each takes a [`Permit`] by value (one for each timestamp of the data), sealed data, public parameters and a source
+//! of randomness, and returns a [`Noised`] value. Its loss is the permit's epsilon. A permit pays only for data of its
+//! own account and timestamp, and a class permit only for data of that class. All arithmetic is on integers, so the
+//! [proofs](crate::proofs) describe the code exactly.
 //!
 //! | primitive | publishes | loss |
 //! | --- | --- | --- |
-//! | [`noisy_histogram`] | how many users hold each value | ε |
-//! | [`noisy_distance`] | how far a histogram is from a public one | ε |
-//! | [`sampled_histogram`], [`sampled_distance`] | the same, where classes of users spend different amounts | each class its own ε |
-//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling: a histogram of each group of classes, one distance | each class its own ε |
+//! | [`noisy_histogram`] | the number of users with each value | ε |
+//! | [`noisy_distance`] | the L1 distance of a histogram from a public one | ε |
+//! | [`sampled_histogram`], [`sampled_distance`] | the same for classes of users with different budgets | each class its own ε |
+//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling, by groups of classes | each class its own ε |
 //! | [`noisy_scalar`], [`noisy_sum`] | a reading, a sum of readings | ε for each reading |
 //! | [`noisy_comparison`] | which of two readings is smaller | ε for each reading |
-//! | [`randomised_bucket`] | in which of a few buckets a reading lies | ε |
-//! | [`noisy_max`] | which score is the largest | ε |
-//! | [`noisy_bound`] | where to cut readings off | ε for each reading |
-//! | [`SymbolChannel`] | a symbol, through a public channel that fits what is believed of it | ε |
-//! | [`AboveThreshold`] | when a series of [queries](Query) first crosses a threshold | ε for each timestamp, for the whole series |
-//! | [`ContinuousGroups`] | which consecutive readings are alike | ε for each reading |
-//! | [`DeviationTests`] | which readings are alike, wherever they stand | ε for each reading, for all its tests |
-//! | [`Comparisons`] | the order of each reading and its neighbours | ε for each reading, for all its comparisons |
+//! | [`randomised_bucket`] | the bucket of a reading | ε |
+//! | [`noisy_max`] | the index of the largest score (report noisy max) | ε |
+//! | [`noisy_bound`] | a clipping bound for readings | ε for each reading |
+//! | [`SymbolChannel`] | a symbol, perturbed by a public channel | ε |
+//! | [`AboveThreshold`] | the first of a series of [queries](SealedQuery) above a threshold | ε per timestamp for the series |
+//! | [`ContinuousGroups`] | groups of consecutive similar readings | ε for each reading |
+//! | [`DeviationTests`] | tests for similar readings at any positions | ε per reading for all its tests |
+//! | [`Comparisons`] | the order of readings in a sliding window | ε per reading for all its comparisons |
 //!
-//! [`Summing`] and [`Bucketing`] are [`noisy_sum`] and [`randomised_bucket`] set up once for many readings, and
-//! [`Held`] keeps readings that wait, with the permits that pay for them.
+//! [`Summing`] and [`Bucketing`] are [`noisy_sum`] and [`randomised_bucket`] prepared for many readings. [`Held`] is a
+//! queue of delayed readings with their permits.
 //!
-//! Four things hold for all of them:
+//! For all of them:
 //!
-//! - *What is public.* Every argument that is not sealed, and the timestamp, the classes and the length of what is
-//!   sealed. The noise scale and the errors depend on nothing else.
-//! - *What the caller vouches for.* The kernel cannot see where sealed data come from. It relies on the caller for the
-//!   timestamp they are sealed with and for how much one user contributes to them (where the reading itself is
-//!   [protected](Protects::Reading), not even for that), and for scores whose sensitivity the caller states.
-//! - *Fresh noise.* Each begins with [new entropy](FreshRandom) of the operating system, or fails with
+//! - *Public information.* Every argument that is not sealed, and the timestamp, classes and length of sealed data.
+//!   Noise scales and errors depend on nothing else.
+//! - *Caller's claims.* The kernel cannot see where sealed data come from. It relies on the caller for their timestamp,
+//!   for one user's contribution (unless the whole reading is [protected](Protects::Reading)), and for the sensitivity
+//!   of scores.
+//! - *Fresh entropy.* Each call starts with [new entropy](FreshRandom) of the operating system, or fails with
 //!   [`PrimitiveError::Entropy`].
-//! - *What an error costs.* A permit handed to a primitive that fails is gone: the budget stays spent.
+//! - *Cost of errors.* A permit passed to a failing primitive is lost: the budget stays spent.
 
 use std::num::NonZeroU64;
 
@@ -92,7 +91,7 @@ pub use grouped_histograms::{common_unit, grouped_histograms, weighted_distance}
 pub use held::Held;
 pub use histogram::{histogram_noise, noisy_histogram, seal_histogram};
 pub use max::{Scores, noisy_max};
-pub use query::Query;
+pub use query::SealedQuery;
 pub use reading::Protects;
 pub use sampled_histogram::{
     ClassHistograms, sampled_distance, sampled_histogram, sampling_probability, seal_class_histograms,
@@ -100,20 +99,19 @@ pub use sampled_histogram::{
 pub use scalar::{Summing, noisy_scalar, noisy_sum};
 pub use symbol_batch::{BatchError, SymbolBatch};
 
-/// Which two data sets must be hard to tell apart.
+/// The neighbouring relation of data sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Neighbours {
-    /// One user's contribution to a timestamp is there or is not: whether somebody takes part is protected.
+    /// One user's contribution to a timestamp is added or removed: presence is protected.
     AddRemove,
     /// One user's contribution to a timestamp is replaced by another: the number of users is public.
     Replace,
 }
 
 impl Neighbours {
-    /// How far, in the sum of absolute differences, the histograms of two neighbours can be apart when a user counts
-    /// at most `contribution` times: so many times 1 for [`AddRemove`](Self::AddRemove), 2 for
-    /// [`Replace`](Self::Replace).
+    /// The L1 sensitivity of a histogram in which a user counts at most `contribution` times: `contribution` for
+    /// [`AddRemove`](Self::AddRemove), twice that for [`Replace`](Self::Replace).
     pub const fn histogram_sensitivity(self, contribution: NonZeroU64) -> u64 {
         match self {
             Self::AddRemove => contribution.get(),
@@ -122,9 +120,9 @@ impl Neighbours {
     }
 }
 
-/// What a primitive returns: safe to publish, if it is [private](Provenance::is_private) at all.
+/// The result of a primitive: safe to publish if it is [private](Provenance::is_private).
 ///
-/// Only a primitive makes one, so it tells truly where its randomness came from and what it cost.
+/// Only primitives create one, so its provenance and its cost are reliable.
 ///
 /// ```compile_fail
 /// use tidegate_kernel::primitives::Noised;
@@ -141,7 +139,7 @@ pub struct Noised<T> {
 }
 
 impl<T> Noised<T> {
-    /// Takes the generator that the value was drawn from, which only a [fresh](FreshRandom) one can be.
+    /// Takes the [fresh](FreshRandom) generator that drew the value.
     fn new(value: T, epsilon: Epsilon, random: &mut FreshRandom<'_, impl Randomness>) -> Self {
         random.note_spend(epsilon);
         Self { value, provenance: random.provenance(), epsilon }
@@ -152,269 +150,145 @@ impl<T> Noised<T> {
         &self.value
     }
 
-    /// The value alone.
+    /// The value, without provenance and cost.
     pub fn into_value(self) -> T {
         self.value
     }
 
-    /// Where the randomness came from. A seeded value is **not private**.
+    /// The source of the randomness. A seeded value is **not private**.
     pub const fn provenance(&self) -> Provenance {
         self.provenance
     }
 
-    /// The loss: what whoever lost most by this value has spent on it.
+    /// The loss of the users who lost most.
     pub const fn epsilon(&self) -> Epsilon {
         self.epsilon
     }
 }
 
-/// Why a primitive published nothing.
+/// Errors of primitives. Nothing was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum PrimitiveError {
-    /// The operating system gives no randomness.
+    /// The operating system provides no randomness.
     #[error(transparent)]
     Entropy(#[from] NoEntropy),
-    /// Noise cannot be scaled to the sensitivity.
+    /// The sensitivity is out of range.
     #[error(transparent)]
     Scale(#[from] ScaleError),
     /// A batch of too many readings.
-    #[error("a batch of {given} readings was asked for; it has {most} at most")]
-    Batch {
-        /// What was asked for.
-        given: usize,
-        /// The most there can be.
-        most: usize,
-    },
+    #[error("a batch of {given} readings is too large; the limit is {most}")]
+    Batch { given: usize, most: usize },
     /// No randomised response exists for the epsilon or the number of values.
     #[error(transparent)]
     Response(#[from] ResponseError),
-    /// A permit is for another timestamp than the data that it should pay for.
+    /// The timestamps of permit and data differ.
     #[error("the permit is for timestamp {permit}, but the data are of timestamp {data}")]
-    Timestamp {
-        /// The permit's timestamp.
-        permit: u64,
-        /// The timestamp of the data.
-        data: u64,
-    },
-    /// A permit is of another account than the data that it should pay for.
+    Timestamp { permit: u64, data: u64 },
+    /// The accounts of permit and data differ.
     #[error("the permit is of another account than the data: seal data with the account of the ledger that pays")]
     Account,
-    /// A permit for a class of users pays for data of everyone.
+    /// A class permit for data of everyone.
     #[error("the permit is for the users of class {class} only, but the data are not")]
-    ClassPermit {
-        /// The permit's class.
-        class: u32,
-    },
-    /// A permit for data of classes is for none of them.
+    ClassPermit { class: u32 },
+    /// A permit without a class for data of classes.
     #[error("the permit is not for a class of users, but the data are")]
     WithoutClass,
-    /// A permit is for a class that has no data.
+    /// A permit for a class without data.
     #[error("the permit is for class {class}, of which there is no histogram")]
-    NoSuchClass {
-        /// The permit's class.
-        class: u32,
-    },
-    /// A permit is not worth what an answer from the channel loses.
+    NoSuchClass { class: u32 },
+    /// The permit's amount is not the loss of an answer.
     #[error("the permit is for {permit}, but an answer from this channel loses {channel}")]
-    ChannelPermit {
-        /// What the permit is worth.
-        permit: Epsilon,
-        /// What an answer loses.
-        channel: Epsilon,
-    },
-    /// Two permits are for one class.
+    ChannelPermit { permit: Epsilon, channel: Epsilon },
+    /// Two permits for one class.
     #[error("two permits were given for class {class}; spend the sum at once")]
-    ClassPaidTwice {
-        /// The class.
-        class: u32,
-    },
-    /// A query reads a timestamp that was not paid for.
+    ClassPaidTwice { class: u32 },
+    /// A query reads an unpaid timestamp.
     #[error("the query reads timestamp {timestamp}, for which there is no permit")]
-    Unpaid {
-        /// The timestamp.
-        timestamp: u64,
-    },
-    /// A permit is for a timestamp that the query does not read.
+    Unpaid { timestamp: u64 },
+    /// A permit for a timestamp that the query does not read.
     #[error("a permit was given for timestamp {timestamp}, which the query does not read")]
-    Unread {
-        /// The timestamp.
-        timestamp: u64,
-    },
-    /// A permit is for a timestamp that was paid for already.
+    Unread { timestamp: u64 },
+    /// A permit for a timestamp that is already paid for.
     #[error("timestamp {timestamp} has been paid for already")]
-    PaidTwice {
-        /// The timestamp.
-        timestamp: u64,
-    },
-    /// Two readings of one query are of the same timestamp.
+    PaidTwice { timestamp: u64 },
+    /// Two readings of one timestamp in a query.
     #[error("two readings are of timestamp {timestamp}; a query takes one of each")]
-    SameTimestamp {
-        /// The timestamp.
-        timestamp: u64,
-    },
-    /// A query can be moved farther than the noise of its test allows for.
+    SameTimestamp { timestamp: u64 },
+    /// The query's sensitivity exceeds the test's.
     #[error("one timestamp can move the query by {query}, but the test was opened for at most {test}")]
-    TooSensitive {
-        /// The sensitivity of the query.
-        query: u64,
-        /// The sensitivity of the test.
-        test: u64,
-    },
-    /// A range to which readings cannot be clamped.
+    TooSensitive { query: u64, test: u64 },
+    /// A range of fewer than two points.
     #[error("a range needs two points or more, in ascending order, but {low}..={high} was given")]
-    Range {
-        /// The lower end.
-        low: i64,
-        /// The upper end.
-        high: i64,
-    },
-    /// A timestamp's readings come out of order.
+    Range { low: i64, high: i64 },
+    /// Timestamps out of order.
     #[error("timestamp {timestamp} does not come after {latest}, the latest so far")]
-    OutOfOrder {
-        /// The timestamp that was given.
-        timestamp: u64,
-        /// The latest before it.
-        latest: u64,
-    },
-    /// A reading has taken part in all that it was paid for.
+    OutOfOrder { timestamp: u64, latest: u64 },
+    /// The reading's permit is used up.
     #[error("the reading of timestamp {timestamp} has taken part in all tests that its permit pays for")]
-    UsedUp {
-        /// The timestamp of the reading.
-        timestamp: u64,
-    },
-    /// A public index that is no member's.
+    UsedUp { timestamp: u64 },
+    /// A public index out of range.
     #[error("there is no member {index}; there are {members}")]
-    NoSuchMember {
-        /// The index.
-        index: usize,
-        /// The number of members.
-        members: usize,
-    },
-    /// Permits that pay for one value are not of the same amount.
+    NoSuchMember { index: usize, members: usize },
+    /// Permits for one value have different amounts.
     #[error("all permits for one value must be of the same amount, but they are of {first} and {other}")]
-    UnequalPermits {
-        /// The amount of the first permit.
-        first: Epsilon,
-        /// The first different amount.
-        other: Epsilon,
-    },
-    /// There are no data, or nothing that pays for them.
+    UnequalPermits { first: Epsilon, other: Epsilon },
+    /// No data or no permits.
     #[error("nothing to publish: at least one {expected} is needed")]
-    Nothing {
-        /// What there should be at least one of.
-        expected: &'static str,
-    },
-    /// Two sequences that belong together differ in length.
+    Nothing { expected: &'static str },
+    /// A sequence of the wrong length.
     #[error("{given} {what} were given, but {expected} are needed")]
-    Length {
-        /// What was counted.
-        what: &'static str,
-        /// How many there are.
-        given: usize,
-        /// How many there should be.
-        expected: usize,
-    },
-    /// A range is to be cut into more buckets than it has points.
+    Length { what: &'static str, given: usize, expected: usize },
+    /// More buckets than points in the range.
     #[error("a range of {points} points cannot be cut into {buckets} buckets")]
-    Buckets {
-        /// The number of buckets.
-        buckets: u32,
-        /// The number of points.
-        points: u64,
-    },
-    /// A public bucket index is none.
+    Buckets { buckets: u32, points: u64 },
+    /// A public bucket index out of range.
     #[error("bucket {bucket} is not one of 0..{buckets}")]
-    NoSuchBucket {
-        /// The bucket that was asked for.
-        bucket: u32,
-        /// The number of buckets.
-        buckets: u32,
-    },
-    /// An above-threshold test has already answered "above".
+    NoSuchBucket { bucket: u32, buckets: u32 },
+    /// The test has answered "above".
     #[error("the above-threshold test is closed: it answered \"above\", which ends it")]
     Closed,
-    /// An amount too small to be shared between a threshold and its queries.
+    /// An epsilon too small to divide between threshold and queries.
     #[error("epsilon {given} is too small for an above-threshold test; at least 0.000000003 is needed")]
-    TooSmallToShare {
-        /// What was given.
-        given: Epsilon,
-    },
-    /// An amount too small to be divided among comparisons.
+    TooSmallToShare { given: Epsilon },
+    /// An epsilon too small to divide among comparisons.
     #[error("epsilon {given} is too small to be divided among {times} comparisons")]
-    TooSmallToDivide {
-        /// What was given.
-        given: Epsilon,
-        /// The number of comparisons.
-        times: u64,
-    },
-    /// A class spends more than the sampling threshold, which would be paid in vain.
+    TooSmallToDivide { given: Epsilon, times: u64 },
+    /// A class spends more than the sampling threshold, which would be wasted.
     #[error("a class spends {epsilon}, more than the threshold of {threshold}; spend no more than that")]
-    AboveSamplingThreshold {
-        /// What the class's permit is worth.
-        epsilon: Epsilon,
-        /// The threshold.
-        threshold: Epsilon,
-    },
-    /// An epsilon so far below the sampling threshold that no member would ever be kept.
+    AboveSamplingThreshold { epsilon: Epsilon, threshold: Epsilon },
+    /// An epsilon so far below the sampling threshold that nobody would be sampled.
     #[error("epsilon {epsilon} is so far below the threshold of {threshold} that nobody would be sampled")]
-    NobodySampled {
-        /// The epsilon.
-        epsilon: Epsilon,
-        /// The threshold.
-        threshold: Epsilon,
-    },
+    NobodySampled { epsilon: Epsilon, threshold: Epsilon },
 }
 
-/// Values that cannot be sealed into a histogram. The offending value itself is not told.
+/// Why a histogram could not be sealed. Messages contain no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum HistogramError {
-    /// A value is not in the domain.
+    /// A value outside the domain.
     #[error("the value at position {position} is outside the domain 0..{domain}")]
-    Value {
-        /// The position of the value among those given.
-        position: usize,
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A class is not one of the classes.
+    Value { position: usize, domain: u32 },
+    /// An unknown class.
     #[error("the class at position {position} is none of the {classes} classes")]
-    Class {
-        /// The position of the class among those given.
-        position: usize,
-        /// The number of classes.
-        classes: usize,
-    },
-    /// A class is named twice.
+    Class { position: usize, classes: usize },
+    /// A repeated class.
     #[error("class {class} is named twice")]
-    RepeatedClass {
-        /// The class.
-        class: u32,
-    },
-    /// A count is too large to draw a sample from.
+    RepeatedClass { class: u32 },
+    /// A count too large for sampling.
     #[error("the count at position {position} is above {}, the most that is sampled from", ClassHistograms::MAX_COUNT)]
-    Count {
-        /// The position of the count, over all classes.
-        position: usize,
-    },
+    Count { position: usize },
     /// No cells, or too many.
     #[error("a histogram of {cells} cells is outside 1..={}", crate::MAX_DOMAIN)]
-    Cells {
-        /// The number of cells, over all classes.
-        cells: u64,
-    },
-    /// Counts that cannot be shared out among the classes.
-    #[error("{counts} counts cannot be shared out evenly among {classes} classes")]
-    Uneven {
-        /// The number of counts.
-        counts: usize,
-        /// The number of classes.
-        classes: usize,
-    },
+    Cells { cells: u64 },
+    /// The number of counts is not a multiple of the number of classes.
+    #[error("{counts} counts cannot be divided evenly among {classes} classes")]
+    Uneven { counts: usize, classes: usize },
 }
 
-/// What a permit pays for data of everyone.
+/// The amount of a permit for data of everyone.
 #[inline]
 fn plain(permit: &Permit) -> Result<Epsilon, PrimitiveError> {
     match permit.class() {
@@ -423,7 +297,7 @@ fn plain(permit: &Permit) -> Result<Epsilon, PrimitiveError> {
     }
 }
 
-/// That a permit is of the data's account and timestamp.
+/// Checks that account and timestamp of permit and data agree.
 #[inline]
 fn check_stamp<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<(), PrimitiveError> {
     check_account(permit, data.account())?;
@@ -436,21 +310,21 @@ fn check_account(permit: &Permit, account: Account) -> Result<(), PrimitiveError
     if permit.account().pays_for(account) { Ok(()) } else { Err(PrimitiveError::Account) }
 }
 
-/// What a permit pays for the data, if it is theirs.
+/// The amount of a permit that matches the data.
 #[inline]
 fn paid<T: Zeroize>(permit: &Permit, data: &Sealed<T>) -> Result<Epsilon, PrimitiveError> {
     check_stamp(permit, data)?;
     plain(permit)
 }
 
-/// That a permit pays for the data, and exactly this.
+/// Checks that a permit matches the data and has exactly this amount.
 #[inline]
 fn paid_exactly<T: Zeroize>(permit: &Permit, data: &Sealed<T>, epsilon: Epsilon) -> Result<(), PrimitiveError> {
     let other = paid(permit, data)?;
     if other == epsilon { Ok(()) } else { Err(PrimitiveError::UnequalPermits { first: epsilon, other }) }
 }
 
-/// Readings that are published together, each paid for by a permit of its own, and the one epsilon of those permits.
+/// Readings published together, each with its own permit, and the common epsilon of the permits.
 fn paid_members<'a>(
     members: impl IntoIterator<Item = (Permit, &'a Sealed<i64>)>,
 ) -> Result<(Epsilon, Vec<&'a Sealed<i64>>), PrimitiveError> {

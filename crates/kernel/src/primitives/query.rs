@@ -1,4 +1,4 @@
-//! Numbers that the kernel computes from the readings of several timestamps.
+//! Secret queries over the readings of several timestamps.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,35 +11,34 @@ use super::{PrimitiveError, Protects};
 use crate::account::Account;
 use crate::sealed::Sealed;
 
-/// A secret number computed from sealed readings, to be asked about in an
-/// [above-threshold test](super::AboveThreshold).
+/// A secret number computed from sealed readings, for an [`AboveThreshold`](super::AboveThreshold) test.
 ///
-/// It knows which timestamps it was computed from and how far the data of one of them can move it, because only the
-/// kernel computes one. Both are public, the number is not.
+/// Only the kernel computes one, so it knows its timestamps and its sensitivity to the data of one timestamp. Both are
+/// public; the number is not.
 ///
 /// ```
-/// use tidegate_kernel::primitives::{Protects, Query};
+/// use tidegate_kernel::primitives::{Protects, SealedQuery};
 /// use tidegate_kernel::{Grid, Ledger, Window};
 ///
 /// let account = Ledger::new("1".parse()?, Window::EVENT).account();
 /// let grid = Grid::new(0.0, 10.0, 1.0)?;
 /// let group = [grid.seal(account, 5, 4.0)?, grid.seal(account, 3, 5.0)?, grid.seal(account, 4, 9.0)?];
-/// let query = Query::deviation(&group, grid.range(), Protects::Reading)?; // 2 + 1 + 3
+/// let query = SealedQuery::deviation(&group, grid.range(), Protects::Reading)?; // 2 + 1 + 3
 /// assert_eq!(query.timestamps(), [3, 4, 5]);
 /// assert_eq!(query.sensitivity(), 14); // 2·10·(3-1)/3, rounded up
 /// assert_eq!(format!("{query:?}"), "Query(..)");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Query {
+pub struct SealedQuery {
     account: Account,
-    /// In ascending order, each once.
+    /// Strictly ascending.
     timestamps: Vec<u64>,
     sensitivity: u64,
     value: Zeroizing<i128>,
 }
 
-impl Query {
-    /// One reading, clamped to a public range. Its sensitivity is [`Protects::sensitivity`].
+impl SealedQuery {
+    /// Queries one reading, clamped to a public range. The sensitivity is [`Protects::sensitivity`].
     ///
     /// # Errors
     /// [`PrimitiveError::Range`] for a range of fewer than two points.
@@ -57,16 +56,16 @@ impl Query {
         })
     }
 
-    /// How much a group of readings scatters: the sum of their distances from their mean, rounded down to a whole grid
-    /// unit, after each was clamped to a public range.
+    /// Queries the deviation of a group: the sum of the readings' absolute deviations from their mean, in whole grid
+    /// units, rounded down. Each reading is first clamped to a public range.
     ///
-    /// With `s` for [`Protects::sensitivity`] and `n` readings its sensitivity is `2·s·(n-1)/n`, rounded up
-    /// ([proof](crate::proofs::deviation)): below `2·s` for a group of any size, rounding included.
+    /// For `n` readings and `s` = [`Protects::sensitivity`], the sensitivity is `2·s·(n-1)/n`, rounded up
+    /// ([proof](crate::proofs::deviation)). It is at most `2·s` for a group of any size.
     ///
     /// # Errors
-    /// [`PrimitiveError::Nothing`] for no readings, [`PrimitiveError::SameTimestamp`] for two readings of one
-    /// timestamp, whose data could then move the deviation twice as far, [`PrimitiveError::Account`] for readings of
-    /// two accounts, and [`PrimitiveError::Range`] for a range of fewer than two points.
+    /// [`PrimitiveError::Nothing`] for no readings; [`PrimitiveError::SameTimestamp`] for two readings of one
+    /// timestamp, which would double the sensitivity; [`PrimitiveError::Account`] for readings of two accounts;
+    /// [`PrimitiveError::Range`] for a range of fewer than two points.
     pub fn deviation<'a>(
         readings: impl IntoIterator<Item = &'a Sealed<i64>>,
         range: RangeInclusive<i64>,
@@ -97,12 +96,12 @@ impl Query {
         self.account
     }
 
-    /// The timestamps whose data it was computed from, in ascending order.
+    /// The timestamps that the query reads, ascending.
     pub fn timestamps(&self) -> &[u64] {
         &self.timestamps
     }
 
-    /// How far the data of one timestamp can move it.
+    /// The sensitivity to the data of one timestamp.
     pub const fn sensitivity(&self) -> u64 {
         self.sensitivity
     }
@@ -113,7 +112,7 @@ impl Query {
     }
 }
 
-impl fmt::Debug for Query {
+impl fmt::Debug for SealedQuery {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Query(..)")
     }

@@ -1,4 +1,4 @@
-//! What all primitives on readings share: the public range to which readings are clamped, and what is protected.
+//! The privacy unit of readings, and the public range to which they are clamped.
 
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
@@ -8,23 +8,22 @@ use serde::{Deserialize, Serialize};
 use super::PrimitiveError;
 use crate::sealed::Sealed;
 
-/// What about a reading must be hard to tell: how far two neighbours' readings of a timestamp can be apart.
+/// The neighbouring relation of readings at a timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protects {
-    /// The reading itself, whatever it is: neighbours are any two readings. Clamped, they differ by the width of the
-    /// range at most, and nothing is left for the caller to vouch for.
+    /// The whole reading: neighbours are any two readings. After clamping they differ by at most the width of the
+    /// range, so nothing depends on the caller's claims.
     Reading,
-    /// One contributor to the reading, as in a count of people: neighbours are two readings that differ by what one
-    /// contributor can change, at most so many grid units. That no contributor can change more is the caller's claim
-    /// about the data, which the kernel cannot check; [`Grid::sensitivity`](crate::Grid::sensitivity) turns a
-    /// distance into grid units. Clamping never increases a difference.
+    /// One contributor to the reading, as in a count of people: neighbours differ by at most this many grid units. The
+    /// kernel cannot check the caller's claim that no contributor changes more.
+    /// [`Grid::sensitivity`](crate::Grid::sensitivity) converts a distance into grid units. Clamping never increases a
+    /// difference.
     Contribution(NonZeroU64),
 }
 
 impl Protects {
-    /// How far, in grid units, neighbours' readings can be apart once they are clamped to `range`: its width, or what
-    /// a contributor can change if that is less.
+    /// Sensitivity of a reading clamped to `range`, in grid units: the width, or a contributor's change if less.
     ///
     /// # Errors
     /// [`PrimitiveError::Range`] for a range of fewer than two points.
@@ -65,13 +64,13 @@ impl Clamp {
         self.high.abs_diff(self.low)
     }
 
-    /// The reading, moved to the nearest end of the range where it lies outside.
+    /// Clamps a reading to the range.
     #[inline]
     pub(super) fn apply(self, reading: &Sealed<i64>) -> i64 {
         (*reading.content()).clamp(self.low, self.high)
     }
 
-    /// How far the clamped reading lies above the lower end: `0..=width`.
+    /// Offset of the clamped reading from the lower end: `0..=width`.
     #[inline]
     pub(super) fn above_low(self, reading: &Sealed<i64>) -> u64 {
         self.apply(reading).abs_diff(self.low)

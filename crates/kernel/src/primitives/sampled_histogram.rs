@@ -1,4 +1,4 @@
-//! Users who spend different amounts: one histogram of them all, and how far it is from a public one.
+//! Histogram and distance for classes of users with different budgets, by sampling.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,29 +16,28 @@ use crate::permit::Permit;
 use crate::random::{Closed, FreshRandom, Randomness};
 use crate::randomised_response::MAX_DOMAIN;
 use crate::sealed::Sealed;
-use crate::step::Step;
+use crate::step::RandomisedStep;
 
-/// A histogram for each class of users, all over the same domain. It exists only sealed.
+/// A histogram for each class of users, over one domain. It exists only sealed.
 pub struct ClassHistograms {
-    /// Where the cells of each class begin.
+    /// First cell of each class.
     first_cells: BTreeMap<u32, usize>,
     /// The size of the domain, at least 1.
     domain: usize,
-    /// One class after the other.
+    /// Concatenated by class.
     counts: Vec<u64>,
 }
 
 impl ClassHistograms {
-    /// The largest count of a cell: the time that sampling takes grows with the counts.
+    /// Maximum count of a cell. The sampling time grows with the counts.
     pub const MAX_COUNT: u64 = 1 << 40;
 
-    /// Seals the counts of a timestamp for an account: those of the first of the `classes`, then those of the second,
-    /// and so on.
+    /// Seals the counts of a timestamp for an account, concatenated in the order of `classes`.
     ///
     /// # Errors
-    /// [`HistogramError::Cells`] for no counts or more than [`MAX_DOMAIN`]; [`HistogramError::Uneven`] where the
-    /// counts cannot be shared out evenly among the classes; [`HistogramError::RepeatedClass`] for a class that is
-    /// named twice; [`HistogramError::Count`] for a count above [`MAX_COUNT`](Self::MAX_COUNT).
+    /// [`HistogramError::Cells`] for no counts or more than [`MAX_DOMAIN`]; [`HistogramError::Uneven`] if the number of
+    /// counts is not a multiple of that of classes; [`HistogramError::RepeatedClass`] for a repeated class;
+    /// [`HistogramError::Count`] for a count above [`MAX_COUNT`](Self::MAX_COUNT).
     pub fn seal(
         account: Account,
         timestamp: u64,
@@ -58,7 +57,7 @@ impl ClassHistograms {
         }
     }
 
-    /// The counts of a class; none where it has no histogram.
+    /// The counts of a class; empty for an unknown class.
     pub(super) fn of(&self, class: u32) -> &[u64] {
         let of_class = |first_cell: &usize| &self.counts[*first_cell..*first_cell + self.domain];
         self.first_cells.get(&class).map_or(&[], of_class)
@@ -78,7 +77,7 @@ impl ClassHistograms {
     }
 }
 
-/// Where the cells of each class begin, for classes that follow each other.
+/// The first cell of each class, for concatenated classes.
 fn first_cells(classes: &[u32], domain: usize) -> Result<BTreeMap<u32, usize>, HistogramError> {
     let mut first_cells = BTreeMap::new();
     for (index, &class) in classes.iter().enumerate() {
@@ -89,14 +88,14 @@ fn first_cells(classes: &[u32], domain: usize) -> Result<BTreeMap<u32, usize>, H
     Ok(first_cells)
 }
 
-/// What is public about sealed histograms.
+/// Public properties of sealed histograms.
 impl Sealed<ClassHistograms> {
     /// The size of the domain.
     pub fn domain(&self) -> usize {
         self.content().domain
     }
 
-    /// The classes that have a histogram, in ascending order.
+    /// The classes with a histogram, ascending.
     pub fn classes(&self) -> impl ExactSizeIterator<Item = u32> + '_ {
         self.content().first_cells.keys().copied()
     }
@@ -114,12 +113,12 @@ impl fmt::Debug for ClassHistograms {
     }
 }
 
-/// Seals the histograms of a timestamp's users, given as pairs of class and value, for the named classes and the domain
-/// `0..domain`. Name every registered class, not only those that are present.
+/// Seals the histograms of a timestamp's users, given as pairs of class and value, for the given classes and the domain
+/// `0..domain`. List every registered class, not only those present.
 ///
 /// # Errors
-/// [`HistogramError::Class`] and [`HistogramError::Value`] name the position of what is out of range, not the thing
-/// itself; [`HistogramError::Cells`] for no cells or more than [`MAX_DOMAIN`] over all classes;
+/// [`HistogramError::Class`] and [`HistogramError::Value`] for a pair that is out of range (with its position, not its
+/// content); [`HistogramError::Cells`] for no cells or more than [`MAX_DOMAIN`] over all classes;
 /// [`HistogramError::RepeatedClass`] and [`HistogramError::Count`] as for [`ClassHistograms::seal`].
 pub fn seal_class_histograms(
     account: Account,
@@ -145,8 +144,8 @@ pub fn seal_class_histograms(
     ClassHistograms::sealed(account, timestamp, first_cells, domain as usize, counts)
 }
 
-/// Finds where the cells of a class begin, once for each of millions of users: by a table where the classes are small
-/// numbers, which they usually are.
+/// Looks up the first cell of a class, for each of millions of users. Uses a table if class numbers are small, as is
+/// usual.
 enum Lookup<'a> {
     Table(Vec<Option<usize>>),
     Map(&'a BTreeMap<u32, usize>),
@@ -175,7 +174,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The classes that have been paid for, each once, and by how much.
+/// The paid classes and their amounts.
 pub(super) struct PaidClasses<'a> {
     histograms: &'a Sealed<ClassHistograms>,
     pub(super) amounts: BTreeMap<u32, Epsilon>,
@@ -198,21 +197,21 @@ impl<'a> PaidClasses<'a> {
         Ok(())
     }
 
-    /// The most that any class pays.
+    /// The largest amount of a class.
     pub(super) fn most(&self) -> Result<Epsilon, PrimitiveError> {
         self.amounts.values().copied().max().ok_or(PrimitiveError::Nothing { expected: "class permit" })
     }
 }
 
-/// How many of a class are kept.
+/// The sampling rate of a class.
 pub(crate) enum Kept {
     All,
-    /// So many out of 2^64, by a coin for each.
+    /// Each user with this probability, over 2^64.
     Share(NonZeroU64),
 }
 
 impl Kept {
-    /// The largest share at which a user of the class loses no more than `epsilon`, rounded down.
+    /// The largest rate at which a user of the class loses at most `epsilon`, rounded down.
     fn new(neighbours: Neighbours, epsilon: Epsilon, threshold: Epsilon) -> Result<Self, PrimitiveError> {
         if epsilon > threshold {
             return Err(PrimitiveError::AboveSamplingThreshold { epsilon, threshold });
@@ -234,12 +233,15 @@ impl Kept {
     }
 }
 
-/// The probability with which [`sampled_histogram`] and [`sampled_distance`] keep a user who spends `epsilon`: 1 where
-/// that is the threshold, otherwise `(e^epsilon - 1) / (e^threshold - 1)` for [`Neighbours::AddRemove`] and `(e^epsilon
-/// - 1) / ((e^(threshold/2) - 1) + e^epsilon·(1 - e^(-threshold/2)))` for [`Neighbours::Replace`].
+/// The probability that [`sampled_histogram`] and [`sampled_distance`] sample a user who spends `epsilon`.
+///
+/// It is 1 if `epsilon` equals the threshold. Otherwise it depends on the neighbours:
+/// - [`Neighbours::AddRemove`]: `(e^epsilon - 1) / (e^threshold - 1)`
+/// - [`Neighbours::Replace`]:
+///   `(e^epsilon - 1) / ((e^(threshold/2) - 1) + e^epsilon·(1 - e^(-threshold/2)))`
 ///
 /// # Errors
-/// [`PrimitiveError::AboveSamplingThreshold`] for an epsilon above the threshold, [`PrimitiveError::NobodySampled`]
+/// [`PrimitiveError::AboveSamplingThreshold`] for an epsilon above the threshold; [`PrimitiveError::NobodySampled`]
 /// for a probability below 2⁻⁶⁴.
 ///
 /// ```
@@ -260,35 +262,34 @@ pub fn sampling_probability(
     })
 }
 
-/// The histogram of a sample of the users, with [discrete Laplace](DiscreteLaplace) noise on each count. Each user is
-/// kept with the [probability](sampling_probability) that makes the loss what the user's class spends.
+/// The histogram of a sample of the users, with [discrete Laplace](DiscreteLaplace) noise on each count (the sample
+/// mechanism, Jorgensen et al. 2015). The [sampling probability](sampling_probability) of a user makes the loss equal
+/// to the epsilon of the user's class.
 ///
-/// Each permit is for the class whose ledger granted it, in any order. A class whose permit equals the threshold is
-/// taken whole; one without a permit is left out, and the output says nothing about its members.
+/// Each permit is for the class whose ledger granted it; permits come in any order. A class whose permit equals the
+/// threshold is not sampled. A class without a permit is left out, and the output reveals nothing about its members.
 ///
 /// # Guarantee
-/// What a user of class `i`, who counts once, contributes to the timestamp is protected as `neighbours` says, at a
-/// loss of at most the class's epsilon, and almost all of it ([proof](crate::proofs::sampled_histogram)). Which class
-/// a user belongs to, and the threshold, are public: choose the threshold from the registered budgets, never from who
-/// is present.
+/// A user of class `i` counts once. The user's contribution to the timestamp is protected as `neighbours` says, at a
+/// loss of at most the class's epsilon, up to rounding ([proof](crate::proofs::sampled_histogram)). Class membership
+/// and the threshold are public: choose the threshold from the registered budgets, never from the users present.
 ///
-/// A count `c_i` of a class kept with probability `p_i` contributes `p_i·c_i` on average, so the sum is biased
-/// downwards by `sum (1-p_i)·c_i`; its variance is `sum p_i·(1-p_i)·c_i` plus the
-/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`] at the threshold and a
+/// A count `c_i` of a class sampled with probability `p_i` contributes `p_i·c_i` on average, so the sum has a bias of
+/// `-sum (1-p_i)·c_i`. Its variance is `sum p_i·(1-p_i)·c_i` plus the
+/// [`laplace_variance`](crate::noise::NoiseScale::laplace_variance) of [`histogram_noise`] at the threshold and a
 /// contribution of one.
 ///
-/// Each call draws a sample of its own. Two releases about one timestamp need two calls with permits of their own:
-/// publishing two statistics of *one* sample would lose more than the sum of the two.
+/// Each call draws a new sample. Two releases about one timestamp need two calls with separate permits: two statistics
+/// of *one* sample lose more than the sum of the two.
 ///
-/// The cost is O(classes · domain + users/64), and a table for each class that is sampled.
+/// The cost is O(classes · domain + users/64), and a table for each sampled class.
 ///
 /// # Errors
 /// [`PrimitiveError::Account`] and [`PrimitiveError::Timestamp`] for a permit of another account or timestamp,
-/// [`PrimitiveError::WithoutClass`], [`PrimitiveError::NoSuchClass`] and [`PrimitiveError::ClassPaidTwice`] for one
-/// that is not of a class, of one that has no histogram, or of one that has a permit already;
-/// [`PrimitiveError::Nothing`] where there is no permit, [`PrimitiveError::AboveSamplingThreshold`] for a permit above
-/// the threshold (spend the smaller of the two instead), [`PrimitiveError::NobodySampled`] for one so small that it
-/// would buy nothing.
+/// [`PrimitiveError::WithoutClass`] for one without a class; [`PrimitiveError::NoSuchClass`] for a class without a
+/// histogram; [`PrimitiveError::ClassPaidTwice`] for a repeated class; [`PrimitiveError::Nothing`] for no permits;
+/// [`PrimitiveError::AboveSamplingThreshold`] for a permit above the threshold (spend the threshold instead);
+/// [`PrimitiveError::NobodySampled`] for one so small that nobody would be sampled.
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Neighbours, sampled_histogram, seal_class_histograms};
@@ -318,23 +319,20 @@ pub fn sampled_histogram(
     Ok(Noised::new(random.publish(SampledCounts(sampling)), spent, random))
 }
 
-/// The sum over the cells of `|count - reference|`, where the counts are those of a sample of the users, with
-/// [discrete Laplace](DiscreteLaplace) noise: [`noisy_distance`](super::noisy_distance) for classes of users who spend
-/// different amounts.
+/// The L1 distance of a sample's counts from public ones, with [discrete Laplace](DiscreteLaplace) noise: a
+/// [`noisy_distance`](super::noisy_distance) for classes of users with different budgets.
 ///
-/// The sample is drawn as for [`sampled_histogram`], by the same rules for permits, and is another one at each call. So
-/// the reference should be something that sampled counts can be compared with, such as an earlier sampled histogram at
-/// the same amounts.
+/// Sample and permits follow the rules of [`sampled_histogram`]; each call draws a new sample. So compare with
+/// something comparable, such as an earlier sampled histogram at the same amounts.
 ///
 /// # Guarantee
-/// As for [`sampled_histogram`]: a user of class `i`, who counts once, loses at most the class's epsilon
-/// ([proof](crate::proofs::sampled_histogram)). Given the sample the result is unbiased, with the
-/// [`laplace_variance`](crate::noise::Scale::laplace_variance) of [`histogram_noise`] at the threshold and a
-/// contribution of one, however many cells there are. It can be negative.
+/// As for [`sampled_histogram`], a user of class `i` counts once and loses at most the class's epsilon
+/// ([proof](crate::proofs::sampled_histogram)). Given the sample, the result is unbiased, with the
+/// [`laplace_variance`](crate::noise::NoiseScale::laplace_variance) of [`histogram_noise`] at the threshold and a
+/// contribution of one, for any number of cells. It can be negative.
 ///
 /// # Errors
-/// Those of [`sampled_histogram`], and [`PrimitiveError::Length`] where the reference has not as many cells as the
-/// domain.
+/// Those of [`sampled_histogram`], and [`PrimitiveError::Length`] if the reference has the wrong number of cells.
 pub fn sampled_distance(
     permits: impl IntoIterator<Item = Permit>,
     histograms: &Sealed<ClassHistograms>,
@@ -349,16 +347,16 @@ pub fn sampled_distance(
     Ok(Noised::new(random.publish(SampledDistance { sampling, reference }), spent, random))
 }
 
-/// Whom a sample is drawn from, and the noise on what is published of it.
+/// The sampling rates and counts of the classes, and the noise.
 pub(crate) struct Sampling<'a> {
-    /// For each class, who is kept, and its counts.
+    /// Sampling rate and counts of each class.
     pub(crate) classes: Vec<(Kept, &'a [u64])>,
     pub(crate) domain: usize,
     pub(crate) noise: DiscreteLaplace,
 }
 
 impl<'a> Sampling<'a> {
-    /// With the most that any class spends.
+    /// The largest epsilon of a class.
     fn new(
         permits: impl IntoIterator<Item = Permit>,
         histograms: &'a Sealed<ClassHistograms>,
@@ -376,7 +374,7 @@ impl<'a> Sampling<'a> {
         Ok((Self { classes, domain: histograms.content().domain, noise }, spent))
     }
 
-    /// The counts of those users who are kept.
+    /// Draws the counts of a sample.
     fn sample(&self, random: &mut impl Randomness) -> Zeroizing<Vec<i128>> {
         let mut sample = Zeroizing::new(vec![0_i128; self.domain]);
         for (kept, counts) in &self.classes {
@@ -392,10 +390,10 @@ impl<'a> Sampling<'a> {
     }
 }
 
-/// The counts of a sample, with noise on each.
+/// One draw of noisy counts of a sample.
 pub(crate) struct SampledCounts<'a>(pub(crate) Sampling<'a>);
 
-impl Step for SampledCounts<'_> {
+impl RandomisedStep for SampledCounts<'_> {
     type Output = Vec<i64>;
 
     fn draw(&mut self, random: &mut impl Randomness) -> Vec<i64> {
@@ -404,13 +402,13 @@ impl Step for SampledCounts<'_> {
     }
 }
 
-/// The distance of a sample's counts from public ones, with noise.
+/// One draw of the noisy distance of a sample's counts from public ones.
 pub(crate) struct SampledDistance<'a> {
     pub(crate) sampling: Sampling<'a>,
     pub(crate) reference: &'a [i64],
 }
 
-impl Step for SampledDistance<'_> {
+impl RandomisedStep for SampledDistance<'_> {
     type Output = i64;
 
     fn draw(&mut self, random: &mut impl Randomness) -> i64 {
@@ -427,7 +425,7 @@ mod tests {
     use super::*;
     use crate::exact::{exp_bounds, many_epsilons, power_of_two_times};
 
-    /// `2^64 · gain / whole`, the largest share that is private, from bounds of e^epsilon, e^threshold and its root.
+    /// `2^64 · gain / whole`, the largest private rate, from bounds of e^epsilon, e^threshold and its root.
     fn share(neighbours: Neighbours, power: &RBig, threshold: &RBig, root: &RBig) -> RBig {
         let one = RBig::ONE;
         let whole = match neighbours {
@@ -445,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn more_cells_than_the_largest_domain_are_refused() {
+    fn rejects_more_cells_than_the_largest_domain() {
         let cells = MAX_DOMAIN as usize + 1;
         let refused = ClassHistograms::seal(Account::new(), 0, &[1], vec![0; cells]).map(|_| ());
         assert_eq!(refused, Err(HistogramError::Cells { cells: cells as u64 }));
@@ -453,7 +451,7 @@ mod tests {
 
     #[test]
     fn shares_lie_just_below_exact_bounds() {
-        // Bounds of e^x are so narrow that a share computed from either is the same up to 2^-400 of it.
+        // The bounds of e^x are so narrow that the rates from either differ by less than 2^-400 of it.
         let narrow = RBig::ONE - power_of_two_times(1_u8, -400);
         let almost = RBig::from_parts(99_999_999.into(), 100_000_000_u64.into());
         for threshold in ["0.000000002", "0.1", "1", "2.5", "20", "40"] {

@@ -1,29 +1,29 @@
-//! Readings and sums of readings on a public grid.
+//! Noisy readings and sums of readings.
 
 use std::ops::RangeInclusive;
 
 use super::reading::Clamp;
 use super::{Noised, PrimitiveError, Protects, paid, paid_exactly, paid_members};
 use crate::epsilon::Epsilon;
-use crate::noise::{DiscreteLaplace, Scale};
+use crate::noise::{DiscreteLaplace, NoiseScale};
 use crate::permit::Permit;
 use crate::random::{FreshRandom, Randomness};
 use crate::sealed::Sealed;
 
-/// A reading, in grid units, clamped to a public range, with [discrete Laplace](DiscreteLaplace) noise.
+/// A reading in grid units, clamped to a public range, with [discrete Laplace](DiscreteLaplace) noise.
 ///
 /// # Guarantee
-/// What `protects` says is protected at a loss of exactly the permit's epsilon ([proof](crate::proofs::noisy_scalar)):
-/// any change of the reading, or a change by one contributor. The sensitivity follows from that and from the width of
-/// the range ([`Protects::sensitivity`]); for a reading on a grid whose whole domain matters the range is
-/// [`Grid::range`](crate::Grid::range). The result is an unbiased estimate of the clamped reading, with the
-/// [`laplace_variance`](Scale::laplace_variance) of [`Scale::calibrated`]`(sensitivity, epsilon)` in squared grid
-/// units. Sums beyond `i64` are returned as its ends, which is post-processing.
+/// Changes as `protects` says (any change of the reading, or that of one contributor) are protected at a loss of
+/// exactly the permit's epsilon ([proof](crate::proofs::noisy_scalar)). The sensitivity is [`Protects::sensitivity`] of
+/// the range; for the whole domain of a grid, the range is [`Grid::range`](crate::Grid::range). The result is an
+/// unbiased estimate of the clamped reading, with the [`laplace_variance`](NoiseScale::laplace_variance) of
+/// [`NoiseScale::calibrated`]`(sensitivity, epsilon)` in squared grid units. It saturates at `i64`, which is
+/// post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] for a permit that is
-/// not the reading's, [`PrimitiveError::Range`] for a range of fewer than two points, [`PrimitiveError::Scale`] for a
-/// sensitivity above [`Scale::MAX_SENSITIVITY`].
+/// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`] and [`PrimitiveError::ClassPermit`] if the permit does
+/// not match the reading; [`PrimitiveError::Range`] for a range of fewer than two points; [`PrimitiveError::Scale`] for
+/// a sensitivity above [`NoiseScale::MAX_SENSITIVITY`].
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Protects, noisy_scalar};
@@ -49,22 +49,22 @@ pub fn noisy_scalar(
     Summing::new(range, protects, epsilon)?.publish([(permit, reading)], random)
 }
 
-/// The sum of several readings, in grid units, each clamped to a public range, with one
-/// [discrete Laplace](DiscreteLaplace) noise.
+/// The sum of several readings in grid units, each clamped to a public range, with one [discrete
+/// Laplace](DiscreteLaplace) noise.
 ///
-/// Each reading comes with the permit that pays for it, granted for the reading's own timestamp: a sum over a group of
-/// timestamps tells something about each of them, so each of them is charged.
+/// Each reading comes with a permit for its own timestamp: the sum reveals something about each timestamp, so each is
+/// charged.
 ///
 /// # Guarantee
-/// If some of the readings change as `protects` says, the loss is at most the sum of the permits of those that changed
-/// ([proof](crate::proofs::noisy_scalar)). So one reading's loss is its own permit's epsilon, however many others are
-/// in the sum (parallel composition), and whatever window the ledger guards, its account is right. Which readings are
-/// in the sum must be public. The result is an unbiased estimate of the sum of the clamped readings, with the variance
-/// of [`noisy_scalar`]. Sums beyond `i64` are returned as its ends, which is post-processing.
+/// If some readings change as `protects` says, the loss is at most the sum of their permits
+/// ([proof](crate::proofs::noisy_scalar)). So the loss of one reading is its own permit's epsilon, for any number of
+/// readings (parallel composition), and the ledger's account is correct for any window. The choice of readings must be
+/// public. The result is an unbiased estimate of the sum of the clamped readings, with the variance of
+/// [`noisy_scalar`]. It saturates at `i64`, which is post-processing.
 ///
 /// # Errors
-/// [`PrimitiveError::UnequalPermits`] where the permits are not of one amount, [`PrimitiveError::Nothing`] for no
-/// readings, and the errors of [`noisy_scalar`].
+/// [`PrimitiveError::UnequalPermits`] if the permits' amounts differ; [`PrimitiveError::Nothing`] for no readings; and
+/// those of [`noisy_scalar`].
 ///
 /// ```
 /// use tidegate_kernel::primitives::{Protects, noisy_sum};
@@ -91,7 +91,7 @@ pub fn noisy_sum<'a>(
     Summing::new(range, protects, epsilon)?.add_up(readings.into_iter(), random)
 }
 
-/// [`noisy_scalar`] and [`noisy_sum`], set up once for many readings.
+/// A [`noisy_sum`] prepared for many readings.
 ///
 /// # Guarantee
 /// That of [`noisy_sum`], for each [publication](Self::publish).
@@ -99,31 +99,31 @@ pub fn noisy_sum<'a>(
 pub struct Summing {
     clamp: Clamp,
     epsilon: Epsilon,
-    scale: Scale,
+    scale: NoiseScale,
     noise: DiscreteLaplace,
 }
 
 impl Summing {
-    /// Sums of readings clamped to a range, for permits of `epsilon`.
+    /// Creates sums of readings clamped to a range, for permits of `epsilon`.
     ///
     /// # Errors
-    /// [`PrimitiveError::Range`] and [`PrimitiveError::Scale`], as [`noisy_scalar`].
+    /// [`PrimitiveError::Range`] and [`PrimitiveError::Scale`], as for [`noisy_scalar`].
     pub fn new(range: RangeInclusive<i64>, protects: Protects, epsilon: Epsilon) -> Result<Self, PrimitiveError> {
         let clamp = Clamp::new(&range)?;
-        let scale = Scale::calibrated(protects.within(&clamp), epsilon)?;
+        let scale = NoiseScale::calibrated(protects.within(&clamp), epsilon)?;
         Ok(Self { clamp, epsilon, scale, noise: DiscreteLaplace::new(scale) })
     }
 
-    /// The scale of the noise of one sum.
-    pub const fn scale(&self) -> Scale {
+    /// The noise scale of one sum.
+    pub const fn scale(&self) -> NoiseScale {
         self.scale
     }
 
-    /// The sum of the readings, with noise.
+    /// Publishes the noisy sum of readings.
     ///
     /// # Errors
     /// [`PrimitiveError::Account`], [`PrimitiveError::Timestamp`], [`PrimitiveError::ClassPermit`] and
-    /// [`PrimitiveError::UnequalPermits`] for a permit that is not its reading's or not of the epsilon,
+    /// [`PrimitiveError::UnequalPermits`] if a permit does not match its reading or the epsilon;
     /// [`PrimitiveError::Nothing`] for no readings.
     #[inline]
     pub fn publish<'a>(
@@ -144,7 +144,7 @@ impl Summing {
         Ok(Noised::new(self.noise.add_to(sum, random), self.epsilon, random))
     }
 
-    /// The noisy sum of readings that have been paid for.
+    /// Publishes the noisy sum of paid readings.
     fn add_up<'a>(
         &self,
         readings: impl Iterator<Item = &'a Sealed<i64>>,

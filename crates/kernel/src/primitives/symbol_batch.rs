@@ -1,4 +1,4 @@
-//! Several symbols, gathered and sealed as one.
+//! Batches of symbols, sealed as one.
 
 use std::fmt;
 
@@ -7,52 +7,35 @@ use zeroize::Zeroizing;
 use crate::account::Account;
 use crate::sealed::Sealed;
 
-/// Why symbols are not gathered. No symbol is told.
+/// Errors of a [`SymbolBatch`]. Messages contain no symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum BatchError {
-    /// No parts, an empty one, or one of which there are more sequences than symbols of a channel.
+    /// No parts, an empty part, or a part with more sequences than a channel has symbols.
     #[error(
         "part {part} of the batch, {length} symbols from a domain of {domain}, does not have 1..={} sequences",
         crate::MAX_DOMAIN
     )]
-    Part {
-        /// Which part, from 0 on.
-        part: usize,
-        /// How many symbols it has.
-        length: u32,
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A symbol that is not below the size of the domain.
+    Part { part: usize, length: u32, domain: u32 },
+    /// A symbol outside the domain.
     #[error("the symbol is outside the domain 0..{domain}")]
-    Symbol {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A symbol beyond the last.
+    Symbol { domain: u32 },
+    /// The batch is full.
     #[error("the batch has all its {length} symbols")]
-    Full {
-        /// How many it has.
-        length: usize,
-    },
-    /// A batch that is to be sealed before it is full.
+    Full { length: usize },
+    /// The batch is not full.
     #[error("the batch has {given} of its {length} symbols")]
-    Incomplete {
-        /// How many it has.
-        given: usize,
-        /// How many it should have.
-        length: usize,
-    },
+    Incomplete { given: usize, length: usize },
 }
 
-/// Gathers the symbols of a batch and seals them, so that a whole sequence is answered as one symbol by a
-/// [`SymbolChannel`](super::SymbolChannel): the sequence `x_1 .. x_w` over `d` symbols is the symbol
-/// `x_1 d^(w-1) + .. + x_w` of a domain of `d^w`. A batch may be divided into parts, each sealed on its own.
+/// Collects the symbols of a batch and seals them as one symbol for a [`SymbolChannel`](super::SymbolChannel): the
+/// sequence `x_1 .. x_w` over `d` symbols is the symbol `x_1 d^(w-1) + .. + x_w` of a domain of `d^w`. A batch may have
+/// several parts, each sealed separately.
 ///
-/// A batch is the data of one timestamp: the ledger that pays for it counts batches, and what a permit protects is any
-/// change of the whole batch. The symbols gathered so far are as secret as sealed ones: nothing reads them, `Debug`
-/// does not print them, there is no serialisation, and they are wiped on drop.
+/// A batch is the data of one timestamp: the ledger counts batches, and a permit protects any change of the whole
+/// batch. The collected symbols are as secret as sealed ones: no getter, no `Debug` output, no serialisation, and
+/// zeroised on drop.
 ///
 /// ```
 /// use tidegate_kernel::primitives::SymbolBatch;
@@ -75,11 +58,11 @@ pub struct SymbolBatch {
 }
 
 impl SymbolBatch {
-    /// An empty batch of parts with these lengths.
+    /// Creates an empty batch of parts with these lengths.
     ///
     /// # Errors
-    /// [`BatchError::Part`] where a part is empty or has more than [`MAX_DOMAIN`](crate::MAX_DOMAIN) sequences, or
-    /// there is none.
+    /// [`BatchError::Part`] if there is no part, or a part is empty or has more than [`MAX_DOMAIN`](crate::MAX_DOMAIN)
+    /// sequences.
     pub fn new(domain: u32, parts: &[u32]) -> Result<Self, BatchError> {
         if parts.is_empty() {
             return Err(BatchError::Part { part: 0, length: 0, domain });
@@ -92,14 +75,14 @@ impl SymbolBatch {
             }
             length += symbols as usize;
         }
-        // Reserved at once, so that no copy of a symbol is left behind when the list grows.
+        // Reserved at once, so that growing the list leaves no copy of a symbol behind.
         Ok(Self { domain, parts: parts.to_vec(), length, symbols: Zeroizing::new(Vec::with_capacity(length)) })
     }
 
-    /// Takes the next symbol.
+    /// Appends a symbol.
     ///
     /// # Errors
-    /// [`BatchError::Symbol`] and [`BatchError::Full`]; the batch stays as it was.
+    /// [`BatchError::Symbol`] and [`BatchError::Full`]; the batch is unchanged.
     pub fn push(&mut self, symbol: u32) -> Result<(), BatchError> {
         if symbol >= self.domain {
             return Err(BatchError::Symbol { domain: self.domain });
@@ -111,25 +94,25 @@ impl SymbolBatch {
         Ok(())
     }
 
-    /// Whether it gathers symbols of this domain, in parts of these lengths.
+    /// Whether the batch has this domain and parts of these lengths.
     pub fn fits(&self, domain: u32, parts: impl IntoIterator<Item = u32>) -> bool {
         self.domain == domain && self.parts.iter().copied().eq(parts)
     }
 
-    /// Whether all symbols are there.
+    /// Whether the batch is full.
     pub fn is_full(&self) -> bool {
         self.symbols.len() == self.length
     }
 
-    /// How many symbols are missing.
+    /// The number of missing symbols.
     pub fn missing(&self) -> usize {
         self.length - self.symbols.len()
     }
 
-    /// Seals the batch for an account, each part as one symbol, as the data of `timestamp`.
+    /// Seals each part as one symbol of `timestamp` for an account.
     ///
     /// # Errors
-    /// [`BatchError::Incomplete`]; the symbols are lost then.
+    /// [`BatchError::Incomplete`]; the symbols are then lost.
     pub fn seal(self, account: Account, timestamp: u64) -> Result<Vec<Sealed<u32>>, BatchError> {
         if !self.is_full() {
             return Err(BatchError::Incomplete { given: self.symbols.len(), length: self.length });
@@ -152,7 +135,7 @@ mod tests {
     use super::{Account, BatchError, SymbolBatch};
 
     #[test]
-    fn a_sequence_is_a_number_in_the_base_of_the_domain_part_by_part() {
+    fn each_part_is_a_number_in_the_domains_base() {
         let mut batch = SymbolBatch::new(5, &[2, 1]).unwrap();
         for symbol in [3, 4, 2] {
             assert!(!batch.is_full());
@@ -166,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_told_without_the_symbol() {
+    fn errors_never_contain_the_symbol() {
         for parts in [&[][..], &[2, 0], &[25]] {
             assert!(matches!(SymbolBatch::new(2, parts), Err(BatchError::Part { .. })), "{parts:?}");
         }

@@ -1,19 +1,19 @@
 //! Samplers for simulated populations, and transcripts of simulated runs.
 //!
-//! They use floating point, and so must never touch real data. That is a matter of types: they accept only a
+//! The samplers use floating point, so they must never touch real data. Types enforce that: they accept only a
 //! [`SeededRandom`], whose output is marked as not private.
 //!
 //! # Transcripts
 //!
-//! A [`Transcript`] lists the randomised steps of a run: the probability law, its public parameters, the published
-//! value and its likelihood under the run's own data. A [replay](Transcript::replay) runs the same mechanism on a
-//! neighbouring stream and makes each step publish the recorded value. The [loss](Transcript::loss) is the sum of the
-//! differences of the log-likelihoods: exactly the privacy loss of that transcript. Noise that stays secret, such as a
-//! noisy threshold, is summed over. A mechanism that asks for another step, other parameters or another amount during
-//! the replay has looked at raw data; its loss is infinite.
+//! A [`Transcript`] lists the randomised steps of a run: the distribution, its public parameters, the published value,
+//! and its likelihood under the run's data. A [replay](Transcript::replay) runs the same mechanism on a neighbouring
+//! stream and makes each step publish the recorded value. The [loss](Transcript::loss) sums the differences of the
+//! log-likelihoods, which is exactly the privacy loss of that transcript. Latent noise, such as a noisy threshold, is
+//! summed out. A mechanism that takes another step, other parameters or another amount in the replay depends on raw
+//! data; its loss is infinite.
 //!
-//! A [script](SeededRandom::scripted) chooses what each step publishes, among values of extreme likelihood ratios, so
-//! that rare transcripts can be examined as well.
+//! A [script](SeededRandom::scripted) chooses what each step publishes, among values with extreme likelihood ratios, so
+//! that rare transcripts can be examined.
 //!
 //! ```
 //! use std::num::NonZeroU64;
@@ -40,7 +40,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub(crate) mod law;
+pub(crate) mod likelihood;
 mod transcript;
 
 use rand_distr::{Binomial, Distribution, StandardNormal, StandardUniform};
@@ -50,53 +50,36 @@ use crate::random::{Randomness, SeededRandom};
 pub(crate) use transcript::Recorder;
 pub use transcript::{Choice, Script, Transcript, TranscriptStep};
 
-/// A simulation was given parameters that no distribution has.
+/// Invalid parameters of a simulated distribution.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages name the fields
 pub enum SimulationError {
     /// A probability outside 0..=1, or NaN.
     #[error("{given} is not a probability")]
-    Probability {
-        /// What was given.
-        given: f64,
-    },
+    Probability { given: f64 },
     /// A sample larger than the population.
     #[error("a sample of {sample} cannot be drawn from a population of {population}")]
-    Sample {
-        /// The size of the sample.
-        sample: u64,
-        /// The size of the population.
-        population: u64,
-    },
-    /// Counts that do not fit the oracle's domain, or nobody to report.
+    Sample { sample: u64, population: u64 },
+    /// Counts that do not match the oracle's domain, or an empty population.
     #[error("a population of {reports} over {cells} values cannot report to an oracle over {expected} values")]
-    Population {
-        /// How many counts were given.
-        cells: usize,
-        /// How many values the oracle has.
-        expected: usize,
-        /// How many users there are.
-        reports: u64,
-    },
-    /// More members than can be counted.
+    Population { cells: usize, expected: usize, reports: u64 },
+    /// A population too large to count.
     #[error("the counts sum to {population}, more than a population can have")]
-    TooMany {
-        /// What the counts sum to.
-        population: u128,
-    },
+    TooMany { population: u128 },
     /// Weights that are negative, not finite, or sum to zero.
     #[error("weights must be finite, not negative, and not all zero")]
     Weights,
 }
 
-/// The number of successes in `trials` trials of probability `probability`.
+/// Draws a binomial variate.
 pub fn binomial(trials: u64, probability: f64, random: &mut SeededRandom) -> Result<u64, SimulationError> {
     let distribution =
         Binomial::new(trials, probability).map_err(|_| SimulationError::Probability { given: probability })?;
     Ok(distribution.sample(random.generator()))
 }
 
-/// How `trials` trials fall into cells of the given weights, which need not sum to one.
+/// Draws a multinomial vector. The weights need not sum to one.
 pub fn multinomial(trials: u64, weights: &[f64], random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
     let mut weight_left: f64 = weights.iter().sum();
     if !weight_left.is_finite() || weight_left <= 0.0 || weights.iter().any(|weight| *weight < 0.0) {
@@ -120,13 +103,13 @@ pub fn multinomial(trials: u64, weights: &[f64], random: &mut SeededRandom) -> R
     Ok(counts)
 }
 
-/// How many members a population with the given cell counts has.
+/// The sum of the cell counts.
 fn population(counts: &[u64]) -> Result<u64, SimulationError> {
     let population: u128 = counts.iter().map(|count| u128::from(*count)).sum();
     u64::try_from(population).map_err(|_| SimulationError::TooMany { population })
 }
 
-/// How a sample drawn without replacement from a population of the given cell counts falls into the cells.
+/// Draws the cell counts of a sample without replacement: a multivariate hypergeometric vector.
 pub fn sample_without_replacement(
     sample: u64,
     counts: &[u64],
@@ -148,10 +131,10 @@ pub fn sample_without_replacement(
     Ok(drawn)
 }
 
-/// How many of `marked` among `population` are in a sample of `sample`, neither of which exceeds the population.
+/// Draws a hypergeometric variate: the number of `marked` members in a sample. Neither number exceeds the population.
 ///
-/// By inversion from the mode outwards, which takes about as many steps as the standard deviation is large. (The
-/// sampler of `rand_distr` 0.6 fails, or takes time proportional to the population, where few of many are marked.)
+/// By inversion from the mode outwards, in about as many steps as the standard deviation. (The sampler of `rand_distr`
+/// 0.6 fails, or takes time proportional to the population, if few of many are marked.)
 #[allow(clippy::cast_precision_loss)]
 fn hypergeometric(population: u64, marked: u64, sample: u64, random: &mut SeededRandom) -> u64 {
     let smallest = (sample + marked).saturating_sub(population);
@@ -188,11 +171,11 @@ fn hypergeometric(population: u64, marked: u64, sample: u64, random: &mut Seeded
             }
         }
     }
-    // At once, or where rounding leaves a trace of probability beyond both ends.
+    // Reached at once, or if rounding leaves some probability beyond both ends.
     mode
 }
 
-/// The logarithm of a factorial, to about fifteen digits, by Stirling's series.
+/// The log-factorial by Stirling's series, to about fifteen digits.
 #[allow(clippy::cast_precision_loss)]
 fn ln_factorial(n: u64) -> f64 {
     if n < 16 {
@@ -203,12 +186,12 @@ fn ln_factorial(n: u64) -> f64 {
     (x + 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series
 }
 
-/// The estimate from the reports of a simulated population, given how many of it hold each value, without simulating
-/// each member. Whatever the population, it costs O(domain); for Hadamard response O(domain · log domain) at most, and
-/// O(population) where that is less; for subset selection O(domain · size of the subset).
+/// Draws the estimate from the reports of a simulated population without simulating each member, given the number of
+/// holders of each value. The cost is O(domain), independent of the population. For Hadamard response it is O(domain ·
+/// log domain), or O(population) if less; for subset selection it is O(domain · subset size).
 ///
-/// It has exactly the distribution that real reports give, over all values together; for local hashing, with an ideal
-/// hash function.
+/// The joint distribution over all values is exactly that of real reports; for local hashing, that of an ideal hash
+/// function.
 pub fn estimate_of(oracle: &Oracle, counts: &[u64], random: &mut SeededRandom) -> Result<Estimate, SimulationError> {
     let expected = oracle.domain() as usize;
     let reports = population(counts)?;
@@ -231,7 +214,8 @@ pub fn estimate_of(oracle: &Oracle, counts: &[u64], random: &mut SeededRandom) -
     Ok(oracle.estimate(&supports, reports))
 }
 
-/// Randomised response as a mixture: the truth with probability `kept`, otherwise any value, the true one included.
+/// Randomised response as a mixture: the truth with probability `kept`, otherwise a uniform value, the true one
+/// included.
 fn randomised_response(counts: &[u64], kept: f64, random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
     let mut answers = Vec::with_capacity(counts.len());
     for count in counts {
@@ -243,7 +227,7 @@ fn randomised_response(counts: &[u64], kept: f64, random: &mut SeededRandom) -> 
     Ok(answers)
 }
 
-/// How many users name each column of the Hadamard matrix, whose number of columns is a power of two.
+/// The number of users who report each column of the Hadamard matrix. The number of columns is a power of two.
 fn hadamard_columns(
     counts: &[u64],
     own: f64,
@@ -255,7 +239,7 @@ fn hadamard_columns(
         agreeing[value + 1] = binomial(*count, own, random)?;
         disagreeing[value + 1] = count - agreeing[value + 1];
     }
-    // One by one costs a step for each user, all at once one for each column and bit of its number.
+    // One by one costs a step per user; all at once costs a step per column and bit.
     let steps = columns as u64 * u64::from(columns.ilog2());
     if counts.iter().sum::<u64>() <= steps {
         return Ok(name_columns_one_by_one(&agreeing, &disagreeing, random));
@@ -263,8 +247,8 @@ fn hadamard_columns(
     name_columns(&agreeing, &disagreeing, random)
 }
 
-/// As [`name_columns`]: each user draws any column, and changes it by a bit of the row where that does not have the
-/// sign they want there. That pairs the columns of either sign, so each is equally likely.
+/// [`name_columns`] one user at a time: each draws a uniform column, and flips a bit of the row if the sign is not the
+/// wanted one. That pairs the columns of either sign, so each is equally likely.
 fn name_columns_one_by_one(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom) -> Vec<u64> {
     let mut named = vec![0; agreeing.len()];
     let all_bits = agreeing.len() - 1;
@@ -282,8 +266,8 @@ fn name_columns_one_by_one(agreeing: &[u64], disagreeing: &[u64], random: &mut S
     named
 }
 
-/// The number of heads among so many tosses of a fair coin: few are counted as bits of random words, which is much
-/// faster than a sampler that has to be set up.
+/// The number of heads among fair coin flips. Few flips are counted as bits of random words, which is much faster than
+/// setting up a sampler.
 fn heads(tosses: u64, random: &mut SeededRandom) -> Result<u64, SimulationError> {
     const FEW: u64 = 1_024;
     if tosses > FEW {
@@ -297,10 +281,9 @@ fn heads(tosses: u64, random: &mut SeededRandom) -> Result<u64, SimulationError>
     Ok(whole_words + u64::from((random.next_word() >> (64 - rest)).count_ones()))
 }
 
-/// Users of a row name a column in which it has the sign they want, each such column equally likely. Going through the
-/// bits of the column from the top: a half is chosen by a fair coin, after which users whose rows agree in the lower
-/// bits, and who now want the same sign there, are alike. Only where no lower bit is left in the row does the sign
-/// settle it.
+/// Users of a row report a uniform column in which the row has the wanted sign. Bits of the column are drawn from the
+/// top, each by a fair coin. After a bit, users with equal lower row bits and equal wanted sign are exchangeable. The
+/// sign decides only if no lower bit is left in the row.
 fn name_columns(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
     let half = agreeing.len() / 2;
     if half == 0 {
@@ -329,8 +312,8 @@ fn name_columns(agreeing: &[u64], disagreeing: &[u64], random: &mut SeededRandom
     Ok(columns)
 }
 
-/// Walks through the values, keeping how many users have how many places of their subset left. Users whose own value is
-/// still to come are alike but for whether it will be in; those whose value has been passed are all alike.
+/// Walks through the values, and tracks how many users have how many places of their subset left. Users whose value
+/// comes later differ only in whether it will be in; all users whose value was passed are exchangeable.
 fn subsets(counts: &[u64], own: f64, size: usize, random: &mut SeededRandom) -> Result<Vec<u64>, SimulationError> {
     let mut with_own = Vec::with_capacity(counts.len());
     for count in counts {
@@ -344,7 +327,7 @@ fn subsets(counts: &[u64], own: f64, size: usize, random: &mut SeededRandom) -> 
     coming_out[size] = counts.iter().sum::<u64>() - coming_in[size - 1];
     let mut supports = Vec::with_capacity(counts.len());
     for (value, (count, with_own)) in counts.iter().zip(with_own).enumerate() {
-        // The users whose own value this is are any of those still to come; they answer as was settled for them.
+        // The users who hold this value are any of those still to come; whether it is in was drawn before.
         let owners_in = sample_without_replacement(with_own, &coming_in, random)?;
         let owners_out = sample_without_replacement(count - with_own, &coming_out, random)?;
         for places in 0..=size {
@@ -364,7 +347,7 @@ fn subsets(counts: &[u64], own: f64, size: usize, random: &mut SeededRandom) -> 
     Ok(supports)
 }
 
-/// Each user takes the value at hand with probability places left over values left; returns how many do.
+/// Each user takes the current value with probability (places left) / (values left). Returns how many do.
 #[allow(clippy::cast_precision_loss)]
 fn take(users: &mut [u64], values_left: usize, random: &mut SeededRandom) -> Result<u64, SimulationError> {
     let mut total = 0;
@@ -379,7 +362,7 @@ fn take(users: &mut [u64], values_left: usize, random: &mut SeededRandom) -> Res
     Ok(total)
 }
 
-/// A draw from the normal distribution of mean zero and variance one.
+/// Draws a standard normal variate.
 pub fn standard_normal(random: &mut SeededRandom) -> f64 {
     StandardNormal.sample(random.generator())
 }

@@ -1,51 +1,50 @@
-//! Transcripts: the randomised steps of a run with their likelihoods, and the run of a neighbouring stream that is made
-//! to publish the same.
+//! Transcripts: the randomised steps of a run with their likelihoods, and replays on a neighbouring stream.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::epsilon::Epsilon;
 use crate::random::SeededRandom;
-use crate::step::Law;
+use crate::step::StepLikelihood;
 
 /// One randomised step of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TranscriptStep {
-    /// The name of its probability law.
+    /// The name of the distribution.
     pub law: &'static str,
-    /// The public parameters of the law.
+    /// The public parameters of the distribution.
     pub parameters: Vec<i128>,
     /// The published value.
     pub output: Vec<i64>,
-    /// The natural logarithm of the probability of that value.
+    /// The natural log-probability of that value.
     pub log_likelihood: f64,
-    /// Values that could have been published instead, where the run was scripted.
+    /// Values that the script could choose from; empty unless the run was scripted.
     pub options: Vec<Vec<i64>>,
-    /// The logarithms of their probabilities.
+    /// The log-probabilities of the options.
     pub log_likelihoods: Vec<f64>,
-    /// The number of the primitive's call that the step belongs to.
+    /// The number of the primitive call that the step belongs to.
     pub call: usize,
-    /// How many words the mechanism had drawn for itself before the step.
+    /// Words drawn by the mechanism itself before the step.
     words: u128,
 }
 
 impl TranscriptStep {
-    /// Whether another step is the same one: all but the likelihoods, which depend on secrets.
+    /// Whether two steps are equal, except for the likelihoods, which depend on secrets.
     fn is_like(&self, other: &Self) -> bool {
         (self.law, &self.parameters, self.call, self.words) == (other.law, &other.parameters, other.call, other.words)
     }
 }
 
-/// The randomised steps of a run, in their order.
+/// The randomised steps of a run, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transcript {
     seed: u64,
     steps: Vec<TranscriptStep>,
-    /// What each primitive's call cost.
+    /// The cost of each primitive call.
     spends: Vec<Epsilon>,
-    /// How many words the mechanism had drawn for itself at the end.
+    /// Words drawn by the mechanism itself.
     words: u128,
-    /// Whether a replay could not follow its original.
+    /// Whether a replay diverged from its original.
     diverged: bool,
 }
 
@@ -55,36 +54,36 @@ impl Transcript {
         &self.steps
     }
 
-    /// The cost of each call of a primitive.
+    /// The cost of each primitive call.
     pub fn spends(&self) -> &[Epsilon] {
         &self.spends
     }
 
-    /// How many random words the mechanism has drawn for coins of its own, which depend on no data.
+    /// The number of random words that the mechanism drew itself, independently of the data.
     pub const fn words(&self) -> u128 {
         self.words
     }
 
-    /// A generator that makes a run publish what this transcript has.
+    /// Creates a generator that makes a run publish the values of this transcript.
     pub fn replay(self: &Arc<Self>) -> SeededRandom {
         SeededRandom::with_recorder(self.seed, Mode::Replay(Arc::clone(self)))
     }
 
-    /// The natural logarithm of the probability of all published values.
+    /// The natural log-probability of all published values.
     pub fn log_likelihood(&self) -> f64 {
         self.steps.iter().map(|step| step.log_likelihood).sum()
     }
 
     /// Whether a [replay](Self::replay) followed this transcript to its end: the same steps, parameters, costs and
-    /// coins. A mechanism that does anything else has looked at raw data.
+    /// coins. A mechanism that deviates depends on raw data.
     pub fn is_followed_by(&self, replayed: &Self) -> bool {
         let alike = self.steps.len() == replayed.steps.len()
             && self.steps.iter().zip(&replayed.steps).all(|(one, other)| one.is_like(other));
         alike && !replayed.diverged && self.spends == replayed.spends && self.words == replayed.words
     }
 
-    /// The privacy loss of this transcript against its replay on a neighbouring stream: the logarithm of how much
-    /// likelier it is here. Infinite where the replay could not follow, or publishes something that it never would.
+    /// The privacy loss of this transcript against its replay on a neighbouring stream: the log-likelihood ratio.
+    /// Infinite if the replay diverged, or if its probability of a published value is zero.
     pub fn loss(&self, replayed: &Self) -> f64 {
         if !self.is_followed_by(replayed) {
             return f64::INFINITY;
@@ -93,20 +92,20 @@ impl Transcript {
     }
 }
 
-/// A step that waits for a script's choice.
+/// A step whose value a script chooses.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'a> {
     /// The number of the step.
     pub step: usize,
-    /// The number of the primitive's call.
+    /// The number of the primitive call.
     pub call: usize,
-    /// The name of its probability law.
+    /// The name of the distribution.
     pub law: &'static str,
-    /// The values to choose from; there is at least one.
+    /// The values to choose from; at least one.
     pub options: &'a [Vec<i64>],
 }
 
-/// Chooses what each step publishes, by the number of one of the options; a number beyond the last stands for the last.
+/// Chooses what each step publishes, by the index of an option. An index beyond the last means the last.
 pub type Script = Box<dyn FnMut(Choice<'_>) -> usize + Send>;
 
 enum Mode {
@@ -115,12 +114,11 @@ enum Mode {
     Replay(Arc<Transcript>),
 }
 
-/// Follows a run, step by step.
+/// Records, scripts or replays a run.
 pub(crate) struct Recorder {
     mode: Mode,
     transcript: Transcript,
-    /// Where outputs come from that are drawn: words of their own, so that the mechanism finds the same coins in every
-    /// mode.
+    /// Separate generator for drawn outputs, so that the mechanism finds the same coins in every mode.
     draws: SeededRandom,
 }
 
@@ -136,8 +134,8 @@ impl Recorder {
         Self { mode, transcript, draws: SeededRandom::with_stream(seed, 1) }
     }
 
-    /// Draws, chooses or repeats what a step publishes, and takes note of it.
-    pub(crate) fn publish<L: Law>(&mut self, law: &mut L, random: &mut SeededRandom) -> L::Output {
+    /// Draws, chooses or repeats the value of a step, and records it.
+    pub(crate) fn publish<L: StepLikelihood>(&mut self, law: &mut L, random: &mut SeededRandom) -> L::Output {
         let index = self.transcript.steps.len();
         let mut step = TranscriptStep {
             law: law.name(),
@@ -192,7 +190,7 @@ impl Recorder {
     }
 }
 
-/// Transcripts of what a seeded generator randomises.
+/// Transcripts of a seeded generator.
 impl SeededRandom {
     fn with_recorder(seed: u64, mode: Mode) -> Self {
         let mut random = Self::new(seed);
@@ -200,18 +198,18 @@ impl SeededRandom {
         random
     }
 
-    /// A generator that takes note of each randomised step.
+    /// Creates a generator that records each randomised step.
     pub fn recording(seed: u64) -> Self {
         Self::with_recorder(seed, Mode::Record)
     }
 
-    /// A generator that has a script choose what each randomised step publishes. Coins that a mechanism draws for
+    /// Creates a generator that lets a script choose what each randomised step publishes. Coins that a mechanism draws
     /// itself come from the seed.
     pub fn scripted(seed: u64, script: Script) -> Self {
         Self::with_recorder(seed, Mode::Script(script))
     }
 
-    /// What was recorded; `None` for a generator that records nothing.
+    /// The recorded transcript; `None` if the generator records nothing.
     pub fn into_transcript(mut self) -> Option<Transcript> {
         let words = self.drawn();
         let recorder = self.recorder.take()?;

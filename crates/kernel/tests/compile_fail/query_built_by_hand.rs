@@ -1,7 +1,7 @@
-use tidegate_kernel::primitives::Query;
+use tidegate_kernel::primitives::SealedQuery;
 
-fn insensitive(query: Query) -> Query {
-    Query { sensitivity: 0, ..query }
+fn insensitive(query: SealedQuery) -> SealedQuery {
+    SealedQuery { sensitivity: 0, ..query }
 }
 
 fn main() {}

@@ -88,7 +88,7 @@ fn a_grid_that_cannot_be_laid_is_refused() {
     for step in [0.0, -1.0, f64::NAN, f64::INFINITY, 3.0, 1e-10, f64::MIN_POSITIVE] {
         assert_eq!(
             Grid::new(0.0, 1.0, step).unwrap_err().to_string(),
-            format!("a step must cut 0..=1 into 1 to 4294967296 steps, but {step} was given")
+            format!("a step must divide 0..=1 into 1 to 4294967296 steps, but {step} was given")
         );
     }
     let widest = Grid::new(0.0, 4_294_967_296.0, 1.0).unwrap();

@@ -139,10 +139,13 @@ fn an_overspend_is_refused_with_what_is_left() {
     let _ = ledger.spend(5, epsilon("0.7")).unwrap();
     let refusal = refused(ledger.spend(6, epsilon("0.4")));
     assert_eq!(refusal, Refusal::Overspend { timestamp: 6, asked: epsilon("0.4"), remaining: Some(epsilon("0.3")) });
-    assert_eq!(refusal.to_string(), "a spend of 0.4 at timestamp 6 exceeds what its window has left (0.3)");
+    assert_eq!(refusal.to_string(), "a spend of 0.4 at timestamp 6 exceeds the budget left in its window (0.3)");
     let _ = ledger.spend(6, epsilon("0.3")).unwrap();
     let refusal = refused(ledger.spend(7, Epsilon::MIN));
-    assert_eq!(refusal.to_string(), "a spend of 0.000000001 at timestamp 7 exceeds what its window has left (nothing)");
+    assert_eq!(
+        refusal.to_string(),
+        "a spend of 0.000000001 at timestamp 7 exceeds the budget left in its window (nothing)"
+    );
     let _ = ledger.spend(8, epsilon("0.7")).unwrap();
 }
 
@@ -165,7 +168,7 @@ fn time_never_goes_back() {
     assert_eq!(ledger.close(6), Err(expected));
     assert_eq!(ledger.check(6, Epsilon::MIN), Err(expected));
     assert_eq!(ledger.remaining(6), None);
-    assert_eq!(expected.to_string(), "timestamp 6 lies before 7, the latest that the ledger has seen");
+    assert_eq!(expected.to_string(), "timestamp 6 is before 7, the latest that the ledger has seen");
     assert_eq!(ledger.clock(), Some(7));
 }
 

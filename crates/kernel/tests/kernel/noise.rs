@@ -1,7 +1,9 @@
 //! Each sampler's whole distribution against its formula, and the proof that the check would notice 10 %.
 
 use tidegate_kernel::SeededRandom;
-use tidegate_kernel::noise::{Below, BiasedBits, DiscreteLaplace, Geometric, Scale, bernoulli, bernoulli_exp, choose};
+use tidegate_kernel::noise::{
+    Below, BiasedBits, DiscreteLaplace, Geometric, NoiseScale, bernoulli, bernoulli_exp, choose,
+};
 
 use crate::support::{
     ALPHA, assert_fits, assert_rejects, binomial_weights, epsilon, fold, laplace_weights, nonzero, tally, two_sample_p,
@@ -66,7 +68,7 @@ const SCALES: [(u64, u64); 5] = [(1, 1), (5, 2), (1, 3), (20, 1), (1_000_000_007
 #[test]
 fn discrete_laplace_has_its_distribution() {
     for (index, (numerator, denominator)) in SCALES.into_iter().enumerate() {
-        let scale = Scale::new(nonzero(numerator), nonzero(denominator));
+        let scale = NoiseScale::new(nonzero(numerator), nonzero(denominator));
         let noise = DiscreteLaplace::new(scale);
         let mut random = SeededRandom::new(30 + index as u64);
         let reach = 2 + (12.0 * scale.as_f64()) as i64;
@@ -80,7 +82,7 @@ fn discrete_laplace_has_its_distribution() {
 #[test]
 fn geometric_noise_has_its_distribution() {
     for (index, (numerator, denominator)) in SCALES.into_iter().enumerate() {
-        let scale = Scale::new(nonzero(numerator), nonzero(denominator));
+        let scale = NoiseScale::new(nonzero(numerator), nonzero(denominator));
         let noise = Geometric::new(scale);
         let mut random = SeededRandom::new(40 + index as u64);
         let reach = 2 + (12.0 * scale.as_f64()) as usize;
@@ -98,7 +100,7 @@ fn geometric_noise_has_its_distribution() {
 /// Noise that was cut to 64 bits before it is added to a secret would betray the secret.
 #[test]
 fn noise_is_not_cut_to_64_bits() {
-    let scale = Scale::new(nonzero(u64::MAX), nonzero(1));
+    let scale = NoiseScale::new(nonzero(u64::MAX), nonzero(1));
     let mut random = SeededRandom::new(55);
     let (one_sided, two_sided) = (Geometric::new(scale), DiscreteLaplace::new(scale));
     let drawn: Vec<i128> = (0..100).map(|_| two_sided.sample(&mut random)).collect();
@@ -119,7 +121,7 @@ fn discrete_laplace_agrees_with_opendp() {
             fold(i64::try_from(sample).unwrap(), reach)
         })
     };
-    let noise = DiscreteLaplace::new(Scale::new(nonzero(5), nonzero(2)));
+    let noise = DiscreteLaplace::new(NoiseScale::new(nonzero(5), nonzero(2)));
     let mut random = SeededRandom::new(50);
     let ours = tally(draws, 2 * reach as usize + 1, || fold(noise.sample(&mut random) as i64, reach));
     assert!(two_sample_p(&ours, &theirs_at(5, 2)) > OPENDP_ALPHA);
@@ -132,20 +134,20 @@ fn opendp_scale(numerator: u32, denominator: u32) -> dashu::rational::RBig {
 
 #[test]
 fn a_calibrated_scale_is_exactly_sensitivity_over_epsilon() {
-    let scale = |sensitivity, text| Scale::calibrated(sensitivity, epsilon(text));
-    assert_eq!(scale(1, "0.5"), Ok(Scale::new(nonzero(2), nonzero(1))));
-    assert_eq!(scale(3, "0.7"), Ok(Scale::new(nonzero(30), nonzero(7))));
-    assert_eq!(scale(2, "0.000000003"), Ok(Scale::new(nonzero(2_000_000_000), nonzero(3))));
-    assert!(scale(Scale::MAX_SENSITIVITY, "0.000000001").is_ok());
-    let error = scale(Scale::MAX_SENSITIVITY + 1, "1").unwrap_err().to_string();
-    assert_eq!(error, "a sensitivity of 4611686019 is outside 1..=4611686018, what noise can be scaled to");
+    let scale = |sensitivity, text| NoiseScale::calibrated(sensitivity, epsilon(text));
+    assert_eq!(scale(1, "0.5"), Ok(NoiseScale::new(nonzero(2), nonzero(1))));
+    assert_eq!(scale(3, "0.7"), Ok(NoiseScale::new(nonzero(30), nonzero(7))));
+    assert_eq!(scale(2, "0.000000003"), Ok(NoiseScale::new(nonzero(2_000_000_000), nonzero(3))));
+    assert!(scale(NoiseScale::MAX_SENSITIVITY, "0.000000001").is_ok());
+    let error = scale(NoiseScale::MAX_SENSITIVITY + 1, "1").unwrap_err().to_string();
+    assert_eq!(error, "a sensitivity of 4611686019 is outside 1..=4611686018, the range that noise can be scaled to");
     assert!(scale(0, "1").is_err());
 }
 
 #[test]
 fn the_stated_variances_are_those_of_the_distributions() {
     for scale in [0.3, 1.0, 2.5, 40.0] {
-        let exact = Scale::new(nonzero((scale * 10.0) as u64), nonzero(10));
+        let exact = NoiseScale::new(nonzero((scale * 10.0) as u64), nonzero(10));
         let reach = 60 + (scale * 60.0) as i64;
         let second_moment: f64 =
             (-reach..=reach).zip(laplace_weights(scale, reach)).map(|(z, p)| (z * z) as f64 * p).sum();
@@ -348,7 +350,7 @@ mod simulation {
 #[test]
 fn noise_of_scales_with_large_parts_is_not_cut_to_64_bits() {
     // The scale is 2^32, and the numerator so large that one draw in e goes beyond 64 bits before it is divided.
-    let scale = Scale::new(nonzero(u64::MAX), nonzero(1 << 32));
+    let scale = NoiseScale::new(nonzero(u64::MAX), nonzero(1 << 32));
     let (noise, mut random) = (Geometric::new(scale), SeededRandom::new(90));
     let draws: Vec<f64> = (0..10_000).map(|_| noise.sample(&mut random) as f64 / 2_f64.powi(32)).collect();
     // Exponential of mean one: no draw exceeds 64 but with probability 10^4 · e^-64, below 1e-23; the mean of 10^4

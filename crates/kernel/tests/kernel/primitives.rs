@@ -2,7 +2,7 @@
 
 use tidegate_kernel::oracle::{Oracle, OracleError, OracleKind};
 use tidegate_kernel::primitives::{
-    AboveThreshold, ClassHistograms, Held, Neighbours, PrimitiveError, Protects, Query, Scores, Side,
+    AboveThreshold, ClassHistograms, Held, Neighbours, PrimitiveError, Protects, Scores, SealedQuery, Side,
     grouped_histograms, noisy_comparison, noisy_distance, noisy_histogram, noisy_max, noisy_scalar, noisy_sum,
     randomised_bucket, sampled_histogram,
 };
@@ -110,7 +110,7 @@ fn a_ledger_made_on_the_spot_opens_no_sealed_data() {
 fn an_above_threshold_test_reads_data_of_its_own_account_only() {
     let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
     let mut other = Ledger::new(one, Window::EVENT);
-    let query = |readings: &[Sealed<i64>]| Query::deviation(readings, 0..=9, Protects::Reading);
+    let query = |readings: &[Sealed<i64>]| SealedQuery::deviation(readings, 0..=9, Protects::Reading);
     let own = query(&[sealed_at(0, 5), sealed_at(1, 6)]).unwrap();
     let foreign = query(&[Sealed::at(other.account(), 0, 5)]).unwrap();
     let mixed = query(&[sealed_at(0, 5), Sealed::at(other.account(), 1, 6)]);

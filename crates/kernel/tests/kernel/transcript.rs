@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::primitives::{
     AboveThreshold, Bound, ChannelLimits, ChannelParts, ClassHistograms, Comparisons, ContinuousGroups, DeviationTests,
-    Neighbours, Placed, Protects, Query, Scores, Side, SymbolChannel, bucket_probabilities, noisy_bound,
+    Neighbours, Placed, Protects, Scores, SealedQuery, Side, SymbolChannel, bucket_probabilities, noisy_bound,
     noisy_histogram, noisy_max, noisy_scalar, randomised_bucket, sampled_distance, sampled_histogram, seal_symbol,
 };
 use tidegate_kernel::simulation::Transcript;
@@ -239,7 +239,7 @@ fn the_sparse_vector_technique_loses_at_most_its_epsilon_in_any_course() {
         let readings = [reading, 4, 0, 4].map(|reading| sealed_at(0, reading));
         let mut test = AboveThreshold::open(permit(0, one), 3, 4, random).unwrap();
         for reading in &readings {
-            let query = Query::reading(reading, 0..=4, Protects::Reading).unwrap();
+            let query = SealedQuery::reading(reading, 0..=4, Protects::Reading).unwrap();
             if test.ask([], &query, random).unwrap().into_value() == Side::Above {
                 break;
             }

@@ -14,6 +14,20 @@ fn pinned_compiler() -> &'static str {
     include_str!("../../../../rust-toolchain.toml").split('"').nth(1).unwrap()
 }
 
+/// The crate's README is compiled and run, so the repository's example is tested too.
+#[test]
+fn both_readmes_show_the_same_example() {
+    let example = |readme: &'static str| readme.split("```").find(|block| block.starts_with("rust\n")).unwrap();
+    assert_eq!(example(include_str!("../../README.md")), example(include_str!("../../../../README.md")));
+}
+
+#[test]
+fn the_pinned_compiler_is_the_minimum_rust_version() {
+    let manifest = include_str!("../../../../Cargo.toml");
+    let minimum = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).unwrap().trim_matches('"');
+    assert_eq!(pinned_compiler().strip_suffix(".0").unwrap_or(pinned_compiler()), minimum);
+}
+
 /// The messages of another compiler may be worded differently, so under another one there is nothing to compare.
 #[test]
 fn what_must_not_compile_does_not() {

@@ -21,14 +21,14 @@ use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid, SeededRandom};
 
-use crate::datasets::DataError;
 use crate::experiment::{Plan, RunError, Settings, Subject, Trial, TrialError, run};
 use crate::generate::GenerateError;
 use crate::metrics::{Metric, Summary};
 use crate::sequence::SymbolDistance;
 use crate::stream::{MAX_POPULATION, Stream, StreamError, StreamKind};
-use crate::subjects::Constant;
-use crate::{central, local, scalar, sequence, track};
+use crate::subjects::{Constant, has_name};
+use crate::{central, local, scalar, sequence};
+use tidegate_table::TableError;
 
 pub use sample::Sample;
 use typical::Shape;
@@ -192,7 +192,7 @@ pub enum AdviseError {
     },
     /// A sample that cannot be read.
     #[error(transparent)]
-    Sample(#[from] DataError),
+    Sample(#[from] TableError),
     /// A stream that cannot be made.
     #[error(transparent)]
     Generate(#[from] GenerateError),
@@ -236,17 +236,13 @@ impl Request {
     /// to say.
     pub fn candidates(&self) -> Vec<&'static dyn Subject> {
         let of_family = match (self.data.kind(), self.trust) {
-            (StreamKind::Counts, Trust::Local) => local::SUBJECTS,
-            (StreamKind::Counts, Trust::Curator) => central::SUBJECTS,
-            (StreamKind::Numbers, _) => scalar::SUBJECTS,
-            (StreamKind::Symbols, _) => sequence::SUBJECTS,
+            (StreamKind::Counts, Trust::Local) => local::subjects(),
+            (StreamKind::Counts, Trust::Curator) => central::subjects(),
+            (StreamKind::Numbers, _) => scalar::subjects(),
+            (StreamKind::Symbols, _) => sequence::subjects(),
         };
-        let with_one_name: &[&dyn Subject] = match (self.data.kind(), self.trust) {
-            (StreamKind::Counts, Trust::Local) | (StreamKind::Numbers, _) => track::SUBJECTS,
-            _ => &[],
-        };
-        let applies = |name: &str| !NO_CANDIDATES.iter().any(|beginning| name.starts_with(beginning));
-        of_family.iter().chain(with_one_name).copied().filter(|subject| applies(subject.name())).collect()
+        let applies = |subject: &&dyn Subject| subject.mechanism().is_some_and(|listed| !listed.by_class);
+        of_family.into_iter().filter(applies).collect()
     }
 
     /// Those of the candidates that have these names, or all where there are no names.
@@ -255,7 +251,7 @@ impl Request {
         if names.is_empty() {
             return Ok(candidates);
         }
-        let find = |name: &String| candidates.iter().copied().find(|subject| subject.name() == name.as_str());
+        let find = |name: &String| candidates.iter().copied().find(|subject| has_name(*subject, name));
         names
             .iter()
             .map(|name| {
@@ -287,10 +283,6 @@ impl Request {
         }
     }
 }
-
-/// The beginnings of the names of mechanisms that need classes, and of those that are as printed, for comparison only:
-/// several of them are not private.
-const NO_CANDIDATES: [&str; 5] = ["pbd", "pba", "plbu", "personal_track", "paper_"];
 
 /// How errors are simulated where there is no formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

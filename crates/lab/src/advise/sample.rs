@@ -24,9 +24,9 @@ use tidegate_kernel::{Grid, SeededRandom};
 
 use super::typical::scaled;
 use super::{AdviseError, Data};
-use crate::datasets::DataError;
-use crate::datasets::released::{self, Released};
 use crate::stream::{CountStream, NumberStream, Space, Stream, SymbolStream, as_float};
+use tidegate_table::TableError;
+use tidegate_table::released::{self, Released};
 
 /// The most timestamps from the first to the last of a sample, gaps counted.
 pub const LONGEST: u64 = 1_000_000;
@@ -71,7 +71,7 @@ impl Sample {
         if given != expected {
             return Err(AdviseError::SampleWidth { file: name.to_owned(), given, expected });
         }
-        let content = |problem: &str| DataError::Content { file: name.to_owned(), problem: problem.to_owned() };
+        let content = |problem: &str| TableError::Content { file: name.to_owned(), problem: problem.to_owned() };
         let (first, last) = (table.lines[0].timestamp, table.lines[table.lines.len() - 1].timestamp);
         if last - first >= LONGEST {
             return Err(content(&format!("it spans more than {LONGEST} timestamps")).into());

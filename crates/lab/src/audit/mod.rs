@@ -27,9 +27,9 @@ use std::time::Instant;
 use tidegate_kernel::{Epsilon, SeededRandom};
 
 use crate::experiment::RunError;
-use crate::names::UnknownName;
 use empirical::{AttackError, Evidence, Plan, attack};
 pub use report::report;
+use tidegate::names::UnknownName;
 use transcript::{Search, Worst, examine};
 
 /// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and

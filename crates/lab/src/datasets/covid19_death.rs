@@ -14,30 +14,32 @@ use std::path::Path;
 
 use tidegate_kernel::Grid;
 
-use super::DataError;
-use super::table::{Table, later, open_data};
+use tidegate_table::{Format, TableReader};
+
+use super::DatasetError;
+use super::files::{later, open_data, reading, week};
 use crate::stream::NumberStream;
 
 const HIGHEST: f64 = 25_974.0;
 /// The week in which the authors' stream begins.
 const FIRST: (u32, u32) = (2019, 40);
 
-pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<NumberStream, DatasetError> {
     let path = folder.join("COVID19_DEATH.csv");
     let file = path.display().to_string();
-    let mut table = Table::without_header(&file, open_data(&path)?, &["deaths"]);
+    let mut table = TableReader::without_header(&file, open_data(&path)?, &["deaths"]);
     let grid = Grid::new(0.0, HIGHEST, 1.0)?;
     let mut values = Vec::new();
     while let Some(line) = table.next_line()? {
-        values.push(line.reading(0, &grid)?);
+        values.push(reading(&line, 0, &grid)?);
     }
-    NumberStream::new("covid19_death", grid, values).map_err(|source| DataError::Stream { file, source })
+    NumberStream::new("covid19_death", grid, values).map_err(|source| DatasetError::Stream { file, source })
 }
 
-pub(super) fn load_chronological(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load_chronological(folder: &Path) -> Result<NumberStream, DatasetError> {
     let path = folder.join("nchs_weekly_chronological.csv");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(&path)?)?;
+    let mut table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
     table.expect_header(&[
         "mmwr_year",
         "mmwr_week",
@@ -51,15 +53,15 @@ pub(super) fn load_chronological(folder: &Path) -> Result<NumberStream, DataErro
     let grid = Grid::new(0.0, HIGHEST, 1.0)?;
     let (mut values, mut last) = (Vec::new(), None);
     while let Some(line) = table.next_line()? {
-        let week = line.week(0, 1)?;
+        let week = week(&line, 0, 1)?;
         if !later(&mut last, week) {
-            return Err(line.bad_field(1, "a week that is later than the last"));
+            return Err(line.bad_field(1, "a week that is later than the last").into());
         }
-        let deaths = line.reading(5, &grid)?;
+        let deaths = reading(&line, 5, &grid)?;
         if week >= FIRST {
             values.push(deaths);
         }
     }
     let stream = NumberStream::new("covid19_death_chronological", grid, values);
-    stream.map_err(|source| DataError::Stream { file, source })
+    stream.map_err(|source| DatasetError::Stream { file, source })
 }

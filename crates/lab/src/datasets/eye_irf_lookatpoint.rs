@@ -10,8 +10,10 @@
 
 use std::path::Path;
 
-use super::DataError;
-use super::table::{Table, later, open_data};
+use tidegate_table::{Format, TableReader};
+
+use super::DatasetError;
+use super::files::{later, open_data};
 use crate::stream::{Space, SymbolStream};
 
 const SIDE: u16 = 100;
@@ -22,10 +24,10 @@ const EVERY: usize = 20;
 pub(super) const STANDS_IN_FOR: &str =
     "the sequence-privacy paper's Mojo stream (ten people, five hours each): six people, 81 seconds each";
 
-pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<SymbolStream, DatasetError> {
     let path = folder.join("gaze.csv.gz");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(&path)?)?;
+    let mut table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
     table.expect_header(&["subject", "t", "x", "y", "status", "evt"])?;
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     let (mut subject, mut last, mut valid) = (None, None, 0);
@@ -33,19 +35,19 @@ pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
         let this: u32 = line.number(0, "the number of a person")?;
         if subject != Some(this) {
             if !later(&mut subject, this) {
-                return Err(line.bad_field(0, "the people one after another, by number"));
+                return Err(line.bad_field(0, "the people one after another, by number").into());
             }
             sequences.push(Vec::new());
             (last, valid) = (None, 0);
         }
         let time = line.finite(1, "a time in seconds")?;
         if !later(&mut last, time) {
-            return Err(line.bad_field(1, "a time that is later than the last"));
+            return Err(line.bad_field(1, "a time that is later than the last").into());
         }
         match line.text(4) {
             "False" => continue,
             "True" => {}
-            _ => return Err(line.bad_field(4, "True or False")),
+            _ => return Err(line.bad_field(4, "True or False").into()),
         }
         let column = cell(line.finite(2, "an angle in degrees")?, ACROSS);
         let row = cell(line.finite(3, "an angle in degrees")?, UP);
@@ -57,7 +59,7 @@ pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
         valid += 1;
     }
     let stream = SymbolStream::new("eye_irf_lookatpoint", Space::Grid { columns: SIDE, rows: SIDE }, sequences);
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
+    Ok(stream.map_err(|source| DatasetError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }
 
 /// Which of the cells between two borders an angle lies in; beyond them, the first or the last.

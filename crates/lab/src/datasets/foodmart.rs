@@ -11,25 +11,27 @@ use std::path::Path;
 
 use tidegate_kernel::Grid;
 
-use super::DataError;
-use super::table::{Table, first_of, open_data};
+use tidegate_table::TableReader;
+
+use super::DatasetError;
+use super::files::{first_of, open_data, reading};
 use crate::stream::NumberStream;
 
-pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<NumberStream, DatasetError> {
     let items = folder.join("footmart.csv");
     let transactions = first_of(folder, &["foodmartFIM.txt"]).filter(|_| !items.is_file());
     let path = transactions.as_ref().unwrap_or(&items);
     let file = path.display().to_string();
     let mut table = match transactions {
-        Some(_) => Table::of_words(&file, open_data(path)?),
-        None => Table::without_header(&file, open_data(path)?, &["item"]),
+        Some(_) => TableReader::of_words(&file, open_data(path)?),
+        None => TableReader::without_header(&file, open_data(path)?, &["item"]),
     };
     let grid = Grid::new(0.0, 1_559.0, 1.0)?;
     let mut values = Vec::new();
     while let Some(line) = table.next_line()? {
         for field in 0..line.words() {
-            values.push(line.reading(field, &grid)?);
+            values.push(reading(&line, field, &grid)?);
         }
     }
-    NumberStream::new("foodmart", grid, values).map_err(|source| DataError::Stream { file, source })
+    NumberStream::new("foodmart", grid, values).map_err(|source| DatasetError::Stream { file, source })
 }

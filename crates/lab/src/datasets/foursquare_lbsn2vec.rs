@@ -14,9 +14,11 @@
 
 use std::path::Path;
 
-use super::DataError;
+use tidegate_table::{Format, TableReader};
+
+use super::DatasetError;
+use super::files::open_data;
 use super::last_known::{NOT_SEEN, Sighting, counts};
-use super::table::{Table, open_data};
 use crate::stream::CountStream;
 
 const CATEGORIES: u32 = 521;
@@ -26,10 +28,10 @@ const DAYS: usize = 447;
 pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
      four cities, 522 categories of the last check-in, 20,159 users; weeks are right to about two";
 
-pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let path = folder.join("checkins_4cities.csv.gz");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(&path)?)?;
+    let mut table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
     table.expect_header(&["city", "user", "week", "hour_of_week", "venue", "category"])?;
     let mut sightings = Vec::new();
     while let Some(line) = table.next_line()? {
@@ -43,5 +45,5 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let labels: Vec<_> = std::iter::once(NOT_SEEN.to_owned()).chain((1..=CATEGORIES).map(category)).collect();
     let rows = counts(sightings, labels.len(), DAYS);
     let stream = CountStream::new("foursquare_lbsn2vec", labels, rows);
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
+    Ok(stream.map_err(|source| DatasetError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }

@@ -10,9 +10,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::DataError;
+use tidegate_table::{Format, TableError, TableLine, TableReader};
+
+use super::DatasetError;
+use super::files::open_data;
 use super::last_known::{NOT_SEEN, Sighting, counts};
-use super::table::{Line, Table, open_data};
 use crate::stream::CountStream;
 
 const SIDE: u32 = 10;
@@ -25,11 +27,11 @@ const MINUTES: u32 = 100 * 366 * MINUTES_A_DAY;
 pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
      New York only, 100 cells, 1083 users";
 
-pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let cells = cells_of_places(&folder.join("poi.csv"))?;
     let path = folder.join("checkins.csv.gz");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(&path)?)?;
+    let mut table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
     table.expect_header(&["user", "poi", "minute"])?;
     let mut sightings = Vec::new();
     while let Some(line) = table.next_line()? {
@@ -43,11 +45,11 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     let labels: Vec<_> = std::iter::once(NOT_SEEN.to_owned()).chain((1..=SIDE * SIDE).map(cell)).collect();
     let rows = counts(sightings, labels.len(), usize::MAX);
     let stream = CountStream::new("foursquare_nyc_stan", labels, rows);
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
+    Ok(stream.map_err(|source| DatasetError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }
 
-fn cells_of_places(path: &Path) -> Result<HashMap<u32, u32>, DataError> {
-    let mut table = Table::new(path.display().to_string(), open_data(path)?)?;
+fn cells_of_places(path: &Path) -> Result<HashMap<u32, u32>, DatasetError> {
+    let mut table = TableReader::new(path.display().to_string(), open_data(path)?, Format::Csv)?;
     table.expect_header(&["poi", "lat", "lon"])?;
     let mut cells = HashMap::new();
     while let Some(line) = table.next_line()? {
@@ -60,7 +62,12 @@ fn cells_of_places(path: &Path) -> Result<HashMap<u32, u32>, DataError> {
 }
 
 /// Which of the steps between two borders a coordinate lies in.
-fn step(line: &Line<'_>, field: usize, (low, high): (f64, f64), expected: &'static str) -> Result<u32, DataError> {
+fn step(
+    line: &TableLine<'_>,
+    field: usize,
+    (low, high): (f64, f64),
+    expected: &'static str,
+) -> Result<u32, TableError> {
     let coordinate: f64 = line.number(field, expected)?;
     if !(low..high).contains(&coordinate) {
         return Err(line.bad_field(field, expected));

@@ -15,8 +15,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::DataError;
-use super::table::{Line, Table, first_of, open_data};
+use tidegate_table::{Format, TableError, TableLine, TableReader};
+
+use super::DatasetError;
+use super::files::{first_of, open_data};
 use crate::stream::CountStream;
 
 const STEP: f64 = 25.0;
@@ -28,7 +30,7 @@ pub(super) const STANDS_IN_FOR: &str = "MTSP-LDP's loan stream (138 months, 61,9
 pub(super) const YEAR_STANDS_IN_FOR: &str =
     "MTSP-LDP's loan stream (138 months, 61,992 users): the twelve months of 2018";
 
-pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     if let Some(whole) = first_of(folder, &["accepted_2007_to_2018Q4.csv", "accepted_2007_to_2018Q4.csv.gz"]) {
         return read("lending_club", &whole, "loan_amnt");
     }
@@ -36,14 +38,14 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     Ok(sample.standing_in_for(STANDS_IN_FOR))
 }
 
-pub(super) fn load_2018(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load_2018(folder: &Path) -> Result<CountStream, DatasetError> {
     let year = read("lending_club_2018", &folder.join("creditmodel_2018_31766.csv.gz"), "funded_amnt_inv")?;
     Ok(year.standing_in_for(YEAR_STANDS_IN_FOR))
 }
 
-fn read(name: &str, path: &Path, amount_field: &str) -> Result<CountStream, DataError> {
+fn read(name: &str, path: &Path, amount_field: &str) -> Result<CountStream, DatasetError> {
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(path)?)?;
+    let mut table = TableReader::new(&file, open_data(path)?, Format::Csv)?;
     let (issued, amount) = (table.field(&["issue_d"])?, table.field(&[amount_field])?);
     let mut months: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     while let Some(line) = table.next_line()? {
@@ -57,10 +59,10 @@ fn read(name: &str, path: &Path, amount_field: &str) -> Result<CountStream, Data
     }
     let labels = (0..VALUES).map(|step| format!("${}", step * 25)).collect();
     let stream = CountStream::new(name, labels, months.into_values().collect());
-    stream.map_err(|source| DataError::Stream { file, source })
+    stream.map_err(|source| DatasetError::Stream { file, source })
 }
 
-fn value(line: &Line<'_>, amount: usize) -> Result<usize, DataError> {
+fn value(line: &TableLine<'_>, amount: usize) -> Result<usize, TableError> {
     const EXPECTED: &str = "an amount of dollars, 0 to 40000";
     let dollars = line.finite(amount, EXPECTED)?;
     if !(0.0..=HIGHEST).contains(&dollars) {

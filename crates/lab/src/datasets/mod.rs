@@ -9,39 +9,32 @@
 mod covid19_death;
 mod error;
 mod eye_irf_lookatpoint;
+mod files;
 mod foodmart;
 mod foursquare_lbsn2vec;
 mod foursquare_nyc_stan;
-mod json_lines;
 mod kosarak;
 mod last_known;
 mod lending_club;
-pub mod long;
 mod msnbc_spmf;
 mod nyc_taxi_ge;
 mod outpatient_ilinet;
-pub mod released;
-pub mod scalar;
 mod sessions;
-mod table;
+mod tables;
 mod taobao_userbehavior;
 mod tdrive_counts;
 mod unemployment;
-pub mod wide;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-pub use error::DataError;
-pub use table::open;
-pub use tidegate::rows::Format;
+pub use error::DatasetError;
+pub use tables::NumberDomain;
+use tidegate::names::UnknownName;
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, NumberProcess, Process};
-use crate::names::UnknownName;
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
-use long::Entries;
-use scalar::{Domain, Readings};
 
 /// What can be chosen about a data set besides its name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,7 +48,7 @@ pub struct Options {
     /// whole, or cut.
     pub length: Option<usize>,
     /// The domain of a scalar stream that is read from a file; whatever has a name declares its own.
-    pub domain: Option<Domain>,
+    pub domain: Option<NumberDomain>,
     /// The seed of the synthetic streams that are random, and of the choice of users.
     pub seed: u64,
 }
@@ -98,9 +91,9 @@ enum Source {
     NumberProcess(NumberProcess),
     Chain(&'static Chain),
     /// Loaders of a folder.
-    Counts(fn(&Path) -> Result<CountStream, DataError>),
-    Numbers(fn(&Path) -> Result<NumberStream, DataError>),
-    Symbols(fn(&Path) -> Result<SymbolStream, DataError>),
+    Counts(fn(&Path) -> Result<CountStream, DatasetError>),
+    Numbers(fn(&Path) -> Result<NumberStream, DatasetError>),
+    Symbols(fn(&Path) -> Result<SymbolStream, DatasetError>),
 }
 
 static EVEN: Chain = Chain::EVEN;
@@ -407,9 +400,9 @@ impl Dataset {
         }
     }
 
-    fn load(&self, options: &Options) -> Result<Stream, DataError> {
+    fn load(&self, options: &Options) -> Result<Stream, DatasetError> {
         if options.domain.is_some() {
-            return Err(DataError::OwnDomain { name: self.name.to_owned() });
+            return Err(DatasetError::OwnDomain { name: self.name.to_owned() });
         }
         let random = &mut dataset_random(options.seed);
         let population = options.population.unwrap_or(DEFAULT_POPULATION);
@@ -429,15 +422,15 @@ impl Dataset {
         }
     }
 
-    fn folder(&self, options: &Options) -> Result<PathBuf, DataError> {
+    fn folder(&self, options: &Options) -> Result<PathBuf, DatasetError> {
         let directory = options.data_dir.as_ref();
-        let directory = directory.ok_or_else(|| DataError::NoDirectory { dataset: self.name.to_owned() })?;
+        let directory = directory.ok_or_else(|| DatasetError::NoDirectory { dataset: self.name.to_owned() })?;
         Ok(directory.join(self.folder))
     }
 }
 
 /// Sequences of a chain.
-fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DataError> {
+fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DatasetError> {
     let users = usize::try_from(options.population.unwrap_or(1)).unwrap_or(usize::MAX);
     let length = options.length.unwrap_or(DEFAULT_SYMBOLS);
     Ok(chain.generate(users, length, &mut dataset_random(options.seed))?.into())
@@ -456,25 +449,25 @@ fn sequences(chain: &Chain, options: &Options) -> Result<Stream, DataError> {
 ///
 /// let stream = load("markov:10:0.9", &Options { length: Some(50), ..Options::default() })?;
 /// assert_eq!(stream.to_string(), "markov:10:0.9: 1 user with 50 timestamps, 10 symbols");
-/// # Ok::<(), tidegate_lab::datasets::DataError>(())
+/// # Ok::<(), tidegate_lab::datasets::DatasetError>(())
 /// ```
-pub fn load(name: &str, options: &Options) -> Result<Stream, DataError> {
+pub fn load(name: &str, options: &Options) -> Result<Stream, DatasetError> {
     if let Some(dataset) = by_name(name) {
         return dataset.load(options);
     }
     let lower = name.to_ascii_lowercase();
     let table = lower.strip_suffix(".gz").unwrap_or(&lower);
     if [".csv", ".ndjson", ".jsonl"].iter().any(|ending| table.ends_with(ending)) || name.contains('/') {
-        return load_from(name, open(Path::new(name))?, options);
+        return load_from(name, tidegate_table::open(Path::new(name))?, options);
     }
     if let Some(settings) = name.strip_prefix(CHAIN) {
         let settings = settings.split_once(':').and_then(|(symbols, stay)| {
             Some((symbols.parse().ok()?, stay.parse().ok().filter(|stay: &f64| stay.is_finite())?))
         });
-        let unreadable = || DataError::ChainName { given: name.chars().take(40).collect() };
+        let unreadable = || DatasetError::ChainName { given: name.chars().take(40).collect() };
         let (symbols, stay) = settings.ok_or_else(unreadable)?;
         if options.domain.is_some() {
-            return Err(DataError::OwnDomain { name: name.to_owned() });
+            return Err(DatasetError::OwnDomain { name: name.to_owned() });
         }
         return sequences(&Chain::staying(symbols, stay)?, options);
     }
@@ -488,24 +481,11 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 }
 
 /// A table from a source that is not a file, such as standard input: in the form that its first line tells.
-pub fn load_from(name: &str, source: impl Read, options: &Options) -> Result<Stream, DataError> {
-    let mut table = table::in_own_format(name, source)?;
-    let domain = || options.domain.as_ref().ok_or_else(|| DataError::NoDomain { file: name.to_owned() });
-    let stream: Stream = if table.has_fields(&["t", "value"]) {
-        scalar::stream(name, Readings::of(table), domain()?)?.into()
-    } else if table.has_fields(&long::FIELDS) {
-        long::stream(name, Entries::of(table), domain()?)?.into()
-    } else {
-        let stream = wide::stream(name, table)?;
-        if options.domain.is_some() {
-            return Err(DataError::OwnDomain { name: name.to_owned() });
-        }
-        stream.into()
-    };
-    adjusted(stream, options)
+pub fn load_from(name: &str, source: impl Read, options: &Options) -> Result<Stream, DatasetError> {
+    adjusted(tables::read(name, source, options.domain.as_ref())?, options)
 }
 
-fn adjusted(stream: Stream, options: &Options) -> Result<Stream, DataError> {
+fn adjusted(stream: Stream, options: &Options) -> Result<Stream, DatasetError> {
     let stream = match options.length {
         Some(length) => stream.shortened(length)?,
         None => stream,

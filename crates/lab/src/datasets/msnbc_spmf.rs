@@ -9,13 +9,13 @@
 
 use std::path::Path;
 
-use super::table::first_of;
-use super::{DataError, sessions};
+use super::files::first_of;
+use super::{DatasetError, sessions};
 use crate::stream::SymbolStream;
 
 pub(super) const STANDS_IN_FOR: &str = "the sequence-privacy paper's Kosarak stream: 17 categories of pages of another site, an excerpt unless the folder holds all";
 
-pub(super) fn load(folder: &Path) -> Result<SymbolStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<SymbolStream, DatasetError> {
     let expected = "a category: 1 to 17";
     let stream = match first_of(folder, &["msnbc990928.seq", "msnbc990928.seq.gz"]) {
         Some(whole) => sessions::read_after("% Sequences:", "msnbc_spmf", &whole, 17, expected)?,

@@ -17,8 +17,10 @@
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::DataError;
-use super::table::{Line, Table, open_data};
+use tidegate_table::{Format, TableError, TableLine, TableReader};
+
+use super::DatasetError;
+use super::files::open_data;
 use crate::stream::CountStream;
 
 const PICKUP: [&str; 2] = ["tpep_pickup_datetime", "pickup_datetime"];
@@ -31,20 +33,20 @@ const DAYS: usize = 275;
 pub(super) const STANDS_IN_FOR: &str =
     "MTSP-LDP's taxi stream (trips of 2024, 139,713 users): a sample of trips of 2019, some 330 a day";
 
-pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let months = monthly_files(folder);
     let Some(year) = months.first().map(|month| month.year) else {
         let path = folder.join("yellow_2018_2020_36x10000.csv.gz");
         let file = path.display().to_string();
         let mut counts = vec![vec![0; FARES]; DAYS];
-        let table = Table::new(&file, open_data(&path)?)?;
+        let table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
         let month = table.field(&MONTH)?;
         add_trips(table, SAMPLED_YEAR, |line, date| line.text(month) == date.month_text(), &mut counts)?;
         return Ok(stream(file, counts)?.standing_in_for(STANDS_IN_FOR));
     };
     let mut counts = vec![vec![0; FARES]; DAYS];
     for month in months.iter().filter(|month| month.year == year) {
-        let table = Table::new(month.path.display().to_string(), open_data(&month.path)?)?;
+        let table = TableReader::new(month.path.display().to_string(), open_data(&month.path)?, Format::Csv)?;
         add_trips(table, year, |_, date| (date.year, date.month) == (month.year, month.month), &mut counts)?;
     }
     let stand_in =
@@ -52,18 +54,18 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     Ok(stream(folder.display().to_string(), counts)?.standing_in_for(stand_in))
 }
 
-fn stream(file: String, counts: Vec<Vec<u64>>) -> Result<CountStream, DataError> {
+fn stream(file: String, counts: Vec<Vec<u64>>) -> Result<CountStream, DatasetError> {
     let labels = (0..FARES).map(|dollars| format!("${dollars}")).collect();
-    CountStream::new("nyc_taxi_ge", labels, counts).map_err(|source| DataError::Stream { file, source })
+    CountStream::new("nyc_taxi_ge", labels, counts).map_err(|source| DatasetError::Stream { file, source })
 }
 
 /// Counts the trips of a table, by day of the year and fare, that are within their month.
 fn add_trips<R: Read>(
-    mut table: Table<R>,
+    mut table: TableReader<R>,
     year: u32,
-    in_month: impl Fn(&Line<'_>, &Date) -> bool,
+    in_month: impl Fn(&TableLine<'_>, &Date) -> bool,
     counts: &mut [Vec<u64>],
-) -> Result<(), DataError> {
+) -> Result<(), DatasetError> {
     let (pickup, fare) = (table.field(&PICKUP)?, table.field(&FARE)?);
     while let Some(line) = table.next_line()? {
         let date = Date::of(&line, pickup)?;
@@ -111,7 +113,7 @@ struct Date {
 }
 
 impl Date {
-    fn of(line: &Line<'_>, pickup: usize) -> Result<Self, DataError> {
+    fn of(line: &TableLine<'_>, pickup: usize) -> Result<Self, TableError> {
         let parse = |text: &str| -> Option<Self> {
             let mut parts = text.get(..10)?.splitn(3, '-').map(|part| part.parse().ok());
             let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);

@@ -13,8 +13,10 @@ use std::path::Path;
 
 use tidegate_kernel::Grid;
 
-use super::DataError;
-use super::table::{Table, first_of, later, open_data};
+use tidegate_table::TableReader;
+
+use super::DatasetError;
+use super::files::{first_of, later, open_data, reading, week};
 use crate::stream::NumberStream;
 
 const FIELDS: [&str; 15] = [
@@ -48,48 +50,48 @@ enum Repeats {
     Refused,
 }
 
-pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<NumberStream, DatasetError> {
     read("outpatient_ilinet", &folder.join("ILINet.csv"), HIGHEST, Repeats::Kept)
 }
 
-pub(super) fn load_once(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load_once(folder: &Path) -> Result<NumberStream, DatasetError> {
     read("outpatient_ilinet_once", &folder.join("ILINet.csv"), HIGHEST, Repeats::Dropped)
 }
 
-pub(super) fn load_cdc(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load_cdc(folder: &Path) -> Result<NumberStream, DatasetError> {
     let named = first_of(folder, &["ILINet_cdc_1997_2025.csv", "ILINet.csv"]);
     let path = named.unwrap_or_else(|| folder.join("ILINet_cdc_1997_2025.csv"));
     read("outpatient_ilinet_cdc", &path, HIGHEST_CDC, Repeats::Refused)
 }
 
-fn read(name: &str, path: &Path, highest: f64, repeats: Repeats) -> Result<NumberStream, DataError> {
+fn read(name: &str, path: &Path, highest: f64, repeats: Repeats) -> Result<NumberStream, DatasetError> {
     let file = path.display().to_string();
     // A title stands above the header.
-    let mut table = Table::after(1, &file, open_data(path)?)?;
+    let mut table = TableReader::csv_after(1, &file, open_data(path)?)?;
     table.expect_header(&FIELDS)?;
     let grid = Grid::new(0.0, highest, 1.0)?;
     let (mut values, mut last) = (Vec::new(), None);
     // How many lines there were since the weeks began again.
     let mut repeated: Option<usize> = None;
     while let Some(line) = table.next_line()? {
-        let week = line.week(YEAR, WEEK)?;
+        let week = week(&line, YEAR, WEEK)?;
         if !later(&mut last, week) {
             if repeats == Repeats::Refused {
-                return Err(line.bad_field(WEEK, "a week that is later than the last"));
+                return Err(line.bad_field(WEEK, "a week that is later than the last").into());
             }
             repeated = repeated.or(Some(0));
         }
-        let patients = line.reading(PATIENTS, &grid)?;
+        let patients = reading(&line, PATIENTS, &grid)?;
         match &mut repeated {
             Some(lines) if repeats == Repeats::Dropped => {
                 let before: f64 = values[*lines % values.len()];
                 if (before - patients).abs() > 0.0 {
-                    return Err(line.bad_field(PATIENTS, "what the same week had before"));
+                    return Err(line.bad_field(PATIENTS, "what the same week had before").into());
                 }
                 *lines += 1;
             }
             _ => values.push(patients),
         }
     }
-    NumberStream::new(name, grid, values).map_err(|source| DataError::Stream { file, source })
+    NumberStream::new(name, grid, values).map_err(|source| DatasetError::Stream { file, source })
 }

@@ -3,14 +3,21 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::DataError;
-use super::table::{Table, open_data};
+use tidegate_table::TableReader;
+
+use super::DatasetError;
+use super::files::open_data;
 use crate::stream::{Space, SymbolStream};
 
 /// Reads the sequences of a file; number 1 is symbol 0.
-pub(super) fn read(name: &str, path: &Path, symbols: u32, expected: &'static str) -> Result<SymbolStream, DataError> {
+pub(super) fn read(
+    name: &str,
+    path: &Path,
+    symbols: u32,
+    expected: &'static str,
+) -> Result<SymbolStream, DatasetError> {
     let file = path.display().to_string();
-    let table = Table::of_words(&file, open_data(path)?);
+    let table = TableReader::of_words(&file, open_data(path)?);
     sequences(name, file, table, symbols, expected)
 }
 
@@ -21,12 +28,14 @@ pub(super) fn read_after(
     path: &Path,
     symbols: u32,
     expected: &'static str,
-) -> Result<SymbolStream, DataError> {
+) -> Result<SymbolStream, DatasetError> {
     let file = path.display().to_string();
-    let mut table = Table::of_words(&file, open_data(path)?);
+    let mut table = TableReader::of_words(&file, open_data(path)?);
     loop {
         let Some(line) = table.next_line()? else {
-            return Err(table.bad_content(format!("it has no line {marker:?}, after which the sequences begin")));
+            return Err(table
+                .bad_content(format!("it has no line {marker:?}, after which the sequences begin"))
+                .into());
         };
         let words: Vec<&str> = (0..line.fields()).map(|field| line.text(field)).collect();
         if words.join(" ").trim_end() == marker {
@@ -38,15 +47,15 @@ pub(super) fn read_after(
 fn sequences<R: Read>(
     name: &str,
     file: String,
-    mut table: Table<R>,
+    mut table: TableReader<R>,
     symbols: u32,
     expected: &'static str,
-) -> Result<SymbolStream, DataError> {
+) -> Result<SymbolStream, DatasetError> {
     let mut sequences = Vec::new();
     while let Some(line) = table.next_line()? {
         let symbol = |field| Ok(line.between(field, 1, symbols, expected)? - 1);
-        sequences.push((0..line.words()).map(symbol).collect::<Result<Vec<_>, DataError>>()?);
+        sequences.push((0..line.words()).map(symbol).collect::<Result<Vec<_>, DatasetError>>()?);
     }
     let stream = SymbolStream::new(name, Space::Line { symbols }, sequences);
-    stream.map_err(|source| DataError::Stream { file, source })
+    stream.map_err(|source| DatasetError::Stream { file, source })
 }

@@ -16,9 +16,11 @@
 
 use std::path::Path;
 
-use super::DataError;
+use tidegate_table::TableReader;
+
+use super::DatasetError;
+use super::files::{first_of, open_data};
 use super::last_known::{NOT_SEEN, Sighting, counts};
-use super::table::{Table, first_of, open_data};
 use crate::stream::CountStream;
 
 const FIELDS: [&str; 5] = ["user", "item", "category", "behavior", "ts"];
@@ -43,7 +45,7 @@ pub(super) const MINUTES_STAND_IN_FOR: &str = "LDP-IDS's Taobao stream (clicks o
 const WHOLE_STANDS_IN_FOR: &str =
     "LDP-IDS's Taobao stream (clicks on advertisements, 1,023,154 users): what users did in another log of the site";
 
-pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     if let Some(whole) = first_of(folder, &["UserBehavior.csv", "UserBehavior.csv.gz"]) {
         return Ok(read("taobao_userbehavior", &whole, &DAYS)?.standing_in_for(WHOLE_STANDS_IN_FOR));
     }
@@ -51,14 +53,14 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     Ok(read("taobao_userbehavior", &excerpt, &DAYS)?.standing_in_for(STANDS_IN_FOR))
 }
 
-pub(super) fn load_minutes(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load_minutes(folder: &Path) -> Result<CountStream, DatasetError> {
     let excerpt = folder.join("taobao_130min_66454users.csv.gz");
     Ok(read("taobao_userbehavior_minutes", &excerpt, &MINUTES)?.standing_in_for(MINUTES_STAND_IN_FOR))
 }
 
-fn read(name: &str, path: &Path, span: &Span) -> Result<CountStream, DataError> {
+fn read(name: &str, path: &Path, span: &Span) -> Result<CountStream, DatasetError> {
     let file = path.display().to_string();
-    let mut table = Table::without_header(&file, open_data(path)?, &FIELDS);
+    let mut table = TableReader::without_header(&file, open_data(path)?, &FIELDS);
     let mut sightings = Vec::new();
     let mut is_first = true;
     while let Some(line) = table.next_line()? {
@@ -68,7 +70,7 @@ fn read(name: &str, path: &Path, span: &Span) -> Result<CountStream, DataError> 
         let user = line.number(0, "the number of a user")?;
         let category: u32 = line.number(2, "the number of a category")?;
         if !["pv", "cart", "fav", "buy"].contains(&line.text(3)) {
-            return Err(line.bad_field(3, "pv, cart, fav or buy"));
+            return Err(line.bad_field(3, "pv, cart, fav or buy").into());
         }
         // Some clocks were wrong, even before 1970; whatever is not of these days is left out.
         let seconds: i64 = line.number(4, "a time in seconds since 1970")?;
@@ -84,5 +86,5 @@ fn read(name: &str, path: &Path, span: &Span) -> Result<CountStream, DataError> 
     let group = |number: u32| format!("group {number}");
     let labels: Vec<_> = std::iter::once(NOT_SEEN.to_owned()).chain((1..=GROUPS).map(group)).collect();
     let rows = counts(sightings, labels.len(), usize::MAX);
-    CountStream::new(name, labels, rows).map_err(|source| DataError::Stream { file, source })
+    CountStream::new(name, labels, rows).map_err(|source| DatasetError::Stream { file, source })
 }

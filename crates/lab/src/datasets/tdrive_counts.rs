@@ -10,8 +10,10 @@
 
 use std::path::Path;
 
-use super::DataError;
-use super::table::{Table, open_data};
+use tidegate_table::{Format, TableReader};
+
+use super::DatasetError;
+use super::files::open_data;
 use crate::stream::CountStream;
 
 const CELLS: usize = 64;
@@ -19,12 +21,12 @@ const CELLS: usize = 64;
 pub(super) const STANDS_IN_FOR: &str = "the papers' T-Drive streams (LDP-IDS: 5 cells, 886 timestamps; personalised w-event: 100 cells, 8889): \
      taxis counted in 64 cells by others, without their paths";
 
-pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let path = folder.join("td.csv");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(&path)?)?;
-    let total: Option<u64> = table.header().get(0).and_then(|field| field.parse().ok());
-    let total = total.filter(|_| table.header().len() == CELLS && table.header().iter().skip(1).all(str::is_empty));
+    let mut table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
+    let total: Option<u64> = table.header().next().and_then(|field| field.parse().ok());
+    let total = total.filter(|_| table.header().count() == CELLS && table.header().skip(1).all(str::is_empty));
     let total = total
         .ok_or_else(|| table.bad_header(format!("expected the sum of all counts and {} empty fields", CELLS - 1)))?;
     let mut counts: Vec<Vec<u64>> = Vec::new();
@@ -33,9 +35,11 @@ pub(super) fn load(folder: &Path) -> Result<CountStream, DataError> {
     }
     let sum: u128 = counts.iter().flatten().map(|count| u128::from(*count)).sum();
     if sum != u128::from(total) {
-        return Err(table.bad_content("the counts do not add up to the sum on the first line; lines may be missing"));
+        return Err(table
+            .bad_content("the counts do not add up to the sum on the first line; lines may be missing")
+            .into());
     }
     let labels = (0..CELLS).map(|cell| format!("cell {cell}")).collect();
     let stream = CountStream::new("tdrive_counts", labels, counts);
-    Ok(stream.map_err(|source| DataError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
+    Ok(stream.map_err(|source| DatasetError::Stream { file, source })?.standing_in_for(STANDS_IN_FOR))
 }

@@ -12,15 +12,17 @@ use std::path::Path;
 
 use tidegate_kernel::Grid;
 
-use super::DataError;
-use super::table::{Table, later, open_data};
+use tidegate_table::{Format, TableReader};
+
+use super::DatasetError;
+use super::files::{later, open_data, reading};
 use crate::stream::NumberStream;
 
-pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
+pub(super) fn load(folder: &Path) -> Result<NumberStream, DatasetError> {
     let path = folder.join("unemployment.csv");
     let file = path.display().to_string();
-    let mut table = Table::new(&file, open_data(&path)?)?;
-    if *table.header() != ["observation_date", "LNU03000018"][..] {
+    let mut table = TableReader::new(&file, open_data(&path)?, Format::Csv)?;
+    if !table.header().eq(["observation_date", "LNU03000018"]) {
         table.expect_header(&["DATE", "LNU03000018"])?;
     }
     let grid = Grid::new(0.0, 612.0, 1.0)?;
@@ -28,11 +30,11 @@ pub(super) fn load(folder: &Path) -> Result<NumberStream, DataError> {
     while let Some(line) = table.next_line()? {
         let date = month(line.text(0)).ok_or_else(|| line.bad_field(0, "the first day of a month: 2019-01-01"))?;
         if !later(&mut last, date) {
-            return Err(line.bad_field(0, "a month that is later than the last"));
+            return Err(line.bad_field(0, "a month that is later than the last").into());
         }
-        values.push(line.reading(1, &grid)?);
+        values.push(reading(&line, 1, &grid)?);
     }
-    NumberStream::new("unemployment", grid, values).map_err(|source| DataError::Stream { file, source })
+    NumberStream::new("unemployment", grid, values).map_err(|source| DatasetError::Stream { file, source })
 }
 
 fn month(text: &str) -> Option<(u32, u32)> {

@@ -92,19 +92,20 @@ impl Subject for Published {
         }
     }
 
-    fn summary(&self) -> &'static str {
-        match self {
+    fn summary(&self) -> String {
+        let summary = match self {
             Self::Pegasus => "NOT PRIVATE: pegasus as published; for comparison only",
             Self::PegasusDelay => "NOT PRIVATE: pegasus_delay as published; for comparison only",
             Self::Contin => "NOT PRIVATE: contin as published; for comparison only",
             Self::ContinPoints => "NOT PRIVATE: contin_points as published; for comparison only",
-            Self::Discontin => "event: discontin as published, with more noise than it needs; for comparison only",
+            Self::Discontin => "scalar: discontin as published, with more noise than it needs; for comparison only",
             Self::DiscontinPoints => {
-                "event: discontin_points as published, with more noise than it needs; for comparison only"
+                "scalar: discontin_points as published, with more noise than it needs; for comparison only"
             }
-            Self::Comporder => "event: comporder as published, which soon repeats itself; for comparison only",
+            Self::Comporder => "scalar: comporder as published, which soon repeats itself; for comparison only",
             Self::Bucorder => "NOT PRIVATE: bucorder_sums as published; for comparison only",
-        }
+        };
+        summary.to_owned()
     }
 
     fn uses(&self) -> &'static [Setting] {

@@ -133,7 +133,7 @@ impl CountStream {
 
 /// A number of users as a float; exact, since there are at most [`MAX_POPULATION`].
 #[allow(clippy::cast_precision_loss)]
-pub(crate) const fn as_float(users: u64) -> f64 {
+pub const fn as_float(users: u64) -> f64 {
     users as f64
 }
 

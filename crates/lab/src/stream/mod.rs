@@ -12,7 +12,7 @@ mod symbols;
 
 use std::fmt;
 
-pub(crate) use counts::as_float;
+pub use counts::as_float;
 pub use counts::{CountStream, MAX_POPULATION};
 pub use numbers::NumberStream;
 pub use symbols::{Space, SymbolStream};

@@ -307,7 +307,7 @@ fn what_is_private_only_on_paper_and_what_needs_classes_is_no_candidate() {
     let all =
         [symbols(3, "1"), counts(3, 10, Trust::Local), counts(3, 10, Trust::Curator), numbers("1", 10)].map(names);
     assert!(!all.iter().flatten().any(|name| name.starts_with("paper_")), "{all:?}");
-    assert!(all[1].contains(&"track") && all[2].contains(&"central_track") && all[3].contains(&"track"));
+    assert!(all[1].contains(&"local.track") && all[2].contains(&"central.track") && all[3].contains(&"scalar.track"));
     let central = names(counts(3, 10, Trust::Curator));
     assert!(["uniform", "sample", "bd", "ba"].iter().all(|name| central.contains(name)));
     assert!(!central.iter().any(|name| name.starts_with('p')), "{central:?}");

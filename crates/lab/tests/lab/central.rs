@@ -7,7 +7,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use tidegate_kernel::primitives::{Neighbours, noisy_distance, noisy_histogram};
 use tidegate_kernel::{Epsilon, Ledger, Sealed, SeededRandom, Window};
 use tidegate_lab::CountStream;
-use tidegate_lab::central::{Members, SUBJECTS, requirements, strictest};
+use tidegate_lab::central::{Members, requirements, strictest, subjects};
 use tidegate_lab::experiment::{Plan, RequirementClass, Settings, Subject, Trial, run};
 use tidegate_lab::generate::Process;
 use tidegate_lab::metrics::{Metric, Truth};
@@ -162,10 +162,10 @@ fn every_central_mechanism_runs_on_users_who_come_and_go() {
     let rows: Vec<Vec<u64>> = (0..60).map(|t| vec![40 + t % 7, 3 * t, 0, 500 - t * t / 9]).collect();
     let stream = stream(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let told = Settings { classes: vec![class("4", 5, 1), class("9", 3, 3)], ..settings("1", 20) };
-    for subject in SUBJECTS {
+    for subject in subjects() {
         assert_eq!(by_name(subject.name()).unwrap().name(), subject.name());
         for settings in [settings("0.6", 120), told.clone()] {
-            let metrics = measure(*subject, &stream, &settings, 2);
+            let metrics = measure(subject, &stream, &settings, 2);
             assert!(metrics[&Metric::Amre] > 0.0, "{}: {metrics:?}", subject.name());
             let reports = if subject.name() == "plbu" { 1.0 } else { 0.0 };
             assert_eq!(metrics[&Metric::Cfpu], reports, "{}", subject.name());

@@ -30,8 +30,8 @@ impl Subject for Noisy {
         "noisy"
     }
 
-    fn summary(&self) -> &'static str {
-        "the truth and normal noise"
+    fn summary(&self) -> String {
+        "the truth and normal noise".to_owned()
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -72,8 +72,8 @@ impl Subject for Brittle {
         "brittle"
     }
 
-    fn summary(&self) -> &'static str {
-        "fails now and then"
+    fn summary(&self) -> String {
+        "fails now and then".to_owned()
     }
 
     fn uses(&self) -> &'static [Setting] {
@@ -108,8 +108,8 @@ impl Subject for Short {
         "short"
     }
 
-    fn summary(&self) -> &'static str {
-        "forgets the last timestamp"
+    fn summary(&self) -> String {
+        "forgets the last timestamp".to_owned()
     }
 
     fn uses(&self) -> &'static [Setting] {

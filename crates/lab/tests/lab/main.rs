@@ -10,15 +10,15 @@ mod central;
 mod chi_square;
 mod datasets;
 mod experiment;
+#[path = "../../../table/tests/table/support.rs"]
+mod files;
 mod generate;
 mod local;
 mod metrics;
-mod papers;
 mod plot;
 mod queries;
 mod real_data;
 mod report;
-mod reproduce;
 mod scalar;
 mod sequence;
 mod stream;

@@ -54,8 +54,8 @@ impl Subject for Exact {
         "exact"
     }
 
-    fn summary(&self) -> &'static str {
-        "the truth"
+    fn summary(&self) -> String {
+        "the truth".to_owned()
     }
 
     fn uses(&self) -> &'static [Setting] {

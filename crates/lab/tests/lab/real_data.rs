@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_lab::datasets::{self, DataError, Options, load};
+use tidegate_lab::datasets::{self, DatasetError, Options, load};
 use tidegate_lab::{CountStream, Stream};
+use tidegate_table::TableError;
 
 use crate::support::{counts, numbers, symbols};
 
@@ -12,7 +13,7 @@ pub(crate) fn real(name: &str) -> Option<Stream> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data_dir = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from);
     match load(name, &Options { data_dir: Some(data_dir.clone()), ..Options::default() }) {
-        Err(DataError::Open { .. }) => {
+        Err(DatasetError::Table(TableError::Open { .. })) => {
             println!("skipped: the data set {name} is not here; TIDEGATE_DATA says where it is");
             None
         }

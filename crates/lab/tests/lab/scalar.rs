@@ -6,8 +6,8 @@ use tidegate_kernel::{Grid, SeededRandom};
 use tidegate_lab::NumberStream;
 use tidegate_lab::experiment::{NumberOutcome, RunError, Settings, Subject};
 use tidegate_lab::metrics::{Metric, compare_numbers};
-use tidegate_lab::scalar::SUBJECTS;
 use tidegate_lab::scalar::published::{Published, THRESHOLD, buckets};
+use tidegate_lab::scalar::subjects;
 use tidegate_lab::subjects::by_name;
 
 fn waves(length: u32) -> NumberStream {
@@ -30,7 +30,7 @@ fn mae(name: &str, stream: &NumberStream, settings: &Settings) -> f64 {
 #[test]
 fn every_event_level_mechanism_has_a_subject_of_its_name() {
     for kind in ScalarKind::ALL {
-        assert!(by_name(kind.name()).unwrap().on_numbers().is_some(), "{kind}");
+        assert!(by_name(kind.mechanism().name()).unwrap().on_numbers().is_some(), "{kind}");
     }
 }
 
@@ -40,7 +40,7 @@ fn every_variant_releases_one_number_a_timestamp_and_no_two_are_the_same() {
     for delay in [0, 10] {
         let settings = Settings { within_domain: true, ..settings(delay) };
         let mut outcomes: Vec<(&str, NumberOutcome)> = Vec::new();
-        for subject in SUBJECTS {
+        for subject in subjects() {
             let name = subject.name();
             let outcome = run(name, &stream, &settings, 7).unwrap();
             assert_eq!(outcome.values.len(), 150, "{name}");

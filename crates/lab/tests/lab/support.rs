@@ -1,12 +1,8 @@
 //! What the tests share.
 
-use std::fs;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
+
+pub(crate) use crate::files::{directory, gzip, write};
 
 /// A stream over values numbered from zero.
 pub(crate) fn stream(counts: &[&[u64]]) -> CountStream {
@@ -39,26 +35,6 @@ pub(crate) fn symbols(stream: Stream) -> SymbolStream {
         Stream::Symbols(stream) => stream,
         other => panic!("{other}"),
     }
-}
-
-/// An empty directory of the test's own.
-pub(crate) fn directory(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
-/// Writes a file, and the folders above it.
-pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, content).unwrap();
-}
-
-pub(crate) fn gzip(content: impl AsRef<[u8]>) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(content.as_ref()).unwrap();
-    encoder.finish().unwrap()
 }
 
 /// Asserts that two numbers agree to twelve digits.

@@ -27,7 +27,7 @@ use tidegate::query::QueryError;
 use tidegate::release::Release;
 use tidegate::scalar::{SavedScalar, Scalar, ScalarError};
 use tidegate::spec::{StandingQueries, StreamSpec, Values};
-use tidegate_device::clock::{Pace, Reading, Steady};
+use tidegate_device::clock::{ClockGuard, ClockReading, Steady};
 
 pub use crate::store::mark::{HighWater, Mark};
 use crate::store::{Advance, Lease, NewRecord, OpenPhase, Status, Store, StoreError, Stream};
@@ -204,7 +204,7 @@ struct Saved {
     not_before: u64,
     due: Option<u64>,
     round: u64,
-    pace: Option<(Pace, [u8; 16])>,
+    pace: Option<(ClockGuard, [u8; 16])>,
     machine: Vec<u8>,
     queries: Option<Vec<u8>>,
 }
@@ -231,7 +231,7 @@ pub struct Driver {
     due: Option<u64>,
     round: u64,
     /// How the wall clock goes beside the steady one, and which run of that it is.
-    pace: Option<(Pace, [u8; 16])>,
+    pace: Option<(ClockGuard, [u8; 16])>,
     open: Vec<OpenPhase>,
     version: u64,
     published: u64,
@@ -488,11 +488,11 @@ impl Driver {
     /// wall clock is believed.
     fn has_jumped(&mut self, now: Now) -> bool {
         let Some(steady) = now.steady else { return false };
-        let reading = Reading { wall: now.wall / 1_000, steady };
+        let reading = ClockReading { wall: now.wall / 1_000, steady };
         match &mut self.pace {
             Some((pace, run)) if *run == steady.run => !pace.keeps(reading),
             pace => {
-                *pace = Some((Pace::from(reading), steady.run));
+                *pace = Some((ClockGuard::from(reading), steady.run));
                 false
             }
         }
@@ -580,7 +580,7 @@ impl Driver {
             news.push(News::Counted { timestamp, phase, reports });
             if let Some(estimate) = &estimate {
                 let StreamSpec::Local(spec) = &self.declaration.spec else { continue };
-                let expected = question.cohort.share() * as_float(spec.population.get());
+                let expected = question.cohort.share() * as_float(spec.population().unwrap_or(0));
                 let found = poison::suspicions(estimate, expected);
                 news.extend(found.into_iter().map(|suspicion| News::Suspicious { timestamp, phase, suspicion }));
             }
@@ -709,7 +709,7 @@ impl Driver {
     fn advance(&mut self, releases: Vec<Release>, due: Option<u64>, news: &mut Vec<News>) -> Result<(), DriveError> {
         let stream = &self.declaration.name;
         let population = match &self.declaration.spec {
-            StreamSpec::Local(spec) => Some(spec.population.get()),
+            StreamSpec::Local(spec) => spec.population(),
             _ => None,
         };
         let mut said = Vec::new();

@@ -21,10 +21,12 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as JsonValue, json};
 use tidegate::release::Release;
-use tidegate::rows::{Format, Shape, text_of_json, without_nan};
 use tidegate::spec::{QuerySpec, StreamSpec};
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
+use tidegate_table::Format;
+use tidegate_table::json::{text_of_json, without_nan};
+use tidegate_table::releases::ReleaseLayout as Shape;
 
 use super::auth::Role;
 use super::listen::Peer;
@@ -889,7 +891,7 @@ fn answer(app: &App, declaration: &Declaration, at: Option<u64>, period: u64) ->
     };
     let records = app.records(stream, Records::Releases, &wanted)?;
     let (population, values) = match &declaration.spec {
-        StreamSpec::Local(spec) => (Some(spec.population.get()), spec.values().map_err(unreadable)?),
+        StreamSpec::Local(spec) => (spec.population(), spec.values().map_err(unreadable)?),
         StreamSpec::Central(spec) => (None, spec.values().map_err(unreadable)?),
         _ => return Err(none()),
     };

@@ -241,7 +241,7 @@ impl Classes {
     }
 
     /// Their numbers, as the kernel takes them.
-    pub(super) fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
+    pub(crate) fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         #[allow(clippy::cast_possible_truncation)] // at most MAX_CLASSES
         let end = self.0.len() as u16;
         (0..end).map(u32::from)
@@ -253,7 +253,7 @@ impl Classes {
     }
 
     /// A ledger for each.
-    pub(super) fn ledgers(&self) -> ClassLedgers {
+    pub(crate) fn ledgers(&self) -> ClassLedgers {
         let mut ledgers = ClassLedgers::default();
         for (number, Class { requirement, .. }) in self.numbers().zip(&self.0) {
             ledgers.register(number, Ledger::new(requirement.epsilon, Window::Timestamps(requirement.window)));
@@ -262,7 +262,7 @@ impl Classes {
     }
 
     /// Whether these are ledgers for them.
-    pub(super) fn are_of(&self, ledgers: &ClassLedgers) -> bool {
+    pub(crate) fn are_of(&self, ledgers: &ClassLedgers) -> bool {
         let kept_for = |((number, ledger), (class, declared)): ((u32, &Ledger), (u32, &Class))| {
             let Requirement { epsilon, window } = declared.requirement;
             number == class && ledger.budget() == epsilon && ledger.window() == Window::Timestamps(window)

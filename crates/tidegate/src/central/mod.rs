@@ -11,10 +11,9 @@
 //! | [`pbd`] | each class its own | as `bd` |
 //! | [`pba`] | each class its own | as `ba` |
 //! | [`personal_track`] | each class its own | as `track` |
-//! | [`plbu`] | each class its own, and nobody is trusted | evenly over the window, on the devices |
 //!
 //! [`Central`] is the face of the first five, [`Personal`] that of `pbd` and `pba`,
-//! [`PersonalTrack`](personal_track::PersonalTrack) and [`Plbu`](plbu::Plbu) those of the last two. They are
+//! [`PersonalTrack`](personal_track::PersonalTrack) that of the last. They are
 //! handed the data of a timestamp [sealed](tidegate_kernel::Sealed) and return releases of [`Counts`]: a curator
 //! counts users, and under [`Neighbours::AddRemove`] how many there are is itself a secret.
 //! [`Counts::histogram`] makes frequencies of them, and so do [queries](crate::query).
@@ -31,32 +30,106 @@ pub mod ba;
 pub mod bd;
 pub mod budget_selection;
 pub mod classes;
-mod pace;
 pub mod pba;
 pub mod pbd;
 mod personal;
 pub mod personal_track;
-pub mod plbu;
 pub mod sample;
+mod scheduler;
 pub mod stratified;
 pub mod track;
 pub mod uniform;
 
 use std::fmt;
 use std::num::NonZeroU64;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{Neighbours, PrimitiveError};
 use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Randomness, Refusal, Sealed, Window};
 
+use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
 use crate::release::{Counts, Freshness, Release, Spent};
 use adaptive::Adaptive;
-pub use personal::{Estimator, Personal, PersonalKind, PersonalSettings, UnknownPersonal};
+pub use personal::{Estimator, Personal, PersonalKind, PersonalSettings};
 
-/// Which mechanism, of those with one guarantee for all users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+mechanisms! {
+    /// A central mechanism.
+    CentralChoice: Central, "central", all as ALL;
+
+    /// The same share at each timestamp.
+    Uniform = "uniform" {
+        summary: "the budget evenly over the window",
+        keys: ONE, rounds: 0, by_class: false, output: Output::Counts,
+    }
+    /// Sampling: one timestamp a window.
+    Sample = "sample" {
+        summary: "the whole budget at one timestamp of each window",
+        keys: ONE, rounds: 0, by_class: false, output: Output::Counts,
+    }
+    /// Budget distribution.
+    Bd = "bd" {
+        summary: "half of the budget that is left, where the stream changes",
+        keys: ONE, rounds: 0, by_class: false, output: Output::Counts,
+    }
+    /// Budget absorption.
+    Ba = "ba" {
+        summary: "budget saved up while the stream stands still",
+        keys: ONE, rounds: 0, by_class: false, output: Output::Counts,
+    }
+    /// Histograms as often as they pay, with an estimate from all of them.
+    Track = "track" {
+        summary: "histograms as often as is worth it, and an estimate from all of them",
+        keys: ONE, rounds: 0, by_class: false, output: Output::Counts,
+    }
+    /// Personalised budget distribution.
+    Pbd = "pbd" {
+        summary: "as bd, each class of users with its own budget and window",
+        keys: &["classes", "estimator"], rounds: 0, by_class: true, output: Output::Counts,
+    }
+    /// Personalised budget absorption.
+    Pba = "pba" {
+        summary: "as ba, each class of users with its own budget and window",
+        keys: &["classes", "estimator"], rounds: 0, by_class: true, output: Output::Counts,
+    }
+    /// As `track`, with a guarantee for each class.
+    PersonalTrack = "personal_track" {
+        summary: "as central.track, each class of users with its own budget and window",
+        keys: &["classes"], rounds: 0, by_class: true, output: Output::Counts,
+    }
+}
+
+/// The keys of mechanisms with one guarantee for all.
+const ONE: &[&str] = &["epsilon", "window"];
+
+/// Mechanisms with an estimator of their own name.
+pub(crate) const VARIANTS: &[Mechanism] = &[
+    CentralChoice::Pbd.mechanism().variant(
+        ("pbd_sampling", "central.pbd_sampling"),
+        "pbd, careful users sampled as in its paper",
+        SAMPLING,
+    ),
+    CentralChoice::Pbd.mechanism().variant(
+        ("pbd_stratified", "central.pbd_stratified"),
+        "pbd, each class with its own noise",
+        STRATIFIED,
+    ),
+    CentralChoice::Pba.mechanism().variant(
+        ("pba_sampling", "central.pba_sampling"),
+        "pba, careful users sampled as in its paper",
+        SAMPLING,
+    ),
+    CentralChoice::Pba.mechanism().variant(
+        ("pba_stratified", "central.pba_stratified"),
+        "pba, each class with its own noise",
+        STRATIFIED,
+    ),
+];
+
+const SAMPLING: &[(&str, Preset)] = &[("estimator", Preset::Text("sampling"))];
+const STRATIFIED: &[(&str, Preset)] = &[("estimator", Preset::Text("stratified"))];
+
+/// A central mechanism with one guarantee for all users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CentralKind {
     /// The same share at each timestamp.
     Uniform,
@@ -66,7 +139,7 @@ pub enum CentralKind {
     Bd,
     /// Budget absorption.
     Ba,
-    /// As often as is worth it, with an estimate from all histograms.
+    /// Histograms as often as they pay, with an estimate from all of them.
     Track,
 }
 
@@ -74,39 +147,26 @@ impl CentralKind {
     /// All mechanisms.
     pub const ALL: [Self; 5] = [Self::Uniform, Self::Sample, Self::Bd, Self::Ba, Self::Track];
 
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
+    /// The entry in the list of mechanisms.
+    pub const fn mechanism(self) -> &'static Mechanism {
         match self {
-            Self::Uniform => "uniform",
-            Self::Sample => "sample",
-            Self::Bd => "bd",
-            Self::Ba => "ba",
-            Self::Track => "track",
+            Self::Uniform => CentralChoice::Uniform.mechanism(),
+            Self::Sample => CentralChoice::Sample.mechanism(),
+            Self::Bd => CentralChoice::Bd.mechanism(),
+            Self::Ba => CentralChoice::Ba.mechanism(),
+            Self::Track => CentralChoice::Track.mechanism(),
         }
+    }
+
+    /// The name within the family.
+    pub const fn name(self) -> &'static str {
+        self.mechanism().short_name
     }
 }
 
 impl fmt::Display for CentralKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
-    }
-}
-
-/// A name that is no central mechanism's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no central mechanism {given:?} with one guarantee for all; there are uniform, sample, bd, ba and track"
-)]
-pub struct UnknownCentral {
-    given: String,
-}
-
-impl FromStr for CentralKind {
-    type Err = UnknownCentral;
-
-    fn from_str(name: &str) -> Result<Self, UnknownCentral> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownCentral { given: name.chars().take(40).collect() })
     }
 }
 
@@ -341,7 +401,7 @@ fn check_domain(domain: u32) -> Result<(), CentralError> {
     if (1..=MAX_DOMAIN).contains(&domain) { Ok(()) } else { Err(CentralError::Domain { given: domain }) }
 }
 
-fn check_time(given: u64, last: Option<u64>) -> Result<(), CentralError> {
+pub(crate) fn check_time(given: u64, last: Option<u64>) -> Result<(), CentralError> {
     match last {
         Some(last) if given <= last => Err(CentralError::Time { given, last }),
         _ => Ok(()),
@@ -353,7 +413,7 @@ fn check_cells(given: usize, domain: u32) -> Result<(), CentralError> {
 }
 
 /// The release of a timestamp.
-fn release(timestamp: u64, counts: Counts, freshness: Freshness, spent: Spent) -> Release {
+pub(crate) fn release(timestamp: u64, counts: Counts, freshness: Freshness, spent: Spent) -> Release {
     Release { timestamp, statistic: counts.into(), freshness, spent, reports: 0, seeded: false }
 }
 
@@ -381,7 +441,7 @@ fn drifted(counts: &Counts, distance: f64) -> Counts {
 
 impl Counts {
     /// Whether they are over a domain of so many values, and finite.
-    fn fits(&self, domain: u32) -> bool {
+    pub(crate) fn fits(&self, domain: u32) -> bool {
         let numbers = || self.counts.iter().chain(&self.variances);
         self.counts.len() == domain as usize
             && self.variances.len() == domain as usize
@@ -420,9 +480,9 @@ impl TryFrom<Saved> for Central {
     }
 }
 
-const MISFIT: &str = "the mechanism's state does not fit its settings";
+pub(crate) const MISFIT: &str = "the mechanism's state does not fit its settings";
 
-fn check_version(given: u16, known: u16) -> Result<(), String> {
+pub(crate) fn check_version(given: u16, known: u16) -> Result<(), String> {
     if given == known {
         return Ok(());
     }

@@ -1,7 +1,6 @@
 //! [`Personal`]: the mechanisms in which each class of users has a budget and a window of its own.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{
@@ -42,22 +41,6 @@ impl PersonalKind {
 impl fmt::Display for PersonalKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
-    }
-}
-
-/// A name that is no personalised mechanism's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no personalised mechanism {given:?}; there are pbd and pba")]
-pub struct UnknownPersonal {
-    given: String,
-}
-
-impl FromStr for PersonalKind {
-    type Err = UnknownPersonal;
-
-    fn from_str(name: &str) -> Result<Self, UnknownPersonal> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownPersonal { given: name.chars().take(40).collect() })
     }
 }
 

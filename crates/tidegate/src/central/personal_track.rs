@@ -11,11 +11,13 @@ use tidegate_kernel::primitives::{ClassHistograms, Neighbours, grouped_histogram
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSILON};
 
 use crate::central::classes::{Class, Classes, Registry, Requirement};
-use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch};
 use crate::central::personal::{all_of, mean_weight};
+use crate::central::scheduler::{
+    MeasuredDistance, PublicationScheduler, Published, Publisher, SpendPlan, detection_share,
+};
 use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release, rounded};
-use crate::estimate::noise::Noise;
+use crate::estimate::noise::ObservationNoise;
 use crate::release::{Counts, Release, Spent};
 
 /// `track`, in which each class of users has a budget and a window of its own.
@@ -50,7 +52,7 @@ pub struct PersonalTrack {
     classes: Classes,
     ledgers: ClassLedgers,
     differences: Differences,
-    pace: Option<Pace>,
+    scheduler: Option<PublicationScheduler>,
     last_pushed: Option<u64>,
     /// Whether any randomness came from a seed since the mechanism was made or loaded.
     #[serde(skip)]
@@ -84,7 +86,7 @@ impl PersonalTrack {
             classes,
             ledgers,
             differences,
-            pace: None,
+            scheduler: None,
             last_pushed: None,
             seeded: false,
         })
@@ -124,9 +126,9 @@ impl PersonalTrack {
         let (classes, ledgers, differences) = (&self.classes, &mut self.ledgers, &mut self.differences);
         let mut publisher =
             OfTimestamp { classes, ledgers, differences, domain, neighbours, histograms, members, random };
-        let (spent, freshness) = Pace::advance(&mut self.pace, &mut publisher)?;
-        let counts = match &self.pace {
-            Some(pace) => pace.believed(timestamp),
+        let (spent, freshness) = PublicationScheduler::advance(&mut self.scheduler, &mut publisher)?;
+        let counts = match &self.scheduler {
+            Some(scheduler) => scheduler.estimate(timestamp),
             None => self.nothing(members),
         };
         self.last_pushed = Some(timestamp);
@@ -188,8 +190,8 @@ impl<R> OfTimestamp<'_, R> {
     }
 
     /// What a distance costs each class that has members, with one of so many parts of its budget.
-    fn to_watch(&self, parts: u64) -> Vec<Option<Epsilon>> {
-        let amount = |class: &Class| to_watch(class.requirement.epsilon, class.requirement.window.get(), parts);
+    fn detection_share(&self, parts: u64) -> Vec<Option<Epsilon>> {
+        let amount = |class: &Class| detection_share(class.requirement.epsilon, class.requirement.window.get(), parts);
         let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(amount).collect();
         self.offers(&budgets).for_distance(self.differences)
     }
@@ -203,13 +205,13 @@ impl<R> OfTimestamp<'_, R> {
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     /// Publishes a histogram of every class that can spend something.
-    fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
+    fn publish(&mut self, plan: SpendPlan) -> Result<Option<Published>, CentralError> {
         let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
-        let share = |number: &u32| turn.affordable(self.ledgers.get(*number)?, timestamp);
+        let share = |number: &u32| plan.affordable(self.ledgers.get(*number)?, timestamp);
         let budgets: Vec<Option<Epsilon>> = numbers.iter().map(share).collect();
         let mut groups = stratified::group(&self.offers(&budgets), self.differences);
-        if !turn.is_worth(stratified::expected_error(&groups), self.noise_at(1).variance()) {
+        if !plan.is_worth(stratified::expected_error(&groups), self.noise_at(1).variance()) {
             return Ok(None);
         }
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
@@ -236,12 +238,13 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
 
     /// Measures how far all classes together are from what is expected of them, of the classes that have their part of
     /// that.
-    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
+    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<MeasuredDistance>, CentralError> {
         let timestamp = self.timestamp();
         let affordable = |(number, amount): (u32, Option<Epsilon>)| {
             amount.filter(|amount| self.ledgers.remaining(number, timestamp).is_some_and(|left| *amount <= left))
         };
-        let amounts: Vec<Option<Epsilon>> = self.classes.numbers().zip(self.to_watch(parts)).map(affordable).collect();
+        let amounts: Vec<Option<Epsilon>> =
+            self.classes.numbers().zip(self.detection_share(parts)).map(affordable).collect();
         let spent = all_of(&amounts);
         if spent.is_empty() {
             return Ok(None);
@@ -256,14 +259,14 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let noisy = weighted_distance(permits, self.histograms, &references, self.neighbours, self.random)?;
         #[allow(clippy::cast_precision_loss)] // a number of users
         let distance = noisy.into_value() as f64 / mean_weight(&amounts, self.members);
-        Ok(Some(Measured { spent, distance, scale: self.scale_of(&amounts) }))
+        Ok(Some(MeasuredDistance { spent, distance, scale: self.scale_of(&amounts) }))
     }
 
     fn distance_scale(&self, parts: u64) -> f64 {
-        self.scale_of(&self.to_watch(parts))
+        self.scale_of(&self.detection_share(parts))
     }
 
-    fn noise_at(&self, period: u64) -> Noise {
+    fn noise_at(&self, period: u64) -> ObservationNoise {
         let share = |class: &Class| {
             let Requirement { epsilon, window } = class.requirement;
             epsilon.divided_by(window.get().div_ceil(period))
@@ -290,7 +293,7 @@ struct Saved {
     classes: Classes,
     ledgers: ClassLedgers,
     differences: Differences,
-    pace: Option<Pace>,
+    scheduler: Option<PublicationScheduler>,
     last_pushed: Option<u64>,
 }
 
@@ -298,15 +301,15 @@ impl TryFrom<Saved> for PersonalTrack {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, classes, ledgers, differences, pace, last_pushed } = saved;
+        let Saved { version, settings, classes, ledgers, differences, scheduler, last_pushed } = saved;
         check_version(version, VERSION)?;
         let (domain, longest) = (settings.domain as usize, classes.longest_window());
         let fits = classes.are_of(&ledgers)
             && differences.fits(classes.len())
-            && pace.as_ref().is_none_or(|pace| pace.fits(domain, longest, last_pushed));
+            && scheduler.as_ref().is_none_or(|scheduler| scheduler.fits(domain, longest, last_pushed));
         if Self::new(classes.clone(), settings).is_err() || !fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, settings, classes, ledgers, differences, pace, last_pushed, seeded: false })
+        Ok(Self { version, settings, classes, ledgers, differences, scheduler, last_pushed, seeded: false })
     }
 }

@@ -35,10 +35,10 @@ use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
-use tidegate_kernel::noise::Scale;
+use tidegate_kernel::noise::NoiseScale;
 use tidegate_kernel::primitives::{Neighbours, common_unit, histogram_noise};
 
-use crate::estimate::noise::Noise;
+use crate::estimate::noise::ObservationNoise;
 
 /// Some classes that are counted together.
 #[derive(Clone, Debug, PartialEq)]
@@ -226,7 +226,7 @@ impl Offers<'_> {
     fn noise(&self, amounts: &[Epsilon], mean: f64) -> f64 {
         let same = amounts.first().filter(|first| amounts.iter().all(|amount| amount == *first));
         let scale = same.and_then(|amount| histogram_noise(self.neighbours, NonZeroU64::MIN, *amount).ok());
-        scale.map_or_else(|| 2.0 * (self.sensitivity() / mean).powi(2), Scale::laplace_variance)
+        scale.map_or_else(|| 2.0 * (self.sensitivity() / mean).powi(2), NoiseScale::laplace_variance)
     }
 
     #[allow(clippy::cast_precision_loss)] // one or two
@@ -350,10 +350,10 @@ pub fn expected_error(groups: &[Group]) -> f64 {
 }
 
 /// The same error as noise: that of the groups' histograms is Laplace noise, the rest is made of many users.
-pub(super) fn expected_noise(groups: &[Group]) -> Noise {
+pub(super) fn expected_noise(groups: &[Group]) -> ObservationNoise {
     let of_group = |(group, coefficient): (&Group, f64)| coefficient * coefficient * group.noise;
     let take_part = groups.iter().zip(coefficients(groups)).filter(|(group, _)| group.takes_part());
-    Noise::with_laplaces(expected_error(groups), take_part.map(of_group))
+    ObservationNoise::with_laplaces(expected_error(groups), take_part.map(of_group))
 }
 
 /// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what

@@ -1,6 +1,6 @@
-//! `track`: histograms as often as is worth it, and an estimate from all of them.
+//! `track`: publishes histograms when they are worth their budget, and filters all of them.
 //!
-//! How often that is, and what is believed in between, `Pace` says.
+//! `PublicationScheduler` decides when, and forecasts in between.
 
 use std::num::NonZeroU64;
 
@@ -8,19 +8,20 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{histogram_noise, noisy_distance};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
-use crate::central::pace::{Measured, Pace, Published, Publisher, Turn, to_watch};
+use crate::central::scheduler::{
+    MeasuredDistance, PublicationScheduler, Published, Publisher, SpendPlan, detection_share,
+};
 use crate::central::uniform::publish;
 use crate::central::{CentralError, Settings, release, rounded};
-use crate::estimate::noise::Noise;
+use crate::estimate::noise::ObservationNoise;
 use crate::release::{Counts, Release, Spent};
 
-/// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Track {
-    /// Of the form in which it is saved.
+    /// Version of the saved form.
     version: u16,
     ledger: Ledger,
-    pace: Option<Pace>,
+    scheduler: Option<PublicationScheduler>,
     last: Option<Counts>,
 }
 
@@ -29,7 +30,7 @@ const VERSION: u16 = 8;
 impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {
         settings.share(1)?;
-        Ok(Self { version: VERSION, ledger: settings.ledger(), pace: None, last: None })
+        Ok(Self { version: VERSION, ledger: settings.ledger(), scheduler: None, last: None })
     }
 
     pub(super) const fn ledger(&self) -> &Ledger {
@@ -40,14 +41,14 @@ impl Track {
         self.last.as_ref()
     }
 
-    /// Whether a state that was loaded can be one of these settings, after a push at this timestamp or before any.
+    /// Whether the state is valid for these settings, after a push at `last_pushed`.
     pub(super) fn fits(&self, settings: &Settings, last_pushed: Option<u64>) -> bool {
-        let Self { version, ledger: _, pace, last } = self;
+        let Self { version, ledger: _, scheduler, last } = self;
         let (domain, window) = (settings.domain as usize, settings.window.get());
         *version == VERSION
             && settings.share(1).is_ok()
-            && pace.as_ref().is_none_or(|pace| pace.fits(domain, window, last_pushed))
-            && pace.is_some() == last_pushed.is_some()
+            && scheduler.as_ref().is_none_or(|scheduler| scheduler.fits(domain, window, last_pushed))
+            && scheduler.is_some() == last_pushed.is_some()
             && last.is_some() == last_pushed.is_some()
     }
 
@@ -59,19 +60,19 @@ impl Track {
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();
         let mut publisher = OfTimestamp { ledger: &mut self.ledger, histogram, settings, random };
-        let (spent, freshness) = Pace::advance(&mut self.pace, &mut publisher)?;
-        let counts = match &self.pace {
-            Some(pace) => pace.believed(timestamp),
-            // The ledger has nothing left for a first histogram, which no sequence of calls can bring about.
+        let (spent, freshness) = PublicationScheduler::advance(&mut self.scheduler, &mut publisher)?;
+        let counts = match &self.scheduler {
+            Some(scheduler) => scheduler.estimate(timestamp),
+            // No budget for a first histogram; no sequence of calls leads here.
             None => Counts { counts: vec![0.0; histogram.cells()], variances: vec![f64::MAX; histogram.cells()] },
         };
         self.last = Some(counts.clone());
-        // There is one class, everyone's.
+        // A single class: everyone.
         Ok(release(timestamp, counts, freshness, Spent::by_everyone(Spent::by_class(spent).most())))
     }
 }
 
-/// Publishes the histogram of a timestamp.
+/// Publishes at one timestamp.
 struct OfTimestamp<'a, R> {
     ledger: &'a mut Ledger,
     histogram: &'a Sealed<Vec<u64>>,
@@ -80,7 +81,7 @@ struct OfTimestamp<'a, R> {
 }
 
 impl<R> OfTimestamp<'_, R> {
-    /// The variance of a count that is published with a share.
+    /// Variance of a count published with a share.
     fn variance_of(&self, share: Epsilon) -> f64 {
         let noise = histogram_noise(self.settings.neighbours, NonZeroU64::MIN, share);
         noise.map_or(f64::INFINITY, |noise| noise.laplace_variance())
@@ -88,19 +89,20 @@ impl<R> OfTimestamp<'_, R> {
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
-    fn tell(&mut self, turn: Turn) -> Result<Option<Published>, CentralError> {
-        let share = turn.affordable(self.ledger, self.histogram.timestamp());
-        let worth = |share: &Epsilon| turn.is_worth(self.variance_of(*share), self.noise_at(1).variance());
+    fn publish(&mut self, plan: SpendPlan) -> Result<Option<Published>, CentralError> {
+        let share = plan.affordable(self.ledger, self.histogram.timestamp());
+        let worth = |share: &Epsilon| plan.is_worth(self.variance_of(*share), self.noise_at(1).variance());
         let Some(share) = share.filter(worth) else { return Ok(None) };
         let Counts { counts, variances } = publish(self.ledger, share, self.histogram, self.settings, self.random)?;
-        Ok(Some(Published { spent: vec![(0, share)], counts, noise: Noise::laplace(variances[0]) }))
+        Ok(Some(Published { spent: vec![(0, share)], counts, noise: ObservationNoise::laplace(variances[0]) }))
     }
 
-    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<Measured>, CentralError> {
+    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<MeasuredDistance>, CentralError> {
         let Settings { epsilon, window, neighbours, .. } = *self.settings;
         let timestamp = self.histogram.timestamp();
         let left = self.ledger.remaining(timestamp);
-        let Some(share) = left.and_then(|left| to_watch(epsilon, window.get(), parts).filter(|share| *share <= left))
+        let Some(share) =
+            left.and_then(|left| detection_share(epsilon, window.get(), parts).filter(|share| *share <= left))
         else {
             return Ok(None);
         };
@@ -109,17 +111,17 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let noisy = noisy_distance(permit, self.histogram, &expected, neighbours, NonZeroU64::MIN, self.random)?;
         #[allow(clippy::cast_precision_loss)] // a number of users
         let distance = noisy.into_value() as f64;
-        Ok(Some(Measured { spent: vec![(0, share)], distance, scale: self.distance_scale(parts) }))
+        Ok(Some(MeasuredDistance { spent: vec![(0, share)], distance, scale: self.distance_scale(parts) }))
     }
 
     fn distance_scale(&self, parts: u64) -> f64 {
-        let share = to_watch(self.settings.epsilon, self.window(), parts);
+        let share = detection_share(self.settings.epsilon, self.window(), parts);
         share.map_or(f64::INFINITY, |share| (self.variance_of(share) / 2.0).sqrt())
     }
 
-    fn noise_at(&self, period: u64) -> Noise {
+    fn noise_at(&self, period: u64) -> ObservationNoise {
         let share = self.settings.epsilon.divided_by(self.window().div_ceil(period));
-        Noise::laplace(share.map_or(f64::INFINITY, |share| self.variance_of(share)))
+        ObservationNoise::laplace(share.map_or(f64::INFINITY, |share| self.variance_of(share)))
     }
 
     fn timestamp(&self) -> u64 {

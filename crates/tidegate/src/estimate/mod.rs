@@ -1,23 +1,25 @@
-//! Estimates of what moves, from what was published about it: free of budget, because nothing else is looked at.
+//! State estimation from published statistics. Post-processing: it costs no budget.
 //!
-//! | module | what is estimated | from what |
+//! | module | estimates | from |
 //! | --- | --- | --- |
-//! | [`bank`] | many numbers, such as the frequencies of a domain | estimates of each with noise of known variance |
-//! | [`density`] | one bounded number | answers to coarse questions about it |
-//! | [`follower`] | the counts or frequencies of a domain, and the releases of any mechanism | releases with stated variances |
-//! | [`noise`] | nothing: how observations are distributed around what they observe | |
-//! | [`profile`] | how far numbers are from their mean | the same, by a bank of numbers and a bank of ranges |
-//! | [`simplex`] | numbers that are nowhere negative and have a known sum | estimates that are not like that |
+//! | [`model_bank`] | many numbers, such as the frequencies of a domain | observations with noise of known variance |
+//! | [`deviation_filter`] | distances of numbers from their mean | the same, in two bases |
+//! | [`histogram_filter`] | the counts or frequencies of a domain | noisy histograms |
+//! | [`release_filter`] | the statistic of any mechanism | its releases with their stated variances |
+//! | [`grid_filter`] | one bounded number | answers to coarse questions about it |
+//! | [`noise`] | | describes the distribution of observation noise |
+//! | [`simplex`] | non-negative numbers with a known sum | estimates without these constraints |
 //!
-//! None of them sees anything secret: they take plain numbers, which the kernel hands out only once they are published.
+//! Every estimator takes plain numbers, which the kernel hands out only after publication.
 
-pub mod bank;
-mod chunk;
-pub mod density;
-pub mod follower;
+mod block;
+pub mod deviation_filter;
+pub mod grid_filter;
+pub mod histogram_filter;
+mod irregular;
 mod model;
+pub mod model_bank;
 pub mod noise;
-pub mod profile;
-mod scatter;
-mod season;
+pub mod release_filter;
+mod seasonal;
 pub mod simplex;

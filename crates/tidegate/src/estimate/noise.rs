@@ -1,153 +1,148 @@
-//! [`Noise`]: how observations are distributed around what they observe, and what follows from that for how far to follow them.
+//! [`ObservationNoise`]: the distribution of observation noise, and its robust update (Huber 1964).
 
-/// The noise of observations: its variance, and what part of that is Laplace noise. The rest is normal, or nearly so.
+/// Observation noise: its variance, and the share of it that is Laplace noise. The rest is close to normal.
 ///
-/// A number is normal noise of that variance:
+/// A number converts to normal noise of that variance:
 ///
 /// ```
-/// use tidegate::estimate::noise::Noise;
+/// use tidegate::estimate::noise::ObservationNoise;
 ///
-/// assert_eq!(Noise::from(2.0), Noise::normal(2.0));
-/// assert_eq!(Noise::laplace(2.0).variance(), 2.0);
+/// assert_eq!(ObservationNoise::from(2.0), ObservationNoise::normal(2.0));
+/// assert_eq!(ObservationNoise::laplace(2.0).variance(), 2.0);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Noise {
+pub struct ObservationNoise {
     variance: f64,
-    /// The part of the variance that a single Laplace noise has beside normal noise if both together have the same
-    /// kurtosis: the excess kurtosis, divided by three, is its square.
-    laplace: f64,
+    /// Share of the variance of one Laplace variable that, with normal noise, has the same kurtosis. Its square is a
+    /// third of the excess kurtosis.
+    laplace_share: f64,
 }
 
-impl From<f64> for Noise {
+impl From<f64> for ObservationNoise {
     fn from(variance: f64) -> Self {
         Self::normal(variance)
     }
 }
 
 #[allow(clippy::cast_precision_loss)] // the size of a domain
-impl Noise {
-    /// Normal noise, or what is so nearly.
+impl ObservationNoise {
+    /// Normal noise.
     pub const fn normal(variance: f64) -> Self {
-        Self { variance, laplace: 0.0 }
+        Self { variance, laplace_share: 0.0 }
     }
 
     /// Laplace noise.
     pub const fn laplace(variance: f64) -> Self {
-        Self { variance, laplace: 1.0 }
+        Self { variance, laplace_share: 1.0 }
     }
 
-    /// Noise of a variance, of which independent Laplace noises of these variances are a part, or all.
+    /// Noise of the given variance that includes independent Laplace variables of the given `variances`.
     ///
     /// ```
-    /// use tidegate::estimate::noise::Noise;
+    /// use tidegate::estimate::noise::ObservationNoise;
     ///
-    /// assert_eq!(Noise::with_laplaces(2.0, [2.0]), Noise::laplace(2.0));
-    /// assert_eq!(Noise::with_laplaces(2.0, []), Noise::normal(2.0));
+    /// assert_eq!(ObservationNoise::with_laplaces(2.0, [2.0]), ObservationNoise::laplace(2.0));
+    /// assert_eq!(ObservationNoise::with_laplaces(2.0, []), ObservationNoise::normal(2.0));
     /// ```
     pub fn with_laplaces(variance: f64, variances: impl IntoIterator<Item = f64>) -> Self {
         let squares = variances.into_iter().map(|of_one| (of_one / variance).powi(2)).sum::<f64>();
-        Self { variance, laplace: if squares.is_nan() { 0.0 } else { squares.sqrt().min(1.0) } }
+        Self { variance, laplace_share: if squares.is_nan() { 0.0 } else { squares.sqrt().min(1.0) } }
     }
 
-    /// Its variance.
+    /// Variance.
     pub const fn variance(&self) -> f64 {
         self.variance
     }
 
-    /// The same with its variance multiplied.
+    /// Multiplies the variance by a factor.
     #[must_use]
-    pub fn with_variance_times(self, times: f64) -> Self {
-        Self { variance: self.variance * times, ..self }
+    pub fn with_variance_times(self, factor: f64) -> Self {
+        Self { variance: self.variance * factor, ..self }
     }
 
-    /// The noise of the mean of so many numbers that have this one each.
+    /// Noise of the mean of `numbers` independent observations.
     pub(super) fn of_mean(self, numbers: usize) -> Self {
         let numbers = numbers.max(1) as f64;
-        Self { variance: self.variance / numbers, laplace: self.laplace / numbers.sqrt() }
+        Self { variance: self.variance / numbers, laplace_share: self.laplace_share / numbers.sqrt() }
     }
 
-    /// The noise of how far each of so many numbers that have this one is from their mean.
+    /// Noise of each observation's deviation from the mean of all `numbers`.
     pub(super) fn of_deviations(self, numbers: usize) -> Self {
         let numbers = numbers.max(1) as f64;
-        // Each has its own, and a part of that of each other.
+        // Each deviation has its own noise, and a part of every other.
         let (own, others) = (1.0 - numbers.recip(), (numbers - 1.0) / numbers.powi(4));
         let part = if own > 0.0 { (own.powi(4) + others).sqrt() / own } else { 0.0 };
-        Self { variance: self.variance * own, laplace: self.laplace * part }
+        Self { variance: self.variance * own, laplace_share: self.laplace_share * part }
     }
 
-    /// The same where numbers scatter besides by a variance, so that what is observed has tails that are not as heavy.
-    pub(super) fn beside(self, scatter: f64) -> Self {
-        Self { laplace: self.laplace * self.variance / (self.variance + scatter), ..self }
+    /// Noise of the same variance beside normal variation of variance `scatter`, which lightens the tails.
+    pub(super) fn diluted_by(self, scatter: f64) -> Self {
+        Self { laplace_share: self.laplace_share * self.variance / (self.variance + scatter), ..self }
     }
 
-    /// The same with a variance of at least this.
+    /// Raises the variance to at least `least`.
     pub(super) const fn at_least(self, least: f64) -> Self {
         Self { variance: self.variance.max(least), ..self }
     }
 
-    /// Whether it has so much heavier tails than a normal distribution that they matter.
+    /// Whether the tails are heavy enough to matter.
     pub(super) fn is_heavy(&self) -> bool {
-        self.laplace * (1.0 + LAST_RATIO) > 1.0
+        self.laplace_share * (1.0 + LAST_RATIO) > 1.0
     }
 
-    /// What an observation says of a number that is known with a variance.
-    pub(super) fn of_number_known_to(&self, uncertain: f64) -> Innovation {
-        let laplace = self.laplace * self.variance;
-        // All that is normal.
+    /// Approximates the innovation of a number with the given prior variance.
+    pub(super) fn huber_approximation(&self, prior_variance: f64) -> HuberApproximation {
+        let laplace = self.laplace_share * self.variance;
+        // Total normal variance of the noise.
         let normal = self.variance - laplace;
-        let ratio = (uncertain + normal) / laplace;
+        let ratio = (prior_variance + normal) / laplace;
         if !self.is_heavy() || ratio.is_nan() || ratio >= LAST_RATIO {
-            let total = uncertain + self.variance;
-            return Innovation {
-                followed: f64::INFINITY,
+            let total = prior_variance + self.variance;
+            return HuberApproximation {
+                threshold: f64::INFINITY,
                 scale: total,
-                effective: self.variance,
-                within: 1.0,
-                likelier: 0.0,
+                effective_variance: self.variance,
+                inside_probability: 1.0,
+                log_peak_ratio: 0.0,
             };
         }
-        let [followed, scale, effective, within, likelier] = of_ratio(ratio);
-        Innovation {
-            followed: followed * laplace.sqrt(),
+        let [threshold, scale, effective_variance, inside_probability, log_peak_ratio] = interpolate(ratio);
+        HuberApproximation {
+            threshold: threshold * laplace.sqrt(),
             scale: scale * laplace,
-            effective: effective * laplace + normal,
-            within,
-            likelier,
+            effective_variance: effective_variance * laplace + normal,
+            inside_probability,
+            log_peak_ratio,
         }
     }
 }
 
-/// How far an observation is followed that differs from what was expected of it, where both the noise and what is
-/// unknown of the number have a part in that.
+/// Huber's least favourable density (Huber 1964), fitted to the innovation: the sum of normal and Laplace parts.
 ///
-/// The density of an error `e` is taken to be in proportion to the exponential function of `-m(2|e| - m)/2s`, where `m`
-/// is `|e|` or `followed`, whichever is less, and `s` is `scale`: that of a normal distribution near zero, and of a
-/// Laplace distribution in its tails (Huber's least favourable one). So an error beyond `followed` says no more than
-/// one that is as large as that.
+/// The density of a residual `e` is proportional to `exp(-m(2|e| - m)/2s)`, with `m = min(|e|, threshold)` and `s =
+/// scale`. It is normal near zero and Laplace in its tails, so residuals are clamped to the threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Innovation {
-    /// The largest error that is followed, and the scale of the density.
-    pub(super) followed: f64,
+pub(super) struct HuberApproximation {
+    /// Huber threshold, and scale of the density.
+    pub(super) threshold: f64,
     pub(super) scale: f64,
-    /// The variance of normal noise that would tell as much about the number.
-    pub(super) effective: f64,
-    /// How likely an error is smaller than the largest that is followed. Errors are followed by as much more as this is
-    /// less than one.
-    pub(super) within: f64,
-    /// The logarithm of by how much likelier than by a normal distribution of the same variance there is no error.
-    pub(super) likelier: f64,
+    /// Variance of normal noise with the same information about the number.
+    pub(super) effective_variance: f64,
+    /// Probability of a residual within the threshold. Kalman gains are divided by it.
+    pub(super) inside_probability: f64,
+    /// Logarithm of the density at zero, relative to a normal density of the same variance.
+    pub(super) log_peak_ratio: f64,
 }
 
-/// The ratios of the variance of all that is normal to that of the Laplace noise that [`OF_RATIOS`] is for: from 1e-4
-/// to 10, two to each power of ten. Beyond, all is as good as normal.
+/// Grid of [`HUBER_TABLE`]: ratios of normal to Laplace variance. Above the last, all is treated as normal.
 const FIRST_RATIO: f64 = 1e-4;
-const RATIOS_TO_TEN: f64 = 2.0;
+const RATIOS_PER_DECADE: f64 = 2.0;
 const LAST_RATIO: f64 = 10.0;
 
-/// For each ratio, of Laplace noise with a variance of one: `followed`, `scale`, `effective`, `within` and `likelier`
-/// of an [`Innovation`], by numerical integration. The first two are those that come nearest to the density of the sum
-/// of both (its Kullback-Leibler divergence is 0.0002 at most, that of a normal density up to 0.072).
-const OF_RATIOS: [[f64; 5]; 11] = [
+/// Fields of [`HuberApproximation`] in order, for each ratio and a Laplace variance of 1, by numerical integration. The
+/// first two minimise the Kullback-Leibler divergence from the true density (at most 0.0002; up to 0.072 for a normal
+/// density).
+const HUBER_TABLE: [[f64; 5]; 11] = [
     [0.0167, 0.0118, 0.5080, 0.0233, 0.5607],
     [0.0299, 0.0211, 0.5142, 0.0411, 0.5517],
     [0.0534, 0.0377, 0.5249, 0.0718, 0.5360],
@@ -161,16 +156,16 @@ const OF_RATIOS: [[f64; 5]; 11] = [
     [11.6212, 10.9938, 1.0000, 0.9995, 0.0002],
 ];
 
-/// The line of [`OF_RATIOS`] for a ratio.
+/// Interpolates [`HUBER_TABLE`].
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // a place in the table
-fn of_ratio(ratio: f64) -> [f64; 5] {
-    let last = OF_RATIOS.len() - 1;
-    let place = (RATIOS_TO_TEN * (ratio.max(FIRST_RATIO) / FIRST_RATIO).log10()).min(last as f64);
+fn interpolate(ratio: f64) -> [f64; 5] {
+    let last = HUBER_TABLE.len() - 1;
+    let place = (RATIOS_PER_DECADE * (ratio.max(FIRST_RATIO) / FIRST_RATIO).log10()).min(last as f64);
     let first = (place as usize).min(last - 1);
     let part = place - first as f64;
-    let (less, more) = (OF_RATIOS[first], OF_RATIOS[first + 1]);
+    let (less, more) = (HUBER_TABLE[first], HUBER_TABLE[first + 1]);
     let between = |column: usize| less[column] + part * (more[column] - less[column]);
-    // Most of them grow with powers of the ratio.
+    // These columns follow powers of the ratio.
     let growing = |column: usize| less[column] * (more[column] / less[column]).powf(part);
     [growing(0), growing(1), between(2), growing(3), between(4)]
 }
@@ -179,8 +174,7 @@ fn of_ratio(ratio: f64) -> [f64; 5] {
 mod tests {
     use super::*;
 
-    /// The density of the sum of a normal number and of Laplace noise, whose variances have this ratio and that of the
-    /// noise is one.
+    /// Density of the sum of a normal variable of variance `ratio` and a Laplace variable of variance 1.
     fn density(error: f64, ratio: f64) -> f64 {
         const STEPS: i32 = 400;
         let (width, deviation) = (8.0 / f64::from(STEPS), ratio.sqrt());
@@ -192,8 +186,7 @@ mod tests {
         width * (-STEPS..=STEPS).map(of_step).sum::<f64>() / std::f64::consts::TAU.sqrt()
     }
 
-    /// The integral of a function that is the same on both sides of zero, which changes where errors are as small as
-    /// `scale`.
+    /// Integral of an even function that varies on the given scale near zero.
     fn integral(scale: f64, function: impl Fn(f64) -> f64) -> f64 {
         const STEPS: i32 = 1_500;
         let (mut sum, mut last) = (0.0, (0.0, function(0.0)));
@@ -209,27 +202,27 @@ mod tests {
     #[test]
     fn errors_are_followed_as_their_density_has_it() {
         for ratio in [0.0, 1e-4, 2e-3, 0.01, 0.05, 0.1, 0.25, 1.0, 3.0, 7.0] {
-            let Innovation { followed, scale, effective, within, likelier } =
-                Noise::laplace(1.0).of_number_known_to(ratio);
-            // What has no normal part at all is taken to have a little.
+            let HuberApproximation { threshold, scale, effective_variance, inside_probability, log_peak_ratio } =
+                ObservationNoise::laplace(1.0).huber_approximation(ratio);
+            // The smallest ratio of the table stands for zero.
             let (ratio, close) = (ratio.max(FIRST_RATIO), ratio.max(FIRST_RATIO).sqrt());
             let all = integral(close, |error| density(error, ratio));
             assert!((all - 1.0).abs() < 2e-3, "{ratio}: {all}");
-            let inside = integral(close, |error| if error < followed { density(error, ratio) } else { 0.0 });
-            assert!((inside / within - 1.0).abs() < 0.015, "{ratio}: {inside} for {within}");
-            // What is followed, `c(e)`, moves the estimate best if by `E[s c]/E[c²]`, where `s` is what is unknown;
-            // that explains as much of it as an observation with this noise.
-            let squares = integral(close, |error| error.min(followed).powi(2) * density(error, ratio));
-            let (total, stated) = (squares / (within * within), effective + ratio);
+            let inside = integral(close, |error| if error < threshold { density(error, ratio) } else { 0.0 });
+            assert!((inside / inside_probability - 1.0).abs() < 0.015, "{ratio}: {inside} for {inside_probability}");
+            // The best gain for a clamped residual `c(e)` is `E[s c]/E[c²]`, where `s` is the unknown part of the
+            // number.
+            let squares = integral(close, |error| error.min(threshold).powi(2) * density(error, ratio));
+            let (total, stated) = (squares / (inside_probability * inside_probability), effective_variance + ratio);
             assert!((total / stated - 1.0).abs() < 0.03, "{ratio}: {total} for {stated}");
             let huber = |error: f64| {
-                let bent = error.min(followed);
+                let bent = error.min(threshold);
                 (-bent * (2.0 * error - bent) / (2.0 * scale)).exp()
             };
             let normal = (std::f64::consts::TAU * (1.0 + ratio)).sqrt();
             let likely = (normal / integral(close, huber)).ln();
-            assert!((likely - likelier).abs() < 0.01, "{ratio}: {likely} for {likelier}");
-            // It is nearer to the density than the normal one is, wherever that makes a difference.
+            assert!((likely - log_peak_ratio).abs() < 0.01, "{ratio}: {likely} for {log_peak_ratio}");
+            // Closer to the true density than the normal one is, wherever they differ.
             let divergence = |logarithm: &dyn Fn(f64) -> f64| {
                 let of_error = |error: f64| {
                     let density = density(error, ratio);
@@ -237,7 +230,7 @@ mod tests {
                 };
                 integral(close, of_error)
             };
-            let ours = divergence(&|error| huber(error).ln() + likelier - normal.ln());
+            let ours = divergence(&|error| huber(error).ln() + log_peak_ratio - normal.ln());
             let of_normal = divergence(&|error| -0.5 * error * error / (1.0 + ratio) - normal.ln());
             assert!(ours < 5e-3 && ours <= of_normal + 1e-3, "{ratio}: {ours}, {of_normal}");
         }
@@ -245,26 +238,36 @@ mod tests {
 
     #[test]
     fn noise_that_is_normal_or_beside_much_that_is_unknown_is_followed_all_the_way() {
-        for (noise, uncertain) in [(Noise::normal(2.0), 0.5), (Noise::laplace(2.0), 30.0), (Noise::laplace(0.0), 0.0)] {
-            let innovation = noise.of_number_known_to(uncertain);
-            let (variance, total) = (noise.variance(), noise.variance() + uncertain);
+        for (noise, prior_variance) in [
+            (ObservationNoise::normal(2.0), 0.5),
+            (ObservationNoise::laplace(2.0), 30.0),
+            (ObservationNoise::laplace(0.0), 0.0),
+        ] {
+            let huber = noise.huber_approximation(prior_variance);
+            let (variance, total) = (noise.variance(), noise.variance() + prior_variance);
             assert_eq!(
-                innovation,
-                Innovation { followed: f64::INFINITY, scale: total, effective: variance, within: 1.0, likelier: 0.0 }
+                huber,
+                HuberApproximation {
+                    threshold: f64::INFINITY,
+                    scale: total,
+                    effective_variance: variance,
+                    inside_probability: 1.0,
+                    log_peak_ratio: 0.0
+                }
             );
         }
     }
 
     #[test]
     fn sums_of_laplace_noises_have_the_kurtosis_that_is_said() {
-        // A half of the difference of two: cumulants add up, and the fourth is multiplied by the fourth power.
-        let pair = Noise::laplace(2.0).of_deviations(2);
-        assert!((pair.variance - 1.0).abs() < 1e-12 && (pair.laplace.powi(2) - 0.5).abs() < 1e-12, "{pair:?}");
-        let mean = Noise::laplace(8.0).of_mean(4);
-        assert!((mean.variance - 2.0).abs() < 1e-12 && (mean.laplace.powi(2) - 0.25).abs() < 1e-12, "{mean:?}");
-        let of_two = Noise::with_laplaces(4.0, [1.0, 3.0]);
-        assert!((of_two.laplace.powi(2) - (1.0 + 9.0) / 16.0).abs() < 1e-12, "{of_two:?}");
-        assert!((Noise::laplace(1.0).beside(1.0).laplace - 0.5).abs() < 1e-12);
-        assert_eq!(Noise::laplace(3.0).of_deviations(1), Noise::normal(0.0));
+        // Half the difference of two: cumulants add, and the fourth scales with the fourth power.
+        let pair = ObservationNoise::laplace(2.0).of_deviations(2);
+        assert!((pair.variance - 1.0).abs() < 1e-12 && (pair.laplace_share.powi(2) - 0.5).abs() < 1e-12, "{pair:?}");
+        let mean = ObservationNoise::laplace(8.0).of_mean(4);
+        assert!((mean.variance - 2.0).abs() < 1e-12 && (mean.laplace_share.powi(2) - 0.25).abs() < 1e-12, "{mean:?}");
+        let of_two = ObservationNoise::with_laplaces(4.0, [1.0, 3.0]);
+        assert!((of_two.laplace_share.powi(2) - (1.0 + 9.0) / 16.0).abs() < 1e-12, "{of_two:?}");
+        assert!((ObservationNoise::laplace(1.0).diluted_by(1.0).laplace_share - 0.5).abs() < 1e-12);
+        assert_eq!(ObservationNoise::laplace(3.0).of_deviations(1), ObservationNoise::normal(0.0));
     }
 }

@@ -1,8 +1,8 @@
-//! Estimates that are known to be nowhere negative and to have a given sum.
+//! Projection of estimates onto non-negative numbers with a known sum.
 
-/// Of all numbers that sum to `total` and of which none is negative, those nearest to the given ones, each squared
-/// distance divided by its variance or another weight: what is uncertain gives way first, and what has none does not.
-/// Where that leaves nothing to give way, they do not sum to it. Takes a few passes over the numbers.
+/// Projects onto the simplex of non-negative numbers that sum to `total`: the nearest point, with each squared distance
+/// divided by its variance. Numbers of zero variance stay as they are; if they leave too little, the sum is not met.
+/// Takes a few passes.
 ///
 /// ```
 /// use tidegate::estimate::simplex::project;
@@ -14,8 +14,7 @@
 pub fn project(numbers: &mut [f64], variances: &[f64], total: f64) {
     let total = total.max(0.0);
     let mut shift = 0.0;
-    // Each pass finds the shift for those that are positive after the last; once none is lost any more, it is the right
-    // one.
+    // Each pass finds the shift for the numbers still positive; done once none is lost.
     let mut positive = usize::MAX;
     loop {
         let (mut sum, mut weight, mut count) = (0.0, 0.0, 0);
@@ -38,34 +37,32 @@ pub fn project(numbers: &mut [f64], variances: &[f64], total: f64) {
     }
 }
 
-/// A number that is so many standard deviations from zero gives way half as much as its variance alone would have it.
+/// At this many standard deviations from zero, a number's weight is halved.
 const LARGE: f64 = 3.0;
 
-/// Estimates of numbers that are known to sum to `total` and to be nowhere negative, from estimates of each by itself
-/// with their variances, of which none knows the others.
+/// Imposes a known `total` and non-negativity on independent estimates.
 ///
-/// Two errors show in that they do not fit, and each is mended where it is made:
+/// Corrects two errors:
 ///
-/// - *Their sum.* What is too small to be seen is believed to be as large as the others of its kind. So mostly many of
-///   them are off together, each by as much: all are moved evenly.
-/// - *Negative ones.* Of numbers that are next to nothing, up to half are believed to be negative. Where those become
-///   zero, the sum is too large because of the other half, which is as far off: what is uncertain gives way, as
-///   [`project`] has it, but of what is large a part only. Its weight is its variance `v`, divided by `1 + x²/(9v)`.
+/// - *Wrong sum.* Small numbers get pulled towards their common mean, so many are off by the same amount. All are
+///   shifted evenly.
+/// - *Negative numbers.* Clamping them to zero makes the sum too large, because small positive ones are as uncertain.
+///   The excess is removed by [`project`], with weight `v / (1 + x²/(9v))` for an estimate `x` of variance `v`.
 ///
 /// ```
-/// use tidegate::estimate::simplex::settle;
+/// use tidegate::estimate::simplex::shift_and_project;
 ///
 /// let mut frequencies = vec![0.68, 0.1, 0.1, -0.08]; // 0.2 is missing: 0.05 of each
-/// settle(&mut frequencies, &[0.01; 4], 1.0);
+/// shift_and_project(&mut frequencies, &[0.01; 4], 1.0);
 /// assert!((frequencies.iter().sum::<f64>() - 1.0).abs() < 1e-12 && frequencies[3] == 0.0);
 /// // Of the 0.03 that the last one gets, the first gives one twelfth.
 /// assert!((frequencies[0] - 0.7275).abs() < 1e-4 && (frequencies[1] - 0.1362).abs() < 1e-4);
 /// ```
 #[allow(clippy::cast_precision_loss)] // how many there are
-pub fn settle(numbers: &mut [f64], variances: &[f64], total: f64) {
+pub fn shift_and_project(numbers: &mut [f64], variances: &[f64], total: f64) {
     let excess = (numbers.iter().sum::<f64>() - total.max(0.0)) / numbers.len() as f64;
     numbers.iter_mut().for_each(|number| *number -= excess);
-    // As parts of the largest, so that they are not too small to be told from nothing.
+    // Scaled by the largest variance, against underflow.
     let most = variances.iter().copied().fold(0.0, f64::max);
     let weight = |(number, variance): (&f64, &f64)| {
         let large = number / (LARGE * variance.sqrt());

@@ -55,6 +55,15 @@ impl Division {
         }
     }
 
+    /// The most that any one user has been asked for in the window that ends with a timestamp. `epsilon` is what each
+    /// user of a slot spends.
+    pub(super) fn most_spent(&self, timestamp: u64, epsilon: Epsilon) -> Option<Epsilon> {
+        match self {
+            Self::Budget(_) => Epsilon::from_units(self.total() - self.left(timestamp)).ok(),
+            Self::Population(_) => (self.left(timestamp) < self.total()).then_some(epsilon),
+        }
+    }
+
     /// The same share of a window for each of its timestamps, `1 / (parts · window)` of the total, rounded down.
     pub(super) fn share(&self, settings: &Settings, parts: u64) -> Result<u64, LocalError> {
         let share = self.total() / settings.window.get().saturating_mul(parts);

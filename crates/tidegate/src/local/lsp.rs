@@ -17,10 +17,10 @@ pub(super) struct Lsp {
 }
 
 impl Lsp {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
         let division = Division::of_budget(settings);
         let whole = division.total();
-        Self { uniform: Uniform::new(division, whole, settings), last_sampled: None }
+        Ok(Self { uniform: Uniform::new(division, whole, settings), last_sampled: None })
     }
 
     /// What questions are paid from.

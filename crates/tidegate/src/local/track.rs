@@ -1,15 +1,15 @@
 //! `track`: as `lpu`, with an estimate from the reports of all timestamps.
 //!
 //! At every timestamp another part of the population, `1/w` of it, reports with the whole budget. What comes back is an
-//! observation of frequencies that move, with noise of known variance; a [`Profile`] follows them.
+//! observation of frequencies that move, with noise of known variance; a [`DeviationFilter`] follows them.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
-use crate::estimate::bank::{Estimates, Stillness};
-use crate::estimate::profile::Profile;
-use crate::estimate::simplex::settle;
+use crate::estimate::deviation_filter::DeviationFilter;
+use crate::estimate::model_bank::{ConstantPrior, Estimates};
+use crate::estimate::simplex::shift_and_project;
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, Settings, Step};
@@ -23,7 +23,7 @@ pub(super) struct Track {
     division: Division,
     share: u64,
     /// Follows how far each frequency is from the even one; nothing until the first answer.
-    profile: Option<Profile>,
+    profile: Option<DeviationFilter>,
     /// When the last answer came.
     observed: Option<u64>,
     asked: Option<Asked>,
@@ -89,7 +89,7 @@ impl Track {
         let deviations: Vec<f64> = frequencies.iter().map(|frequency| frequency - mean).collect();
         let variance = frequencies.iter().map(|frequency| answer.variance_at(*frequency)).sum::<f64>() / values;
         // The squares of frequencies sum to one at most.
-        let begin = || Profile::new(deviations.len(), variance, 1.0, Stillness::Possible);
+        let begin = || DeviationFilter::new(deviations.len(), variance, 1.0, ConstantPrior::Possible);
         let profile = self.profile.get_or_insert_with(begin);
         profile.observe(gap, &deviations, variance);
     }
@@ -104,7 +104,7 @@ impl Track {
         };
         let Estimates { mut means, variances } = profile.estimate(gap);
         means.iter_mut().for_each(|mean| *mean += even);
-        settle(&mut means, &variances, 1.0);
+        shift_and_project(&mut means, &variances, 1.0);
         Histogram { frequencies: means, variances }
     }
 }

@@ -38,18 +38,17 @@ mod settings;
 mod smoothing;
 mod track;
 mod truncation;
+mod variants;
 
-use std::fmt;
 use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::sync::OnceLock;
 
-use serde::{Deserialize, Serialize};
 use tidegate_kernel::noise::bernoulli;
 use tidegate_kernel::primitives::{PrimitiveError, bucket_range};
 use tidegate_kernel::{Epsilon, GridError, Ledger, Permit, Randomness, Refusal, Sealed, StreamId, UnlockError, Window};
 
+use crate::mechanisms::{Output as Released, mechanisms};
 use crate::release::Release;
 use batch::Batched;
 use bucorder::Labels;
@@ -64,89 +63,67 @@ use settings::Shares;
 pub use settings::{Publication, Settings, Smoother, Truncation};
 use track::Track;
 use truncation::{Batches, choose_bound};
+pub(crate) use variants::VARIANTS;
 
-/// Which mechanism.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScalarKind {
+mechanisms! {
+    /// A scalar mechanism.
+    ScalarKind: Scalar, "scalar", all as ALL;
+
     /// The middle of the domain.
-    Constant,
+    Constant = "constant" {
+        summary: "the middle of the domain, always; spends nothing",
+        keys: NONE, rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Noise on each reading.
-    Laplace,
+    Laplace = "laplace" {
+        summary: "noise on each number",
+        keys: &["truncation"], rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Noise on each reading, moved into the domain.
-    Clamped,
+    Clamped = "clamped" {
+        summary: "baseline: noise on each number, moved into the domain",
+        keys: &["truncation"], rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Groups of consecutive readings, averaged as they come.
-    Pegasus,
+    Pegasus = "pegasus" {
+        summary: "noisy numbers, averaged with the earlier ones of their group",
+        keys: GROUPS, rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Groups of consecutive readings, averaged as long as the delay allows.
-    PegasusDelay,
+    PegasusDelay = "pegasus_delay" {
+        summary: "noisy numbers, averaged with all of their group",
+        keys: GROUPS, rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Groups of consecutive readings within a batch.
-    Contin,
+    Contin = "contin" {
+        summary: "groups of consecutive numbers, noise on each group's sum",
+        keys: BATCHES, rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Groups of readings anywhere in a batch.
-    Discontin,
+    Discontin = "discontin" {
+        summary: "groups anywhere in a batch, noise on each group's sum",
+        keys: BATCHES, rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Noisy comparisons.
-    Comporder,
+    Comporder = "comporder" {
+        summary: "noisy numbers, corrected by noisy comparisons",
+        keys: &["grouping", "truncation"], rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Randomised buckets.
-    Bucorder,
+    Bucorder = "bucorder" {
+        summary: "a randomised part of the domain, shrunk",
+        keys: &["grouping", "publication", "buckets", "truncation"], rounds: 0, by_class: false, output: Released::Number,
+    }
     /// Adaptive questions, and an estimate from all answers.
-    Track,
-}
-
-impl ScalarKind {
-    /// All mechanisms.
-    pub const ALL: [Self; 10] = [
-        Self::Constant,
-        Self::Laplace,
-        Self::Clamped,
-        Self::Pegasus,
-        Self::PegasusDelay,
-        Self::Contin,
-        Self::Discontin,
-        Self::Comporder,
-        Self::Bucorder,
-        Self::Track,
-    ];
-
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Constant => "constant",
-            Self::Laplace => "laplace",
-            Self::Clamped => "clamped",
-            Self::Pegasus => "pegasus",
-            Self::PegasusDelay => "pegasus_delay",
-            Self::Contin => "contin",
-            Self::Discontin => "discontin",
-            Self::Comporder => "comporder",
-            Self::Bucorder => "bucorder",
-            Self::Track => "track",
-        }
+    Track = "track" {
+        summary: "adaptive questions, and an estimate from all answers",
+        keys: NONE, rounds: 0, by_class: false, output: Released::Number,
     }
 }
 
-impl fmt::Display for ScalarKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
-
-/// A name that is no event-level mechanism's.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no event-level mechanism {given:?}; there are constant, laplace, clamped, pegasus, pegasus_delay, contin, \
-     discontin, comporder, bucorder and track"
-)]
-pub struct UnknownScalar {
-    given: String,
-}
-
-impl FromStr for ScalarKind {
-    type Err = UnknownScalar;
-
-    fn from_str(name: &str) -> Result<Self, UnknownScalar> {
-        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| UnknownScalar { given: name.chars().take(40).collect() })
-    }
-}
+const NONE: &[&str] = &[];
+const GROUPS: &[&str] = &["grouping", "threshold", "smoother", "truncation"];
+const BATCHES: &[&str] = &["grouping", "threshold", "publication", "smoother", "truncation"];
 
 /// Why a mechanism could not be set up, go on, or be loaded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

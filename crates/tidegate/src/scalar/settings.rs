@@ -85,6 +85,9 @@ pub enum Publication {
 }
 
 impl Publication {
+    /// All ways of publishing.
+    pub const ALL: [Self; 4] = [Self::Sums, Self::ClippedSums, Self::Points, Self::Labels];
+
     /// The name that users write.
     pub const fn name(self) -> &'static str {
         match self {

@@ -34,3 +34,40 @@ pub mod leakage;
 pub mod model;
 #[cfg(feature = "programme")]
 pub mod programme;
+
+use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
+
+mechanisms! {
+    /// A sequence mechanism.
+    SequenceKind: Sequence, "sequence", all as ALL;
+
+    /// Conditional randomised response: a symbol at a time.
+    Crr = "crr" {
+        summary: "each symbol at once; epsilon-SIP a step if the model is right, 2 epsilon-LDP always",
+        keys: &["model", "guarantee", "window", "budget", "distance", "effort"],
+        rounds: 0, by_class: false, output: Output::Symbol,
+    }
+    /// Several symbols at a time.
+    Batched = "batched" {
+        summary: "several symbols at once, at epsilon-SIP for each of them",
+        keys: &["model", "guarantee", "window", "budget", "distance", "effort", "length", "part"],
+        rounds: 0, by_class: false, output: Output::Symbol,
+    }
+    /// Generalised randomised response, which knows no model.
+    Rr = "rr" {
+        summary: "baseline without a model: randomised response, epsilon-LDP a step",
+        keys: &[], rounds: 0, by_class: false, output: Output::Symbol,
+    }
+    /// Optimised unary encoding, decoded to a symbol, which knows no model.
+    Oue = "oue" {
+        summary: "baseline without a model: unary encoding, epsilon-LDP a step",
+        keys: &[], rounds: 0, by_class: false, output: Output::Symbol,
+    }
+}
+
+/// `crr` with the guarantee that holds whatever the model.
+pub(crate) const VARIANTS: &[Mechanism] = &[SequenceKind::Crr.mechanism().variant(
+    ("crr_robust", "sequence.crr_robust"),
+    "each symbol at once; epsilon-LDP a step whatever the model",
+    &[("guarantee", Preset::Text("local"))],
+)];

@@ -1,89 +1,21 @@
-//! Streams of users whose values a curator sees, and the personalised local baseline.
+//! Streams of users whose values a curator sees.
 
-use std::fmt;
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Neighbours;
-use tidegate_kernel::{Epsilon, Randomness, Window};
+use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Window};
 
 use super::{
-    MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, needed, unused,
+    MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys, needed,
 };
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
-use crate::central::plbu::Plbu;
 use crate::central::{
-    Central, CentralError, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings,
+    Central, CentralChoice, CentralError, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings,
 };
 use crate::query::Correlation;
 use crate::release::Release;
-
-/// Which mechanism of the central family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CentralChoice {
-    /// The same share at each timestamp.
-    Uniform,
-    /// Sampling: one timestamp a window.
-    Sample,
-    /// Budget distribution.
-    Bd,
-    /// Budget absorption.
-    Ba,
-    /// Histograms as often as is worth it, and an estimate from all of them.
-    Track,
-    /// Personalised budget distribution.
-    Pbd,
-    /// Personalised budget absorption.
-    Pba,
-    /// As `track`, with a guarantee for each class.
-    PersonalTrack,
-    /// The personalised local baseline, in which nobody is trusted.
-    Plbu,
-}
-
-impl CentralChoice {
-    /// All mechanisms.
-    pub const ALL: [Self; 9] = [
-        Self::Uniform,
-        Self::Sample,
-        Self::Bd,
-        Self::Ba,
-        Self::Track,
-        Self::Pbd,
-        Self::Pba,
-        Self::PersonalTrack,
-        Self::Plbu,
-    ];
-
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => CentralKind::Uniform.name(),
-            Self::Sample => CentralKind::Sample.name(),
-            Self::Bd => CentralKind::Bd.name(),
-            Self::Ba => CentralKind::Ba.name(),
-            Self::Track => CentralKind::Track.name(),
-            Self::Pbd => PersonalKind::Pbd.name(),
-            Self::Pba => PersonalKind::Pba.name(),
-            Self::PersonalTrack => PersonalTrack::NAME,
-            Self::Plbu => "plbu",
-        }
-    }
-
-    /// Whether each class of users has a guarantee of its own.
-    pub const fn is_personal(self) -> bool {
-        matches!(self, Self::Pbd | Self::Pba | Self::PersonalTrack | Self::Plbu)
-    }
-}
-
-impl fmt::Display for CentralChoice {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
 
 /// A stream of users' values under w-event privacy, and how it is released.
 ///
@@ -102,25 +34,20 @@ pub struct CentralSpec {
     pub window: Option<NonZeroU64>,
     /// The values that a user can hold.
     pub domain: ValuesSpec,
-    /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution. Not
-    /// for `plbu`.
+    /// Which two streams must be hard to tell apart; unless said, those with and without one user's contribution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Neighbours>,
-    /// The classes that users choose from, for `pbd`, `pba`, `personal_track` and `plbu`.
+    /// The classes that users choose from, for `pbd`, `pba` and `personal_track`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<ClassSpec>>,
     /// How `pbd` and `pba` make one histogram of all classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimator: Option<Estimator>,
-    /// How answers are randomised, for `plbu`; the best oracle for each class where nothing is said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub oracle: Option<OracleKind>,
     /// Which timestamps are released; unless said and where presence is protected, every one from zero on:
     /// [`Self::timeline()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
-    /// Who has to be trusted, for the reader of the spec: a curator, and for `plbu` the device; nothing else is
-    /// accepted.
+    /// Who has to be trusted, for the reader of the spec: a curator, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
     /// Questions that are answered after each release.
@@ -155,8 +82,6 @@ pub enum CentralMachine {
     One(Central),
     /// A guarantee for each class: `pbd`, `pba` or `personal_track`.
     Personal(Personalised),
-    /// A guarantee for each class, kept by the users' devices: `plbu`.
-    Local(Plbu),
 }
 
 /// A mechanism in which each class has a guarantee of its own, and a curator is trusted.
@@ -174,6 +99,14 @@ impl Personalised {
         match self {
             Self::Budgets(mechanism) => mechanism.classes(),
             Self::Track(mechanism) => mechanism.classes(),
+        }
+    }
+
+    /// The ledgers, by class.
+    pub const fn ledgers(&self) -> &ClassLedgers {
+        match self {
+            Self::Budgets(mechanism) => mechanism.ledgers(),
+            Self::Track(mechanism) => mechanism.ledgers(),
         }
     }
 
@@ -217,7 +150,6 @@ impl CentralSpec {
         "neighbours",
         "classes",
         "estimator",
-        "oracle",
         "timeline",
         "trust",
         "queries",
@@ -234,7 +166,7 @@ impl CentralSpec {
 
     /// Whether it is protected that a user is present at a timestamp.
     pub fn protects_presence(&self) -> bool {
-        self.mechanism != CentralChoice::Plbu && self.neighbours != Some(Neighbours::Replace)
+        self.neighbours != Some(Neighbours::Replace)
     }
 
     /// Which timestamps are released whoever is present: as declared, and every one from zero on where nothing is
@@ -249,12 +181,7 @@ impl CentralSpec {
     /// # Errors
     /// [`SpecError::Missing`] where there are none, and [`SpecError::Classes`].
     pub fn classes(&self) -> Result<Classes, SpecError> {
-        let declared = needed("classes", self.classes.as_ref(), self.mechanism.name())?;
-        let class = |ClassSpec { name, epsilon, window }: &ClassSpec| Class {
-            name: name.clone(),
-            requirement: Requirement { epsilon: *epsilon, window: *window },
-        };
-        Ok(Classes::new(declared.iter().map(class).collect())?)
+        classes_of(self.classes.as_deref(), self.mechanism.name())
     }
 
     /// The mechanism, at the beginning of a stream.
@@ -263,35 +190,32 @@ impl CentralSpec {
     /// What cannot be followed: see the variants of [`SpecError`].
     pub fn mechanism(&self) -> Result<CentralMachine, SpecError> {
         let name = self.mechanism.name();
-        let trusted = if self.mechanism == CentralChoice::Plbu { Trust::Device } else { Trust::Curator };
-        trusted.check(self.trust, name)?;
+        Trust::Curator.check(self.trust, name)?;
+        let given = [
+            ("epsilon", self.epsilon.is_some()),
+            ("window", self.window.is_some()),
+            ("classes", self.classes.is_some()),
+            ("estimator", self.estimator.is_some()),
+        ];
+        check_keys(self.mechanism.mechanism(), &given)?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
         self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))?;
         let domain = self.values()?.count();
-        let guarantee = [("epsilon", self.epsilon.is_some()), ("window", self.window.is_some())];
-        let oracle = ("oracle", self.oracle.is_some());
-        let estimator = ("estimator", self.estimator.is_some());
         let one = |kind| {
-            unused(name, &[("classes", self.classes.is_some()), estimator, oracle])?;
             let epsilon = needed("epsilon", self.epsilon, name)?;
             let settings = Settings::new(epsilon, needed("window", self.window, name)?, domain);
             let settings = Settings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
             Ok(CentralMachine::One(Central::new(kind, settings)?))
         };
-        let personal = || {
-            unused(name, &guarantee)?;
-            unused(name, &[oracle])?;
-            let settings = PersonalSettings::new(domain);
-            let settings = PersonalSettings {
-                neighbours: self.neighbours.unwrap_or(settings.neighbours),
-                estimator: self.estimator.unwrap_or(settings.estimator),
-                ..settings
-            };
-            Ok::<_, SpecError>((self.classes()?, settings))
+        let settings = PersonalSettings::new(domain);
+        let settings = PersonalSettings {
+            neighbours: self.neighbours.unwrap_or(settings.neighbours),
+            estimator: self.estimator.unwrap_or(settings.estimator),
+            ..settings
         };
         let budgets = |kind| {
-            let (classes, settings) = personal()?;
-            Ok(CentralMachine::Personal(Personalised::Budgets(Box::new(Personal::new(kind, classes, settings)?))))
+            let mechanism = Personal::new(kind, self.classes()?, settings)?;
+            Ok(CentralMachine::Personal(Personalised::Budgets(Box::new(mechanism))))
         };
         match self.mechanism {
             CentralChoice::Uniform => one(CentralKind::Uniform),
@@ -302,22 +226,15 @@ impl CentralSpec {
             CentralChoice::Pbd => budgets(PersonalKind::Pbd),
             CentralChoice::Pba => budgets(PersonalKind::Pba),
             CentralChoice::PersonalTrack => {
-                unused(name, &[estimator])?;
-                let (classes, settings) = personal()?;
-                Ok(CentralMachine::Personal(Personalised::Track(Box::new(PersonalTrack::new(classes, settings)?))))
-            }
-            CentralChoice::Plbu => {
-                unused(name, &guarantee)?;
-                unused(name, &[("neighbours", self.neighbours.is_some()), estimator])?;
-                Ok(CentralMachine::Local(Plbu::new(self.classes()?, domain, self.oracle)?))
+                let mechanism = PersonalTrack::new(self.classes()?, settings)?;
+                Ok(CentralMachine::Personal(Personalised::Track(Box::new(mechanism))))
             }
         }
     }
 
     /// The longest window of all guarantees.
     pub(super) fn longest_window(&self) -> Window {
-        let of_classes = self.classes.iter().flatten().map(|class| class.window);
-        of_classes.chain(self.window).max().map_or(Window::EVENT, Window::Timestamps)
+        longest_window(self.window, self.classes.as_deref())
     }
 
     /// What answers its queries and runs its monitors.
@@ -328,4 +245,19 @@ impl CentralSpec {
         let window = self.longest_window();
         StandingQueries::new(&self.queries, &self.monitors, &self.values()?, window, Correlation::WithinRuns)
     }
+}
+
+/// The classes that were declared.
+pub(super) fn classes_of(declared: Option<&[ClassSpec]>, mechanism: &'static str) -> Result<Classes, SpecError> {
+    let class = |ClassSpec { name, epsilon, window }: &ClassSpec| Class {
+        name: name.clone(),
+        requirement: Requirement { epsilon: *epsilon, window: *window },
+    };
+    Ok(Classes::new(needed("classes", declared, mechanism)?.iter().map(class).collect())?)
+}
+
+/// The longest of the windows of all users and of each class.
+pub(super) fn longest_window(window: Option<NonZeroU64>, classes: Option<&[ClassSpec]>) -> Window {
+    let of_classes = classes.into_iter().flatten().map(|class| class.window);
+    of_classes.chain(window).max().map_or(Window::EVENT, Window::Timestamps)
 }

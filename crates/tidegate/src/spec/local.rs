@@ -6,9 +6,16 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Window};
 
-use super::{MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, unused};
+use super::central::{classes_of, longest_window};
+use super::{
+    ClassSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
+    needed,
+};
+use crate::central::classes::Classes;
 use crate::local::mtsp::Smoother;
+use crate::local::plbu::Plbu;
 use crate::local::{Local, LocalKind, Settings};
+use crate::mechanisms::Output;
 use crate::query::Correlation;
 
 /// A stream of users' values under w-event local privacy, and how it is released.
@@ -20,14 +27,20 @@ use crate::query::Correlation;
 pub struct LocalSpec {
     /// Which mechanism.
     pub mechanism: LocalKind,
-    /// What any user may spend in any window.
-    pub epsilon: Epsilon,
-    /// How many timestamps share epsilon.
-    pub window: NonZeroU64,
+    /// What any user may spend in any window; for `plbu`, the classes say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epsilon: Option<Epsilon>,
+    /// How many timestamps share epsilon; for `plbu`, the classes say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<NonZeroU64>,
     /// The values that a user can hold; for `mtsp` in an order that means something.
     pub domain: ValuesSpec,
-    /// About how many users there are: [`Settings::population`].
-    pub population: NonZeroU64,
+    /// About how many users there are: [`Settings::population`]. Not for `plbu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub population: Option<NonZeroU64>,
+    /// The classes that users choose from, for `plbu`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<ClassSpec>>,
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleKind>,
@@ -60,6 +73,7 @@ impl LocalSpec {
         "window",
         "domain",
         "population",
+        "classes",
         "oracle",
         "reuse",
         "smoother",
@@ -77,38 +91,68 @@ impl LocalSpec {
         self.domain.values()
     }
 
-    /// What the mechanism is set to.
+    /// About how many users there are; `None` where the mechanism does not divide them.
+    pub fn population(&self) -> Option<u64> {
+        self.population.map(NonZeroU64::get)
+    }
+
+    /// The settings of the mechanism.
     ///
     /// # Errors
-    /// [`SpecError::Values`], [`SpecError::Unused`] and [`SpecError::Trust`].
+    /// [`SpecError::Values`], [`SpecError::Unused`], [`SpecError::Missing`] and [`SpecError::Trust`].
     pub fn settings(&self) -> Result<Settings, SpecError> {
+        self.check()?;
         let name = self.mechanism.name();
-        Trust::Device.check(self.trust, name)?;
-        self.timeline.unwrap_or_default().check(self.window)?;
-        if matches!(self.mechanism, LocalKind::Lbu | LocalKind::Lsp | LocalKind::Lpu) {
-            unused(name, &[("reuse", self.reuse.is_some())])?;
-        }
-        if !self.publishes_trees() {
-            unused(name, &[("smoother", self.smoother.is_some())])?;
-        }
+        let (epsilon, window) = (needed("epsilon", self.epsilon, name)?, needed("window", self.window, name)?);
+        let population = needed("population", self.population, name)?;
         Ok(Settings {
             oracle: self.oracle,
             reuse: self.reuse.unwrap_or(false),
             smoother: self.smoother.unwrap_or_default(),
-            ..Settings::new(self.epsilon, self.window, self.values()?.count(), self.population)
+            ..Settings::new(epsilon, window, self.values()?.count(), population)
         })
     }
 
-    const fn publishes_trees(&self) -> bool {
-        matches!(self.mechanism, LocalKind::Mtsp | LocalKind::MtspPopulation)
+    /// Checks whom it trusts, its timeline, and that the mechanism uses its keys.
+    fn check(&self) -> Result<(), SpecError> {
+        let mechanism = self.mechanism.mechanism();
+        Trust::Device.check(self.trust, mechanism.short_name)?;
+        let given = [
+            ("epsilon", self.epsilon.is_some()),
+            ("window", self.window.is_some()),
+            ("population", self.population.is_some()),
+            ("classes", self.classes.is_some()),
+            ("reuse", self.reuse.is_some()),
+            ("smoother", self.smoother.is_some()),
+        ];
+        check_keys(mechanism, &given)?;
+        let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
+        self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))
+    }
+
+    /// The classes that users choose from.
+    ///
+    /// # Errors
+    /// [`SpecError::Missing`] where there are none, and [`SpecError::Classes`].
+    pub fn classes(&self) -> Result<Classes, SpecError> {
+        classes_of(self.classes.as_deref(), self.mechanism.name())
     }
 
     /// The mechanism, at the beginning of a stream.
     ///
     /// # Errors
     /// What cannot be followed: see the variants of [`SpecError`].
-    pub fn mechanism(&self) -> Result<Local, SpecError> {
-        Ok(Local::new(self.mechanism, self.settings()?)?)
+    pub fn mechanism(&self) -> Result<LocalMachine, SpecError> {
+        if self.mechanism == LocalKind::Plbu {
+            self.check()?;
+            return Ok(LocalMachine::ByClass(Plbu::new(self.classes()?, self.values()?.count(), self.oracle)?));
+        }
+        Ok(LocalMachine::One(Local::new(self.mechanism, self.settings()?)?))
+    }
+
+    /// The longest window of all guarantees.
+    pub(super) fn longest_window(&self) -> Window {
+        longest_window(self.window, self.classes.as_deref())
     }
 
     /// What answers its queries and runs its monitors.
@@ -117,13 +161,18 @@ impl LocalSpec {
     /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
     pub fn standing_queries(&self) -> Result<StandingQueries, SpecError> {
         // Trees are smoothed over time.
-        let correlation = if self.publishes_trees() { Correlation::Throughout } else { Correlation::WithinRuns };
-        StandingQueries::new(
-            &self.queries,
-            &self.monitors,
-            &self.values()?,
-            Window::Timestamps(self.window),
-            correlation,
-        )
+        let is_tree = self.mechanism.mechanism().output == Output::Tree;
+        let correlation = if is_tree { Correlation::Throughout } else { Correlation::WithinRuns };
+        StandingQueries::new(&self.queries, &self.monitors, &self.values()?, self.longest_window(), correlation)
     }
+}
+
+/// A local mechanism of a spec.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // one a stream
+pub enum LocalMachine {
+    /// One guarantee for all users.
+    One(Local),
+    /// A guarantee for each class: `plbu`.
+    ByClass(Plbu),
 }

@@ -6,8 +6,8 @@
 //!
 //! | family | spec | what it builds |
 //! | --- | --- | --- |
-//! | `local` | [`LocalSpec`] | [`Local`](crate::local::Local) |
-//! | `central` | [`CentralSpec`] | [`CentralMachine`]: [`Central`](crate::central::Central), [`Personalised`] or [`Plbu`](crate::central::plbu::Plbu) |
+//! | `local` | [`LocalSpec`] | [`LocalMachine`]: [`Local`](crate::local::Local) or [`Plbu`](crate::local::plbu::Plbu) |
+//! | `central` | [`CentralSpec`] | [`CentralMachine`]: [`Central`](crate::central::Central) or [`Personalised`] |
 //! | `scalar` | [`ScalarSpec`] | [`Scalar`](crate::scalar::Scalar) |
 //! | `sequence` | [`SequenceSpec`] | [`SequenceMachine`], one for each user |
 //!
@@ -43,12 +43,14 @@ mod values;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_kernel::{Decimal, GridError, Window};
 
 use crate::central::CentralError;
 use crate::central::classes::ClassError;
 use crate::local::LocalError;
+use crate::mechanisms::{self, Family, Mechanism};
 use crate::query::QueryError;
 use crate::scalar::ScalarError;
 use crate::sequence::baseline::BaselineError;
@@ -56,16 +58,16 @@ use crate::sequence::batched::BatchedError;
 use crate::sequence::crr::CrrError;
 use crate::sequence::model::ModelError;
 
-pub use central::{CentralChoice, CentralMachine, CentralSpec, ClassSpec, Personalised};
-pub use local::LocalSpec;
+pub use central::{CentralMachine, CentralSpec, ClassSpec, Personalised};
+pub use local::{LocalMachine, LocalSpec};
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
-pub use sequence::{ModelSpec, SequenceChoice, SequenceMachine, SequenceSpec};
+pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
 pub use standing_queries::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, StandingQueries};
 pub use timeline::TimelineSpec;
 pub use values::{ValueSpec, Values, ValuesSpec};
 
-/// The spec of a stream of any family, told apart by the key `family`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The spec of a stream of any family, told apart by the key `family`, or by the full name of its mechanism.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "family", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StreamSpec {
@@ -79,18 +81,74 @@ pub enum StreamSpec {
     Sequence(SequenceSpec),
 }
 
-impl StreamSpec {
-    /// The families.
-    pub const FAMILIES: &[&str] = &["local", "central", "scalar", "sequence"];
+/// The form in which a spec is read once its names are [normalised](mechanisms::normalise).
+#[derive(Deserialize)]
+#[serde(tag = "family", rename_all = "snake_case")]
+enum Normalised {
+    Local(LocalSpec),
+    Central(CentralSpec),
+    Scalar(ScalarSpec),
+    Sequence(SequenceSpec),
+}
 
+impl<'de> Deserialize<'de> for StreamSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut spec = serde_json::Map::deserialize(deserializer)?;
+        mechanisms::normalise(&mut spec).map_err(D::Error::custom)?;
+        Ok(match Normalised::deserialize(serde_json::Value::Object(spec)).map_err(D::Error::custom)? {
+            Normalised::Local(spec) => Self::Local(spec),
+            Normalised::Central(spec) => Self::Central(spec),
+            Normalised::Scalar(spec) => Self::Scalar(spec),
+            Normalised::Sequence(spec) => Self::Sequence(spec),
+        })
+    }
+}
+
+impl StreamSpec {
     /// Its family.
-    pub const fn family(&self) -> &'static str {
+    pub const fn family(&self) -> Family {
         match self {
-            Self::Local(_) => "local",
-            Self::Central(_) => "central",
-            Self::Scalar(_) => "scalar",
-            Self::Sequence(_) => "sequence",
+            Self::Local(_) => Family::Local,
+            Self::Central(_) => Family::Central,
+            Self::Scalar(_) => Family::Scalar,
+            Self::Sequence(_) => Family::Sequence,
         }
+    }
+
+    /// The entry of its mechanism in the list.
+    pub const fn mechanism(&self) -> &'static Mechanism {
+        match self {
+            Self::Local(spec) => spec.mechanism.mechanism(),
+            Self::Central(spec) => spec.mechanism.mechanism(),
+            Self::Scalar(spec) => spec.mechanism.mechanism(),
+            Self::Sequence(spec) => spec.mechanism.mechanism(),
+        }
+    }
+
+    /// The values of its domain; `None` for a scalar stream.
+    ///
+    /// # Errors
+    /// [`SpecError::Values`].
+    pub fn values(&self) -> Result<Option<Values>, SpecError> {
+        Ok(match self {
+            Self::Local(spec) => Some(spec.values()?),
+            Self::Central(spec) => Some(spec.values()?),
+            Self::Scalar(_) => None,
+            Self::Sequence(spec) => Some(spec.values()?),
+        })
+    }
+
+    /// Its standing queries and monitors; `None` where there are none.
+    ///
+    /// # Errors
+    /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
+    pub fn standing_queries(&self) -> Result<Option<StandingQueries>, SpecError> {
+        let queries = match self {
+            Self::Local(spec) => spec.standing_queries()?,
+            Self::Central(spec) => spec.standing_queries()?,
+            Self::Scalar(_) | Self::Sequence(_) => return Ok(None),
+        };
+        Ok((!queries.is_idle()).then_some(queries))
     }
 
     /// Which timestamps are released whoever is present: as the spec declares, and every one from zero on where it
@@ -108,7 +166,7 @@ impl StreamSpec {
     /// anew has forgotten what it spent.
     pub fn window(&self) -> Window {
         match self {
-            Self::Local(spec) => Window::Timestamps(spec.window),
+            Self::Local(spec) => spec.longest_window(),
             Self::Central(spec) => spec.longest_window(),
             Self::Scalar(_) => Window::EVENT,
             Self::Sequence(spec) => spec.window.map_or(Window::EVENT, Window::Timestamps),
@@ -313,9 +371,9 @@ const fn crr_key(error: &CrrError) -> Option<&'static str> {
 }
 
 /// Refuses keys that were given although the mechanism has no use for them.
-fn unused(mechanism: &'static str, given: &[(&'static str, bool)]) -> Result<(), SpecError> {
-    match given.iter().find(|(_, is_given)| *is_given) {
-        Some((key, _)) => Err(SpecError::Unused { key, mechanism }),
+fn check_keys(mechanism: &Mechanism, given: &[(&'static str, bool)]) -> Result<(), SpecError> {
+    match given.iter().find(|(key, is_given)| *is_given && !mechanism.keys.contains(key)) {
+        Some((key, _)) => Err(SpecError::Unused { key, mechanism: mechanism.short_name }),
         None => Ok(()),
     }
 }

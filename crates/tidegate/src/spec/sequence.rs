@@ -1,54 +1,19 @@
 //! Correlated streams, one of each user.
 
-use std::fmt;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::{Epsilon, Window};
+use tidegate_kernel::{Epsilon, Ledger, Window};
 
-use super::{SpecError, Trust, Values, ValuesSpec, needed, unused};
+use super::{SpecError, Trust, Values, ValuesSpec, check_keys, needed};
+use crate::sequence::SequenceKind;
 use crate::sequence::baseline::{self, Baseline, BaselineKind};
 use crate::sequence::batched::{self, Batched};
 use crate::sequence::crr::{self, Crr, Guarantee};
 use crate::sequence::distance::Distance;
 use crate::sequence::effort::Effort;
 use crate::sequence::model::{Model, ModelError};
-
-/// Which mechanism of the sequence family.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SequenceChoice {
-    /// Conditional randomised response: a symbol at a time.
-    Crr,
-    /// Several symbols at a time.
-    Batched,
-    /// Generalised randomised response, which knows no model.
-    Rr,
-    /// Optimised unary encoding, decoded to a symbol, which knows no model.
-    Oue,
-}
-
-impl SequenceChoice {
-    /// All mechanisms.
-    pub const ALL: [Self; 4] = [Self::Crr, Self::Batched, Self::Rr, Self::Oue];
-
-    /// The name that users write.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crr => "crr",
-            Self::Batched => "batched",
-            Self::Rr => BaselineKind::Rr.name(),
-            Self::Oue => BaselineKind::Oue.name(),
-        }
-    }
-}
-
-impl fmt::Display for SequenceChoice {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.pad(self.name())
-    }
-}
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
 ///
@@ -58,7 +23,7 @@ impl fmt::Display for SequenceChoice {
 #[serde(deny_unknown_fields)]
 pub struct SequenceSpec {
     /// Which mechanism.
-    pub mechanism: SequenceChoice,
+    pub mechanism: SequenceKind,
     /// What each step spends: on a symbol, and for `batched` on a whole batch.
     pub epsilon: Epsilon,
     /// The symbols.
@@ -133,6 +98,31 @@ pub enum SequenceMachine {
     Baseline(Box<Baseline>),
 }
 
+impl SequenceMachine {
+    /// The ledger.
+    pub fn ledger(&self) -> &Ledger {
+        match self {
+            Self::Crr(mechanism) => mechanism.ledger(),
+            Self::Batched(mechanism) => mechanism.ledger(),
+            Self::Baseline(mechanism) => mechanism.ledger(),
+        }
+    }
+
+    /// Whether another is the same mechanism with the same settings and model, wherever each stands.
+    pub fn is_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Crr(one), Self::Crr(other)) => (one.settings(), one.model()) == (other.settings(), other.model()),
+            (Self::Batched(one), Self::Batched(other)) => {
+                (one.settings(), one.model()) == (other.settings(), other.model())
+            }
+            (Self::Baseline(one), Self::Baseline(other)) => {
+                (one.settings(), one.kind()) == (other.settings(), other.kind())
+            }
+            _ => false,
+        }
+    }
+}
+
 impl SequenceSpec {
     /// The keys of a spec, besides `family`.
     pub const KEYS: &[&str] = &[
@@ -166,12 +156,12 @@ impl SequenceSpec {
     pub fn model(&self) -> Result<Option<Arc<Model>>, SpecError> {
         let name = self.mechanism.name();
         match self.mechanism {
-            SequenceChoice::Crr | SequenceChoice::Batched => {
+            SequenceKind::Crr | SequenceKind::Batched => {
                 let model = needed("model", self.model.as_ref(), name)?;
                 Ok(Some(Arc::new(model.model(self.values()?.count())?)))
             }
-            SequenceChoice::Rr | SequenceChoice::Oue => {
-                unused(name, &[("model", self.model.is_some())])?;
+            SequenceKind::Rr | SequenceKind::Oue => {
+                check_keys(self.mechanism.mechanism(), &[("model", self.model.is_some())])?;
                 Ok(None)
             }
         }
@@ -185,25 +175,6 @@ impl SequenceSpec {
     pub fn mechanism(&self, model: Option<&Arc<Model>>) -> Result<SequenceMachine, SpecError> {
         let name = self.mechanism.name();
         Trust::Device.check(self.trust, name)?;
-        let of_batches = [("length", self.length.is_some()), ("part", self.part.is_some())];
-        match self.mechanism {
-            SequenceChoice::Crr => {
-                unused(name, &of_batches)?;
-                let model = needed("model", model, name)?;
-                Ok(SequenceMachine::Crr(Box::new(Crr::new(Arc::clone(model), self.step(name)?)?)))
-            }
-            SequenceChoice::Batched => {
-                let (length, part) = (needed("length", self.length, name)?, self.part);
-                let settings = batched::Settings { batch: self.step(name)?, length, part };
-                let model = needed("model", model, name)?;
-                Ok(SequenceMachine::Batched(Box::new(Batched::new(Arc::clone(model), settings)?)))
-            }
-            SequenceChoice::Rr => self.baseline(BaselineKind::Rr),
-            SequenceChoice::Oue => self.baseline(BaselineKind::Oue),
-        }
-    }
-
-    fn baseline(&self, kind: BaselineKind) -> Result<SequenceMachine, SpecError> {
         let given = [
             ("model", self.model.is_some()),
             ("guarantee", self.guarantee.is_some()),
@@ -214,7 +185,24 @@ impl SequenceSpec {
             ("length", self.length.is_some()),
             ("part", self.part.is_some()),
         ];
-        unused(kind.name(), &given)?;
+        check_keys(self.mechanism.mechanism(), &given)?;
+        match self.mechanism {
+            SequenceKind::Crr => {
+                let model = needed("model", model, name)?;
+                Ok(SequenceMachine::Crr(Box::new(Crr::new(Arc::clone(model), self.step(name)?)?)))
+            }
+            SequenceKind::Batched => {
+                let (length, part) = (needed("length", self.length, name)?, self.part);
+                let settings = batched::Settings { batch: self.step(name)?, length, part };
+                let model = needed("model", model, name)?;
+                Ok(SequenceMachine::Batched(Box::new(Batched::new(Arc::clone(model), settings)?)))
+            }
+            SequenceKind::Rr => self.baseline(BaselineKind::Rr),
+            SequenceKind::Oue => self.baseline(BaselineKind::Oue),
+        }
+    }
+
+    fn baseline(&self, kind: BaselineKind) -> Result<SequenceMachine, SpecError> {
         let settings = baseline::Settings::new(self.values()?.count(), self.epsilon);
         Ok(SequenceMachine::Baseline(Box::new(Baseline::new(kind, settings)?)))
     }

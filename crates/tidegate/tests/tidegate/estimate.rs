@@ -6,11 +6,14 @@ use proptest::prelude::*;
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
-use tidegate::estimate::bank::{Bank, Estimates, Stillness};
-use tidegate::estimate::density::{Answer, Density, Models, Seen, quantile, scatter_around};
-use tidegate::estimate::follower::{Follower, Smoother};
-use tidegate::estimate::profile::Profile;
-use tidegate::estimate::simplex::{project, settle};
+use tidegate::estimate::deviation_filter::DeviationFilter;
+use tidegate::estimate::grid_filter::{
+    GridFilter, GridModels, GridObservation, ObservationLikelihood, quantile, squared_deviation,
+};
+use tidegate::estimate::histogram_filter::HistogramFilter;
+use tidegate::estimate::model_bank::{ConstantPrior, Estimates, ModelBank};
+use tidegate::estimate::release_filter::ReleaseFilter;
+use tidegate::estimate::simplex::{project, shift_and_project};
 use tidegate::kernel::primitives::{ClassHistograms, Protects};
 use tidegate::kernel::simulation::standard_normal;
 use tidegate::kernel::{Epsilon, Grid, Sealed, SeededRandom};
@@ -24,7 +27,7 @@ use crate::support::{bytes, copy_of, hex, repeatable, unit};
 /// Walks seen with noise of variance one, over so many timestamps: the mean squared error of the estimates, and how
 /// many of their 95 % intervals hold the truth.
 fn follow(step: f64, random: &mut SeededRandom) -> (f64, f64) {
-    let (mut truth, mut bank) = ([0.0, 0.0, 3.0], Bank::new(3, 1.0, Stillness::Possible));
+    let (mut truth, mut bank) = ([0.0, 0.0, 3.0], ModelBank::new(3, 1.0, ConstantPrior::Possible));
     let (mut squares, mut covered, mut count) = (0.0, 0.0, 0.0);
     for timestamp in 0..600_u64 {
         truth.iter_mut().for_each(|number| *number += step * standard_normal(random));
@@ -73,7 +76,7 @@ fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_
 fn a_number_that_stood_still_is_followed_when_it_jumps() {
     let mut squares = [0.0; 4];
     for seed in 0..24 {
-        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0, Stillness::Possible));
+        let (mut random, mut bank) = (SeededRandom::new(seed), ModelBank::new(1, 1.0, ConstantPrior::Possible));
         for timestamp in 0..304_u64 {
             let truth = if timestamp < 300 { 0.0 } else { 8.0 };
             bank.observe(timestamp.min(1), &[truth + standard_normal(&mut random)], 1.0);
@@ -92,7 +95,7 @@ fn a_number_that_stood_still_is_followed_when_it_jumps() {
 fn mean_square(truth: impl Fn(u64) -> f64, counts: impl Fn(u64) -> bool, length: u64) -> f64 {
     let (mut squares, mut count) = (0.0, 0.0);
     for seed in 0..24 {
-        let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0, Stillness::Possible));
+        let (mut random, mut bank) = (SeededRandom::new(seed), ModelBank::new(1, 1.0, ConstantPrior::Possible));
         for timestamp in 0..length {
             bank.observe(timestamp.min(1), &[truth(timestamp) + standard_normal(&mut random)], 1.0);
             if counts(timestamp) {
@@ -123,7 +126,7 @@ fn what_is_known_to_have_jumped_moves_on_as_before() {
     let error = |known: bool| {
         let (mut squares, mut count) = (0.0, 0.0);
         for seed in 0..24 {
-            let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(1, 1.0, Stillness::Possible));
+            let (mut random, mut bank) = (SeededRandom::new(seed), ModelBank::new(1, 1.0, ConstantPrior::Possible));
             for timestamp in 0..305_u64 {
                 let seen = [truth(timestamp) + standard_normal(&mut random)];
                 if known && timestamp > 0 && timestamp % 100 == 0 {
@@ -148,7 +151,7 @@ fn what_is_known_to_have_jumped_moves_on_as_before() {
 #[test]
 fn a_jump_that_is_known_says_nothing_about_how_numbers_move() {
     let expected = |known: bool| {
-        let (mut random, mut bank) = (SeededRandom::new(30), Bank::new(20, 1.0, Stillness::Possible));
+        let (mut random, mut bank) = (SeededRandom::new(30), ModelBank::new(20, 1.0, ConstantPrior::Possible));
         let mut seen = |level: f64| (0..20).map(|_| level + standard_normal(&mut random)).collect::<Vec<f64>>();
         for timestamp in 0..100_u64 {
             bank.observe(timestamp.min(1), &seen(0.0), 1.0);
@@ -202,10 +205,10 @@ fn days_of_a_week_are_followed_each_as_it_was_a_week_before() {
 /// below 2e-6 if those of a run are independent. Where stillness is only possible, it is 0.069.
 #[test]
 fn what_is_known_at_first_is_not_moved_by_noise_where_it_likely_stands_still() {
-    let after_twenty = |stillness: Stillness| {
+    let after_twenty = |stillness: ConstantPrior| {
         let mut square = 0.0;
         for seed in 0..24 {
-            let (mut random, mut bank) = (SeededRandom::new(seed), Bank::new(5, 1.0, stillness));
+            let (mut random, mut bank) = (SeededRandom::new(seed), ModelBank::new(5, 1.0, stillness));
             for timestamp in 0..20_u64 {
                 let variance: f64 = if timestamp == 0 { 1e-4 } else { 1.0 };
                 let seen: Vec<f64> = (0..5).map(|_| 40.0 + variance.sqrt() * standard_normal(&mut random)).collect();
@@ -215,7 +218,7 @@ fn what_is_known_at_first_is_not_moved_by_noise_where_it_likely_stands_still() {
         }
         square
     };
-    let (likely, possible) = (after_twenty(Stillness::Likely), after_twenty(Stillness::Possible));
+    let (likely, possible) = (after_twenty(ConstantPrior::Likely), after_twenty(ConstantPrior::Possible));
     assert!(likely < 0.0234 && likely < possible, "{likely}, {possible}");
 }
 
@@ -229,7 +232,7 @@ fn expected_counts() -> impl Iterator<Item = f64> {
 /// the last hundred of two hundred timestamps.
 fn scattered(coins: bool, deviation: f64, random: &mut SeededRandom) -> (f64, f64) {
     let (expected, variance) = (expected_counts().collect::<Vec<f64>>(), deviation * deviation);
-    let mut follower = Follower::new(&expected, variance, variance);
+    let mut follower = HistogramFilter::new(&expected, variance, variance);
     let (mut squares, mut covered, mut count) = (0.0, 0.0, 0.0);
     for timestamp in 0..200_u64 {
         let own = |mean: &f64| if coins { mean.sqrt() } else { 0.0 };
@@ -267,13 +270,13 @@ fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
     }
 }
 
-/// Seen every so many timestamps, a week or a day is seen at some of its places only: of the others nothing is known,
+/// ObservationLikelihood every so many timestamps, a week or a day is seen at some of its places only: of the others nothing is known,
 /// and nothing is said by what repeats itself. A level of a thousand stays one in between, to within six standard
 /// deviations of a single observation, and its stated variance is no more than that of one.
 #[test]
 fn what_repeats_itself_says_nothing_of_places_that_were_never_seen() {
     for every in [2_u64, 6, 7, 12, 14, 24, 48] {
-        let (mut random, mut bank) = (SeededRandom::new(every), Bank::new(1, 1.0, Stillness::Possible));
+        let (mut random, mut bank) = (SeededRandom::new(every), ModelBank::new(1, 1.0, ConstantPrior::Possible));
         for observation in 0..40_u64 {
             bank.observe(if observation == 0 { 0 } else { every }, &[1e3 + standard_normal(&mut random)], 1.0);
         }
@@ -293,7 +296,7 @@ fn a_number_that_jumps_once_is_not_taken_for_one_that_scatters() {
     let (mut squares, mut count) = (0.0, 0.0);
     for seed in 0..24 {
         let mut random = SeededRandom::new(seed);
-        let mut follower = Follower::new(&[1e3, 2e3], 1.0, 1.0);
+        let mut follower = HistogramFilter::new(&[1e3, 2e3], 1.0, 1.0);
         for timestamp in 0..150_u64 {
             let truth = [1e3, if timestamp < 100 { 2e3 } else { 2.1e3 }];
             let seen = truth.map(|count| count + standard_normal(&mut random));
@@ -325,7 +328,7 @@ fn what_is_far_off_for_once_does_not_move_a_level() {
 fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observation() {
     for seed in 0..24_u32 {
         let size = 10_f64.powf(1.0 + 0.145 * f64::from(seed));
-        let (mut random, mut bank) = (SeededRandom::new(seed.into()), Bank::new(1, 1.0, Stillness::Possible));
+        let (mut random, mut bank) = (SeededRandom::new(seed.into()), ModelBank::new(1, 1.0, ConstantPrior::Possible));
         for timestamp in 0..4_u64 {
             bank.observe(timestamp.min(1), &[size + standard_normal(&mut random)], 1.0);
             let Estimates { means, variances } = bank.estimate(0);
@@ -341,7 +344,7 @@ fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observatio
 fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not() {
     let learn = |step: f64| {
         let (mut random, mut bank, mut truth) =
-            (SeededRandom::new(12), Bank::new(20, 1.0, Stillness::Possible), vec![0.0; 20]);
+            (SeededRandom::new(12), ModelBank::new(20, 1.0, ConstantPrior::Possible), vec![0.0; 20]);
         for timestamp in 0..200_u64 {
             truth.iter_mut().for_each(|number| *number += step * standard_normal(&mut random));
             let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(&mut random)).collect();
@@ -359,7 +362,7 @@ fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not
 #[test]
 fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() {
     let mut random = SeededRandom::new(13);
-    let mut bank = Bank::new(200, 1.0, Stillness::Possible);
+    let mut bank = ModelBank::new(200, 1.0, ConstantPrior::Possible);
     for timestamp in 0..50_u64 {
         let seen: Vec<f64> = (0..200).map(|_| standard_normal(&mut random)).collect();
         bank.observe(timestamp.min(1), &seen, 1.0);
@@ -375,7 +378,7 @@ fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
     let error = |means: &[f64]| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>();
     let (mut believed, mut observed) = (0.0, 0.0);
     for _ in 0..6 {
-        let (mut profile, mut means) = (Profile::new(64, 1.0, 64.0, Stillness::Possible), vec![0.0; 64]);
+        let (mut profile, mut means) = (DeviationFilter::new(64, 1.0, 64.0, ConstantPrior::Possible), vec![0.0; 64]);
         for timestamp in 0..60_u64 {
             let seen: Vec<f64> = truth.iter().map(|number| number + standard_normal(random)).collect();
             let mean = seen.iter().sum::<f64>() / 64.0;
@@ -410,7 +413,7 @@ fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it(
 fn where_nothing_can_be_told_from_noise_little_is_believed() {
     // Frequencies of 100 values, the squares of which sum to one at most, seen with a variance of one half.
     let mut random = SeededRandom::new(24);
-    let mut profile = Profile::new(100, 0.5, 1.0, Stillness::Possible);
+    let mut profile = DeviationFilter::new(100, 0.5, 1.0, ConstantPrior::Possible);
     let mut squares = 0.0;
     for timestamp in 0..30_u32 {
         let seen: Vec<f64> = (0..100).map(|_| 0.5_f64.sqrt() * standard_normal(&mut random)).collect();
@@ -460,7 +463,7 @@ proptest! {
         total in prop_oneof![1 => Just(0.0), 9 => 0.01..3.0_f64],
     ) {
         let (mut settled, variances): (Vec<f64>, Vec<f64>) = numbers.iter().copied().unzip();
-        settle(&mut settled, &variances, total);
+        shift_and_project(&mut settled, &variances, total);
         prop_assert!(settled.iter().all(|number| *number >= 0.0 && number.is_finite()));
     }
 
@@ -472,7 +475,7 @@ proptest! {
     ) {
         let variances: Vec<f64> = numbers.iter().map(|(_, power)| 10_f64.powf(power + scale)).collect();
         let mut settled: Vec<f64> = numbers.iter().map(|(number, _)| *number).collect();
-        settle(&mut settled, &variances, total);
+        shift_and_project(&mut settled, &variances, total);
         prop_assert!(settled.iter().all(|number| *number >= 0.0));
         prop_assert!((settled.iter().sum::<f64>() - total).abs() < 1e-9, "{settled:?}");
     }
@@ -491,7 +494,7 @@ fn what_many_rare_values_have_too_much_is_not_taken_from_frequent_ones() {
         settled.extend((0..97).map(|_| 0.01 + noise(0.004)));
         let mut projected = settled.clone();
         let variances: Vec<f64> = (0..100).map(|value| if value < 3 { 1e-4 } else { 1.6e-5 }).collect();
-        settle(&mut settled, &variances, 1.0);
+        shift_and_project(&mut settled, &variances, 1.0);
         project(&mut projected, &variances, 1.0);
         let truth = |value: usize| frequent.get(value).copied().unwrap_or(rare);
         let error = |numbers: &[f64]| numbers.iter().enumerate().map(|(k, x)| (x - truth(k)).powi(2)).sum::<f64>();
@@ -504,21 +507,27 @@ fn what_many_rare_values_have_too_much_is_not_taken_from_frequent_ones() {
 }
 
 /// Asks whether a number lies above the middle of what is believed, by answers that are true three times out of four.
-fn asked(models: &Models, density: &mut Density, truth: f64, gap: u64, random: &mut SeededRandom) -> (Seen, Vec<f64>) {
-    let expected = density.later(models, gap).number(models);
+fn asked(
+    models: &GridModels,
+    density: &mut GridFilter,
+    truth: f64,
+    gap: u64,
+    random: &mut SeededRandom,
+) -> (ObservationLikelihood, Vec<f64>) {
+    let expected = density.predict(models, gap).number(models);
     let cut = quantile(&expected, 0.5).round().clamp(1.0, 127.0);
     let above = (truth >= cut) == (unit(random) < 0.75);
     let likely = |cell: usize| if (cell as f64 >= cut) == above { 0.75 } else { 0.25 };
-    let seen = models.seen(gap, Answer::One((0..128).map(likely).collect()));
+    let seen = models.likelihood(gap, GridObservation::One((0..128).map(likely).collect()));
     let believed = density.observe(models, &seen);
     (seen, believed)
 }
 
 #[test]
 fn a_number_that_stands_still_is_found_to_within_a_few_cells_by_answers_that_are_often_false() {
-    let (models, mut random) = (Models::new(128), SeededRandom::new(14));
+    let (models, mut random) = (GridModels::new(128), SeededRandom::new(14));
     for truth in [3.5, 40.5, 90.5, 126.5] {
-        let mut density = Density::new(&models);
+        let mut density = GridFilter::new(&models);
         let mut last = Vec::new();
         for timestamp in 0..400_u64 {
             last = asked(&models, &mut density, truth, timestamp.min(1), &mut random).1;
@@ -526,16 +535,16 @@ fn a_number_that_stands_still_is_found_to_within_a_few_cells_by_answers_that_are
         assert!((last.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         let found = quantile(&last, 0.5);
         assert!((found - truth).abs() < 8.0, "{truth}: {found}");
-        assert!(scatter_around(&last, found).sqrt() < 20.0);
+        assert!(squared_deviation(&last, found).sqrt() < 20.0);
     }
 }
 
 #[test]
 fn what_came_later_makes_an_estimate_better() {
-    let (models, mut random) = (Models::new(128), SeededRandom::new(15));
+    let (models, mut random) = (GridModels::new(128), SeededRandom::new(15));
     let (mut at_once, mut later, mut covered, mut count) = (0.0, 0.0, 0.0, 0.0);
     for _ in 0..12 {
-        let (mut density, mut truth) = (Density::new(&models), 64.0);
+        let (mut density, mut truth) = (GridFilter::new(&models), 64.0);
         let (mut start, mut waiting) = (density.clone(), Vec::new());
         for timestamp in 0..300_u64 {
             truth = (truth + 2.0 * (unit(&mut random) - 0.5) * 2.0_f64).clamp(0.0, 127.9);
@@ -543,12 +552,12 @@ fn what_came_later_makes_an_estimate_better() {
             waiting.push((seen, truth, (quantile(&believed, 0.5) - truth).abs()));
             if waiting.len() == 30 {
                 let believed = density.smooth(&models, &start, waiting.iter().map(|(seen, ..)| seen), 10);
-                waiting[..10].iter().for_each(|(seen, ..)| start.pass(&models, seen));
+                waiting[..10].iter().for_each(|(seen, ..)| start.observe_levels(&models, seen));
                 for ((_, truth, then), believed) in waiting.drain(..10).zip(believed) {
                     let median = quantile(&believed, 0.5);
                     at_once += then;
                     later += (median - truth).abs();
-                    let deviation = scatter_around(&believed, median).sqrt();
+                    let deviation = squared_deviation(&believed, median).sqrt();
                     covered += f64::from(u8::from((median - truth).abs() <= 1.96 * deviation));
                     count += 1.0;
                 }
@@ -564,39 +573,39 @@ fn what_came_later_makes_an_estimate_better() {
 /// all.
 #[test]
 fn means_find_a_level_and_tell_whether_there_is_one() {
-    let (models, mut random) = (Models::new(128), SeededRandom::new(17));
+    let (models, mut random) = (GridModels::new(128), SeededRandom::new(17));
     let mut found = |truth: &mut dyn FnMut(&mut SeededRandom) -> f64| {
-        let mut density = Density::new(&models);
+        let mut density = GridFilter::new(&models);
         let mut last = Vec::new();
         for batch in 0..60_u64 {
             let gap = if batch == 0 { 0 } else { 20 };
-            let expected = density.later(&models, gap).number(&models);
+            let expected = density.predict(&models, gap).number(&models);
             let part = if batch % 2 == 0 { 0.25 } else { 0.35 };
             let (low, high) = (quantile(&expected, part), quantile(&expected, 1.0 - part));
             let sum: f64 = (0..20).map(|_| truth(&mut random).clamp(low, high)).sum();
             let scale = (high - low) / 20.0;
             let noise = scale * (unit(&mut random).ln() - unit(&mut random).ln());
-            let answer = Answer::Mean { count: 20, low, high, mean: sum / 20.0 + noise, scale };
-            last = density.observe(&models, &models.seen(gap, answer));
+            let answer = GridObservation::Mean { count: 20, low, high, mean: sum / 20.0 + noise, scale };
+            last = density.observe(&models, &models.likelihood(gap, answer));
         }
         (
             quantile(&last, 0.5),
-            scatter_around(&last, quantile(&last, 0.5)).sqrt(),
-            density.without_level(),
-            density.pace(),
+            squared_deviation(&last, quantile(&last, 0.5)).sqrt(),
+            density.independence_probability(),
+            density.typical_step(),
         )
     };
     // In the middle a mean alone does not tell a level from none.
     for truth in [6.0, 30.0, 110.0] {
-        let (median, deviation, without_level, pace) = found(&mut |_| truth);
+        let (median, deviation, independence_probability, pace) = found(&mut |_| truth);
         assert!((median - truth).abs() < 5.0 && deviation < 15.0, "{truth}: {median} {deviation}");
-        assert!(without_level < 0.01 && pace < 0.02, "{truth}: {without_level} {pace}");
+        assert!(independence_probability < 0.01 && pace < 0.02, "{truth}: {independence_probability} {pace}");
         let (median, ..) = found(&mut |random| truth + 16.0 * (unit(random) - 0.5));
         assert!((median - truth).abs() < 8.0, "{truth}: {median}");
     }
-    let (median, deviation, without_level, _) = found(&mut |random| 128.0 * unit(random));
+    let (median, deviation, independence_probability, _) = found(&mut |random| 128.0 * unit(random));
     assert!((median - 64.0).abs() < 4.0 && deviation > 30.0, "{median} {deviation}");
-    assert!(without_level > 0.9, "{without_level}");
+    assert!(independence_probability > 0.9, "{independence_probability}");
 }
 
 fn mean_error(kind: ScalarKind, delay: u32, epsilon: &str) -> f64 {
@@ -717,7 +726,7 @@ fn releases_of_any_mechanism_become_better_by_those_before_them() {
     for restless in [false, true] {
         let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(10).unwrap(), 4);
         let mut mechanism = Central::new(CentralKind::Uniform, settings).unwrap();
-        let (mut smoother, mut random) = (Smoother::new(), SeededRandom::new(19));
+        let (mut smoother, mut random) = (ReleaseFilter::new(), SeededRandom::new(19));
         let (mut before, mut after) = (0.0, 0.0);
         for timestamp in 0..300_u64 {
             let moved = if restless { timestamp * 7919 % 5_000 } else { 0 };
@@ -749,7 +758,7 @@ fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
         seeded: false,
     };
     let number = |value, variance| Number { value, variance }.into();
-    let mut smoother = Smoother::new();
+    let mut smoother = ReleaseFilter::new();
     for unchanged in [
         release(0, number(3.0, 1.0), Freshness::Nullified),
         release(1, number(3.0, f64::INFINITY), Freshness::Fresh),
@@ -769,7 +778,7 @@ fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
 #[test]
 fn counts_with_next_to_no_noise_or_more_than_anything_are_smoothed_to_numbers() {
     for exponent in [-300, -200, -100, 0, 100, 150, 200, 300] {
-        let (variance, mut smoother) = (10_f64.powi(exponent), Smoother::new());
+        let (variance, mut smoother) = (10_f64.powi(exponent), ReleaseFilter::new());
         for timestamp in 0..6_u64 {
             let counts = vec![1_000.0 + timestamp as f64, 20.0, 0.0];
             let statistic = Counts { counts, variances: vec![variance; 3] }.into();
@@ -789,8 +798,8 @@ fn counts_with_next_to_no_noise_or_more_than_anything_are_smoothed_to_numbers() 
     }
 }
 
-fn used_smoothers() -> [Smoother; 2] {
-    let mut smoothers = [Smoother::new(), Smoother::new()];
+fn used_smoothers() -> [ReleaseFilter; 2] {
+    let mut smoothers = [ReleaseFilter::new(), ReleaseFilter::new()];
     for timestamp in 0..5 {
         let number = Number { value: 3.0 + timestamp as f64, variance: 1.0 }.into();
         let counts = Counts { counts: vec![1.0, 5.0 - timestamp as f64, 2.0], variances: vec![2.0; 3] }.into();
@@ -812,17 +821,17 @@ fn used_smoothers() -> [Smoother; 2] {
 #[test]
 fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refused() {
     let [number, counts] = used_smoothers();
-    for smoother in [Smoother::new(), number, counts.clone()] {
-        let loaded: Smoother = postcard::from_bytes(&postcard::to_allocvec(&smoother).unwrap()).unwrap();
+    for smoother in [ReleaseFilter::new(), number, counts.clone()] {
+        let loaded: ReleaseFilter = postcard::from_bytes(&postcard::to_allocvec(&smoother).unwrap()).unwrap();
         assert_eq!(loaded, smoother);
-        let loaded: Smoother = serde_json::from_str(&serde_json::to_string(&smoother).unwrap()).unwrap();
+        let loaded: ReleaseFilter = serde_json::from_str(&serde_json::to_string(&smoother).unwrap()).unwrap();
         assert_eq!(loaded, smoother);
     }
     let json = serde_json::to_value(counts).unwrap();
     let loads = |change: &dyn Fn(&mut serde_json::Value)| {
         let mut changed = json.clone();
         change(&mut changed);
-        serde_json::from_value::<Smoother>(changed).is_ok()
+        serde_json::from_value::<ReleaseFilter>(changed).is_ok()
     };
     assert!(loads(&|_| ()));
     assert!(!loads(&|state| state["version"] = 9.into()));
@@ -841,7 +850,7 @@ fn saved_smoothers_and_tracked_classes_still_load() {
     let now: Vec<String> =
         used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
     for (golden, now) in include_str!("../golden/smoother_v5.txt").lines().zip(&now) {
-        let loaded: Smoother = postcard::from_bytes(&bytes(golden)).unwrap();
+        let loaded: ReleaseFilter = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     }
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();

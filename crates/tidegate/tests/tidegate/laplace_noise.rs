@@ -1,7 +1,7 @@
 //! Banks that know Laplace noise for what it is.
 
-use tidegate::estimate::bank::{Bank, Stillness};
-use tidegate::estimate::noise::Noise;
+use tidegate::estimate::model_bank::{ConstantPrior, ModelBank};
+use tidegate::estimate::noise::ObservationNoise;
 use tidegate::kernel::SeededRandom;
 use tidegate::kernel::simulation::standard_normal;
 
@@ -16,10 +16,10 @@ fn laplace(random: &mut SeededRandom) -> f64 {
 
 /// Twenty numbers that stand still, or walk by steps, seen 200 times with Laplace noise of variance one that a bank
 /// knows to be that, or takes for normal: the mean squared error of the later half.
-fn error_with_laplace_noise(noise: Noise, step: f64, seed: u64) -> f64 {
+fn error_with_laplace_noise(noise: ObservationNoise, step: f64, seed: u64) -> f64 {
     let mut random = SeededRandom::new(seed);
     let mut truth: Vec<f64> = (0..20).map(|_| 30.0 * standard_normal(&mut random)).collect();
-    let (mut bank, mut squares) = (Bank::new(20, 1.0, Stillness::Likely), 0.0);
+    let (mut bank, mut squares) = (ModelBank::new(20, 1.0, ConstantPrior::Likely), 0.0);
     for timestamp in 0..200_u64 {
         truth.iter_mut().for_each(|number| *number += step * standard_normal(&mut random));
         let seen: Vec<f64> = truth.iter().map(|number| number + laplace(&mut random)).collect();
@@ -40,7 +40,8 @@ fn error_with_laplace_noise(noise: Noise, step: f64, seed: u64) -> f64 {
 #[test]
 fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
     for (step, most) in [(0.0, 0.0058), (0.1, 0.0951)] {
-        let errors: Vec<f64> = (0..96).map(|seed| error_with_laplace_noise(Noise::laplace(1.0), step, seed)).collect();
+        let errors: Vec<f64> =
+            (0..96).map(|seed| error_with_laplace_noise(ObservationNoise::laplace(1.0), step, seed)).collect();
         let (error, deviation) = mean_of(errors.into_iter());
         assert!(error < most, "{step}: {error} ± {deviation}");
     }
@@ -50,15 +51,15 @@ fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
 /// comes again is a jump either way.
 #[test]
 fn a_single_reading_with_laplace_noise_that_is_far_off_is_not_taken_for_a_jump() {
-    let after = |noise: Noise, times: u64| {
-        let (mut bank, mut random) = (Bank::new(4, 1.0, Stillness::Likely), SeededRandom::new(3));
+    let after = |noise: ObservationNoise, times: u64| {
+        let (mut bank, mut random) = (ModelBank::new(4, 1.0, ConstantPrior::Likely), SeededRandom::new(3));
         for timestamp in 0..150_u64 {
             bank.observe(timestamp.min(1), &[0.0; 4].map(|level: f64| level + laplace(&mut random)), noise);
         }
         (0..times).for_each(|_| bank.observe(1, &[7.0, 0.0, 0.0, 0.0], noise));
         bank.estimate(0).means[0]
     };
-    assert!(after(Noise::laplace(1.0), 1) < 0.5, "{}", after(Noise::laplace(1.0), 1));
-    assert!(after(Noise::normal(1.0), 1) > 2.0, "{}", after(Noise::normal(1.0), 1));
-    assert!(after(Noise::laplace(1.0), 3) > 6.0, "{}", after(Noise::laplace(1.0), 3));
+    assert!(after(ObservationNoise::laplace(1.0), 1) < 0.5, "{}", after(ObservationNoise::laplace(1.0), 1));
+    assert!(after(ObservationNoise::normal(1.0), 1) > 2.0, "{}", after(ObservationNoise::normal(1.0), 1));
+    assert!(after(ObservationNoise::laplace(1.0), 3) > 6.0, "{}", after(ObservationNoise::laplace(1.0), 3));
 }

@@ -5,7 +5,6 @@ use std::num::NonZeroU64;
 
 use tidegate::central::budget_selection::{sampling_error, select};
 use tidegate::central::classes::{Classes, Requirement};
-use tidegate::central::plbu::Plbu;
 use tidegate::central::stratified::{Differences, Group, Offers, estimate, expected_error, group};
 use tidegate::central::{CentralError, Estimator, Personal, PersonalKind, PersonalSettings};
 use tidegate::kernel::oracle::OracleKind;
@@ -14,6 +13,7 @@ use tidegate::kernel::primitives::{
 };
 use tidegate::kernel::simulation::{estimate_of, multinomial};
 use tidegate::kernel::{Epsilon, Sealed, SeededRandom};
+use tidegate::local::plbu::Plbu;
 use tidegate::release::{Freshness, Release};
 
 use crate::central::{check_laplace, counts_of, fullest_window, measured_distance, spent_at};

@@ -3,7 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use proptest::prelude::*;
-use tidegate::kernel::noise::Scale;
+use tidegate::kernel::noise::NoiseScale;
 use tidegate::kernel::primitives::{Bucketing, DeviationTests, PrimitiveError, Protects, ThresholdNoise, bucket_range};
 use tidegate::kernel::{Epsilon, Grid, GridError, Randomness, SeededRandom, UnlockError, VaultKey, Window};
 use tidegate::post_processing::{PostProcessing, PostProcessingError};
@@ -234,7 +234,7 @@ fn laplace_has_its_variance_and_clamped_stays_in_the_domain() {
     for protects in [Protects::Reading, Protects::Contribution(NonZeroU64::new(3).unwrap())] {
         let settings = Settings { protects, ..settings("2", 0) };
         let scale = if protects == Protects::Reading { 100 } else { 3 };
-        let expected = Scale::calibrated(scale, settings.epsilon).unwrap().laplace_variance();
+        let expected = NoiseScale::calibrated(scale, settings.epsilon).unwrap().laplace_variance();
         let mut random = SeededRandom::new(4);
         let (mut squares, runs) = (0.0, 40_000_u64);
         let mut mechanism = Scalar::new(ScalarKind::Laplace, settings).unwrap();
@@ -270,7 +270,7 @@ fn clipped_sums_have_the_noise_of_a_bucket() {
     };
     let bucket = bucket_range(&(0..=100), 2, 0).unwrap();
     let (low, high) = (*bucket.start() as f64, *bucket.end() as f64);
-    let scale = Scale::calibrated(bucket.end().abs_diff(*bucket.start()), epsilon("1")).unwrap();
+    let scale = NoiseScale::calibrated(bucket.end().abs_diff(*bucket.start()), epsilon("1")).unwrap();
     let middle = ((low + high) / 2.0).round();
     let mut mechanism = Scalar::new(ScalarKind::Bucorder, settings).unwrap();
     let (mut random, mut runs, mut inside) = (SeededRandom::new(4), 0.0, 0.0);
@@ -301,7 +301,8 @@ fn a_sampled_reading_has_the_noise_of_what_it_has_left() {
     let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 50 });
     let runs = 40_000_u64;
     let settings = Settings { truncation, ..settings("2", 39_999) };
-    let variance_of = |width: u64, amount: &str| Scale::calibrated(width, epsilon(amount)).unwrap().laplace_variance();
+    let variance_of =
+        |width: u64, amount: &str| NoiseScale::calibrated(width, epsilon(amount)).unwrap().laplace_variance();
     let [full, reduced] = ["2", "1"].map(|amount| variance_of(100, amount));
     let mut mechanism = Scalar::new(ScalarKind::Laplace, settings).unwrap();
     let mut random = SeededRandom::new(4);

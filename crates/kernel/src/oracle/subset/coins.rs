@@ -1,4 +1,4 @@
-//! Drafts by coins, for domains of any size.
+//! Drafts of independent coin flips, for domains of any size.
 
 use std::num::NonZeroU64;
 
@@ -6,12 +6,12 @@ use crate::noise::Below;
 use crate::oracle::unary::set_bit;
 use crate::random::Randomness;
 
-/// The draft holds each value with the same probability, independently. A coarse probability near the wanted density,
-/// of few random words, will do.
+/// The draft contains each value independently with equal probability. A coarse probability near the wanted density
+/// suffices and costs few random words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Coins {
     positions: Positions,
-    /// The coins' probability is `numerator / 2^bits`.
+    /// The probability of a coin is `numerator / 2^bits`.
     numerator: u32,
     bits: u32,
 }
@@ -34,14 +34,14 @@ impl Coins {
         Self { positions: Positions::new(domain), numerator, bits }
     }
 
-    /// Writes a set of `size` values that holds `value` as `own` says, the rest of it uniform among the others.
+    /// Writes a set of `size` values. `own` says whether it contains `value`; the rest is uniform among the others.
     pub(super) fn draw(&self, value: u32, size: u32, own: bool, random: &mut impl Randomness, report: &mut [u8]) {
         let drafted = self.write(report, random);
         self.correct(report, value, drafted, size - u32::from(own), random);
         set_bit(report, value, own);
     }
 
-    /// Writes coins for all values, and returns how many show 1.
+    /// Writes a coin for each value, and returns the number of ones.
     fn write(&self, report: &mut [u8], random: &mut impl Randomness) -> u32 {
         let mut size = 0;
         let mut words = report.chunks_exact_mut(8);
@@ -62,7 +62,7 @@ impl Coins {
         size
     }
 
-    /// Coins for the next 64 values, or for as many as are left.
+    /// Coins for the next 64 values, or for those left.
     #[inline]
     fn coins(&self, values_left: u32, random: &mut impl Randomness) -> u64 {
         // From the last binary digit to the first: "or" adds one half, "and" halves.
@@ -76,16 +76,16 @@ impl Coins {
         word & u64::MAX >> 64_u32.saturating_sub(values_left)
     }
 
-    /// Adds or removes random values other than `except` until, without it, there are `wanted`. Of the `size` values
-    /// that are in at first, `except` may be one; whether it is in afterwards is unspecified.
+    /// Adds or removes random values other than `except` until `wanted` of them remain. `except` may be among the
+    /// initial `size` values; whether it is in afterwards is unspecified.
     fn correct(&self, report: &mut [u8], except: u32, size: u32, wanted: u32, random: &mut impl Randomness) {
         let size = size - u32::from(report[(except / 8) as usize] >> (except % 8) & 1);
         let adding = size < wanted;
-        // Already in, `except` can't be added; already out, it can't be removed.
+        // If in, `except` cannot be added; if out, it cannot be removed.
         set_bit(report, except, adding);
         let mut left = size.abs_diff(wanted);
         while left > 0 {
-            // Nothing here branches on what was drawn: a wrong guess would cost more than the draw.
+            // Branch-free: a misprediction would cost more than the draw.
             self.positions.draw(random, |position, is_fair| {
                 let byte = &mut report[(position / 8) as usize];
                 let is_in = *byte >> (position % 8) & 1;
@@ -97,12 +97,12 @@ impl Coins {
     }
 }
 
-/// Uniform values below a bound, four from each random word where the bound is small.
+/// Uniform values below a bound, four from each random word if the bound is small.
 #[derive(Clone, Copy, Debug)]
 struct Positions {
     bound: u32,
     below: Below,
-    /// Sixteen-bit products whose low half lies below this would favour some results.
+    /// Sixteen-bit products with a low half below this would bias the result.
     reject_below: u32,
 }
 
@@ -114,7 +114,7 @@ impl Positions {
         Self { bound, below, reject_below: (1 << 16) % bound }
     }
 
-    /// Hands out a few values. Those that come as fair are uniform and independent; the others must not be used.
+    /// Draws a few values. Those marked fair are uniform and independent; discard the others.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // below the bound, a u32
     fn draw(&self, random: &mut impl Randomness, mut hand_out: impl FnMut(u32, bool)) {

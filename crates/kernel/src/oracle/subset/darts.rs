@@ -1,20 +1,20 @@
-//! Drafts by darts, for domains that fit into two words.
+//! Drafts of sampled positions ("darts"), for domains that fit into two words.
 
 use std::num::NonZeroU64;
 
 use crate::noise::Below;
 use crate::random::{FEW, Randomness};
 
-/// The draft holds the values that darts hit, thrown at 128 positions. How many different values they hit varies
+/// The draft contains the values that random darts hit among 128 positions. The number of distinct values varies
 /// little, so fewer corrections are needed than with coins.
 ///
-/// The first random word is shared: its high bits decide whether the own value is in, the others are darts that add
-/// what the draft lacks.
+/// The first random word is shared: its high bits decide whether the true value is in, its other bits are darts that
+/// add missing values.
 #[derive(Clone, Debug)]
 pub(super) struct Darts {
-    /// For each position the set of that one value; empty beyond the domain.
+    /// For each position, the set of that one value; empty beyond the domain.
     board: Box<[Set; POSITIONS]>,
-    /// How many random words a draft takes.
+    /// Random words of a draft.
     words: usize,
     own: OwnCoin,
 }
@@ -25,19 +25,19 @@ const POSITIONS: usize = 128;
 const BITS_PER_DART: u32 = 7;
 const DARTS_PER_WORD: u32 = u64::BITS / BITS_PER_DART;
 const SHARED_DARTS: u32 = 7;
-/// With the shared one.
+/// Including the shared word.
 const MOST_WORDS: usize = FEW;
 
 impl Darts {
-    /// `None` where darts cannot be thrown at the domain, or other drafts are faster. The own value is to be in with
-    /// probability `own_weight / total`.
+    /// Creates drafts that contain the true value with probability `own_weight / total`. `None` if the domain is too
+    /// large, or if other drafts are faster.
     pub(super) fn new(domain: u32, size: u32, own_weight: u64, total: NonZeroU64) -> Option<Self> {
         let elements = domain as usize;
         if !(POSITIONS / 2 + 1..=POSITIONS).contains(&elements) {
             return None;
         }
         let words = (1..MOST_WORDS).rev().find(|words| expected_hits(domain, *words) <= f64::from(size))?;
-        // Far more to add than the shared darts could.
+        // Far more values to add than shared darts.
         if f64::from(size) - expected_hits(domain, words) > f64::from(DARTS_PER_WORD) {
             return None;
         }
@@ -48,7 +48,7 @@ impl Darts {
         Some(Self { board, words, own: OwnCoin::new(own_weight, total) })
     }
 
-    /// Writes a set of `size` values that holds `value` with the own value's probability, the rest of it uniform among
+    /// Writes a set of `size` values that contains `value` with the true value's probability; the rest is uniform among
     /// the others.
     pub(super) fn draw(&self, value: u32, size: u32, random: &mut impl Randomness, report: &mut [u8]) {
         let own_set = self.board[value as usize];
@@ -62,10 +62,10 @@ impl Darts {
             self.remove(&mut set, count - wanted, random);
             count = wanted;
         }
-        // With the own value in, no dart can add it.
+        // No dart can add the true value if it is in.
         let mut set = union(set, own_set);
-        // All shared darts are tried, each on top of those before, and the first that are needed are kept: nothing here
-        // branches on what was drawn, since a wrong guess would cost more than they do.
+        // All shared darts are tried in order, and the first that are needed are kept. Branch-free: a misprediction
+        // would cost more.
         let missing = wanted - count;
         let (mut tried, mut added) = (set, 0);
         for _ in 0..SHARED_DARTS {
@@ -83,7 +83,7 @@ impl Darts {
         report.copy_from_slice(&bytes.as_flattened()[..length]);
     }
 
-    /// The values that are hit by all darts of some words.
+    /// The values hit by the darts of some words.
     #[inline]
     fn hits(&self, words: &[[u8; 8]]) -> Set {
         let mut set = [0; 2];
@@ -96,7 +96,7 @@ impl Darts {
         set
     }
 
-    /// What the next dart of a word hits: one value, or nothing.
+    /// The value hit by the next dart of a word, or the empty set.
     #[inline]
     fn next_hit(&self, word: &mut u64) -> Set {
         #[allow(clippy::cast_possible_truncation)] // seven bits
@@ -105,7 +105,7 @@ impl Darts {
         self.board[position]
     }
 
-    /// Adds so many values.
+    /// Adds values.
     #[cold]
     fn add(&self, set: &mut Set, mut missing: u32, random: &mut impl Randomness) {
         self.throw_while(random, |hit| {
@@ -116,7 +116,7 @@ impl Darts {
         });
     }
 
-    /// Removes so many values.
+    /// Removes values.
     #[cold]
     fn remove(&self, set: &mut Set, mut surplus: u32, random: &mut impl Randomness) {
         self.throw_while(random, |hit| {
@@ -141,7 +141,7 @@ impl Darts {
     }
 }
 
-/// How many of `domain` values the darts of some words hit in the mean.
+/// The expected number of distinct values that the darts of some words hit.
 fn expected_hits(domain: u32, words: usize) -> f64 {
     #[allow(clippy::cast_precision_loss)] // few
     let darts = words as f64 * f64::from(DARTS_PER_WORD);
@@ -160,7 +160,7 @@ const fn without(set: Set, other: Set) -> Set {
     [set[0] & !other[0], set[1] & !other[1]]
 }
 
-/// The set, or the empty one, without a branch.
+/// The set if the condition holds, else the empty set; branch-free.
 #[inline]
 const fn kept_if(keep: bool, set: Set) -> Set {
     let mask = (keep as u64).wrapping_neg();
@@ -172,13 +172,14 @@ const fn count(set: Set) -> u32 {
     set[0].count_ones() + set[1].count_ones()
 }
 
-/// A coin that needs few random bits: they are the first binary digits of a uniform number, and nearly always settle
-/// whether it is below the coin's probability.
+/// A Bernoulli sampler that needs few random bits. The first binary digits of a uniform number nearly always decide
+/// whether it is below the probability.
 #[derive(Clone, Copy, Debug)]
 struct OwnCoin {
-    /// The same digits of the probability.
+    /// The first digits of the probability.
     digits: u64,
-    /// What the digits leave of the probability, as a share of the last digit's unit, over the bound of `rest_below`.
+    /// The remainder of the probability after those digits, as a share of the last digit's unit, over the bound of
+    /// `rest_below`.
     rest: u64,
     rest_below: Below,
 }
@@ -192,7 +193,7 @@ impl OwnCoin {
         Self { digits: (scaled / bound) as u64, rest: (scaled % bound) as u64, rest_below: Below::new(total) }
     }
 
-    /// `true` with probability exactly `weight / total`, given uniform digits.
+    /// Draws `true` with probability exactly `weight / total`, given uniform digits.
     #[inline]
     fn toss(&self, digits: u64, random: &mut impl Randomness) -> bool {
         if digits == self.digits { self.rest_below.sample(random) < self.rest } else { digits < self.digits }
@@ -207,8 +208,8 @@ mod tests {
 
     #[test]
     fn the_coin_is_exact() {
-        // Of the 2^15 digits, those below the probability's show true, those above false, and the rest is settled by
-        // a draw from `total` numbers. Together that is the probability, to the last bit.
+        // Of the 2^15 digits, those below the probability's give true, those above give false, and equality is decided
+        // by a draw from `total` numbers. Together that is exactly the probability.
         for (weight, total) in [(1, 3), (7, 10), (731_058_578, 1_000_000_007), (u64::MAX / 3, u64::MAX), (5, 5)] {
             let coin = OwnCoin::new(weight, NonZeroU64::new(total).unwrap());
             let exact = u128::from(coin.digits) * u128::from(total) + u128::from(coin.rest);

@@ -1,9 +1,9 @@
-//! Subset selection.
+//! Subset selection (Ye and Barg 2018).
 //!
-//! A uniform subset of a given size is drawn quickly by a draft of about that size, to which elements are added, or
-//! from which they are removed, at random until the size is right. A draft must not prefer any element: then, given its
-//! size, it is each set of that size equally often, and adding a uniform element from outside (or removing one from
-//! inside) keeps it so. How large drafts are matters for speed only.
+//! A uniform subset of a given size is drawn from a draft of about that size, by adding or removing random elements
+//! until the size is right. The draft must be exchangeable: given its size, each set of that size is equally likely.
+//! Adding a uniform element from outside, or removing one from inside, preserves that. The size of drafts affects speed
+//! only.
 
 mod coins;
 mod darts;
@@ -20,10 +20,9 @@ use crate::randomised_response::{ResponseError, odds};
 use coins::Coins;
 use darts::Darts;
 
-/// A report is a set of `size` values. It holds the own value with probability
-/// `size·truth / (size·truth + (domain-size)·other)`, where `truth/other` is just below e^eps; the rest of it is drawn
-/// uniformly from the other values. The probability of any one set with the own value is `truth/other` times that of
-/// any one set without it.
+/// A report is a set of `size` values. It contains the true value with probability `size·truth / (size·truth +
+/// (domain-size)·other)`, where `truth/other` is just below e^eps. The rest is uniform among the other values. Any one
+/// set with the true value is `truth/other` times as likely as any one set without it.
 #[derive(Clone, Debug)]
 pub(crate) struct Subset {
     domain: u32,
@@ -41,7 +40,7 @@ enum Draft {
 }
 
 impl Subset {
-    /// With the set size of the lowest variance.
+    /// Creates the oracle with the set size of the lowest variance.
     pub(crate) fn new(domain: u32, epsilon: Epsilon) -> Result<Self, ResponseError> {
         let codec = BitsCodec::new(domain)?;
         let size = best_subset_size(domain, epsilon.as_f64().exp());
@@ -56,7 +55,7 @@ impl Subset {
         Ok(Self { domain, size, own_weight, below_total: Below::new(total), codec: codec.with_ones(size), draft })
     }
 
-    /// How many values every report names.
+    /// The number of values in every report.
     #[cfg(feature = "simulation")]
     pub(crate) const fn size(&self) -> u32 {
         self.size
@@ -73,14 +72,14 @@ impl Subset {
         &self.codec
     }
 
-    /// The logarithm of the probability of a well-formed report.
+    /// The log-probability of a well-formed report.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn log_likelihood(&self, value: u32, report: &[u8]) -> f64 {
         let holds_own = report[(value / 8) as usize] >> (value % 8) & 1 == 1;
         let total = self.below_total.bound();
         let (weight, rest) =
             if holds_own { (self.own_weight, self.size - 1) } else { (total - self.own_weight, self.size) };
-        // Divided by the number of sets of that size among the other values.
+        // Divide by the number of sets of that size among the other values.
         let others = self.domain - 1;
         let log_sets: f64 = (0..rest).map(|drawn| (f64::from(others - drawn) / f64::from(drawn + 1)).ln()).sum();
         (weight as f64 / total as f64).ln() - log_sets
@@ -107,13 +106,13 @@ mod tests {
     use crate::{MAX_RESPONSE_EPSILON, UNITS_PER_EPSILON};
 
     #[test]
-    fn sets_with_the_own_value_keep_to_exact_bounds() {
+    fn sets_with_the_true_value_keep_exact_bounds() {
         let almost = RBig::from_parts(999_999_999.into(), 1_000_000_000_u64.into());
         for units in many_epsilons(MAX_RESPONSE_EPSILON.units()) {
             let (below, above) = exp_bounds(units, UNITS_PER_EPSILON);
             for domain in [2, 3, 10, 1_000, 100_000] {
                 let subset = Subset::new(domain, Epsilon::from_units(units).unwrap()).unwrap();
-                // There are size / (domain - size) sets with the own value for each without it.
+                // There are size / (domain - size) sets with the true value for each without it.
                 let with = u128::from(subset.own_weight) * u128::from(domain - subset.size);
                 let without = u128::from(subset.below_total.bound() - subset.own_weight) * u128::from(subset.size);
                 let ratio = RBig::from_parts(with.into(), without.into());

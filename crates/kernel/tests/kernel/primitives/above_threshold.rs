@@ -1,5 +1,5 @@
 use tidegate_kernel::noise::ScaleError;
-use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side, ThresholdNoise};
+use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, SealedQuery, Side, ThresholdNoise};
 use tidegate_kernel::{Epsilon, Permit, Provenance, Sealed, SeededRandom, SystemRandom};
 
 use super::{DRAWS, ROUNDING};
@@ -9,9 +9,9 @@ use crate::support::{
 };
 
 /// A query for a number, of timestamp 0, that a contributor can move by `sensitivity`.
-fn query(value: i64, sensitivity: u64) -> Query {
+fn query(value: i64, sensitivity: u64) -> SealedQuery {
     let protects = Protects::Contribution(nonzero(sensitivity));
-    Query::reading(&sealed_at(0, value), -10_000..=10_000, protects).unwrap()
+    SealedQuery::reading(&sealed_at(0, value), -10_000..=10_000, protects).unwrap()
 }
 
 /// The probability of every transcript: "above" at the first query, at the second, ..., and never. Summed over what
@@ -41,7 +41,7 @@ fn every_transcript_has_its_probability() {
     let cases = [(1, "1", 8, vec![0, 2, 5, 1]), (3, "2", 4, vec![-2, 4, 0]), (1, "0.5", -3, vec![-9, -9, -9, -4, -4])];
     for (index, (sensitivity, text, threshold, queries)) in cases.into_iter().enumerate() {
         let amount = epsilon(text);
-        let sealed: Vec<Query> = queries.iter().map(|value| query(*value, sensitivity)).collect();
+        let sealed: Vec<SealedQuery> = queries.iter().map(|value| query(*value, sensitivity)).collect();
         let mut random = SeededRandom::new(160 + index as u64);
         let drawn = tally(DRAWS, queries.len() + 1, || {
             let mut test = AboveThreshold::open(permit(amount), threshold, sensitivity, &mut random).unwrap();
@@ -104,8 +104,8 @@ fn a_group() -> (AboveThreshold, Vec<Sealed<i64>>) {
     (test, (3..=6).map(|timestamp| sealed_at(timestamp, timestamp as i64)).collect())
 }
 
-fn deviation(readings: &[Sealed<i64>]) -> Query {
-    Query::deviation(readings, 0..=9, Protects::Reading).unwrap()
+fn deviation(readings: &[Sealed<i64>]) -> SealedQuery {
+    SealedQuery::deviation(readings, 0..=9, Protects::Reading).unwrap()
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_query_that_reads_what_nobody_paid_for_is_refused() {
     let random = &mut SeededRandom::new(1);
     let (one, none) = (epsilon("1"), Vec::<Permit>::new);
     let (mut test, readings) = a_group();
-    let mut refusal = |permits: Vec<Permit>, query: &Query| test.ask(permits, query, random).unwrap_err();
+    let mut refusal = |permits: Vec<Permit>, query: &SealedQuery| test.ask(permits, query, random).unwrap_err();
     let unpaid = refusal(none(), &deviation(&readings[..2]));
     assert_eq!(unpaid, PrimitiveError::Unpaid { timestamp: 4 });
     assert_eq!(unpaid.to_string(), "the query reads timestamp 4, for which there is no permit");

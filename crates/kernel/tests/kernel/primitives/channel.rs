@@ -153,7 +153,7 @@ fn parts_that_are_no_channel_are_refused() {
     }
     let above = Epsilon::from_units(MAX_CHANNEL_EPSILON.units() + 1).unwrap();
     let message = ChannelLimits::new(above).unwrap_err().to_string();
-    assert_eq!(message, "epsilon 10.000000001 is outside 0.000000001..=10, what a channel can be set to");
+    assert_eq!(message, "epsilon 10.000000001 is outside 0.000000001..=10, the range of a channel");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use tidegate_kernel::SeededRandom;
-use tidegate_kernel::noise::{Scale, ScaleError};
+use tidegate_kernel::noise::{NoiseScale, ScaleError};
 use tidegate_kernel::primitives::{PrimitiveError, Scores, noisy_max};
 
 use super::{DRAWS, ROUNDING};
@@ -83,8 +83,8 @@ fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
 #[test]
 fn the_stated_noise_is_doubled_where_scores_move_in_any_direction() {
     let scale = |scores: Scores| scores.noise(3, epsilon("0.5")).unwrap();
-    assert_eq!(scale(Scores::OneDirectional), Scale::new(nonzero(6), nonzero(1)));
-    assert_eq!(scale(Scores::AnyDirection), Scale::new(nonzero(12), nonzero(1)));
+    assert_eq!(scale(Scores::OneDirectional), NoiseScale::new(nonzero(6), nonzero(1)));
+    assert_eq!(scale(Scores::AnyDirection), NoiseScale::new(nonzero(12), nonzero(1)));
 }
 
 #[test]

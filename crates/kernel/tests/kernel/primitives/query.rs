@@ -1,4 +1,4 @@
-use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, Query, Side};
+use tidegate_kernel::primitives::{AboveThreshold, PrimitiveError, Protects, SealedQuery, Side};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 
 use crate::support::{all_vectors, nonzero, permit, permit_at, sealed_at};
@@ -8,7 +8,7 @@ fn group(readings: &[i64]) -> Vec<Sealed<i64>> {
 }
 
 /// Whether a query is `threshold` or more: at the largest epsilon there is next to no noise.
-fn reaches(query: &Query, threshold: i64) -> bool {
+fn reaches(query: &SealedQuery, threshold: i64) -> bool {
     let random = &mut SeededRandom::new(1);
     let mut test = AboveThreshold::open(permit(Epsilon::MAX), threshold, 10, random).unwrap();
     let newcomers = query.timestamps().iter().filter(|timestamp| **timestamp != 0);
@@ -17,7 +17,7 @@ fn reaches(query: &Query, threshold: i64) -> bool {
 }
 
 /// The value of a query, by asking.
-fn revealed(query: &Query) -> i64 {
+fn revealed(query: &SealedQuery) -> i64 {
     (-30..=30).rev().find(|threshold| reaches(query, *threshold)).unwrap()
 }
 
@@ -31,7 +31,7 @@ fn deviation(readings: &[i64], width: i64) -> i64 {
 #[test]
 fn the_deviation_is_the_sum_of_distances_from_the_mean_rounded_down() {
     for readings in [vec![4], vec![1, 4], vec![0, 0, 3], vec![-7, 2, 99, 1], vec![0, 1, 0, 0, 3]] {
-        let query = Query::deviation(&group(&readings), 0..=3, Protects::Reading).unwrap();
+        let query = SealedQuery::deviation(&group(&readings), 0..=3, Protects::Reading).unwrap();
         assert_eq!(revealed(&query), deviation(&readings, 3), "{readings:?}");
     }
 }
@@ -39,7 +39,7 @@ fn the_deviation_is_the_sum_of_distances_from_the_mean_rounded_down() {
 #[test]
 fn a_reading_that_is_asked_about_is_clamped_first() {
     for (reading, clamped) in [(-9, -3), (2, 2), (99, 5)] {
-        let query = Query::reading(&sealed_at(0, reading), -3..=5, Protects::Reading).unwrap();
+        let query = SealedQuery::reading(&sealed_at(0, reading), -3..=5, Protects::Reading).unwrap();
         assert_eq!((revealed(&query), query.sensitivity(), query.timestamps()), (clamped, 8, [0].as_slice()));
     }
 }
@@ -50,7 +50,7 @@ fn no_reading_moves_the_deviation_farther_than_its_sensitivity_and_some_move_it_
         let points: Vec<i64> = (0..=width).collect();
         for count in 1..=4 {
             let stated =
-                |protects| Query::deviation(&group(&vec![0; count]), 0..=width, protects).unwrap().sensitivity();
+                |protects| SealedQuery::deviation(&group(&vec![0; count]), 0..=width, protects).unwrap().sensitivity();
             for most in 1..=width {
                 let mut farthest = 0;
                 for readings in all_vectors(&points, count) {
@@ -72,18 +72,19 @@ fn no_reading_moves_the_deviation_farther_than_its_sensitivity_and_some_move_it_
 
 #[test]
 fn a_group_must_have_readings_of_different_timestamps() {
-    let deviation = |readings: &[Sealed<i64>]| Query::deviation(readings, 0..=9, Protects::Reading).unwrap_err();
+    let deviation = |readings: &[Sealed<i64>]| SealedQuery::deviation(readings, 0..=9, Protects::Reading).unwrap_err();
     assert_eq!(deviation(&[]), PrimitiveError::Nothing { expected: "reading" });
     let twice = deviation(&[sealed_at(8, 1), sealed_at(5, 2), sealed_at(8, 3)]);
     assert_eq!(twice, PrimitiveError::SameTimestamp { timestamp: 8 });
     assert_eq!(twice.to_string(), "two readings are of timestamp 8; a query takes one of each");
-    let range = Query::deviation(&group(&[1]), 9..=9, Protects::Reading);
+    let range = SealedQuery::deviation(&group(&[1]), 9..=9, Protects::Reading);
     assert_eq!(range.unwrap_err(), PrimitiveError::Range { low: 9, high: 9 });
 }
 
 #[test]
 fn the_widest_range_does_not_overflow() {
-    let query = Query::deviation(&group(&[i64::MIN, i64::MAX, 0]), i64::MIN..=i64::MAX, Protects::Reading).unwrap();
+    let query =
+        SealedQuery::deviation(&group(&[i64::MIN, i64::MAX, 0]), i64::MIN..=i64::MAX, Protects::Reading).unwrap();
     assert_eq!(query.sensitivity(), u64::MAX);
     assert_eq!(format!("{query:?}"), "Query(..)");
 }

@@ -164,7 +164,7 @@ fn what_cannot_be_sealed_is_named_by_its_position_only() {
     assert_eq!(twice.to_string(), "class 1 is named twice");
     let error = |classes: &[u32], counts: Vec<u64>| ClassHistograms::seal(account(), 0, classes, counts).unwrap_err();
     assert_eq!(error(&[0, 1], vec![1, 2, 3]), HistogramError::Uneven { counts: 3, classes: 2 });
-    let message = "3 counts cannot be shared out evenly among 0 classes";
+    let message = "3 counts cannot be divided evenly among 0 classes";
     assert_eq!(error(&[], vec![1, 2, 3]).to_string(), message);
     assert_eq!(error(&[1], Vec::new()), HistogramError::Cells { cells: 0 });
     assert_eq!(error(&[4, 4], vec![1, 2]), HistogramError::RepeatedClass { class: 4 });

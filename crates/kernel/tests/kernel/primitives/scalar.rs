@@ -1,4 +1,4 @@
-use tidegate_kernel::noise::{Scale, ScaleError};
+use tidegate_kernel::noise::{NoiseScale, ScaleError};
 use tidegate_kernel::primitives::{PrimitiveError, Protects, noisy_scalar, noisy_sum};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 
@@ -117,7 +117,7 @@ fn a_result_that_is_cut_tells_nothing_of_the_reading() {
     let publish = |reading: i64, seed: u64| {
         let random = &mut SeededRandom::new(seed);
         let sealed = sealed_at(0, reading);
-        let range = -1..=Scale::MAX_SENSITIVITY as i64 - 1;
+        let range = -1..=NoiseScale::MAX_SENSITIVITY as i64 - 1;
         noisy_scalar(permit(Epsilon::MIN), &sealed, range, Protects::Reading, random).unwrap().into_value()
     };
     let (mut lowest, mut highest) = (0, 0);

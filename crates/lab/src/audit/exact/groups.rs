@@ -6,7 +6,7 @@
 
 use tidegate::scalar::Settings as ScalarSettings;
 use tidegate_kernel::Epsilon;
-use tidegate_kernel::noise::Scale;
+use tidegate_kernel::noise::NoiseScale;
 use tidegate_kernel::primitives::{ContinuousGroups, Summing};
 
 use crate::experiment::RunError;
@@ -25,7 +25,7 @@ struct OneSided {
 }
 
 impl OneSided {
-    fn new(scale: Scale) -> Self {
+    fn new(scale: NoiseScale) -> Self {
         Self { rate: -1.0 / scale.as_f64() }
     }
 
@@ -74,7 +74,7 @@ pub(super) fn largest_loss(settings: &ScalarSettings) -> Result<Option<f64>, Run
 }
 
 /// Over all batches, all readings in them and all other values of that reading.
-fn over_all_batches(grouping: &Grouping, points: u64, length: u32, sums: Scale) -> f64 {
+fn over_all_batches(grouping: &Grouping, points: u64, length: u32, sums: NoiseScale) -> f64 {
     let batches = points.pow(length);
     let digit = |batch: u64, place: u32| batch / points.pow(place) % points;
     let laws: Vec<Vec<f64>> = (0..batches)
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_ways_to_group_a_batch_have_probabilities_that_sum_to_one() {
-        let scale = |sensitivity| Scale::calibrated(sensitivity, "0.5".parse().unwrap()).unwrap();
+        let scale = |sensitivity| NoiseScale::calibrated(sensitivity, "0.5".parse().unwrap()).unwrap();
         let noise = |sensitivity| OneSided::new(scale(sensitivity));
         let grouping = Grouping { threshold: 2.0, threshold_noise: noise(2), query_noise: noise(4), reach: 400 };
         for batch in [vec![0, 0], vec![0, 2, 1], vec![2, 0, 0, 2], vec![0, 1, 2, 0, 2], vec![1]] {

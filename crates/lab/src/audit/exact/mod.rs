@@ -28,7 +28,7 @@ pub mod oracle;
 pub mod scalar;
 pub mod sequence;
 
-use tidegate_kernel::noise::Scale;
+use tidegate_kernel::noise::NoiseScale;
 
 /// How far noise is followed from its middle, in scales: beyond, ratios repeat themselves.
 const REACH: f64 = 8.0;
@@ -48,7 +48,7 @@ pub fn largest_difference(laws: &[Vec<f64>]) -> f64 {
 
 /// The law of a whole number with [discrete Laplace noise](tidegate_kernel::noise::DiscreteLaplace): the logarithm of
 /// the probability of each of `outputs`.
-pub fn noisy_law(scale: Scale, value: i64, outputs: impl Iterator<Item = i64>) -> Vec<f64> {
+pub fn noisy_law(scale: NoiseScale, value: i64, outputs: impl Iterator<Item = i64>) -> Vec<f64> {
     let rate = 1.0 / scale.as_f64();
     // (1 - q) / (1 + q) with q = e^-rate.
     let middle = (rate / 2.0).tanh().ln();
@@ -58,7 +58,7 @@ pub fn noisy_law(scale: Scale, value: i64, outputs: impl Iterator<Item = i64>) -
 
 /// Far enough from the middle of the noise that nothing new comes.
 #[allow(clippy::cast_possible_truncation)] // a few times a small scale
-fn reach(scale: Scale) -> i64 {
+fn reach(scale: NoiseScale) -> i64 {
     (REACH * scale.as_f64()).ceil() as i64 + 1
 }
 
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_law_of_noise_sums_to_one_and_loses_what_it_is_scaled_to() {
-        let scale = Scale::calibrated(3, "1.5".parse().unwrap()).unwrap();
+        let scale = NoiseScale::calibrated(3, "1.5".parse().unwrap()).unwrap();
         let law = |value| noisy_law(scale, value, -200..=200);
         let sum: f64 = law(0).iter().map(|log| log.exp()).sum();
         assert!((sum - 1.0).abs() < 1e-12, "{sum}");

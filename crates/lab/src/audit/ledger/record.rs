@@ -5,15 +5,15 @@ use std::io::{BufRead, BufReader, Read};
 use serde_json::{Map, Value};
 
 use super::{DECIMALS, SLOTS, Spend, account_of};
-use crate::datasets::DataError;
+use tidegate_table::TableError;
 
 /// Reads a record; `name` is what errors call it. It is JSON if it begins with a brace, and otherwise CSV.
 ///
 /// # Errors
 /// They name the line and the field, and not what stands there.
-pub fn read(name: &str, source: impl Read) -> Result<Vec<Spend>, DataError> {
+pub fn read(name: &str, source: impl Read) -> Result<Vec<Spend>, TableError> {
     let mut source = BufReader::new(source);
-    let failed = |source| DataError::Open { file: name.to_owned(), source };
+    let failed = |source| TableError::Open { file: name.to_owned(), source };
     let beginning = source.fill_buf().map_err(failed)?;
     let is_json = beginning.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
     if is_json { read_json(name, source) } else { read_csv(name, source) }
@@ -26,8 +26,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn expected(&self, field: &str, expected: &'static str) -> DataError {
-        DataError::Field {
+    fn expected(&self, field: &str, expected: &'static str) -> TableError {
+        TableError::Field {
             file: self.file.to_owned(),
             line: self.line,
             field: field.to_owned(),
@@ -88,7 +88,7 @@ fn amounts(text: &str) -> Option<Vec<Amount<'_>>> {
         .collect()
 }
 
-fn slots(first: Option<&str>, count: Option<&str>, place: &Place<'_>) -> Result<(u16, u32), DataError> {
+fn slots(first: Option<&str>, count: Option<&str>, place: &Place<'_>) -> Result<(u16, u32), TableError> {
     let first = first.and_then(|text| text.trim().parse().ok()).ok_or_else(|| place.expected("first_slot", FIRST))?;
     let count = count.and_then(|text| text.trim().parse().ok()).filter(|count| (1..=SLOTS).contains(count));
     Ok((first, count.ok_or_else(|| place.expected("slots", COUNT))?))
@@ -102,7 +102,7 @@ struct Line {
     spends: Vec<Spend>,
 }
 
-fn line(fields: Fields<'_>, place: &Place<'_>) -> Result<Line, DataError> {
+fn line(fields: Fields<'_>, place: &Place<'_>) -> Result<Line, TableError> {
     let (field, text) = fields.timestamp;
     let timestamp = text.and_then(|text| text.trim().parse().ok()).ok_or_else(|| place.expected(field, TIMESTAMP))?;
     let of_the_line = match (fields.first, fields.slots) {
@@ -137,7 +137,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn take(&mut self, line: Line, place: &Place<'_>) -> Result<(), DataError> {
+    fn take(&mut self, line: Line, place: &Place<'_>) -> Result<(), TableError> {
         let same = |first: &Line| {
             (first.timestamp, &first.account) == (line.timestamp, &line.account)
                 && first.part.is_some()
@@ -181,21 +181,21 @@ fn units(text: &str) -> Option<u64> {
     u64::try_from(units).ok()
 }
 
-fn read_csv(name: &str, source: impl Read) -> Result<Vec<Spend>, DataError> {
+fn read_csv(name: &str, source: impl Read) -> Result<Vec<Spend>, TableError> {
     let file = || name.to_owned();
     let unreadable = |line: u64, error: csv::Error| match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            DataError::Width { file: file(), line, given: *len, expected: *expected_len }
+            TableError::Width { file: file(), line, given: *len, expected: *expected_len }
         }
-        csv::ErrorKind::Utf8 { .. } => DataError::NotUtf8 { file: file(), line },
-        _ => DataError::Read { file: file(), line: line.saturating_sub(1), source: error.into() },
+        csv::ErrorKind::Utf8 { .. } => TableError::NotUtf8 { file: file(), line },
+        _ => TableError::Read { file: file(), line: line.saturating_sub(1), source: error.into() },
     };
     let mut reader = csv::Reader::from_reader(source);
     let header = reader.headers().map_err(|error| unreadable(1, error))?.clone();
     let column = |names: &[&str]| header.iter().position(|field| names.contains(&field.trim()));
     let (Some(timestamp), Some(spent)) = (column(&["t", "timestamp"]), column(&["spent"])) else {
         let expected = "a record of spends has at least the fields t and spent".to_owned();
-        return Err(DataError::Header { file: file(), expected });
+        return Err(TableError::Header { file: file(), expected });
     };
     let (account, first, slots) = (column(&["user", "class"]), column(&["first_slot"]), column(&["slots"]));
     let in_parts = column(&["frequency", "count"]).is_some();
@@ -225,12 +225,12 @@ fn read_csv(name: &str, source: impl Read) -> Result<Vec<Spend>, DataError> {
     }
 }
 
-fn read_json(name: &str, source: impl BufRead) -> Result<Vec<Spend>, DataError> {
+fn read_json(name: &str, source: impl BufRead) -> Result<Vec<Spend>, TableError> {
     let mut gathered = Gathered::default();
     for (number, text) in (1_u64..).zip(source.lines()) {
         let text = text.map_err(|source| match source.kind() {
-            std::io::ErrorKind::InvalidData => DataError::NotUtf8 { file: name.to_owned(), line: number },
-            _ => DataError::Read { file: name.to_owned(), line: number - 1, source },
+            std::io::ErrorKind::InvalidData => TableError::NotUtf8 { file: name.to_owned(), line: number },
+            _ => TableError::Read { file: name.to_owned(), line: number - 1, source },
         })?;
         if text.trim().is_empty() {
             continue;
@@ -238,7 +238,7 @@ fn read_json(name: &str, source: impl BufRead) -> Result<Vec<Spend>, DataError> 
         let place = Place { file: name, line: number };
         let Ok(Value::Object(object)) = serde_json::from_str(&text) else {
             let problem = format!("line {number} is no JSON object");
-            return Err(DataError::Content { file: name.to_owned(), problem });
+            return Err(TableError::Content { file: name.to_owned(), problem });
         };
         match object.get("releases") {
             // A page of the service.
@@ -255,7 +255,7 @@ fn read_json(name: &str, source: impl BufRead) -> Result<Vec<Spend>, DataError> 
 }
 
 /// What a line, or a record of the service, says.
-fn of_object(object: &Map<String, Value>, place: &Place<'_>) -> Result<Line, DataError> {
+fn of_object(object: &Map<String, Value>, place: &Place<'_>) -> Result<Line, TableError> {
     let object = match object.get("release") {
         Some(Value::Object(release)) => release,
         _ => object,

@@ -4,12 +4,12 @@ use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
-use tidegate::central::plbu::Plbu;
 use tidegate::central::{
     Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
 };
+use tidegate::local::plbu::Plbu;
 use tidegate::release::Release;
-use tidegate_device::{Device, Policy};
+use tidegate_device::{Device, DevicePolicy};
 use tidegate_kernel::primitives::{ClassHistograms, Neighbours};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, Window};
 
@@ -106,10 +106,7 @@ impl CentralTarget {
 
 impl Target for CentralTarget {
     fn name(&self) -> &'static str {
-        match self.kind {
-            CentralKind::Track => "central_track",
-            kind => kind.name(),
-        }
+        self.kind.mechanism().name()
     }
 
     fn family(&self) -> Family {
@@ -293,7 +290,7 @@ impl Target for PlbuTarget {
     }
 
     fn family(&self) -> Family {
-        Family::Central
+        Family::Local
     }
 
     fn guarantee(&self) -> String {
@@ -318,7 +315,8 @@ impl Target for PlbuTarget {
         let Input::Values(values) = input else { return Err(other_input(self)) };
         let mut mechanism = Plbu::new(self.classes.clone(), self.domain, None).map_err(RunError::unsupported)?;
         let Requirement { epsilon, window } = self.requirement();
-        let mut device = Device::new(Policy { epsilon, window: Window::Timestamps(window), domain: self.domain }, 0);
+        let mut device =
+            Device::new(DevicePolicy { epsilon, window: Window::Timestamps(window), domain: self.domain }, 0);
         let mut transcript = Transcript::new();
         for (timestamp, value) in (0_u64..).zip(values) {
             let questions = mechanism.open(timestamp).map_err(RunError::failed)?;

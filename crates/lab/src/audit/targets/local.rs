@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
-use tidegate_device::{Device, Refused};
+use tidegate_device::{AnswerError, Device};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Question, SLOTS, SeededRandom};
 
@@ -74,7 +74,7 @@ const PER_ROUND: usize = 5;
 
 impl Target for LocalTarget {
     fn name(&self) -> &'static str {
-        self.kind.name()
+        self.kind.mechanism().name()
     }
 
     fn family(&self) -> Family {
@@ -165,7 +165,7 @@ fn ask(
                     seen[4] = told + 1.0;
                 }
             }
-            Err(Refused::NotAsked) => {}
+            Err(AnswerError::NotAsked) => {}
             Err(refused) => return Err(RunError::failed(refused)),
         }
     }

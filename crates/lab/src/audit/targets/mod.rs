@@ -11,7 +11,7 @@ pub mod sequence;
 
 use crate::audit::{Family, Settings, Target};
 use crate::experiment::RunError;
-use crate::names::UnknownName;
+use tidegate::names::UnknownName;
 
 /// Every target. An error where the settings are outside what a mechanism can be set to.
 pub fn all(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {

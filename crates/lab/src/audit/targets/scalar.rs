@@ -2,13 +2,15 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::scalar::{Publication, Scalar, ScalarKind, Settings as ScalarSettings, Truncation};
+use tidegate::mechanisms::{self, Mechanism};
+use tidegate::scalar::{Scalar, ScalarKind, Settings as ScalarSettings, Truncation};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 
 use super::other_input;
 use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
-use crate::experiment::RunError;
+use crate::experiment::{RunError, Subject as _};
+use crate::scalar::ScalarSubject;
 
 /// An event-level mechanism with one way of publishing.
 #[derive(Clone, Copy, Debug)]
@@ -21,49 +23,32 @@ pub struct ScalarTarget {
     pub settings: ScalarSettings,
 }
 
-/// The mechanisms with all their ways of publishing, and whether readings are cut off at a private bound. How noisy
-/// points are averaged makes no difference to what they tell.
-const VARIANTS: [(&str, ScalarKind, Option<Publication>, bool); 21] = [
-    ("laplace", ScalarKind::Laplace, None, false),
-    ("clamped", ScalarKind::Clamped, None, false),
-    ("pegasus", ScalarKind::Pegasus, None, false),
-    ("pegasus_delay", ScalarKind::PegasusDelay, None, false),
-    ("contin", ScalarKind::Contin, None, false),
-    ("contin_points", ScalarKind::Contin, Some(Publication::Points), false),
-    ("discontin", ScalarKind::Discontin, None, false),
-    ("discontin_points", ScalarKind::Discontin, Some(Publication::Points), false),
-    ("comporder", ScalarKind::Comporder, None, false),
-    ("bucorder", ScalarKind::Bucorder, None, false),
-    ("bucorder_sums", ScalarKind::Bucorder, Some(Publication::Sums), false),
-    ("bucorder_clipped_sums", ScalarKind::Bucorder, Some(Publication::ClippedSums), false),
-    ("track", ScalarKind::Track, None, false),
-    ("laplace_truncated", ScalarKind::Laplace, None, true),
-    ("clamped_truncated", ScalarKind::Clamped, None, true),
-    ("pegasus_delay_truncated", ScalarKind::PegasusDelay, None, true),
-    ("contin_points_truncated", ScalarKind::Contin, Some(Publication::Points), true),
-    ("discontin_points_truncated", ScalarKind::Discontin, Some(Publication::Points), true),
-    ("comporder_truncated", ScalarKind::Comporder, None, true),
-    ("bucorder_truncated", ScalarKind::Bucorder, None, true),
-    ("bucorder_sums_truncated", ScalarKind::Bucorder, Some(Publication::Sums), true),
-];
-
 /// All event-level mechanisms, on the whole numbers `0..domain`, holding back as long as a window.
 pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
     let Settings { epsilon, window, domain } = *settings;
     let grid = Grid::new(0.0, f64::from(domain) - 1.0, 1.0).map_err(RunError::unsupported)?;
     let delay = u32::try_from(window.get() - 1).map_err(RunError::unsupported)?;
     let plain = ScalarSettings::new(epsilon, grid, delay);
-    let target = |(name, kind, publication, is_truncated): (&'static str, ScalarKind, Option<Publication>, bool)| {
+    let target = |subject: ScalarSubject| {
+        let (kind, publication) = (subject.kind(), subject.publication());
         // Half of the readings are sampled, so that short streams have a sample.
-        let truncation = is_truncated.then(|| Truncation { percent: 50, ..Truncation::default() });
+        let truncation = subject.is_truncated().then(|| Truncation { percent: 50, ..Truncation::default() });
         // A range has no more parts than points.
         let buckets = (kind == ScalarKind::Bucorder).then_some(domain);
         let settings = ScalarSettings { publication, truncation, buckets, ..plain };
-        Box::new(ScalarTarget { name, kind, settings }) as Box<dyn Target>
+        Box::new(ScalarTarget { name: subject.name(), kind, settings }) as Box<dyn Target>
     };
-    let mut targets: Vec<Box<dyn Target>> = VARIANTS.into_iter().map(target).collect();
+    // How noisy points are averaged makes no difference to what they tell.
+    let is_told_apart = |listed: &&'static Mechanism| listed.presets.iter().all(|(key, _)| *key != "smoother");
+    let subjects = mechanisms::Family::Scalar.mechanisms().filter(is_told_apart).filter_map(ScalarSubject::of);
+    let subjects = subjects.filter(|subject| subject.kind() != ScalarKind::Constant);
+    let mut targets: Vec<Box<dyn Target>> = subjects.map(target).collect();
     let settings = ScalarSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..plain };
-    targets.push(Box::new(ScalarTarget { name: "track", kind: ScalarKind::Track, settings }));
+    targets.push(Box::new(ScalarTarget {
+        name: ScalarKind::Track.mechanism().name(),
+        kind: ScalarKind::Track,
+        settings,
+    }));
     Ok(targets)
 }
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
 use tidegate::kernel::{Ledger, SeededRandom, VaultKey, Window};
-use tidegate_device::api::{Asked, Asking};
+use tidegate_device::api::{OpenQuestion, OpenQuestions};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::engine::{HighWater, Mark, Tools};
@@ -148,10 +148,10 @@ impl Server {
     }
 
     /// What is asked, once there is a question with so much time left.
-    pub(crate) fn question(&self, stream: &str, milliseconds: u64) -> Asked {
+    pub(crate) fn question(&self, stream: &str, milliseconds: u64) -> OpenQuestion {
         for _ in 0..100 {
             let answer = self.get(None, &format!("/v1/streams/{stream}/questions"));
-            let asking: Asking = serde_json::from_str(&answer.text).unwrap();
+            let asking: OpenQuestions = serde_json::from_str(&answer.text).unwrap();
             if let Some(asked) = asking.questions.first()
                 && asked.closes > tidegate_server::service::now() + milliseconds
             {
@@ -319,7 +319,13 @@ pub(crate) fn load() -> Value {
 }
 
 /// A batch of reports of these devices, all of which hold a value.
-pub(crate) fn batch(stream: &str, asked: &Asked, devices: std::ops::Range<u8>, value: u32, seed: u64) -> Vec<u8> {
+pub(crate) fn batch(
+    stream: &str,
+    asked: &OpenQuestion,
+    devices: std::ops::Range<u8>,
+    value: u32,
+    seed: u64,
+) -> Vec<u8> {
     let (question, tag, random) = (&asked.question, StreamTag::of(stream), &mut SeededRandom::new(seed));
     let oracle = question.oracle().unwrap();
     let mut batch = BatchWriter::new(tag, question.timestamp, question.phase, asked.report_length);

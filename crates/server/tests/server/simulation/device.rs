@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use ed25519_dalek::SigningKey;
-use tidegate_device::clock::{Reading, Steady};
+use tidegate_device::clock::{ClockReading, Steady};
 use tidegate_device::enrolment::VerifiedPolicy;
 use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
-use tidegate_device::{Agent, Device, Fault, Reply};
+use tidegate_device::{Agent, AgentError, AgentReply, Device};
 use tidegate_kernel::{Question, SeededRandom};
 use tidegate_server::stream::Declaration;
 
@@ -84,12 +84,12 @@ impl SimulatedDevice {
         device
     }
 
-    fn reading(&mut self, now: u64) -> Reading {
+    fn reading(&mut self, now: u64) -> ClockReading {
         let truly = now / 1_000;
         let wall = truly.saturating_add_signed(self.ahead);
         self.furthest = self.furthest.max(wall);
         let steady = Steady { run: [self.run; 16], seconds: truly - self.run_began };
-        Reading { wall, steady }
+        ClockReading { wall, steady }
     }
 
     /// The timestamp that its own clock shows.
@@ -122,9 +122,9 @@ impl SimulatedDevice {
         let before = postcard::to_allocvec(agent.device()).unwrap();
         let stream = self.declaration.name.clone();
         let report = match agent.answer(reading, &stream, question, value, &mut self.random) {
-            Ok(Reply::Report(report)) => report,
-            Ok(Reply::Refused(_)) => return None,
-            Err(Fault::Disk(_) | Fault::Stopped) => {
+            Ok(AgentReply::Report(report)) => report,
+            Ok(AgentReply::Refused(_)) => return None,
+            Err(AgentError::Disk(_) | AgentError::Stopped) => {
                 self.agent = None;
                 return None;
             }

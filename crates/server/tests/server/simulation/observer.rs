@@ -165,12 +165,12 @@ impl Observer {
             None => {}
         }
         account.told.insert(place, (report.to_vec(), question.epsilon.units()));
-        let window = spec.window.get();
+        let window = spec.window.unwrap().get();
         // The windows that have this timestamp in them.
         for start in timestamp.saturating_sub(window - 1)..=timestamp {
             let inside = account.told.iter().filter(|((_, other, _), _)| (start..start + window).contains(other));
             let spent: u64 = inside.map(|(_, (_, units))| units).sum();
-            if spent > spec.epsilon.units() {
+            if spent > spec.epsilon.unwrap().units() {
                 let what = format!("person {person} spent {spent} in the window from {start}");
                 return self.wrong(Invariant::DeviceWindow, what);
             }

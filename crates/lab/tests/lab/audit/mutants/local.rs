@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::local::LocalKind;
-use tidegate_device::{Device, Policy};
+use tidegate_device::{Device, DevicePolicy};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View, Window};
 use tidegate_lab::audit::ledger::{Spend, statement};
@@ -169,7 +169,7 @@ fn question(timestamp: u64) -> Question {
 
 fn device() -> Device {
     let window = Window::Timestamps(NonZeroU64::new(WINDOW as u64).unwrap());
-    Device::new(Policy { epsilon: "1".parse().unwrap(), window, domain: 2 }, 0)
+    Device::new(DevicePolicy { epsilon: "1".parse().unwrap(), window, domain: 2 }, 0)
 }
 
 /// What a device says when it is asked: its report, or that it refuses.

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use tidegate::central::CentralKind;
 use tidegate::local::LocalKind;
 use tidegate::scalar::ScalarKind;
-use tidegate_device::{Device, Policy};
+use tidegate_device::{Device, DevicePolicy};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::{Neighbours, Protects, noisy_distance, noisy_histogram};
 use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, Sealed, SeededRandom, View, Window};
@@ -200,7 +200,7 @@ fn finds_decisions_that_look_at_raw_data() {
                 domain: 3,
                 view: View::Values,
             };
-            let mut device = Device::new(Policy { epsilon: claimed, window: Window::EVENT, domain: 3 }, 0);
+            let mut device = Device::new(DevicePolicy { epsilon: claimed, window: Window::EVENT, domain: 3 }, 0);
             let value = values(input)[0];
             if form == Form::Broken && value == 0 {
                 return vec![-1.0];

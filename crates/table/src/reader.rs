@@ -1,0 +1,321 @@
+//! [`TableReader`]: reads a table line by line.
+
+use std::borrow::Cow;
+use std::io::{self, Cursor, Read};
+use std::str::FromStr;
+
+use csv::{ErrorKind, ReaderBuilder, StringRecord};
+
+use crate::json_lines::{Fields, JsonLines, VALUE};
+use crate::source::Limited;
+use crate::{Format, TableError};
+
+/// Greatest count of users: above it, not every whole number is a floating-point number.
+const MAX_USERS: u64 = 1 << 53;
+
+/// A source whose first bytes were read ahead.
+type Peeked<R> = io::Chain<Cursor<Vec<u8>>, R>;
+
+/// Reads a table with named fields, one line at a time.
+pub struct TableReader<R> {
+    file: String,
+    reader: Reader<R>,
+    fields: StringRecord,
+    record: StringRecord,
+    /// Lines may have any number of fields.
+    ragged: bool,
+    /// An object without the field `value` has an empty one.
+    lacks_values: bool,
+}
+
+impl<R> std::fmt::Debug for TableReader<R> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("TableReader").field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+enum Reader<R> {
+    Csv(Box<csv::Reader<Limited<R>>>),
+    Json {
+        lines: JsonLines<R>,
+        /// First line, read ahead for the names of the fields.
+        first: Option<(u64, Fields)>,
+    },
+}
+
+impl<R: Read> TableReader<Peeked<R>> {
+    /// Detects the format from the first byte: a table that starts with a brace is JSON. Skips a byte order mark.
+    ///
+    /// `file` is the name in errors.
+    pub fn detect(file: &str, mut source: R) -> Result<Self, TableError> {
+        let mut first = Vec::new();
+        for _ in 0..2 {
+            if let Err(source) = source.by_ref().take(3).read_to_end(&mut first) {
+                return Err(TableError::Read { file: file.to_owned(), line: 0, source });
+            }
+            if first != "\u{feff}".as_bytes() {
+                break;
+            }
+            first.clear();
+        }
+        let format = if first.starts_with(b"{") { Format::Ndjson } else { Format::Csv };
+        Self::new(file, Cursor::new(first).chain(source), format)
+    }
+}
+
+impl<R: Read> TableReader<R> {
+    /// Reads the first line, which names the fields; `file` is the name in errors.
+    ///
+    /// In JSON, each object has the fields of the first, in any order.
+    pub fn new(file: impl Into<String>, source: R, format: Format) -> Result<Self, TableError> {
+        if format == Format::Csv {
+            return Self::csv_after(0, file, source);
+        }
+        let file = file.into();
+        let mut lines = JsonLines::new(source);
+        let first = lines.next(&file)?;
+        let fields = first.iter().flat_map(|(_, fields)| fields).map(|(name, _)| name.as_str()).collect();
+        let table = Self {
+            file,
+            reader: Reader::Json { lines, first },
+            fields,
+            record: StringRecord::new(),
+            ragged: false,
+            lacks_values: false,
+        };
+        if table.fields.is_empty() {
+            return Err(table.bad_header("the file is empty"));
+        }
+        Ok(table)
+    }
+
+    /// Reads CSV whose header follows `lines` lines of other content.
+    pub fn csv_after(lines: usize, file: impl Into<String>, source: R) -> Result<Self, TableError> {
+        let mut table = Self::of(file, source, b',', &[], true);
+        for _ in 0..=lines {
+            if table.next_line()?.is_none() {
+                return Err(table.bad_header("the file is empty"));
+            }
+        }
+        table.fields = std::mem::take(&mut table.record);
+        table.ragged = false;
+        Ok(table)
+    }
+
+    /// Reads CSV without a header; errors name its fields as given here.
+    pub fn without_header(file: impl Into<String>, source: R, fields: &[&str]) -> Self {
+        Self::of(file, source, b',', fields, false)
+    }
+
+    /// Reads lines of any number of fields, separated by spaces.
+    pub fn of_words(file: impl Into<String>, source: R) -> Self {
+        Self::of(file, source, b' ', &[], true)
+    }
+
+    fn of(file: impl Into<String>, source: R, delimiter: u8, fields: &[&str], ragged: bool) -> Self {
+        // `next_line` checks the number of fields: lines before the header may have others.
+        let reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .from_reader(Limited::new(source));
+        let reader = Reader::Csv(Box::new(reader));
+        Self {
+            file: file.into(),
+            reader,
+            fields: fields.to_vec().into(),
+            record: StringRecord::new(),
+            ragged,
+            lacks_values: false,
+        }
+    }
+
+    /// Returns the names of the fields.
+    pub fn header(&self) -> impl Iterator<Item = &str> + '_ {
+        self.fields.iter()
+    }
+
+    /// Whether the table has exactly these fields in this order. Fields of JSON have any order and are put into this.
+    pub fn has_fields(&mut self, fields: &[&str]) -> bool {
+        if matches!(self.reader, Reader::Json { .. })
+            && self.fields.len() == fields.len()
+            && fields.iter().all(|field| self.fields.iter().any(|own| own == *field))
+        {
+            self.fields = fields.to_vec().into();
+        }
+        self.fields == *fields
+    }
+
+    /// Treats a JSON object without a field `value` as one with an empty value.
+    pub(crate) fn allow_missing_values(&mut self) {
+        if matches!(self.reader, Reader::Json { .. }) {
+            self.lacks_values = true;
+            if !self.fields.iter().any(|field| field == VALUE) {
+                self.fields.push_field(VALUE);
+            }
+        }
+    }
+
+    /// Moves a field of a JSON table to the front.
+    pub(crate) fn put_first(&mut self, field: &str) {
+        if matches!(self.reader, Reader::Json { .. }) && self.fields.iter().any(|own| own == field) {
+            let others: Vec<&str> = self.fields.iter().filter(|own| *own != field).collect();
+            self.fields = std::iter::once(field).chain(others).collect();
+        }
+    }
+
+    /// Returns the position of the first of `names` that is a field.
+    pub fn field(&self, names: &[&str]) -> Result<usize, TableError> {
+        let position = |name: &&str| self.fields.iter().position(|field| field == *name);
+        let found = names.iter().find_map(position);
+        found.ok_or_else(|| self.bad_header(format!("a field {} is missing", names.join(" or "))))
+    }
+
+    /// Returns an error unless the table [has exactly these fields](Self::has_fields).
+    pub fn expect_header(&mut self, fields: &[&str]) -> Result<(), TableError> {
+        if self.has_fields(fields) {
+            return Ok(());
+        }
+        Err(self.bad_header(format!("the fields must be {}", fields.join(","))))
+    }
+
+    /// Returns an error about the header.
+    pub fn bad_header(&self, expected: impl Into<String>) -> TableError {
+        TableError::Header { file: self.file.clone(), expected: expected.into() }
+    }
+
+    /// Returns an error about the table as a whole.
+    pub fn bad_content(&self, problem: impl Into<String>) -> TableError {
+        TableError::Content { file: self.file.clone(), problem: problem.into() }
+    }
+
+    /// Reads the next line; `None` at the end.
+    pub fn next_line(&mut self) -> Result<Option<TableLine<'_>>, TableError> {
+        let line = match &mut self.reader {
+            Reader::Csv(reader) => {
+                reader.get_mut().start_line();
+                match reader.read_record(&mut self.record) {
+                    Ok(true) => self.record.position().map_or(0, csv::Position::line),
+                    Ok(false) => return Ok(None),
+                    Err(error) => return Err(unreadable(&self.file, reader.position().line(), error)),
+                }
+            }
+            Reader::Json { lines, first } => {
+                let next = match first.take() {
+                    Some(first) => Some(first),
+                    None => lines.next(&self.file)?,
+                };
+                let Some((line, fields)) = next else { return Ok(None) };
+                self.record.clear();
+                for name in &self.fields {
+                    let mut found = fields.iter().filter(|(field, _)| field == name);
+                    match (found.next(), found.next()) {
+                        (Some((_, text)), None) => self.record.push_field(text),
+                        (None, _) if self.lacks_values && name == VALUE => self.record.push_field(""),
+                        _ => {
+                            let (file, expected) = (self.file.clone(), "to be there, once".into());
+                            return Err(TableError::Field { file, line, field: name.to_owned(), expected });
+                        }
+                    }
+                }
+                // Surplus fields are rejected below, as in CSV.
+                (self.record.len()..fields.len()).for_each(|_| self.record.push_field(""));
+                line
+            }
+        };
+        let (given, expected) = (self.record.len(), self.fields.len());
+        if !self.ragged && given != expected {
+            let (given, expected) = (given as u64, expected as u64);
+            return Err(TableError::Width { file: self.file.clone(), line, given, expected });
+        }
+        Ok(Some(TableLine { file: &self.file, line, fields: &self.fields, record: &self.record }))
+    }
+}
+
+fn unreadable(file: &str, here: u64, error: csv::Error) -> TableError {
+    let file = file.to_owned();
+    match error.kind() {
+        ErrorKind::Utf8 { pos, .. } => {
+            TableError::NotUtf8 { file, line: pos.as_ref().map_or(here, csv::Position::line) }
+        }
+        // The reader's position is the start of the line that it could not finish.
+        _ => TableError::Read { file, line: here.saturating_sub(1), source: error.into() },
+    }
+}
+
+/// One line of a table. Fields are numbered from zero.
+#[derive(Debug)]
+pub struct TableLine<'a> {
+    file: &'a str,
+    line: u64,
+    fields: &'a StringRecord,
+    record: &'a StringRecord,
+}
+
+impl<'a> TableLine<'a> {
+    /// Returns the text of a field; empty if the line has no such field.
+    pub fn text(&self, field: usize) -> &'a str {
+        self.record.get(field).unwrap_or_default()
+    }
+
+    /// Returns the number of the line in the file, from one.
+    pub fn number_of_line(&self) -> u64 {
+        self.line
+    }
+
+    /// Reads the first field as a timestamp.
+    pub fn timestamp(&self) -> Result<u64, TableError> {
+        self.number(0, "a timestamp: a whole number, zero or more")
+    }
+
+    /// Returns the text of a field without surrounding spaces; an error if it is empty.
+    pub fn named(&self, field: usize, expected: &'static str) -> Result<&'a str, TableError> {
+        let text = self.text(field).trim();
+        if text.is_empty() { Err(self.bad_field(field, expected)) } else { Ok(text) }
+    }
+
+    /// Returns the number of fields.
+    pub fn fields(&self) -> usize {
+        self.record.len()
+    }
+
+    /// Returns the number of fields without an empty last one: in some files, lines end with a space.
+    pub fn words(&self) -> usize {
+        let fields = self.fields();
+        if fields > 0 && self.text(fields - 1).is_empty() { fields - 1 } else { fields }
+    }
+
+    /// Parses a field as a number; `expected` describes it in the error.
+    pub fn number<T: FromStr>(&self, field: usize, expected: &'static str) -> Result<T, TableError> {
+        self.text(field).trim().parse().map_err(|_| self.bad_field(field, expected))
+    }
+
+    /// Parses a field as a finite number.
+    pub fn finite(&self, field: usize, expected: &'static str) -> Result<f64, TableError> {
+        let number: f64 = self.number(field, expected)?;
+        if number.is_finite() { Ok(number) } else { Err(self.bad_field(field, expected)) }
+    }
+
+    /// Parses a field as a whole number from `low` to `high`, inclusive.
+    pub fn between(&self, field: usize, low: u32, high: u32, expected: &'static str) -> Result<u32, TableError> {
+        let number = self.number(field, expected)?;
+        if (low..=high).contains(&number) { Ok(number) } else { Err(self.bad_field(field, expected)) }
+    }
+
+    /// Parses a field as a number of users, at most 2^53.
+    pub fn count(&self, field: usize) -> Result<u64, TableError> {
+        let count = self.number(field, "a count: a whole number, zero or more")?;
+        if count <= MAX_USERS { Ok(count) } else { Err(self.bad_field(field, "a count of at most 2^53")) }
+    }
+
+    /// Returns an error about a field.
+    pub fn bad_field(&self, field: usize, expected: impl Into<Cow<'static, str>>) -> TableError {
+        let name = self.fields.get(field).filter(|name| !name.is_empty());
+        TableError::Field {
+            file: self.file.to_owned(),
+            line: self.line,
+            field: name.map_or_else(|| format!("number {}", field + 1), str::to_owned),
+            expected: expected.into(),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! [`Budget`]: the account of a stream.
+
+use tidegate_kernel::{Epsilon, Ledger, Window};
+
+/// What users of a stream may spend, and have spent, before a timestamp.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Budget {
+    /// Whose budget it is: a class, or everyone where there is none.
+    pub class: Option<String>,
+    /// The length of the window.
+    pub window: Window,
+    /// What may be spent in any window.
+    pub epsilon: Epsilon,
+    /// What the window that ends with the timestamp has spent so far; `None` for nothing. Where the population is
+    /// divided, the most that any one user has.
+    pub spent: Option<Epsilon>,
+    /// The share of the window's budget, or of the population, that is left: 0 to 1.
+    pub left: f64,
+}
+
+impl Budget {
+    /// The budget of a ledger before it spends at a timestamp.
+    #[allow(clippy::cast_precision_loss)] // a share
+    pub(super) fn of(class: Option<String>, ledger: &Ledger, timestamp: u64) -> Self {
+        let epsilon = ledger.budget();
+        let left = ledger.remaining(timestamp).map_or(0, Epsilon::units);
+        let spent = Epsilon::from_units(epsilon.units() - left).ok();
+        Self { class, window: ledger.window(), epsilon, spent, left: left as f64 / epsilon.units() as f64 }
+    }
+}

@@ -1,0 +1,584 @@
+//! [`Stream`]: a running stream of any family, made from a spec.
+//!
+//! ```
+//! use tidegate::kernel::SystemRandom;
+//! use tidegate::spec::StreamSpec;
+//! use tidegate::stream::Stream;
+//!
+//! let toml = r#"
+//!     mechanism = "central.track"
+//!     epsilon = 1.0
+//!     window = 7
+//!     domain = ["home", "shop"]
+//! "#;
+//! let mut stream = Stream::new(toml::from_str::<StreamSpec>(toml)?)?;
+//! let random = &mut SystemRandom::new()?;
+//! for (t, user, place) in [(0, "ann", "shop"), (0, "bob", "home"), (1, "ann", "home")] {
+//!     for release in stream.push(stream.value(t, user, place)?, random)?.releases {
+//!         println!("{}: {:?}", release.timestamp, release.statistic); // timestamp 0, once 1 begins
+//!     }
+//! }
+//! let rest = stream.finish(random)?.releases; // timestamp 1
+//! assert_eq!(rest[0].timestamp, 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | a stream | takes | by |
+//! | --- | --- | --- |
+//! | local | each user's value, answered by a device in this process | [`Stream::push`] |
+//! | local | estimates from reports of devices elsewhere | [`Stream::open`], [`Stream::answer`] |
+//! | central | each user's value, or counts | [`Stream::push`] |
+//! | scalar | a reading a timestamp | [`Stream::push`] |
+//! | sequence | each user's symbol | [`Stream::push`] |
+//!
+//! A timestamp of users is complete, and released, when an entry of a later one comes, or at [`Stream::finish`].
+//!
+//! **Save before you show.** [`Stream::save`] before a release is visible to anybody, and load only the latest state:
+//! an older one spends again what was spent since.
+
+mod budget;
+mod central;
+mod error;
+mod local;
+mod scalar;
+mod sequence;
+mod users;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::oracle::Estimate;
+use tidegate_kernel::{Account, Ledger, Question, Randomness, Sealed, VaultKey, Window};
+
+use crate::central::Central;
+use crate::central::classes::Classes;
+use crate::local::plbu::Plbu;
+use crate::local::{Local, Step};
+use crate::release::Release;
+use crate::spec::{CentralMachine, Intake, LocalMachine, Said, SpecError, StandingQueries, StreamSpec, Values};
+
+pub use budget::Budget;
+use central::{ByClass, SavedByClass, SavingByClass, Shared};
+pub use error::StreamError;
+use error::other_settings;
+use local::{Collector, SavedCollector, SavingCollector};
+use scalar::{Numbers, SavedNumbers};
+use sequence::{Sequence, Sequences};
+
+/// A part of a stream's input.
+#[derive(Debug)]
+pub enum Entry {
+    /// The value of a user, by its number in the domain: for all families but scalar.
+    Value {
+        /// The timestamp; not before the last entry's.
+        timestamp: u64,
+        /// The user, who has one value at a timestamp.
+        user: Arc<str>,
+        /// The number of the value.
+        value: u32,
+    },
+    /// How many users hold each value, for a whole timestamp of a central stream without classes.
+    Counts {
+        /// The timestamp.
+        timestamp: u64,
+        /// A count for each value of the domain.
+        counts: Vec<u64>,
+    },
+    /// The same, sealed for the stream's [account](Stream::account).
+    Histogram(Sealed<Vec<u64>>),
+    /// A reading of a scalar stream, sealed for the stream's [account](Stream::account).
+    Reading(Sealed<i64>),
+}
+
+impl Entry {
+    /// Its timestamp.
+    pub const fn timestamp(&self) -> u64 {
+        match self {
+            Self::Value { timestamp, .. } | Self::Counts { timestamp, .. } => *timestamp,
+            Self::Histogram(sealed) => sealed.timestamp(),
+            Self::Reading(sealed) => sealed.timestamp(),
+        }
+    }
+
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Value { .. } => "values of users",
+            Self::Counts { .. } | Self::Histogram(_) => "counts",
+            Self::Reading(_) => "readings",
+        }
+    }
+}
+
+/// Releases that one call brought about.
+#[derive(Debug, Default)]
+pub struct Released {
+    /// The releases, in the order of time.
+    pub releases: Vec<Release>,
+    /// Whose they are, in a sequence stream.
+    pub user: Option<Arc<str>>,
+    /// How many users there are, where that is public.
+    pub population: Option<u64>,
+}
+
+/// A running stream of any family.
+///
+/// # Guarantee
+/// That of the mechanism of its spec: see the pages of the families. Every budget is kept by the kernel's ledgers,
+/// which are saved and loaded with the stream.
+#[derive(Debug)]
+pub struct Stream {
+    spec: StreamSpec,
+    values: Option<Values>,
+    machine: Machine,
+    queries: Option<StandingQueries>,
+}
+
+// There is one of it; its size does not matter.
+#[allow(clippy::large_enum_variant)]
+#[derive(Debug)]
+enum Machine {
+    Local(Collector<Local>),
+    LocalByClass(Collector<Plbu>),
+    Central(Shared),
+    CentralByClass(ByClass),
+    Scalar(Numbers),
+    Sequence(Sequences),
+}
+
+/// The version of the saved form.
+const VERSION: u16 = 1;
+
+#[derive(Serialize)]
+enum Saving<'a> {
+    Local(SavingCollector<'a, Local>),
+    LocalByClass(SavingCollector<'a, Plbu>),
+    Central((Option<u64>, &'a Central)),
+    CentralByClass(SavingByClass<'a>),
+    Scalar(SavedNumbers<&'a Ledger>),
+    Sequence(Vec<(&'a str, &'a Sequence)>),
+}
+
+#[allow(clippy::large_enum_variant)] // it is taken apart at once
+#[derive(Deserialize)]
+enum Saved {
+    Local(SavedCollector<Local>),
+    LocalByClass(SavedCollector<Plbu>),
+    Central((Option<u64>, Central)),
+    CentralByClass(SavedByClass),
+    Scalar(SavedNumbers<Ledger>),
+    Sequence(Vec<(String, Sequence)>),
+}
+
+impl Stream {
+    /// A stream at its beginning.
+    ///
+    /// # Errors
+    /// A spec that cannot be followed.
+    pub fn new(spec: StreamSpec) -> Result<Self, SpecError> {
+        let values = spec.values()?;
+        let domain = values.as_ref().map_or(0, Values::count);
+        let machine = match &spec {
+            StreamSpec::Local(spec) => match spec.mechanism()? {
+                LocalMachine::One(local) => Machine::Local(Collector::new(local, domain)),
+                LocalMachine::ByClass(plbu) => Machine::LocalByClass(Collector::new(plbu, domain)),
+            },
+            StreamSpec::Central(spec) => match spec.mechanism()? {
+                CentralMachine::One(central) => Machine::Central(Shared::new(central)),
+                CentralMachine::Personal(personal) => Machine::CentralByClass(ByClass::new(personal)),
+            },
+            StreamSpec::Scalar(spec) => Machine::Scalar(Numbers::new(spec)?),
+            StreamSpec::Sequence(spec) => Machine::Sequence(Sequences::new(spec)?),
+        };
+        let queries = spec.standing_queries()?;
+        Ok(Self { spec, values, machine, queries })
+    }
+
+    /// The spec that it was made from.
+    pub const fn spec(&self) -> &StreamSpec {
+        &self.spec
+    }
+
+    /// The values of the domain; `None` for a scalar stream.
+    pub const fn values(&self) -> Option<&Values> {
+        self.values.as_ref()
+    }
+
+    /// An entry with the value of a user, by its name.
+    ///
+    /// # Errors
+    /// [`StreamError::Entry`] for a value that the domain does not have.
+    pub fn value(&self, timestamp: u64, user: &str, value: &str) -> Result<Entry, StreamError> {
+        let value = self.values.as_ref().and_then(|values| values.find(value));
+        let value = value.ok_or_else(|| StreamError::entry("value", "a value of the domain, as the spec names it"))?;
+        Ok(Entry::Value { timestamp, user: user.into(), value })
+    }
+
+    /// An entry with the reading of a scalar stream, as text. Every text is taken: see [`Intake::seal`].
+    ///
+    /// # Errors
+    /// [`StreamError::Kind`] for another family.
+    pub fn reading(&self, timestamp: u64, reading: &str) -> Result<Entry, StreamError> {
+        let (intake, account) = self.intake().ok_or_else(|| self.takes_no("readings"))?;
+        Ok(Entry::Reading(intake.seal(account, timestamp, reading)))
+    }
+
+    /// What seals readings of a scalar stream, and for which account.
+    pub const fn intake(&self) -> Option<(Intake, Account)> {
+        match &self.machine {
+            Machine::Scalar(numbers) => Some((numbers.intake, numbers.mechanism.ledger().account())),
+            _ => None,
+        }
+    }
+
+    /// The account that sealed data must be sealed for; `None` where devices keep their own.
+    pub const fn account(&self) -> Option<Account> {
+        match &self.machine {
+            Machine::Central(shared) => Some(shared.mechanism.ledger().account()),
+            Machine::Scalar(numbers) => Some(numbers.mechanism.ledger().account()),
+            _ => None,
+        }
+    }
+
+    /// The classes that users choose from, where each class has a guarantee of its own.
+    pub const fn classes(&self) -> Option<&Classes> {
+        match &self.machine {
+            Machine::LocalByClass(collector) => Some(collector.classes()),
+            Machine::CentralByClass(by_class) => Some(by_class.registry.classes()),
+            _ => None,
+        }
+    }
+
+    /// Enrols a user in a class, or moves the user there.
+    ///
+    /// # Errors
+    /// [`StreamError::Entry`] for a class that there is not, or one that the user cannot move to, and
+    /// [`StreamError::Kind`] where there are no classes.
+    pub fn enrol(&mut self, user: &str, class: &str) -> Result<(), StreamError> {
+        let classes = self.classes().ok_or_else(|| self.takes_no("classes"))?;
+        let number = classes.find(class).ok_or_else(|| {
+            let names: Vec<&str> = classes.all().iter().map(|class| class.name.as_str()).collect();
+            StreamError::entry("class", format!("a class of the spec: {}", names.join(", ")))
+        })?;
+        match &mut self.machine {
+            Machine::LocalByClass(collector) => collector.enrol(user, number),
+            Machine::CentralByClass(by_class) => by_class.enrol(user, number),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets all users leave who are not among these: for a curator's streams with classes.
+    ///
+    /// # Errors
+    /// A registry that does not know its users.
+    pub fn keep_only(&mut self, present: &HashSet<&str>) -> Result<(), StreamError> {
+        match &mut self.machine {
+            Machine::CentralByClass(by_class) => by_class.keep_only(present),
+            _ => Ok(()),
+        }
+    }
+
+    /// The last timestamp that is over; `None` before the first, and in a sequence stream, where each user has a time
+    /// of their own.
+    pub const fn last(&self) -> Option<u64> {
+        match &self.machine {
+            Machine::Local(collector) => collector.last,
+            Machine::LocalByClass(collector) => collector.last,
+            Machine::Central(shared) => shared.last,
+            Machine::CentralByClass(by_class) => by_class.last,
+            Machine::Scalar(numbers) => numbers.last,
+            Machine::Sequence(_) => None,
+        }
+    }
+
+    /// Takes an entry in, and returns what it releases.
+    ///
+    /// # Errors
+    /// See [`StreamError`]. After [`StreamError::Entry`] the stream is as before.
+    pub fn push(&mut self, entry: Entry, random: &mut impl Randomness) -> Result<Released, StreamError> {
+        let mut out = Released::default();
+        self.push_into(entry, random, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Stream::push`], adding to what was released before.
+    ///
+    /// # Errors
+    /// As [`Stream::push`].
+    #[inline]
+    pub fn push_into(
+        &mut self,
+        entry: Entry,
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), StreamError> {
+        self.check(&entry)?;
+        let is_next = self.open_timestamp().is_some_and(|open| open != entry.timestamp());
+        match (&mut self.machine, entry) {
+            (Machine::Scalar(numbers), Entry::Reading(reading)) => numbers.push(reading, random, out),
+            (Machine::Sequence(sequences), Entry::Value { timestamp, user, value }) => {
+                sequences.push(timestamp, user, value, random, out)
+            }
+            (Machine::Local(collector), Entry::Value { timestamp, user, value }) => {
+                if is_next {
+                    collector.close(random, out)?;
+                }
+                collector.add(timestamp, user, value, random);
+                Ok(())
+            }
+            (Machine::LocalByClass(collector), Entry::Value { timestamp, user, value }) => {
+                let number = collector.find(&user)?;
+                if is_next {
+                    collector.close(random, out)?;
+                }
+                collector.note(timestamp, number, value);
+                Ok(())
+            }
+            (Machine::Central(shared), Entry::Value { timestamp, user, value }) => {
+                if is_next {
+                    shared.close(random, out)?;
+                }
+                shared.add(timestamp, user, value)
+            }
+            (Machine::Central(shared), Entry::Counts { timestamp, counts }) => {
+                shared.close(random, out)?;
+                shared.push_counts(timestamp, counts, random, out)
+            }
+            (Machine::Central(shared), Entry::Histogram(histogram)) => {
+                shared.close(random, out)?;
+                shared.push(&histogram, random, out)
+            }
+            (Machine::CentralByClass(by_class), Entry::Value { timestamp, user, value }) => {
+                let number = by_class.find(&user)?;
+                if is_next {
+                    by_class.close(random, out)?;
+                }
+                by_class.add(timestamp, number, value)
+            }
+            (_, entry) => Err(self.takes_no(entry.kind())),
+        }
+    }
+
+    /// Refuses an entry out of time or outside the domain, before anything is released on its account.
+    fn check(&self, entry: &Entry) -> Result<(), StreamError> {
+        let timestamp = entry.timestamp();
+        if let Some(last) = self.last().filter(|last| timestamp <= *last) {
+            return Err(StreamError::entry("t", format!("a timestamp after {last}, the last one that is over")));
+        }
+        let of_whole_timestamp = matches!(entry, Entry::Counts { .. } | Entry::Histogram(_));
+        let is_over = |open: &u64| timestamp < *open || (of_whole_timestamp && timestamp == *open);
+        if let Some(open) = self.open_timestamp().filter(is_over) {
+            return Err(StreamError::entry("t", format!("a timestamp that is not over: {open} has begun")));
+        }
+        let Some(domain) = self.values.as_ref().map(Values::count) else { return Ok(()) };
+        match entry {
+            Entry::Value { value, .. } if *value >= domain => {
+                Err(StreamError::entry("value", format!("the number of a value, below {domain}")))
+            }
+            Entry::Counts { counts, .. } if counts.len() != domain as usize => {
+                Err(StreamError::entry("counts", format!("a count for each of the {domain} values")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The timestamp whose entries are gathered.
+    fn open_timestamp(&self) -> Option<u64> {
+        match &self.machine {
+            Machine::Local(collector) => collector.open_timestamp(),
+            Machine::LocalByClass(collector) => collector.open_timestamp(),
+            Machine::Central(shared) => shared.open_timestamp(),
+            Machine::CentralByClass(by_class) => by_class.open_timestamp(),
+            Machine::Scalar(_) | Machine::Sequence(_) => None,
+        }
+    }
+
+    /// Releases the open timestamp, and then one at which nobody is present, or no reading came.
+    ///
+    /// # Errors
+    /// As [`Stream::push`]. A sequence stream has no empty timestamps.
+    pub fn pass_empty(&mut self, timestamp: u64, random: &mut impl Randomness) -> Result<Released, StreamError> {
+        let mut out = Released::default();
+        let (out, of) = (&mut out, timestamp);
+        self.close(random, out)?;
+        match &mut self.machine {
+            Machine::Local(collector) => collector.open_empty(of),
+            Machine::LocalByClass(collector) => collector.open_empty(of),
+            Machine::Central(shared) => shared.open_empty(of),
+            Machine::CentralByClass(by_class) => by_class.open_empty(of),
+            Machine::Scalar(numbers) => numbers.pass_empty(of, random, out)?,
+            Machine::Sequence(_) => return Err(self.takes_no("empty timestamps")),
+        }
+        self.close(random, out)?;
+        Ok(std::mem::take(out))
+    }
+
+    /// Releases the open timestamp of users.
+    fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
+        match &mut self.machine {
+            Machine::Local(collector) => collector.close(random, out),
+            Machine::LocalByClass(collector) => collector.close(random, out),
+            Machine::Central(shared) => shared.close(random, out),
+            Machine::CentralByClass(by_class) => by_class.close(random, out),
+            Machine::Scalar(_) | Machine::Sequence(_) => Ok(()),
+        }
+    }
+
+    /// Releases the open timestamp, and all that is held back.
+    ///
+    /// # Errors
+    /// As [`Stream::push`].
+    pub fn finish(&mut self, random: &mut impl Randomness) -> Result<Released, StreamError> {
+        let mut out = Released::default();
+        self.close(random, &mut out)?;
+        if let Machine::Scalar(numbers) = &mut self.machine {
+            numbers.finish(random, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    /// How much is held back: readings of a scalar stream, or users of a sequence stream with an incomplete batch,
+    /// which is never released.
+    pub fn waiting(&self) -> usize {
+        match &self.machine {
+            Machine::Scalar(numbers) => numbers.mechanism.waiting(),
+            Machine::Sequence(sequences) => sequences.incomplete(),
+            _ => 0,
+        }
+    }
+
+    /// Begins a timestamp of a local stream whose devices are elsewhere: see [`Local::open`].
+    ///
+    /// # Errors
+    /// As there, and [`StreamError::Kind`] for another family.
+    pub fn open(&mut self, timestamp: u64) -> Result<Step, StreamError> {
+        match &mut self.machine {
+            Machine::Local(collector) => Ok(collector.mechanism.open(timestamp)?),
+            _ => Err(self.takes_no("answers")),
+        }
+    }
+
+    /// Goes on with what came back: see [`Local::answer`].
+    ///
+    /// # Errors
+    /// As there, and [`StreamError::Kind`] for another family.
+    pub fn answer(&mut self, questions: &[Question], answers: &[Option<Estimate>]) -> Result<Step, StreamError> {
+        let Machine::Local(collector) = &mut self.machine else { return Err(self.takes_no("answers")) };
+        let step = collector.mechanism.answer(questions, answers)?;
+        if let Step::Done(release) = &step {
+            collector.last = Some(release.timestamp);
+        }
+        Ok(step)
+    }
+
+    /// The open questions of a local stream: after a restart, to be asked again.
+    pub fn open_questions(&self) -> &[Question] {
+        match &self.machine {
+            Machine::Local(collector) => collector.mechanism.open_questions(),
+            _ => &[],
+        }
+    }
+
+    /// The answers of the spec's queries, and the events of its monitors, after a release. To be called once for each
+    /// release, in their order; `population` is the number of users where that is public.
+    ///
+    /// # Errors
+    /// A release that does not come after the last one, or is not of this stream.
+    pub fn answer_queries(&mut self, release: &Release, population: Option<u64>) -> Result<Vec<Said<'_>>, StreamError> {
+        match &mut self.queries {
+            Some(queries) => Ok(queries.push(release, population)?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The standing queries of the spec; `None` where there are none.
+    pub const fn standing_queries(&self) -> Option<&StandingQueries> {
+        self.queries.as_ref()
+    }
+
+    /// The budgets before a timestamp: one, or one for each class. A sequence stream tells that of a user who has
+    /// released nothing yet.
+    pub fn budgets(&self, timestamp: u64) -> Vec<Budget> {
+        let by_class = |classes: &Classes, ledgers: &tidegate_kernel::ClassLedgers| {
+            let named = (0_u32..).zip(classes.all());
+            let budget = |(number, class): (u32, &crate::central::classes::Class)| {
+                Some(Budget::of(Some(class.name.clone()), ledgers.get(number)?, timestamp))
+            };
+            named.filter_map(budget).collect()
+        };
+        match &self.machine {
+            Machine::Local(collector) => {
+                let (settings, left) = (collector.mechanism.settings(), collector.mechanism.left(timestamp));
+                let (window, epsilon) = (Window::Timestamps(settings.window), settings.epsilon);
+                let spent = collector.mechanism.most_spent(timestamp);
+                vec![Budget { class: None, window, epsilon, spent, left }]
+            }
+            Machine::LocalByClass(collector) => by_class(collector.classes(), collector.mechanism.ledgers()),
+            Machine::Central(shared) => vec![Budget::of(None, shared.mechanism.ledger(), timestamp)],
+            Machine::CentralByClass(personal) => by_class(personal.registry.classes(), personal.mechanism.ledgers()),
+            Machine::Scalar(numbers) => vec![Budget::of(None, numbers.mechanism.ledger(), timestamp)],
+            Machine::Sequence(sequences) => {
+                sequences.with_new_ledger(|ledger| Budget::of(None, ledger, timestamp)).into_iter().collect()
+            }
+        }
+    }
+
+    /// The whole state, to be loaded with the same spec. Readings that a scalar stream holds back are encrypted under
+    /// the key. Entries of an open timestamp, and of an incomplete batch, are not saved: they were not spent on.
+    ///
+    /// # Errors
+    /// [`StreamError::NoKey`] for a scalar stream without one.
+    pub fn save(&self, key: Option<&VaultKey>) -> Result<Vec<u8>, StreamError> {
+        let saving = match &self.machine {
+            Machine::Local(collector) => Saving::Local(collector.save()),
+            Machine::LocalByClass(collector) => Saving::LocalByClass(collector.save()),
+            Machine::Central(shared) => Saving::Central(shared.save()),
+            Machine::CentralByClass(by_class) => Saving::CentralByClass(by_class.save()),
+            Machine::Scalar(numbers) => Saving::Scalar(numbers.save(key.ok_or(StreamError::NoKey)?)?),
+            Machine::Sequence(sequences) => Saving::Sequence(sequences.save()),
+        };
+        let unsaved = |error: postcard::Error| StreamError::State(format!("it cannot be saved: {error}"));
+        let queries = self.queries.as_ref().and_then(StandingQueries::save);
+        let queries = queries.map(|queries| postcard::to_allocvec(&queries)).transpose().map_err(unsaved)?;
+        postcard::to_allocvec(&(VERSION, saving, queries)).map_err(unsaved)
+    }
+
+    /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew.
+    ///
+    /// # Errors
+    /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].
+    pub fn load(spec: StreamSpec, saved: &[u8], key: Option<&VaultKey>) -> Result<Self, StreamError> {
+        let Self { spec, values, machine, mut queries } = Self::new(spec)?;
+        let unreadable = || StreamError::State("it cannot be read".to_owned());
+        let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
+        if version != VERSION {
+            let problem = format!("it has version {version}; this program reads version {VERSION}");
+            return Err(StreamError::State(problem));
+        }
+        let ((saved, of_queries), rest): ((Saved, Option<Vec<u8>>), _) =
+            postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
+        if !rest.is_empty() {
+            return Err(unreadable());
+        }
+        let machine = match (machine, saved) {
+            (Machine::Local(new), Saved::Local(saved)) => Machine::Local(new.load(saved)?),
+            (Machine::LocalByClass(new), Saved::LocalByClass(saved)) => Machine::LocalByClass(new.load(saved)?),
+            (Machine::Central(new), Saved::Central(saved)) => Machine::Central(new.load(saved)?),
+            (Machine::CentralByClass(new), Saved::CentralByClass(saved)) => Machine::CentralByClass(new.load(saved)?),
+            (Machine::Scalar(new), Saved::Scalar(saved)) => {
+                Machine::Scalar(new.load(saved, key.ok_or(StreamError::NoKey)?)?)
+            }
+            (Machine::Sequence(new), Saved::Sequence(saved)) => Machine::Sequence(new.load(saved)?),
+            _ => return Err(other_settings()),
+        };
+        if let (Some(queries), Some(saved)) = (&mut queries, of_queries) {
+            // Other queries than those that were saved begin anew.
+            let _began_anew = queries.load(&mut postcard::Deserializer::from_bytes(&saved)).is_err();
+        }
+        Ok(Self { spec, values, machine, queries })
+    }
+
+    const fn takes_no(&self, given: &'static str) -> StreamError {
+        StreamError::Kind { family: self.spec.family().name(), given }
+    }
+}
