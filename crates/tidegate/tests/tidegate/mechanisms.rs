@@ -91,3 +91,39 @@ fn every_mechanism_has_a_page() {
         assert!(page.is_file(), "{mechanism}: {} is missing", page.display());
     }
 }
+
+/// The table of docs/mechanisms.md. `TIDEGATE_UPDATE=1` writes it anew.
+#[test]
+fn the_documented_table_is_the_list() {
+    let mut table = String::from(
+        "| mechanism | family | releases | rounds | by class | keys of its own | summary |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for mechanism in mechanisms::all() {
+        let keys: Vec<String> = match mechanism.presets {
+            [] => mechanism.keys.iter().map(|key| format!("`{key}`")).collect(),
+            presets => presets.iter().map(|(key, value)| format!("`{key}` = {}", value.to_json())).collect(),
+        };
+        let by_class = if mechanism.by_class { "yes" } else { "" };
+        let line = format!(
+            "| [`{}`]({}) | {} | {} | {} | {by_class} | {} | {} |\n",
+            mechanism.name(),
+            mechanism.page(),
+            mechanism.family,
+            mechanism.output.name(),
+            mechanism.rounds,
+            keys.join(", "),
+            mechanism.summary,
+        );
+        table.push_str(&line);
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mechanisms.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (head, _) = text.split_once("| mechanism |").unwrap();
+    let current = format!("{head}{table}");
+    if std::env::var_os("TIDEGATE_UPDATE").is_some() {
+        std::fs::write(&page, current).unwrap();
+    } else {
+        assert_eq!(text, current, "run this test with TIDEGATE_UPDATE=1");
+    }
+}
