@@ -1,5 +1,30 @@
 //! Statistics of infinite data streams, published under privacy guarantees that hold.
 //!
+//! From a spec to a release:
+//!
+//! ```
+//! use tidegate::kernel::SystemRandom;
+//! use tidegate::spec::StreamSpec;
+//! use tidegate::stream::{Entry, Stream};
+//!
+//! let spec: StreamSpec = toml::from_str(r#"
+//!     mechanism = "central.track"
+//!     epsilon = 1.0
+//!     window = 7
+//!     domain = ["home", "shop"]
+//! "#)?;
+//! let mut stream = Stream::new(spec)?;
+//! let random = &mut SystemRandom::new()?;
+//! for (timestamp, counts) in (0..).zip([[60, 40], [58, 42], [61, 39]]) {
+//!     for release in stream.push(Entry::Counts { timestamp, counts: counts.to_vec() }, random)?.releases {
+//!         println!("{timestamp}: {:?}", release.statistic.leaves().0);
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The folder `examples` has a program for each family, and one whose state outlives the process.
+//!
 //! Every mechanism travels the same road:
 //!
 //! ```text

@@ -151,7 +151,15 @@ impl Mechanism {
 
     /// The page of the documentation, from the folder `docs` on.
     pub fn page(&self) -> String {
-        format!("{}/{}.md", self.family, self.variant_of.unwrap_or(self.short_name))
+        let page = match self.variant_of.unwrap_or(self.short_name) {
+            "personal_track" => "track",
+            "mtsp_population" => "mtsp",
+            "constant" | "clamped" => "laplace",
+            "pegasus_delay" => "pegasus",
+            "rr" | "oue" => "README",
+            own => own,
+        };
+        format!("{}/{page}.md", self.family)
     }
 
     /// A variant of this mechanism.

@@ -313,8 +313,6 @@ fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
     let thin = settings("0.000000001", 5, 2);
     let message = "epsilon 0.000000001 over a window of 5 leaves a share that cannot be spent";
     assert_eq!(new(CentralKind::Uniform, thin), message);
-    assert!("bx".parse::<CentralKind>().unwrap_err().to_string().contains("uniform, sample, bd, ba and track"));
-    assert!(CentralKind::ALL.into_iter().all(|kind| kind.to_string().parse() == Ok(kind)));
 
     let random = &mut SeededRandom::new(7);
     for kind in CentralKind::ALL {

@@ -2,11 +2,12 @@ use std::num::NonZeroU64;
 
 use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{Decimal, SeededRandom, Window};
+use tidegate::mechanisms::Family;
 use tidegate::release::{Freshness, Histogram, Release, Spent};
 use tidegate::scalar::{Publication, ScalarKind, Smoother};
 use tidegate::spec::{
-    CentralMachine, CentralSpec, ClassSpec, DomainSpec, LocalSpec, ModelSpec, MonitorSpec, Outside, Personalised,
-    ProtectsSpec, QuerySpec, Reply, ScalarSpec, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
+    CentralMachine, CentralSpec, ClassSpec, DomainSpec, LocalMachine, LocalSpec, ModelSpec, MonitorSpec, Outside,
+    Personalised, ProtectsSpec, QuerySpec, Reply, ScalarSpec, SequenceMachine, SequenceSpec, SpecError, StreamSpec,
 };
 
 fn decimal(text: &str) -> Decimal {
@@ -47,7 +48,7 @@ fn the_listed_keys_are_those_that_are_read() {
     assert_eq!(keys_of::<QuerySpec>(), QuerySpec::KEYS);
     assert_eq!(keys_of::<MonitorSpec>(), MonitorSpec::KEYS);
     let error = serde_json::from_str::<StreamSpec>(r#"{ "family": "nothing" }"#).unwrap_err().to_string();
-    assert_eq!(error.split('`').skip(3).step_by(2).collect::<Vec<_>>(), StreamSpec::FAMILIES, "{error}");
+    assert_eq!(error.split('`').skip(3).step_by(2).collect::<Vec<_>>(), Family::ALL.map(Family::name), "{error}");
 }
 
 #[test]
@@ -162,7 +163,7 @@ const LOCAL: &str =
 fn a_local_spec_builds_its_mechanism() {
     let more = r#""oracle": "olh", "reuse": true, "trust": "device", "population""#;
     let StreamSpec::Local(spec) = read(&LOCAL.replace("\"population\"", more)) else { panic!("it says local") };
-    let mechanism = spec.mechanism().unwrap();
+    let LocalMachine::One(mechanism) = spec.mechanism().unwrap() else { panic!("it has one guarantee") };
     let settings = mechanism.settings();
     assert_eq!((mechanism.kind().name(), settings.domain, settings.window.get()), ("lpa", 5, 20));
     assert_eq!((settings.oracle.map(|oracle| oracle.name()), settings.reuse), (Some("olh"), true));
@@ -185,19 +186,32 @@ fn a_central_spec_builds_what_its_mechanism_needs() {
     assert_eq!(read(&personal).window(), Window::of(70).unwrap());
     let track = personal.replace("\"pbd\"", "\"personal_track\"").replace(r#", "estimator": "sampling""#, "");
     assert!(matches!(build(&track), Ok(CentralMachine::Personal(Personalised::Track(_)))));
-    let local = format!(
-        r#"{{ "family": "central", "mechanism": "plbu", "domain": 3, {classes}, "oracle": "grr", "trust": "device" }}"#
-    );
-    assert!(matches!(build(&local), Ok(CentralMachine::Local(_))));
     for (json, key) in [
         (one.replace("\"bd\"", "\"pbd\""), Some("epsilon")),
         (personal.replace("\"pbd\"", "\"bd\""), Some("classes")),
-        (personal.replace("\"pbd\"", "\"plbu\""), Some("estimator")),
         (personal.replace("\"pbd\"", "\"personal_track\""), Some("estimator")),
-        (local.replace("plbu", "pba").replace("device", "curator"), Some("oracle")),
-        (local.replace("device", "curator"), Some("trust")),
         (personal.replace("\"b\"", "\"a\""), Some("classes")),
         (one.replace("\"window\": 20, ", ""), None),
+    ] {
+        assert_eq!(build(&json).unwrap_err().key(), key, "{json}");
+    }
+}
+
+#[test]
+fn a_local_spec_with_classes_builds_plbu() {
+    let json = r#"{ "family": "local", "mechanism": "plbu", "domain": 3, "oracle": "grr", "trust": "device",
+        "classes": [{ "name": "a", "epsilon": 1, "window": 9 }, { "name": "b", "epsilon": 2, "window": 70 }] }"#;
+    let build = |json: &str| {
+        let StreamSpec::Local(spec) = read(json) else { panic!("it says local") };
+        spec.mechanism()
+    };
+    assert!(matches!(build(json), Ok(LocalMachine::ByClass(mechanism)) if mechanism.classes().len() == 2));
+    assert_eq!(read(json).window(), Window::of(70).unwrap());
+    for (json, key) in [
+        (json.replace("device", "curator"), Some("trust")),
+        (json.replace("\"domain\"", "\"epsilon\": 1, \"domain\""), Some("epsilon")),
+        (json.replace("plbu", "lpa"), Some("classes")),
+        (LOCAL.replace("lpa", "plbu"), Some("epsilon")),
     ] {
         assert_eq!(build(&json).unwrap_err().key(), key, "{json}");
     }

@@ -1,0 +1,129 @@
+use std::path::Path;
+
+use tidegate::mechanisms::{self, Family, Mechanism};
+use tidegate::spec::StreamSpec;
+use tidegate::stream::Stream;
+
+/// The rest of the least spec of a mechanism, as the keys of a JSON object.
+pub(crate) fn rest(mechanism: &Mechanism) -> String {
+    let classes =
+        r#""classes": [{ "name": "a", "epsilon": 1, "window": 2 }, { "name": "b", "epsilon": 2, "window": 3 }]"#;
+    let model = r#""model": { "prior": [0.5, 0.5], "transitions": [[0.9, 0.1], [0.2, 0.8]] }"#;
+    let length = if mechanism.short_name == "batched" { r#", "length": 2"# } else { "" };
+    match (mechanism.family, mechanism.by_class) {
+        (_, true) => format!(r#""domain": ["x", "y"], {classes}"#),
+        (Family::Local, _) => r#""epsilon": 1, "window": 3, "domain": ["x", "y"], "population": 100"#.to_owned(),
+        (Family::Central, _) => r#""epsilon": 1, "window": 3, "domain": ["x", "y"]"#.to_owned(),
+        (Family::Scalar, _) => r#""epsilon": 1, "domain": { "low": 0, "high": 100 }, "delay": 2"#.to_owned(),
+        (Family::Sequence, _) if mechanism.keys.is_empty() => r#""epsilon": 1, "domain": ["x", "y"]"#.to_owned(),
+        (Family::Sequence, _) => format!(r#""epsilon": 1, "domain": ["x", "y"], {model}{length}"#),
+    }
+}
+
+/// The least spec of a mechanism, by its full name.
+pub(crate) fn least_spec(mechanism: &Mechanism) -> StreamSpec {
+    spec(&format!(r#""mechanism": "{}", {}"#, mechanism.full_name, rest(mechanism))).unwrap()
+}
+
+fn spec(keys: &str) -> Result<StreamSpec, serde_json::Error> {
+    serde_json::from_str(&format!("{{ {keys} }}"))
+}
+
+#[test]
+fn every_mechanism_is_found_by_its_names() {
+    for mechanism in mechanisms::all() {
+        assert_eq!(mechanisms::find(mechanism.full_name), Ok(mechanism));
+        assert_eq!(mechanisms::find(mechanism.name()), Ok(mechanism));
+        assert_eq!(mechanisms::find_in(mechanism.family, mechanism.short_name), Ok(mechanism));
+        assert_eq!(mechanism.full_name, format!("{}.{}", mechanism.family, mechanism.short_name));
+        let twins = mechanisms::all().filter(|other| other.full_name == mechanism.full_name);
+        assert_eq!(twins.count(), 1, "{mechanism}");
+    }
+}
+
+#[test]
+fn a_short_name_of_several_families_is_refused() {
+    let error = mechanisms::find("track").unwrap_err().to_string();
+    assert!(error.ends_with("local.track, central.track, scalar.track"), "{error}");
+    let error = mechanisms::find("tracks").unwrap_err().to_string();
+    assert!(error.contains("did you mean"), "{error}");
+}
+
+#[test]
+fn every_name_can_be_pasted_into_a_spec() {
+    for mechanism in mechanisms::all() {
+        let rest = rest(mechanism);
+        let named = format!(r#""mechanism": "{}", {rest}"#, mechanism.name());
+        let short = format!(r#""family": "{}", "mechanism": "{}", {rest}"#, mechanism.family, mechanism.short_name);
+        let (named, short) = (spec(&named).unwrap(), spec(&short).unwrap());
+        assert_eq!(named, short, "{mechanism}");
+        assert_eq!(named.family(), mechanism.family);
+        let base = mechanism.variant_of.unwrap_or(mechanism.short_name);
+        assert_eq!(named.mechanism().short_name, base);
+        assert!(Stream::new(named).is_ok(), "{mechanism}");
+    }
+}
+
+#[test]
+fn a_variant_sets_the_keys_that_it_fixes() {
+    for mechanism in mechanisms::all() {
+        let json = serde_json::to_value(least_spec(mechanism)).unwrap();
+        for (key, preset) in mechanism.presets {
+            assert_eq!(json[*key], preset.to_json(), "{mechanism}");
+            let twice = format!(r#""{key}": {}, "mechanism": "{mechanism}", {}"#, preset.to_json(), rest(mechanism));
+            let error = spec(&twice).unwrap_err().to_string();
+            assert_eq!(error, format!("{key}: {mechanism} fixes it; delete this key"));
+        }
+    }
+}
+
+#[test]
+fn family_and_full_name_must_agree() {
+    let error = spec(r#""family": "central", "mechanism": "local.lpa", "domain": 2"#).unwrap_err().to_string();
+    assert!(error.starts_with("there is no central mechanism \"local.lpa\""), "{error}");
+}
+
+#[test]
+fn every_mechanism_has_a_page() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    for mechanism in mechanisms::all() {
+        let page = docs.join(mechanism.page());
+        assert!(page.is_file(), "{mechanism}: {} is missing", page.display());
+    }
+}
+
+/// The table of docs/mechanisms.md. `TIDEGATE_UPDATE=1` writes it anew.
+#[test]
+fn the_documented_table_is_the_list() {
+    let mut table = String::from(
+        "| mechanism | family | releases | rounds | by class | keys of its own | summary |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
+    );
+    for mechanism in mechanisms::all() {
+        let keys: Vec<String> = match mechanism.presets {
+            [] => mechanism.keys.iter().map(|key| format!("`{key}`")).collect(),
+            presets => presets.iter().map(|(key, value)| format!("`{key}` = {}", value.to_json())).collect(),
+        };
+        let by_class = if mechanism.by_class { "yes" } else { "" };
+        let line = format!(
+            "| [`{}`]({}) | {} | {} | {} | {by_class} | {} | {} |\n",
+            mechanism.name(),
+            mechanism.page(),
+            mechanism.family,
+            mechanism.output.name(),
+            mechanism.rounds,
+            keys.join(", "),
+            mechanism.summary,
+        );
+        table.push_str(&line);
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/mechanisms.md");
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (head, _) = text.split_once("| mechanism |").unwrap();
+    let current = format!("{head}{table}");
+    if std::env::var_os("TIDEGATE_UPDATE").is_some() {
+        std::fs::write(&page, current).unwrap();
+    } else {
+        assert_eq!(text, current, "run this test with TIDEGATE_UPDATE=1");
+    }
+}
