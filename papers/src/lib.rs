@@ -204,6 +204,7 @@ pub struct Outcome {
 /// An experiment that cannot be run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum ReproduceError {
     /// Unknown experiment or mechanism.
     #[error(transparent)]
@@ -228,10 +229,7 @@ pub enum ReproduceError {
     Plot(#[from] PlotError),
     /// The experiment needs a stream of counts.
     #[error("{name} is not a stream of counts")]
-    NotCounts {
-        /// The stream.
-        name: String,
-    },
+    NotCounts { name: String },
     /// Whatever else an experiment runs into.
     #[error("{0}")]
     Other(String),

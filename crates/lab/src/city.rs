@@ -1,8 +1,7 @@
-//! A city whose traffic is published while nobody but the devices knows where anybody is: the main road, from simulated
-//! devices to an alarm, in one call.
+//! Simulation of a city: devices, a local mechanism and a monitor in one call.
 //!
-//! Each user is a [`Device`](tidegate_device::Device) with a ledger of its own. A local mechanism, the one with the
-//! lowest error on such a stream, asks them; what it releases is all that the monitor sees.
+//! Each user is a [`Device`](tidegate_device::Device) with its own ledger. The local mechanism with the lowest error on
+//! such a stream queries them. The monitor sees its releases and nothing else.
 
 use std::f64::consts::TAU;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
@@ -20,28 +19,28 @@ use crate::metrics::{Metric, Truth};
 use crate::stream::{CountStream, Stream, StreamError, as_float};
 use crate::subjects;
 
-/// What is shown.
+/// Parameters of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct City {
     /// The number of users.
     pub users: NonZeroU32,
-    /// For how many days; a timestamp is an hour.
+    /// Number of days; a timestamp is an hour.
     pub days: NonZeroU32,
-    /// The budget of any window of each user.
+    /// Budget of each user in any window.
     pub epsilon: Epsilon,
     /// The window, in hours.
     pub window: NonZeroU64,
-    /// Where all randomness comes from.
+    /// Seed of all randomness.
     pub seed: u64,
 }
 
 /// The districts.
 const DISTRICTS: [&str; 6] = ["old town", "harbour", "station", "university", "stadium", "airport"];
-/// How large they are, in proportion.
+/// Relative sizes of the districts.
 const SIZES: [f64; 6] = [1.0, 0.8, 0.7, 0.6, 0.4, 0.3];
-/// That of them where something happens, by its number.
+/// Number of the district with the event.
 pub const STADIUM: u32 = 4;
-/// That which grows.
+/// Number of the district that grows.
 const AIRPORT: usize = 5;
 /// How far the logarithm of a district's share swings in a day, grows in a day, and is moved by chance in an hour.
 const SWING: f64 = 0.6;
@@ -49,19 +48,19 @@ const GROWTH: f64 = 0.03;
 const UNREST: f64 = 0.03;
 /// Hours of a day.
 const DAY: usize = 24;
-/// The hour of the day at which it begins.
+/// Hour of the day at which the event starts.
 const EVENING: usize = 19;
-/// By how much the logarithm of the share rises, and what of that is left an hour later.
+/// Rise of the log share at the event, and the part of it that is left an hour later.
 const BURST: (f64, f64) = (1.6, 0.8);
 /// Why it is called an event: the share of users at the stadium, and where it ends.
 pub const ALARM: (f64, f64) = (0.3, 0.2);
 
-/// What came of it.
+/// Result of the simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
-    /// The truth, which nobody in the city knows.
+    /// The true counts.
     pub stream: CountStream,
-    /// The mechanisms that were compared, the lowest error first: that one was taken.
+    /// The compared mechanisms by ascending error; the first was used.
     pub compared: Vec<Prediction>,
     /// The released share of each district, by hour.
     pub released: Vec<Vec<f64>>,
@@ -69,11 +68,11 @@ pub struct Shown {
     pub deviations: Vec<Vec<f64>>,
     /// The mean squared error of a share.
     pub error: f64,
-    /// The most that any device's ledger recorded in any window.
+    /// Greatest spend of any device in any window.
     pub worst_window: Option<Epsilon>,
-    /// How many reports devices sent.
+    /// Number of reports sent.
     pub reports: u64,
-    /// The district that was watched.
+    /// The monitored district.
     pub watched: usize,
     /// Each time when the share that was watched was really above the alarm, and when the monitor said so.
     pub alarms: Vec<Alarm>,
@@ -82,13 +81,13 @@ pub struct Shown {
 /// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alarm {
-    /// The hour at which it began; `None` for a false alarm.
+    /// Hour of the start; `None` for a false alarm.
     pub began: Option<u64>,
-    /// The hour at which the monitor found it; `None` where it did not.
+    /// Hour of the alarm; `None` if the monitor missed it.
     pub found: Option<u64>,
 }
 
-/// Why there is nothing to show.
+/// A simulation that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CityError {
@@ -127,7 +126,7 @@ impl City {
         CountStream::new("city", labels, rows)?.with_population(self.users.get().into())
     }
 
-    /// Runs it from the first hour to the last.
+    /// Runs the simulation.
     pub fn run(&self, threads: NonZeroUsize) -> Result<Shown, CityError> {
         let stream = self.stream()?;
         let compared = self.compare(&stream, threads)?;

@@ -1,26 +1,26 @@
-//! The laboratory: streams to try mechanisms on, measures of how wrong their releases are, and repeated runs of both.
+//! The laboratory: data sets, mechanisms as test subjects, error metrics, and repeated experiments.
 //!
 //! ```text
 //! datasets, generate ──▶ Stream ──▶ Subject (a mechanism) ──▶ outcome ──▶ metrics ──▶ experiment's summary
 //! ```
 //!
-//! | module | what lives there |
+//! | module | content |
 //! | --- | --- |
 //! | [`stream`] | data sets of three kinds: counts of users, numbers, sequences of symbols |
 //! | [`generate`] | synthetic streams |
 //! | [`datasets`] | data sets by name, and tables of one's own |
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
-//! | [`queries`] | how well counting queries, range queries and monitors are answered from releases |
-//! | [`experiment`] | what can be tried on a stream, and repeated runs on all cores |
+//! | [`queries`] | accuracy of counting queries, range queries and monitors |
+//! | [`experiment`] | test subjects, and repeated runs on all cores |
 //! | [`scalar`] | event-level mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`central`] | central mechanisms, with users in classes |
 //! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |
 //! | [`plot`] | charts as SVG |
-//! | [`report`] | reports as HTML pages that stand alone |
-//! | [`subjects`] | what there is to try, by name |
+//! | [`report`] | reports as self-contained HTML pages |
+//! | [`subjects`] | all test subjects, by name |
 //! | [`advise`] | which of them to take, and which error to expect |
-//! | [`city`] | the main road in one call: simulated devices, a local mechanism, a monitor |
+//! | [`city`] | simulated devices, a local mechanism and a monitor in one call |
 //! | [`audit`] | attempts to break what mechanisms promise: exact where that is possible, and from ledgers |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.

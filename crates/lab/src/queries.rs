@@ -1,8 +1,7 @@
-//! How well releases answer queries: the same ones for every mechanism and repeat, drawn once.
+//! Accuracy of queries on releases; every mechanism and repeat answers the same random queries.
 //!
-//! A query asks for the share of users who held a value of a range, over a period of `delta` timestamps: their number,
-//! summed over the period, over the number of users, summed likewise. That is MTSP-LDP's `Q([a, b], delta) / Σ n`. It
-//! is asked at every timestamp that has so much past.
+//! A query asks for the share of users with a value in a range, over the last `delta` timestamps: MTSP-LDP's
+//! `Q([a, b], delta) / Σ n`. It is asked at each timestamp with enough past.
 
 use std::num::NonZeroU64;
 
@@ -15,18 +14,18 @@ use crate::experiment::CountOutcome;
 use crate::metrics::{Metric, Metrics, NotComparable, RocPoint, SMALLEST_FREQUENCY, area, mean, roc};
 use crate::stream::{CountStream, as_float};
 
-/// How many counting queries are asked, and how many range queries: as many as in the MTSP-LDP paper.
+/// Number of counting queries and of range queries, as in the MTSP-LDP paper.
 pub const QUERIES: usize = 50;
 
 /// Rises that differ by no more than this are the same, and differ by rounding.
 const ROUNDING: f64 = 1e-12;
 
-/// Queries to ask a stream's releases.
+/// Queries on the releases of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuerySet {
-    /// Each about one value.
+    /// Queries on one value.
     pub counting: Vec<Query>,
-    /// Each about a range of values, though not about all: that share is one, and known to be.
+    /// Queries on a range of values, but not on the whole domain.
     pub range: Vec<Query>,
 }
 
@@ -53,12 +52,12 @@ impl QuerySet {
     }
 }
 
-/// Queries and their true answers: computed once, for any number of comparisons.
+/// Queries with their true answers.
 #[derive(Clone, Debug)]
 pub struct QueryTruth {
     counting: Vec<Asked>,
     range: Vec<Asked>,
-    /// The number of users at each timestamp.
+    /// Number of users at each timestamp.
     populations: Vec<f64>,
     domain: usize,
 }
@@ -84,7 +83,7 @@ impl QueryTruth {
         Ok(Self { counting: counting?, range: range?, populations, domain: stream.domain() })
     }
 
-    /// Answers the queries from what was released, and compares.
+    /// Answers the queries from releases and compares them with the truth.
     ///
     /// - `counting_mse`, `range_mse`: the squared error of a share, mean over the timestamps and then the queries;
     /// - `counting_mae`, `range_mae`: the absolute error, likewise;
@@ -174,7 +173,7 @@ impl QueryTruth {
     }
 }
 
-/// Why queries cannot be answered from an outcome.
+/// An outcome that cannot answer the queries.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Incomparable {
     /// It does not fit the stream.

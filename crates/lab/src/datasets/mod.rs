@@ -1,10 +1,9 @@
 //! Data sets by name, and tables of one's own.
 //!
-//! A synthetic stream is generated. A real one is read from a folder of its name inside a data directory, which is not
-//! part of the project; each loader says what it expects there, how it makes a stream of it, and how that differs from
-//! the stream in the paper that used the data. `markov:SYMBOLS:STAY` is a [`Chain`] of so many symbols. Anything else
-//! is the path of a table, with a count for each value ([`wide`]), with one value of a user a line ([`long`]) or with
-//! one number a timestamp ([`scalar`]): CSV, or lines of JSON with the same fields, `{"t": 0, "value": 212}`.
+//! Synthetic streams are generated. Real ones are read from a folder in a data directory, which is not part of the
+//! project. Each loader documents its files, and the difference to the stream of the paper that used them.
+//! `markov:SYMBOLS:STAY` is a Markov [`Chain`]. Any other name is the path of a table in [wide](tidegate_table::wide),
+//! [long](tidegate_table::long) or [scalar](tidegate_table::scalar) form.
 
 mod covid19_death;
 mod error;
@@ -36,10 +35,10 @@ use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, NumberProcess, Process};
 use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
 
-/// What can be chosen about a data set besides its name.
+/// Options of [`load`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadOptions {
-    /// Where the folders of the real data sets are.
+    /// Directory with the folders of the real data sets.
     pub data_dir: Option<PathBuf>,
     /// The number of users at each timestamp. A synthetic stream of counts has 200,000 unless told, one of symbols has
     /// 1; a real one has its own, and otherwise is scaled or sampled: [`Stream::with_population`].
@@ -53,21 +52,21 @@ pub struct LoadOptions {
     pub seed: u64,
 }
 
-/// The population of a synthetic stream, unless told.
+/// Default population of a synthetic stream.
 pub const DEFAULT_POPULATION: u64 = 200_000;
-/// The length of a synthetic stream, unless told.
+/// Default length of a synthetic stream.
 pub const DEFAULT_LENGTH: usize = 800;
-/// The length of a synthetic sequence of symbols, unless told.
+/// Default length of a synthetic sequence of symbols.
 pub const DEFAULT_SYMBOLS: usize = 10_000;
 
-/// A data set that has a name.
+/// A named data set.
 #[derive(Clone, Copy, Debug)]
 pub struct Dataset {
     /// The name.
     pub name: &'static str,
     /// Other names for it.
     pub aliases: &'static [&'static str],
-    /// What it is, in one line.
+    /// Description in one line.
     pub summary: &'static str,
     /// How much of it there is unless told otherwise: timestamps, the domain, users. That of a real one is of the files
     /// that are listed in the book's page on data sets; where a folder holds a whole download instead, there is more.
@@ -76,7 +75,7 @@ pub struct Dataset {
     pub stands_in_for: Option<&'static str>,
     /// What else to know before comparing results with a paper's, in one line.
     pub note: Option<&'static str>,
-    /// Where it is in the data directory, if it is real.
+    /// Its folder in the data directory.
     folder: &'static str,
     source: Source,
 }
@@ -104,7 +103,7 @@ const fn dataset(name: &'static str, source: Source, summary: &'static str, shap
     Dataset { name, aliases: &[], summary, shape, stands_in_for: None, note: None, folder: name, source }
 }
 
-/// All data sets that have a name.
+/// All named data sets.
 pub static ALL: &[Dataset] = &[
     dataset(
         "lns",
@@ -381,17 +380,17 @@ pub static ALL: &[Dataset] = &[
 const CHAIN: &str = "markov:";
 
 impl Dataset {
-    /// Whether it is read from the data directory, rather than generated.
+    /// Whether it is real, rather than generated.
     pub const fn is_real(&self) -> bool {
         matches!(self.source, Source::Counts(_) | Source::Numbers(_) | Source::Symbols(_))
     }
 
-    /// The folder of the data directory in which it is, if it is real.
+    /// Returns its folder in the data directory.
     pub const fn folder_name(&self) -> &'static str {
         self.folder
     }
 
-    /// What it holds.
+    /// Returns the kind of stream.
     pub const fn kind(&self) -> StreamKind {
         match self.source {
             Source::Process(_) | Source::Coins(_) | Source::Flow(_) | Source::Counts(_) => StreamKind::Counts,
@@ -475,12 +474,12 @@ pub fn load(name: &str, options: &LoadOptions) -> Result<Stream, DatasetError> {
     Err(UnknownName::new("data set", name, valid).into())
 }
 
-/// The data set of a name or an alias.
+/// Returns the data set of a name or an alias.
 pub fn by_name(name: &str) -> Option<&'static Dataset> {
     ALL.iter().find(|dataset| dataset.name == name || dataset.aliases.contains(&name))
 }
 
-/// A table from a source that is not a file, such as standard input: in the form that its first line tells.
+/// Loads a table from a source such as standard input; its first line determines the form.
 pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<Stream, DatasetError> {
     adjusted(tables::read(name, source, options.domain.as_ref())?, options)
 }

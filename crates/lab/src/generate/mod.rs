@@ -19,70 +19,41 @@ pub const MAX_LENGTH: usize = 100_000_000;
 /// Why a stream could not be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum GenerateError {
     /// A random walk that starts outside 0..=1, or whose steps have no standard deviation.
     #[error(
         "a walk must start between 0 and 1 with a finite standard deviation, not start at {start} with {deviation}"
     )]
-    Walk {
-        /// The start.
-        start: f64,
-        /// The standard deviation.
-        deviation: f64,
-    },
+    Walk { start: f64, deviation: f64 },
     /// The curve leaves 0..=1.
     #[error("{name} has a share of {share} at timestamp {timestamp}, which is not between 0 and 1")]
-    Share {
-        /// The name of the process.
-        name: &'static str,
-        /// The timestamp, from one.
-        timestamp: usize,
-        /// The share.
-        share: f64,
-    },
+    Share { name: &'static str, timestamp: usize, share: f64 },
     /// Nobody, or more users than can be counted.
     #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
-    Population {
-        /// What was given.
-        given: u64,
-    },
+    Population { given: u64 },
     /// No timestamps, or more than fit in memory.
     #[error("the length must be between 1 and {MAX_LENGTH}, but {given} was given")]
-    Length {
-        /// What was given.
-        given: usize,
-    },
+    Length { given: usize },
     /// A stream of numbers whose settings are not finite, or where a share is not between zero and one, or where a
     /// deviation or a period is negative.
     #[error(
         "the settings of {name} must be finite, deviations and the period not negative, rate and decay within 0..1"
     )]
-    Numbers {
-        /// The name of the process.
-        name: &'static str,
-    },
+    Numbers { name: &'static str },
     /// A flow of users whose settings are not finite, or where a share is not between zero and one, or the deviation
     /// negative, or with fewer than two places.
     #[error(
         "the settings of {name} must be finite, with at least 2 places, a period above 0, a deviation of 0 or more, \
          and rate and decay within 0..1"
     )]
-    Flow {
-        /// The name of the flow.
-        name: &'static str,
-    },
+    Flow { name: &'static str },
     /// Probabilities that do not sum to one.
     #[error("the probabilities of {name} must not be negative, and sum to 1 in each row, with a row for each symbol")]
-    Chain {
-        /// The name of the chain.
-        name: String,
-    },
+    Chain { name: String },
     /// Fewer than two symbols, or more than a chain can have.
     #[error("a chain has between 2 and {MAX_SYMBOLS} symbols, but {given} were given")]
-    Symbols {
-        /// How many were given.
-        given: usize,
-    },
+    Symbols { given: usize },
     /// A domain that is none.
     #[error(transparent)]
     Domain(#[from] GridError),

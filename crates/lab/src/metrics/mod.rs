@@ -132,59 +132,26 @@ pub type Metrics = BTreeMap<Metric, f64>;
 /// Why releases cannot be compared with a stream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum NotComparable {
     /// Not a release for each timestamp.
     #[error("{given} timestamps were released, but the stream has {expected}")]
-    Length {
-        /// How many were released.
-        given: usize,
-        /// How many the stream has.
-        expected: usize,
-    },
+    Length { given: usize, expected: usize },
     /// Not a frequency for each value.
     #[error("{given} frequencies were released at timestamp {timestamp}, but the domain has {expected} values")]
-    Width {
-        /// The timestamp.
-        timestamp: usize,
-        /// How many were released.
-        given: usize,
-        /// The size of the domain.
-        expected: usize,
-    },
+    Width { timestamp: usize, given: usize, expected: usize },
     /// NaN or an infinity.
     #[error("what was released at timestamp {timestamp} is not a finite number")]
-    NotFinite {
-        /// The timestamp.
-        timestamp: usize,
-    },
+    NotFinite { timestamp: usize },
     /// Not a sequence for each user.
     #[error("sequences of {given} users were released, but the stream has {expected}")]
-    Users {
-        /// How many were released.
-        given: usize,
-        /// How many the stream has.
-        expected: usize,
-    },
+    Users { given: usize, expected: usize },
     /// Not a symbol for each of a user's.
     #[error("{given} symbols of user {user} were released, but the stream has {expected}")]
-    Sequence {
-        /// Which sequence, from zero.
-        user: usize,
-        /// How many symbols were released.
-        given: usize,
-        /// How many the stream has.
-        expected: usize,
-    },
+    Sequence { user: usize, given: usize, expected: usize },
     /// A symbol that the domain does not have.
     #[error("symbol {given} was released for user {user}, but the domain has {domain} symbols")]
-    Symbol {
-        /// Which sequence, from zero.
-        user: usize,
-        /// The symbol.
-        given: u32,
-        /// The size of the domain.
-        domain: u32,
-    },
+    Symbol { user: usize, given: u32, domain: u32 },
 }
 
 pub(crate) fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {

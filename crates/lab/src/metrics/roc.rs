@@ -1,19 +1,19 @@
-//! ROC curves: how well a score tells events from the rest.
+//! Receiver operating characteristic (ROC) curves.
 
 use crate::stream::as_float;
 
 /// A point of an ROC curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RocPoint {
-    /// The share of non-events that are taken for events.
+    /// The false positive rate.
     pub false_positive_rate: f64,
-    /// The share of events that are detected.
+    /// The true positive rate.
     pub true_positive_rate: f64,
 }
 
-/// The ROC curve of calling an event whatever scores at least a threshold, from the strictest threshold, at (0, 0), to
-/// the laxest, at (1, 1); one point for each distinct score, so that ties lie on a straight line. `None` where there
-/// are not as many scores as truths, a score is NaN, or events or non-events are missing.
+/// Returns the ROC curve of a score, from (0, 0) to (1, 1), with one point for each distinct score.
+///
+/// Returns `None` if the lengths differ, a score is NaN, or there are no events or no non-events.
 pub fn roc(scores: &[f64], events: &[bool]) -> Option<Vec<RocPoint>> {
     let total_events = events.iter().filter(|event| **event).count();
     let total_others = events.len() - total_events;
@@ -43,7 +43,7 @@ pub fn roc(scores: &[f64], events: &[bool]) -> Option<Vec<RocPoint>> {
     Some(curve)
 }
 
-/// The area under an ROC curve: the probability that an event scores higher than a non-event, a tie counting half.
+/// Returns the area under an ROC curve: the probability that an event scores higher than a non-event.
 ///
 /// ```
 /// use tidegate_lab::metrics::{area, roc};
@@ -59,9 +59,9 @@ pub fn area(curve: &[RocPoint]) -> f64 {
     curve.windows(2).map(trapezium).sum()
 }
 
-/// The mean of ROC curves, such as those of repeated runs: at each of `steps + 1` false-positive rates, evenly spaced
-/// from 0 to 1, the mean of the true-positive rates that the curves reach there. It begins at (0, 0), as every curve
-/// does. Empty where there are no curves, or no steps.
+/// Averages the true positive rates of curves at `steps + 1` false positive rates, evenly spaced from 0 to 1.
+///
+/// The curve starts at (0, 0). It is empty if there are no curves or no steps.
 ///
 /// ```
 /// use tidegate_lab::metrics::{area, mean_curve, roc};
@@ -85,7 +85,7 @@ pub fn mean_curve(curves: &[Vec<RocPoint>], steps: usize) -> Vec<RocPoint> {
     std::iter::once(origin).chain((0..=steps).map(at)).collect()
 }
 
-/// The highest true-positive rate that a curve reaches at a false-positive rate.
+/// Returns the highest true positive rate of a curve at a false positive rate.
 pub fn true_positive_rate(curve: &[RocPoint], false_positive_rate: f64) -> f64 {
     let after = curve.partition_point(|point| point.false_positive_rate <= false_positive_rate);
     let Some(before) = after.checked_sub(1).map(|before| curve[before]) else { return 0.0 };

@@ -1,9 +1,8 @@
 //! Charts as SVG: lines with error bars, curves, grouped bars, several panels with one legend.
 //!
-//! A [`Chart`] is plain data and [`Chart::to_svg`] draws it, in one style for all. Text stays text. Every series has a
-//! colour that people with the common kinds of colour blindness can tell from the others, and a dash and a marker of
-//! its own besides. The picture stands alone: it has no background, and a style sheet of its own turns ink and grid
-//! light where the reader's screen is dark. It can be put into an HTML page as it is.
+//! A [`Chart`] is plain data; [`Chart::to_svg`] draws it. Text stays text. Series differ in colour (a palette for colour
+//! blindness), dash and marker. The SVG has no background, adapts to dark screens by its own style sheet, and can be
+//! embedded in HTML.
 //!
 //! ```
 //! use tidegate_lab::plot::{Axis, Chart, Panel, Point, Series};
@@ -21,19 +20,19 @@ mod style;
 
 use crate::metrics::{RocPoint, Summary};
 
-/// One or more panels under a title, with a legend that holds for all of them.
+/// One or more panels with a title and a common legend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What is shown.
+    /// The title.
     pub title: String,
     /// The panels, in reading order.
     pub panels: Vec<Panel>,
-    /// How many panels stand side by side, at least one.
+    /// Panels in a row, at least one.
     pub columns: usize,
 }
 
 impl Chart {
-    /// A chart with two or three panels side by side: two where that fills all rows, and three does not.
+    /// Creates a chart with two panels in a row if that fills all rows, or else three.
     pub fn new(title: impl Into<String>, panels: Vec<Panel>) -> Self {
         let columns = match panels.len() {
             panels if panels.is_multiple_of(2) && !panels.is_multiple_of(3) => 2,
@@ -42,45 +41,45 @@ impl Chart {
         Self { title: title.into(), panels, columns }
     }
 
-    /// The picture, as the text of an `<svg>` element. An error where there is nothing to draw.
+    /// Returns the chart as an `<svg>` element; an error if there is nothing to draw.
     pub fn to_svg(&self) -> Result<String, PlotError> {
         draw::to_svg(self)
     }
 }
 
-/// A pair of axes with what is drawn between them.
+/// A pair of axes with its series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// What stands above it.
+    /// The title.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// How series are drawn.
+    /// The style of the series.
     pub form: Form,
-    /// What is drawn. A series of the same name looks the same in all panels of a chart.
+    /// The series. Series of one name look alike in all panels of a chart.
     pub series: Vec<Series>,
 }
 
 impl Panel {
-    /// Points joined by lines, with markers and, where points have errors, error bars.
+    /// Creates a panel of lines with markers and error bars.
     pub fn lines(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
         Self { title: title.into(), x, y, form: Form::Lines, series }
     }
 
-    /// Lines without markers, for many points; where points have errors, a band around the line.
+    /// Creates a panel of lines without markers, with bands as errors, for many points.
     pub fn curves(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
         Self { title: title.into(), x, y, form: Form::Curves, series }
     }
 
-    /// Groups of bars, one for each of the names; the `x` of a point is the place of its group, from zero.
+    /// Creates a panel of bars in groups; the `x` of a point is the number of its group, from zero.
     pub fn bars(title: impl Into<String>, names: Vec<String>, y: Axis, series: Vec<Series>) -> Self {
         let x = Axis { label: String::new(), scale: Scale::Names(names), limits: None };
         Self { title: title.into(), x, y, form: Form::Bars, series }
     }
 
-    /// ROC curves, with the diagonal that knows nothing.
+    /// Creates a panel of ROC curves with the diagonal of a random guess.
     pub fn roc<'a>(title: impl Into<String>, curves: impl IntoIterator<Item = (&'a str, &'a [RocPoint])>) -> Self {
         let point = |point: &RocPoint| Point::new(point.false_positive_rate, point.true_positive_rate);
         let mut series: Vec<_> =
@@ -91,70 +90,69 @@ impl Panel {
     }
 }
 
-/// How the series of a panel are drawn.
+/// The style of a panel's series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// With markers and error bars.
+    /// Lines with markers and error bars.
     Lines,
-    /// Without markers, errors as a band.
+    /// Lines without markers, errors as a band.
     Curves,
-    /// Side by side.
+    /// Bars side by side.
     Bars,
 }
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What is on it, with its unit.
+    /// The quantity, with its unit.
     pub label: String,
-    /// How numbers become places.
+    /// The scale.
     pub scale: Scale,
-    /// Where it begins and ends; as the points need it unless given.
+    /// The ends; by default, those of the points.
     pub limits: Option<(f64, f64)>,
 }
 
 impl Axis {
-    /// Equal differences have equal lengths.
+    /// Creates a linear axis.
     pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Linear, limits: None }
     }
 
-    /// Equal ratios have equal lengths.
+    /// Creates a logarithmic axis.
     pub fn log(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Log, limits: None }
     }
 }
 
-/// How numbers become places on an axis.
+/// The scale of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences have equal lengths.
+    /// Linear.
     Linear,
-    /// Equal ratios have equal lengths. Numbers that are not positive have no place: the panel says how many there
-    /// were.
+    /// Logarithmic. The panel states how many numbers were not positive and are left out.
     Log,
-    /// A name at each of 0, 1, 2, ...
+    /// Names at 0, 1, 2, ..
     Names(Vec<String>),
 }
 
-/// Points that belong together.
+/// A named series of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What the legend calls it.
+    /// The name in the legend.
     pub name: String,
-    /// In the order in which they are joined.
+    /// The points, in drawing order.
     pub points: Vec<Point>,
-    /// Whether it is there for comparison only: grey and dotted, at the end of the legend.
+    /// Drawn grey and dotted, at the end of the legend.
     pub baseline: bool,
 }
 
 impl Series {
-    /// An ordinary series.
+    /// Creates a series.
     pub fn new(name: impl Into<String>, points: Vec<Point>) -> Self {
         Self { name: name.into(), points, baseline: false }
     }
 
-    /// The same, for comparison only.
+    /// Turns the series into a baseline.
     #[must_use]
     pub fn baseline(self) -> Self {
         Self { baseline: true, ..self }
@@ -164,55 +162,45 @@ impl Series {
 /// A point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Its place on the horizontal axis.
+    /// The horizontal coordinate.
     pub x: f64,
-    /// Its place on the vertical axis.
+    /// The vertical coordinate.
     pub y: f64,
-    /// How far the error bar reaches to either side; none is drawn where it is `None`.
+    /// Half the length of the error bar, if there is one.
     pub error: Option<f64>,
 }
 
 impl Point {
-    /// A point without an error bar.
+    /// Creates a point without an error bar.
     pub const fn new(x: f64, y: f64) -> Self {
         Self { x, y, error: None }
     }
 
-    /// A point with an error bar from `y - error` to `y + error`.
+    /// Creates a point with an error bar from `y - error` to `y + error`.
     pub const fn with_error(x: f64, y: f64, error: f64) -> Self {
         Self { x, y, error: Some(error) }
     }
 
-    /// The mean of repeated runs, with its standard error.
+    /// Creates a point from a mean with its standard error.
     pub const fn of(x: f64, summary: Summary) -> Self {
         Self { x, y: summary.mean, error: summary.standard_error }
     }
 }
 
-/// Why a chart cannot be drawn.
+/// A chart that cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum PlotError {
     /// A chart without panels.
     #[error("the chart {chart:?} has no panels")]
-    NoPanels {
-        /// Its title.
-        chart: String,
-    },
+    NoPanels { chart: String },
     /// No point of a panel has a place on its axes.
     #[error("the panel {panel:?} has no point that can be drawn")]
-    NoPoints {
-        /// Its title.
-        panel: String,
-    },
+    NoPoints { panel: String },
     /// Limits that are not two finite numbers in ascending order, positive where the axis is logarithmic.
     #[error("the panel {panel:?} has an axis with limits {limits} that it cannot have")]
-    Limits {
-        /// The panel's title.
-        panel: String,
-        /// What was given.
-        limits: String,
-    },
+    Limits { panel: String, limits: String },
     /// The drawing library failed.
     #[error("the chart cannot be drawn: {0}")]
     Drawing(String),

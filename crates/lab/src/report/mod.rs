@@ -1,7 +1,6 @@
-//! Reports as HTML pages that stand alone: one file with its style sheet and its pictures, without scripts, that needs
-//! no network and can be read on light and dark, wide and narrow screens.
+//! Reports as self-contained HTML pages: one file with style sheet and pictures, without scripts or network access.
 //!
-//! Whatever text goes in is escaped; only pictures ([`Block::Picture`]) go in as they are, and those come from
+//! All text is escaped. Only pictures ([`Block::Picture`]) are embedded as they are; they come from
 //! [`plot`](crate::plot).
 //!
 //! ```
@@ -17,119 +16,119 @@ mod style;
 
 use std::fmt::Write;
 
-/// A page.
+/// An HTML page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HtmlReport {
     /// The title.
     pub title: String,
-    /// What stands before the contents.
+    /// Blocks before the table of contents.
     pub lead: Vec<Block>,
-    /// The rest, listed in the contents.
+    /// Sections, listed in the table of contents.
     pub sections: Vec<Section>,
 }
 
-/// A part of a page, with a heading and perhaps parts of its own.
+/// A section with a heading, perhaps with subsections.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// What links call it: letters, digits and hyphens. Others become hyphens.
+    /// The anchor: letters, digits and hyphens. Other characters become hyphens.
     pub id: String,
     /// The heading.
     pub title: String,
-    /// What the contents show beside the title.
+    /// Labels beside the heading in the table of contents.
     pub badges: Vec<Cell>,
-    /// The text.
+    /// The content.
     pub blocks: Vec<Block>,
-    /// The parts.
+    /// The subsections.
     pub sections: Vec<Self>,
 }
 
-/// A piece of a page.
+/// A block of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// A paragraph.
     Text(Vec<Span>),
-    /// A small paragraph for what explains the rest.
+    /// A paragraph in small type.
     Note(Vec<Span>),
-    /// Something to be read before the rest.
+    /// A highlighted paragraph.
     Warning(Vec<Span>),
-    /// Lines with a dot.
+    /// A bulleted list.
     List(Vec<Vec<Span>>),
     /// A table.
     Table(Table),
-    /// A picture: an `<svg>` element, taken as it is, and what stands below it.
+    /// An `<svg>` element, embedded as it is, with a caption.
     Picture {
         /// The element.
         svg: String,
-        /// What it shows.
+        /// The caption.
         caption: Vec<Span>,
     },
-    /// What is folded away behind a line, until the reader clicks on it.
+    /// Blocks that the reader can unfold.
     Folded {
-        /// The line.
+        /// The visible line.
         summary: String,
-        /// What is behind it.
+        /// The folded blocks.
         blocks: Vec<Self>,
     },
 }
 
-/// A piece of a line.
+/// An inline element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// As it is.
+    /// Plain text.
     Plain(String),
-    /// What matters.
+    /// Bold text.
     Strong(String),
-    /// Names, commands and files.
+    /// Monospaced text: a name, a command or a file.
     Code(String),
-    /// A link; to a place on this page where it begins with `#`.
+    /// A link; a target that begins with `#` is on this page.
     Link {
-        /// Where it leads.
+        /// The target.
         to: String,
-        /// What is shown.
+        /// The text.
         text: String,
     },
     /// A coloured label.
     Badge(Tone, String),
 }
 
-/// What a label's colour says. Its words say the same.
+/// The colour of a label; its text says the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
-    /// As hoped for.
+    /// Good.
     Good,
-    /// Something between.
+    /// Mixed.
     Mixed,
-    /// Not as hoped for.
+    /// Bad.
     Bad,
-    /// Nothing.
+    /// Neutral.
     Neutral,
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// What stands above the columns.
+    /// The headings of the columns.
     pub header: Vec<String>,
-    /// The lines.
+    /// The rows.
     pub rows: Vec<Vec<Cell>>,
 }
 
 /// A cell of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What is in it.
+    /// The content.
     pub spans: Vec<Span>,
-    /// Whether it stands to the right, as numbers do.
+    /// Aligned to the right, as numbers are.
     pub number: bool,
 }
 
 impl HtmlReport {
-    /// A page of these sections.
+    /// Creates a page.
     pub fn new(title: impl Into<String>, sections: Vec<Section>) -> Self {
         Self { title: title.into(), lead: Vec::new(), sections }
     }
 
-    /// The page as the text of an HTML file.
+    /// Returns the page as HTML.
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
         let mut html = format!(
@@ -152,13 +151,13 @@ impl HtmlReport {
 }
 
 impl Section {
-    /// A section without text.
+    /// Creates an empty section.
     pub fn new(id: impl Into<String>, title: impl Into<String>) -> Self {
         let (id, title) = (id.into(), title.into());
         Self { id, title, badges: Vec::new(), blocks: Vec::new(), sections: Vec::new() }
     }
 
-    /// With one more piece at its end.
+    /// Appends a block.
     #[must_use]
     pub fn with(mut self, block: Block) -> Self {
         self.blocks.push(block);
@@ -167,52 +166,52 @@ impl Section {
 }
 
 impl Block {
-    /// A paragraph of plain text.
+    /// Creates a paragraph of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(vec![Span::Plain(text.into())])
     }
 
-    /// A note of plain text.
+    /// Creates a small paragraph of plain text.
     pub fn note(text: impl Into<String>) -> Self {
         Self::Note(vec![Span::Plain(text.into())])
     }
 }
 
 impl Table {
-    /// A table with these columns.
+    /// Creates a table.
     pub fn new<'a>(header: impl IntoIterator<Item = &'a str>, rows: Vec<Vec<Cell>>) -> Self {
         Self { header: header.into_iter().map(str::to_owned).collect(), rows }
     }
 }
 
 impl Cell {
-    /// Words.
+    /// Creates a cell of plain text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { spans: vec![Span::Plain(text.into())], number: false }
     }
 
-    /// A number, to the right.
+    /// Creates a cell aligned to the right.
     pub fn number(text: impl Into<String>) -> Self {
         Self { spans: vec![Span::Plain(text.into())], number: true }
     }
 
-    /// A coloured label.
+    /// Creates a cell with a coloured label.
     pub fn badge(tone: Tone, text: impl Into<String>) -> Self {
         Self { spans: vec![Span::Badge(tone, text.into())], number: false }
     }
 
-    /// A name, a command or a file.
+    /// Creates a cell of monospaced text.
     pub fn code(text: impl Into<String>) -> Self {
         Self { spans: vec![Span::Code(text.into())], number: false }
     }
 
-    /// A link.
+    /// Creates a cell with a link.
     pub fn link(to: impl Into<String>, text: impl Into<String>) -> Self {
         Self { spans: vec![Span::Link { to: to.into(), text: text.into() }], number: false }
     }
 }
 
-/// Text as it may stand in HTML and XML, between tags and within quoted attributes.
+/// Escapes text for HTML and XML, also within quoted attributes.
 ///
 /// ```
 /// assert_eq!(tidegate_lab::report::escape(r#"<a href="x">'&'"#), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;");

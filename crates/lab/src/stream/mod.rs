@@ -1,10 +1,10 @@
-//! Data sets, of three kinds: a family of mechanisms takes streams of one kind.
+//! Data sets of three kinds; each family of mechanisms takes one kind.
 //!
-//! | kind | what it holds | for the families |
+//! | kind | content | families |
 //! | --- | --- | --- |
-//! | [`CountStream`] | how many users hold each value of a domain, at each timestamp | local, central |
-//! | [`NumberStream`] | one number at each timestamp | event |
-//! | [`SymbolStream`] | a sequence of symbols for each of some users | sequence |
+//! | [`CountStream`] | the number of users with each value, at each timestamp | local, central |
+//! | [`NumberStream`] | one number at each timestamp | scalar |
+//! | [`SymbolStream`] | a sequence of symbols for each user | sequence |
 
 mod counts;
 mod numbers;
@@ -18,10 +18,10 @@ pub use numbers::NumberStream;
 pub use symbols::{Space, SymbolStream};
 use tidegate_kernel::SeededRandom;
 
-/// What a stream holds.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StreamKind {
-    /// How many users hold each value: [`CountStream`].
+    /// Numbers of users with each value: [`CountStream`].
     Counts,
     /// One number at each timestamp: [`NumberStream`].
     Numbers,
@@ -30,10 +30,10 @@ pub enum StreamKind {
 }
 
 impl StreamKind {
-    /// All kinds, in the order in which they are listed.
+    /// All kinds, in the order of lists.
     pub const ALL: [Self; 3] = [Self::Counts, Self::Numbers, Self::Symbols];
 
-    /// The name that tables and JSON use.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counts => "counts",
@@ -52,7 +52,7 @@ impl fmt::Display for StreamKind {
 /// A data set of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stream {
-    /// How many users hold each value.
+    /// Numbers of users with each value.
     Counts(CountStream),
     /// One number at each timestamp.
     Numbers(NumberStream),
@@ -61,7 +61,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// What it holds.
+    /// Returns the kind.
     pub const fn kind(&self) -> StreamKind {
         match self {
             Self::Counts(_) => StreamKind::Counts,
@@ -70,7 +70,7 @@ impl Stream {
         }
     }
 
-    /// The name of the data set.
+    /// Returns the name of the data set.
     pub fn name(&self) -> &str {
         match self {
             Self::Counts(stream) => stream.name(),
@@ -79,7 +79,7 @@ impl Stream {
         }
     }
 
-    /// What it stands in for and how it differs, where it is not the data that its name promises.
+    /// Describes the original and the difference, if the data are a substitute.
     pub fn stand_in(&self) -> Option<&str> {
         match self {
             Self::Counts(stream) => stream.stand_in(),
@@ -88,7 +88,7 @@ impl Stream {
         }
     }
 
-    /// The first timestamps only; an error where there are fewer, or none were asked for.
+    /// Keeps the first `length` timestamps; an error if there are fewer, or if it is zero.
     pub fn shortened(self, length: usize) -> Result<Self, StreamError> {
         match self {
             Self::Counts(stream) => stream.shortened(length).map(Self::Counts),
@@ -97,8 +97,10 @@ impl Stream {
         }
     }
 
-    /// With so many users: counts keep their frequencies ([`CountStream::with_population`]), of sequences so many are
-    /// chosen ([`SymbolStream::with_population`]). Numbers have no users, so it is an error there.
+    /// Changes the number of users; an error for numbers, which have none.
+    ///
+    /// Counts keep their frequencies ([`CountStream::with_population`]); sequences are sampled
+    /// ([`SymbolStream::with_population`]).
     pub fn with_population(self, population: u64, random: &mut SeededRandom) -> Result<Self, StreamError> {
         match self {
             Self::Counts(stream) => stream.with_population(population).map(Self::Counts),
@@ -126,7 +128,7 @@ impl From<SymbolStream> for Stream {
     }
 }
 
-/// Says in one line what there is, for people.
+/// Describes the stream in one line.
 impl fmt::Display for Stream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = |numbers: &mut dyn Iterator<Item = u64>| {
@@ -154,91 +156,42 @@ impl fmt::Display for Stream {
     }
 }
 
-/// Why data are not a stream, or cannot be made one as asked.
+/// Data that are not a stream, or a stream that cannot be cut or scaled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum StreamError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} were given")]
-    Domain {
-        /// How many were given.
-        given: usize,
-    },
+    Domain { given: usize },
     /// Two values of the same name.
     #[error("the value {label:?} occurs twice in the domain")]
-    SameLabel {
-        /// The name.
-        label: String,
-    },
+    SameLabel { label: String },
     /// No timestamps at all.
     #[error("the stream has no timestamps")]
     Empty,
     /// Not a count for each value.
     #[error("timestamp {timestamp} has {given} counts, but the domain has {expected} values")]
-    Width {
-        /// The timestamp.
-        timestamp: usize,
-        /// How many counts it has.
-        given: usize,
-        /// The size of the domain.
-        expected: usize,
-    },
+    Width { timestamp: usize, given: usize, expected: usize },
     /// Nobody, or more users than can be counted.
     #[error("timestamp {timestamp} must have between 1 and {MAX_POPULATION} users")]
-    Population {
-        /// The timestamp.
-        timestamp: usize,
-    },
+    Population { timestamp: usize },
     /// More timestamps were asked for than there are.
     #[error("{given} timestamps were asked for, but {name} has {available}, and at least 1 is needed")]
-    Length {
-        /// The stream.
-        name: String,
-        /// How many were asked for.
-        given: usize,
-        /// How many there are.
-        available: usize,
-    },
+    Length { name: String, given: usize, available: usize },
     /// A number that is NaN, infinite or outside the domain.
     #[error("timestamp {timestamp} does not have a number within {low}..{high}")]
-    OutsideDomain {
-        /// The timestamp.
-        timestamp: usize,
-        /// The lower end of the domain.
-        low: f64,
-        /// The upper end of the domain.
-        high: f64,
-    },
+    OutsideDomain { timestamp: usize, low: f64, high: f64 },
     /// A symbol that the domain does not have.
     #[error("user {user} has, at timestamp {timestamp}, none of the {domain} symbols")]
-    Symbol {
-        /// Which sequence, from zero.
-        user: usize,
-        /// Where in it, from zero.
-        timestamp: usize,
-        /// The size of the domain.
-        domain: u32,
-    },
+    Symbol { user: usize, timestamp: usize, domain: u32 },
     /// A user without a single symbol.
     #[error("user {user} has no symbols")]
-    NoSymbols {
-        /// Which sequence, from zero.
-        user: usize,
-    },
+    NoSymbols { user: usize },
     /// More users were asked for than there are.
     #[error("{given} users were asked for, but {name} has {available}, and at least 1 is needed")]
-    Users {
-        /// The stream.
-        name: String,
-        /// How many were asked for.
-        given: u64,
-        /// How many there are.
-        available: usize,
-    },
+    Users { name: String, given: u64, available: usize },
     /// A population was asked of a stream that counts nobody.
     #[error("{name} is a stream of numbers, which has no users: a population cannot be chosen")]
-    NoUsers {
-        /// The stream.
-        name: String,
-    },
+    NoUsers { name: String },
 }

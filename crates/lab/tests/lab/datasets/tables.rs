@@ -1,6 +1,6 @@
 //! Streams from tables of one's own.
 
-use tidegate_lab::datasets::{self, DatasetError, NumberDomain, LoadOptions, load};
+use tidegate_lab::datasets::{self, DatasetError, LoadOptions, NumberDomain, load};
 use tidegate_lab::{CountStream, Stream};
 
 use crate::support::{counts, directory, gzip, numbers, write};
@@ -23,8 +23,9 @@ fn reads_a_wide_table_compressed_or_not() {
 
 #[test]
 fn counts_must_be_a_stream() {
-    let error =
-        |content: &str| datasets::load_from("w.csv", content.as_bytes(), &LoadOptions::default()).unwrap_err().to_string();
+    let error = |content: &str| {
+        datasets::load_from("w.csv", content.as_bytes(), &LoadOptions::default()).unwrap_err().to_string()
+    };
     assert_eq!(error("t,a,b\n"), "w.csv: the stream has no timestamps");
     assert_eq!(error("t,a\n0,1\n"), "w.csv: a domain needs at least two values, but 1 were given");
     assert_eq!(error("t,a,a\n0,1,1\n"), "w.csv: the value \"a\" occurs twice in the domain");
@@ -74,7 +75,10 @@ fn a_scalar_table_has_the_given_domain() {
     let wide = load_scalar("t,a,b\n0,1,1\n", 0.0, 1.0, None).unwrap_err();
     assert!(matches!(wide, DatasetError::OwnDomain { .. }));
     let domain = Some(NumberDomain { low: 0.0, high: 1.0, resolution: None });
-    assert!(matches!(load("sin", &LoadOptions { domain, ..LoadOptions::default() }), Err(DatasetError::OwnDomain { .. })));
+    assert!(matches!(
+        load("sin", &LoadOptions { domain, ..LoadOptions::default() }),
+        Err(DatasetError::OwnDomain { .. })
+    ));
     assert!(matches!(load_scalar("t,value\n0,1\n", 1.0, 1.0, None), Err(DatasetError::Domain(_))));
     assert!(matches!(load_scalar("t,value\n0,1\n", 0.0, 1.0, Some(0.0)), Err(DatasetError::Domain(_))));
 }
