@@ -4,8 +4,8 @@
 //! PAPERS ──▶ Experiment ──▶ Session (runs trials) ──▶ Results ──▶ panels, claims ──▶ CSV, SVG, HTML
 //! ```
 //!
-//! An [`Experiment`] declares its trials, its chart, the numbers that the paper printed and the paper's claims. Verdicts
-//! depend on the measured [`Results`] alone. To add a paper, declare it in a module and list it in [`PAPERS`].
+//! An [`Experiment`] declares its trials, its chart, the numbers that the paper printed and the paper's claims.
+//! Verdicts depend on the measured [`Results`] alone. To add a paper, declare it in a module and list it in [`PAPERS`].
 //!
 //! The crate serves `tidegate reproduce`. Its API may change in any release. The algorithms as the papers print them
 //! are subjects of the laboratory ([`tidegate_lab::scalar::published`], [`tidegate_lab::sequence`]), because

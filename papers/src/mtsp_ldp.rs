@@ -14,18 +14,18 @@ use tidegate_lab::plot::{Axis, Panel, Scale};
 pub(super) static PAPER: Paper = Paper {
     name: "mtsp-ldp",
     title: "MTSP-LDP: multi-task streaming data publication",
-    reference: "Liu and Zhao: MTSP-LDP. A Framework for Multi-Task Streaming Data Publication under Local Differential Privacy. Proc. ACM \
-                Manag. Data 4(1), article 55, 2026.",
+    reference: "Liu and Zhao: MTSP-LDP. A Framework for Multi-Task Streaming Data Publication under Local \
+                Differential Privacy. Proc. ACM Manag. Data 4(1), article 55, 2026.",
     differences: &[
         "No warm-up: as printed, the first windows may cost up to (1.5 - 1/(2w)) ε.",
-        "Variances are those of the users who serve a level of the tree, with the part that grows with the frequency and that of \
-         sampling; the paper's are too small by a factor of 9.6 in a typical tree.",
-        "A timestamp is published only where that is expected to lower the error; only publications enter a group, each weighted by \
-         its variance; a subtree is pruned by what is known of it, not by one noisy estimate.",
-        "mtsp_population is ours: the same trees, with users divided instead of the budget. The paper does not have it, so claims \
-         are judged by mtsp.",
-        "All methods use optimised unary encoding, as in the paper. Releases are taken as estimated: nothing makes parents the sums of their \
-         children.",
+        "Variances are those of the users who serve a level of the tree, with the part that grows with the frequency \
+         and that of sampling; the paper's are too small by a factor of 9.6 in a typical tree.",
+        "A timestamp is published only where that is expected to lower the error; only publications enter a group, \
+         each weighted by its variance; a subtree is pruned by what is known of it, not by one noisy estimate.",
+        "mtsp_population is ours: the same trees, with users divided instead of the budget. The paper does not have \
+         it, so claims are judged by mtsp.",
+        "All methods use optimised unary encoding, as in the paper. Releases are taken as estimated: nothing makes \
+         parents the sums of their children.",
     ],
     experiments: &[TABLE_1, FIGURE_6, FIGURE_7, FIGURE_8],
     omitted: &[
@@ -52,16 +52,17 @@ const TAXI: PaperData = PaperData {
     set: "nyc_taxi_ge",
     paper: "Taxi: 139,713 trips a day of New York in 2024 by fare, 275 days, 150 values",
     difference: Some(
-        "Trips of 2019, of which 10,000 a month were sampled: 275 days, 150 values, some 330 trips a day. Here: frequencies kept \
-         among 139,713 users, so that the noise of so small a sample is scaled with them and looks like change.",
+        "Trips of 2019, of which 10,000 a month were sampled: 275 days, 150 values, some 330 trips a day. Here: \
+         frequencies kept among 139,713 users, so that the noise of so small a sample is scaled with them and looks \
+         like change.",
     ),
 };
 const FOURSQUARE: PaperData = PaperData {
     set: "foursquare_lbsn2vec",
     paper: "Foursquare: 266,909 users, 447 days, 415 cities",
     difference: Some(
-        "Check-ins of 20,159 users in four cities by the same collector: 447 days, 522 categories of the last check-in. Here: \
-         frequencies kept among 266,909 users.",
+        "Check-ins of 20,159 users in four cities by the same collector: 447 days, 522 categories of the last \
+         check-in. Here: frequencies kept among 266,909 users.",
     ),
 };
 const STREAMS: [(PaperData, u64); 2] = [(TAXI, 139_713), (FOURSQUARE, 266_909)];
@@ -121,7 +122,8 @@ const TABLE_1: Experiment = Experiment {
     published: TABLE_1_PUBLISHED,
     claims: &[],
     notes: &[
-        "The number of users is not that of the data here, but what frequencies were scaled to, as the notes on the data say.",
+        "The number of users is not that of the data here, but what frequencies were scaled to, as the notes on the \
+         data say.",
     ],
 };
 
@@ -232,8 +234,8 @@ const FIGURE_6: Experiment = Experiment {
     name: "mtsp-ldp-fig6",
     place: "Figure 6",
     title: "counting queries",
-    caption: "Errors of the share of users that hold a value at a timestamp, mean over values and timestamps: by ε at w = 20, and \
-              by w at ε = 1. The paper does not say which ε and w it keeps.",
+    caption: "Errors of the share of users that hold a value at a timestamp, mean over values and timestamps: by ε at \
+              w = 20, and by w at ε = 1. The paper does not say which ε and w it keeps.",
     data: &DATA,
     repeats: repeats(10),
     seconds: 60,
@@ -307,8 +309,8 @@ const FIGURE_7: Experiment = Experiment {
     name: "mtsp-ldp-fig7",
     place: "Figure 7",
     title: "range queries",
-    caption: "Errors of the share of users that held a value of a range over a period, mean over 50 random ranges and periods of 1 to \
-              w timestamps: by ε at w = 20, and by w at ε = 1.",
+    caption: "Errors of the share of users that held a value of a range over a period, mean over 50 random ranges and \
+              periods of 1 to w timestamps: by ε at w = 20, and by w at ε = 1.",
     data: &DATA,
     repeats: repeats(10),
     seconds: 1,
@@ -352,9 +354,10 @@ const FIGURE_7: Experiment = Experiment {
         },
     ],
     notes: &[
-        "The paper's baselines sum shares over a period where MTSP-LDP takes their mean, as printed; here all take the mean.",
-        "The whole domain is not among the ranges: its share is one, and known to be. Periods longer than w, which the paper has, are \
-         left out.",
+        "The paper's baselines sum shares over a period where MTSP-LDP takes their mean, as printed; here all take \
+         the mean.",
+        "The whole domain is not among the ranges: its share is one, and known to be. Periods longer than w, which \
+         the paper has, are left out.",
         "Runs are those of figure 6.",
     ],
 };
@@ -366,8 +369,9 @@ const FIGURE_8: Experiment = Experiment {
     name: "mtsp-ldp-fig8",
     place: "Figure 8",
     title: "event monitoring",
-    caption: "ROC curves at ε = 1 and w = 20: how well it is detected that the share of a range rises, from one period to the next, by \
-              more than it mostly does; mean over 50 random ranges. Bands are one standard error.",
+    caption: "ROC curves at ε = 1 and w = 20: how well it is detected that the share of a range rises, from one \
+              period to the next, by more than it mostly does; mean over 50 random ranges. Bands are one standard \
+              error.",
     data: &DATA,
     repeats: repeats(10),
     seconds: 8,
@@ -423,8 +427,8 @@ const FIGURE_8: Experiment = Experiment {
         },
     ],
     notes: &[
-        "The paper monitors the whole domain. The count of the whole domain is the number of users, which is public: a tree whose \
-         root is known gives it without error, and a sum of noisy frequencies does not, so that such a curve tells nothing about a \
-         mechanism. Here ranges are monitored whose share is not known.",
+        "The paper monitors the whole domain. The count of the whole domain is the number of users, which is public: \
+         a tree whose root is known gives it without error, and a sum of noisy frequencies does not, so that such a \
+         curve tells nothing about a mechanism. Here ranges are monitored whose share is not known.",
     ],
 };

@@ -31,36 +31,36 @@ fn lead(outcomes: &[Outcome], by_paper: &[&[Outcome]], options: &ReproduceOption
     };
     let mut blocks = vec![
         Block::text(format!(
-            "{experiments} measured with tidegate's own mechanisms, which keep the privacy that they promise, also where the \
-             published algorithm does not. Beside each figure stand the numbers that the paper printed, where it printed \
-             numbers, and what it claims, with a verdict computed from what was measured."
+            "{experiments} measured with tidegate's own mechanisms, which keep the privacy that they promise, also \
+             where the published algorithm does not. Beside each figure stand the numbers that the paper printed, \
+             where it printed numbers, and what it claims, with a verdict computed from what was measured."
         )),
         Block::Text(vec![
             plain("A comparison counts only where two means differ by more than "),
             plain(format!("{NOISE} standard errors of their difference; otherwise it is called too close to tell. ")),
             plain(
-                "A claim about all settings holds where every comparison that can be told agrees, and partly where more than \
-                 half do; a claim about most settings holds where three quarters agree, and partly where half do. Where less \
-                 than half of the comparisons can be told, neither can the claim. ",
+                "A claim about all settings holds where every comparison that can be told agrees, and partly where \
+                 more than half do; a claim about most settings holds where three quarters agree, and partly where \
+                 half do. Where less than half of the comparisons can be told, neither can the claim. ",
             ),
             plain(
-                "Standard errors are over repeated runs on the same stream: they say nothing about other streams. Error bars \
-                 are one standard error.",
+                "Standard errors are over repeated runs on the same stream: they say nothing about other streams. \
+                 Error bars are one standard error.",
             ),
         ]),
         Block::Text(vec![
             plain("The dotted grey line, "),
             Span::Code("constant".to_owned()),
             plain(
-                ", looks at no data and spends no privacy: it publishes the uniform distribution or the middle of the domain, \
-                 always. A mechanism above it has told its readers less than nothing.",
+                ", looks at no data and spends no privacy: it publishes the uniform distribution or the middle of the \
+                 domain, always. A mechanism above it has told its readers less than nothing.",
             ),
         ]),
     ];
     if options.quick {
         let text = format!(
-            "This was a quick run: streams were cut to {QUICK_LENGTH} timestamps and runs to {QUICK_REPEATS}. It shows that \
-             everything works; its verdicts mean little."
+            "This was a quick run: streams were cut to {QUICK_LENGTH} timestamps and runs to {QUICK_REPEATS}. It \
+             shows that everything works; its verdicts mean little."
         );
         blocks.push(Block::Warning(vec![plain(text)]));
     }

@@ -49,7 +49,7 @@ const SMALL: NonZeroU64 = NonZeroU64::MIN.saturating_add(2);
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate audit lpa crr\n  tidegate audit --all --family event --html audit.html\n  \
+    after_help = "Example:\n  tidegate audit lpa crr\n  tidegate audit --all --family scalar --html audit.html\n  \
                   tidegate audit --all --thorough --json > audit.json\n  \
                   tidegate audit --ledger released.csv --spec stream.toml\n  \
                   tidegate audit --ledger releases.csv --window 20 --epsilon 1"

@@ -286,11 +286,12 @@ impl Demo {
             text += "monitor    nothing rose that far, and no alarm was raised\n";
         }
         let paragraph = format!(
-            "No one but each device ever saw where its user was: the collector got randomised reports, and every device's own \
-             ledger kept them within its budget. What was published is noisy by a known amount, and good enough to follow the \
-             city's days and to raise an alarm. Try --epsilon 0.5 or --users 20000 to see the noise grow; `tidegate advise \
-             --kind counts --trust local --population {users} --domain {} --window {window} --epsilon {epsilon}` for what to expect of other \
-             mechanisms; `tidegate init` and `tidegate serve` for a service of your own, and `tidegate release` to publish a file.",
+            "No one but each device ever saw where its user was: the collector got randomised reports, and every \
+             device's own ledger kept them within its budget. What was published is noisy by a known amount, and good \
+             enough to follow the city's days and to raise an alarm. Try --epsilon 0.5 or --users 20000 to see the \
+             noise grow; `tidegate advise --kind counts --trust local --population {users} --domain {} --window \
+             {window} --epsilon {epsilon}` for what to expect of other mechanisms; `tidegate init` and `tidegate \
+             serve` for a service of your own, and `tidegate release` to publish a file.",
             labels.len()
         );
         text + &format!("picture    {}\n\n{}", picture.display(), canvas.paragraph(&paragraph))

@@ -155,7 +155,7 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "STEPS", value_parser = at_least_one::<NonZeroU64>)]
     contribution: Option<NonZeroU64>,
 
-    /// Move the numbers that event-level mechanisms release into the domain where they lie outside
+    /// Move the numbers that scalar mechanisms release into the domain where they lie outside
     #[arg(long)]
     within_domain: bool,
 

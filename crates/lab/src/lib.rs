@@ -12,7 +12,7 @@
 //! | [`metrics`] | errors of releases, event detection, communication, and their means over repeats |
 //! | [`queries`] | accuracy of counting queries, range queries and monitors |
 //! | [`experiment`] | test subjects, and repeated runs on all cores |
-//! | [`scalar`] | event-level mechanisms on streams of numbers |
+//! | [`scalar`] | scalar mechanisms on streams of numbers |
 //! | [`local`] | local mechanisms with simulated users, one by one or all at once |
 //! | [`central`] | central mechanisms, with users in classes |
 //! | [`sequence`] | sequence mechanisms on symbols, and a published form that is not private, to show why |

@@ -1,4 +1,4 @@
-//! Event-level mechanisms on a stream of numbers.
+//! Scalar mechanisms on a stream of numbers.
 //!
 //! Each mechanism is there as the library has it by default, and under names of their own where its paper compares
 //! several ways of publishing: noise on points or on sums, the mean or the median, readings cut off at a private bound.

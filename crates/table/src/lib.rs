@@ -11,7 +11,7 @@
 //! | `parquet` | Parquet files as CSV text and back, with the feature `parquet` |
 //!
 //! A table is CSV or newline-delimited JSON ([`Format`]), and may be compressed with gzip. Each form has a reader that
-//! holds one line at a time, so it serves an endless pipe as well as a file. All of them stand on [`TableReader`], which
+//! holds one line at a time, so it serves an endless pipe as well as a file. All of them use [`TableReader`], which
 //! also reads tables of other forms.
 //!
 //! Errors ([`TableError`]) name the file, the line and the field. They never contain the content of a field, which may

@@ -1,4 +1,4 @@
-//! How many values a second an event-level mechanism releases, on one core, at a delay of 100 and with randomness from
+//! How many values a second a scalar mechanism releases, on one core, at a delay of 100 and with randomness from
 //! the operating system. The values walk up and down the domain, as a stream does.
 //!
 //! A run of ten million values for the two that are meant for long streams, fewer for the others; each is measured

@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let symbol = if (4..9).contains(&t) { "moving" } else { "still" };
         for release in stream.push(stream.value(t, "ann", symbol)?, random)?.releases {
             if let (Statistic::Symbol(symbol), Some(values)) = (&release.statistic, stream.values()) {
-                println!("{t:2}: {}", values.name(symbol.value));
+                println!("{t:2}: {}", values.name(symbol.symbol));
             }
         }
     }

@@ -32,9 +32,10 @@ pub(super) const FIGURE_4: Experiment = Experiment {
     name: "delay-allowed-fig4",
     place: "Figure 4",
     title: "cutting readings off at a private bound",
-    caption: "Mean absolute error with and without cutting readings off at a bound that is chosen privately, at ε = 0.5 and a delay of 100; the \
-              bound is chosen again after every 5 batches. Below, the same with all releases moved into the domain, which is free. From the left: \
-              laplace, contin_points, discontin_points, comporder, bucorder_sums and constant.",
+    caption: "Mean absolute error with and without cutting readings off at a bound that is chosen privately, at ε = \
+              0.5 and a delay of 100; the bound is chosen again after every 5 batches. Below, the same with all \
+              releases moved into the domain, which is free. From the left: laplace, contin_points, discontin_points, \
+              comporder, bucorder_sums and constant.",
     data: &ALL_DATA,
     repeats: repeats(20),
     seconds: 2,
@@ -99,8 +100,8 @@ pub(super) const FIGURE_4: Experiment = Experiment {
         },
     ],
     notes: &[
-        "tidegate's mechanisms, at the paper's threshold and sizes of buckets. As published the bound is chosen with many times the noise that is \
-         needed; here with what is needed.",
+        "tidegate's mechanisms, at the paper's threshold and sizes of buckets. As published the bound is chosen with \
+         many times the noise that is needed; here with what is needed.",
         FILES,
     ],
 };

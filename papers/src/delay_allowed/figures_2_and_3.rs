@@ -14,7 +14,8 @@ pub(super) const FIGURE_2: Experiment = Experiment {
     name: "delay-allowed-fig2",
     place: "Figure 2",
     title: "all methods with a delay of 10",
-    caption: "Mean absolute error over ε with a delay of 10 timestamps: tidegate's mechanisms, and the paper's as printed.",
+    caption: "Mean absolute error over ε with a delay of 10 timestamps: tidegate's mechanisms, and the paper's as \
+              printed.",
     data: &ALL_DATA,
     repeats: repeats(20),
     seconds: 5,
@@ -23,7 +24,8 @@ pub(super) const FIGURE_2: Experiment = Experiment {
     published: &[],
     claims: &[
         Claim {
-            text: "A delay of only 10 timestamps brings a substantial increase in accuracy over the naive method and PeGaSus",
+            text: "A delay of only 10 timestamps brings a substantial increase in accuracy over the naive method and \
+                   PeGaSus",
             place: "section VII-B, claim C1",
             check: |table| {
                 let delayed = ["contin", "discontin_points", "discontin", "comporder", "bucorder_sums"];
@@ -33,7 +35,8 @@ pub(super) const FIGURE_2: Experiment = Experiment {
             },
         },
         Claim {
-            text: "On Outpatient BucOrder is more than 32 times as accurate as the naive method and PeGaSus (at ε = 0.1, where it gains most)",
+            text: "On Outpatient BucOrder is more than 32 times as accurate as the naive method and PeGaSus (at ε = \
+                   0.1, where it gains most)",
             place: "section VII-B",
             check: |table| for_both(|printed| thirty_two_fold(table, printed)),
         },
@@ -89,7 +92,8 @@ pub(super) const FIGURE_3: Experiment = Experiment {
     name: "delay-allowed-fig3",
     place: "Figure 3",
     title: "all methods with a delay of 100",
-    caption: "Mean absolute error over ε with a delay of 100 timestamps: tidegate's mechanisms, and the paper's as printed.",
+    caption: "Mean absolute error over ε with a delay of 100 timestamps: tidegate's mechanisms, and the paper's as \
+              printed.",
     data: &ALL_DATA,
     repeats: repeats(20),
     seconds: 10,
@@ -133,7 +137,8 @@ pub(super) const FIGURE_3: Experiment = Experiment {
             },
         },
         Claim {
-            text: "Discontinuous grouping gains much by the longer delay: its error is at most half of that at a delay of 10",
+            text: "Discontinuous grouping gains much by the longer delay: its error is at most half of that at a \
+                   delay of 10",
             place: "sections VII-B and IV-A",
             check: |table| {
                 for_both(|printed| {

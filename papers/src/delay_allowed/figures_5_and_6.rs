@@ -55,7 +55,8 @@ pub(super) const FIGURE_5: Experiment = Experiment {
             },
         },
         Claim {
-            text: "The order-based approaches show no clear pattern: no more than a quarter lies between their least and largest error",
+            text: "The order-based approaches show no clear pattern: no more than a quarter lies between their least \
+                   and largest error",
             place: "section VII-B",
             check: |table| for_both(|printed| no_pattern(table, printed)),
         },
@@ -115,8 +116,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
     name: "delay-allowed-fig6",
     place: "Figure 6",
     title: "BucOrder by size of bucket",
-    caption: "Mean absolute error of BucOrder over the size of its buckets, at a delay of 100, for three budgets: tidegate's bucorder_sums, and \
-              the paper's as printed.",
+    caption: "Mean absolute error of BucOrder over the size of its buckets, at a delay of 100, for three budgets: \
+              tidegate's bucorder_sums, and the paper's as printed.",
     data: &TWO,
     repeats: repeats(20),
     seconds: 1,
@@ -137,7 +138,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
             },
         },
         Claim {
-            text: "Sizes that are not the best do not cost much: less than a quarter at a size of 100 (100,000 on Outpatient)",
+            text: "Sizes that are not the best do not cost much: less than a quarter at a size of 100 (100,000 on \
+                   Outpatient)",
             place: "section VII-C",
             check: |table| {
                 for_both(|printed| {
@@ -175,7 +177,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
         },
     ],
     notes: &[
-        "The best of ten measured means is a little lower than the true best: by chance it is the one that came out low.",
+        "The best of ten measured means is a little lower than the true best: by chance it is the one that came out \
+         low.",
     ],
 };
 

@@ -21,8 +21,8 @@ pub(super) const FIGURES_7_TO_10: Experiment = Experiment {
     name: "delay-allowed-fig7",
     place: "Figures 7 to 10",
     title: "grouping by threshold",
-    caption: "Mean absolute error over the threshold of groups, at ε = 0.4 and a delay of 100: continuous (figures 7 and 9) and discontinuous \
-              groups (8 and 10), with noise on sums (7 and 8) and on each number (9 and 10).",
+    caption: "Mean absolute error over the threshold of groups, at ε = 0.4 and a delay of 100: continuous (figures 7 \
+              and 9) and discontinuous groups (8 and 10), with noise on sums (7 and 8) and on each number (9 and 10).",
     data: &TWO,
     repeats: repeats(20),
     seconds: 2,
@@ -81,8 +81,8 @@ pub(super) const FIGURES_7_TO_10: Experiment = Experiment {
         },
     ],
     notes: &[
-        "The noise of a test is many times as wide as the domain. A threshold of 3, or of any part of the domain, drowns in it: groups are then \
-         decided by coins, and the error does not depend on the threshold.",
+        "The noise of a test is many times as wide as the domain. A threshold of 3, or of any part of the domain, \
+         drowns in it: groups are then decided by coins, and the error does not depend on the threshold.",
     ],
 };
 

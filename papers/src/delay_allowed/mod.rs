@@ -36,25 +36,28 @@ pub(super) static PAPER: Paper = Paper {
     title: "Delay-allowed differentially private data stream release",
     reference: "Li, Qin, Ren, Gong, Feng, Hong and Wang, NDSS 2025",
     differences: &[
-        "As published, the groups of PeGaSus and ContinGroup lose up to 1.075 times their share of epsilon in a group of 100, and BucOrder's \
-         buckets lose ln(1 + n·e^e/(n-1)) instead of e: 0.75 and more where 0.1 is claimed. tidegate's mechanisms have the noise that their \
-         guarantee needs, at the paper's threshold (3) and sizes of buckets (100, and 10,000 for Outpatient).",
-        "DiscontinGroup and CompOrder are private as published, with several times the noise that is needed; tidegate's have less.",
-        "The panels \"as printed\" have the paper's own constants, in floating point: they show what the paper measured, not what may be used. \
-         Where it leaves something open, a fifth of ε goes to groups and comparisons and half of it to buckets, and a bound that no \
-         comparison gives is the end of the domain.",
-        "tidegate's comporder ignores bounds that contradict each other; as printed they are followed, and then releases are made of earlier \
-         releases.",
-        "constant publishes the middle of the domain and spends nothing; clamped is the naive method, moved into the domain, which is free.",
-        "What a contributor to a count loses is not looked at: as in the paper, the whole number of a timestamp is protected, and noise is \
-         as wide as the domain.",
+        "As published, the groups of PeGaSus and ContinGroup lose up to 1.075 times their share of epsilon in a group \
+         of 100, and BucOrder's buckets lose ln(1 + n·e^e/(n-1)) instead of e: 0.75 and more where 0.1 is claimed. \
+         tidegate's mechanisms have the noise that their guarantee needs, at the paper's threshold (3) and sizes of \
+         buckets (100, and 10,000 for Outpatient).",
+        "DiscontinGroup and CompOrder are private as published, with several times the noise that is needed; \
+         tidegate's have less.",
+        "The panels \"as printed\" have the paper's own constants, in floating point: they show what the paper \
+         measured, not what may be used. Where it leaves something open, a fifth of ε goes to groups and comparisons \
+         and half of it to buckets, and a bound that no comparison gives is the end of the domain.",
+        "tidegate's comporder ignores bounds that contradict each other; as printed they are followed, and then \
+         releases are made of earlier releases.",
+        "constant publishes the middle of the domain and spends nothing; clamped is the naive method, moved into the \
+         domain, which is free.",
+        "What a contributor to a count loses is not looked at: as in the paper, the whole number of a timestamp is \
+         protected, and noise is as wide as the domain.",
     ],
     experiments: &[TABLE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6, FIGURES_7_TO_10, TABLE_3],
     omitted: &[
         Omitted {
             what: "DPI and Adapub in Table III",
-            why: "Mechanisms of other papers for other guarantees, adapted by the authors in a way that the paper does not describe. What \
-                  the paper prints for them is compared with what is measured here.",
+            why: "Mechanisms of other papers for other guarantees, adapted by the authors in a way that the paper \
+                  does not describe. What the paper prints for them is compared with what is measured here.",
         },
         Omitted {
             what: "Table IV",
@@ -111,11 +114,14 @@ const ALL_DATA: [PaperData; 4] = [COVID, UNEMPLOYMENT, OUTPATIENT, FOODMART];
 const TWO: [PaperData; 2] = [UNEMPLOYMENT, OUTPATIENT];
 const TENTHS: [f64; 10] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
-const FILES: &str = "The authors' files, whole: the deaths are not in the order of time (each autumn stands after the following summer), and \
-                     Outpatient has the same 1,212 weeks four times over. FoodMart's numbers are names of items, whose errors mean nothing. The authors' program drops the first one or two numbers of a file.";
+const FILES: &str = "The authors' files, whole: the deaths are not in the order of time (each autumn stands after the \
+                     following summer), and Outpatient has the same 1,212 weeks four times over. FoodMart's numbers \
+                     are names of items, whose errors mean nothing. The authors' program drops the first one or two \
+                     numbers of a file.";
 
-const SETTING: &str = "As in the paper: 20 runs (5 of FoodMart, which is long), threshold 3, buckets of 100 (10,000 for Outpatient). A delay of w \
-                       makes batches of w + 1 timestamps for tidegate's mechanisms, and of w as printed.";
+const SETTING: &str = "As in the paper: 20 runs (5 of FoodMart, which is long), threshold 3, buckets of 100 (10,000 \
+                       for Outpatient). A delay of w makes batches of w + 1 timestamps for tidegate's mechanisms, and \
+                       of w as printed.";
 
 /// Which of the series of a panel plays a method's part.
 fn played_by(panel: &str, ours: &'static str) -> &'static str {

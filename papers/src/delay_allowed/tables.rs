@@ -24,8 +24,8 @@ pub(super) const TABLE_1: Experiment = Experiment {
     name: "delay-allowed-table1",
     place: "Table I",
     title: "how alike a group must be to gain",
-    caption: "Up to which sum of distances from the mean a group of n readings gains by averaging, by the paper's equation 2, in units of the \
-              sensitivity.",
+    caption: "Up to which sum of distances from the mean a group of n readings gains by averaging, by the paper's \
+              equation 2, in units of the sensitivity.",
     data: &[],
     repeats: repeats(1),
     seconds: 0,
@@ -90,7 +90,8 @@ pub(super) const TABLE_3: Experiment = Experiment {
     name: "delay-allowed-table3",
     place: "Table III",
     title: "errors relative to the naive method",
-    caption: "Mean absolute error with a delay of 10, divided by that of the naive method: tidegate's mechanisms, and the paper's as printed.",
+    caption: "Mean absolute error with a delay of 10, divided by that of the naive method: tidegate's mechanisms, and \
+              the paper's as printed.",
     data: &TWO,
     repeats: repeats(20),
     seconds: 1,
@@ -101,7 +102,8 @@ pub(super) const TABLE_3: Experiment = Experiment {
     published: &TABLE_3_PRINTED,
     claims: &[
         Claim {
-            text: "The figures for Discontin, CompOrder and BucOrder are what the algorithms as printed have (within a quarter)",
+            text: "The figures for Discontin, CompOrder and BucOrder are what the algorithms as printed have (within \
+                   a quarter)",
             place: "Table III",
             check: |table| {
                 let mut tally = Tally::new();
@@ -153,9 +155,10 @@ pub(super) const TABLE_3: Experiment = Experiment {
         BETTER_THAN_CONSTANT,
     ],
     notes: &[
-        "As printed, CompOrder follows bounds that contradict each other, which with comparisons that are nearly coins they do nearly always: it \
-         releases the middle between two earlier releases, and soon repeats one number, whatever it reads. How the authors' program begins the paper \
-         does not say, so that what is measured is another constant than theirs.",
+        "As printed, CompOrder follows bounds that contradict each other, which with comparisons that are nearly \
+         coins they do nearly always: it releases the middle between two earlier releases, and soon repeats one \
+         number, whatever it reads. How the authors' program begins the paper does not say, so that what is measured \
+         is another constant than theirs.",
         SETTING,
     ],
 };

@@ -35,8 +35,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
     name: "ldp-ids-fig6",
     place: "Figure 6",
     title: "error by properties of the data",
-    caption: "Mean relative error at ε = 1 and w = 30: by the number of users, by the standard deviation √Q of a step of LNS, \
-              and by the rate b of Sin, in radians a timestamp.",
+    caption: "Mean relative error at ε = 1 and w = 30: by the number of users, by the standard deviation √Q of a step \
+              of LNS, and by the rate b of Sin, in radians a timestamp.",
     data: &[LNS, SIN],
     repeats: repeats(16),
     seconds: 9,
@@ -102,11 +102,11 @@ pub(super) const FIGURE_6: Experiment = Experiment {
         },
     ],
     notes: &[
-        "The paper's axes are pictures; of their values the text names only √Q = 0.001 and 0.002. The other values here were \
-         chosen around the defaults. LNS is reflected at 0 and 1; at √Q = 0.016 that matters.",
-        "LBU publishes afresh at every timestamp, however the stream moves, so that its error cannot depend on Q; its relative \
-         error does only because another Q leads one and the same walk to larger or smaller shares. That is chance, and it \
-         moves the other methods' relative errors as well.",
+        "The paper's axes are pictures; of their values the text names only √Q = 0.001 and 0.002. The other values \
+         here were chosen around the defaults. LNS is reflected at 0 and 1; at √Q = 0.016 that matters.",
+        "LBU publishes afresh at every timestamp, however the stream moves, so that its error cannot depend on Q; its \
+         relative error does only because another Q leads one and the same walk to larger or smaller shares. That is \
+         chance, and it moves the other methods' relative errors as well.",
     ],
 };
 

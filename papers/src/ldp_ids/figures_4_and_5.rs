@@ -14,8 +14,8 @@ pub(super) const FIGURE_4: Experiment = Experiment {
     name: "ldp-ids-fig4",
     place: "Figure 4",
     title: "error by privacy budget",
-    caption: "Mean relative error of the released histograms over the budget ε of any window of 20 timestamps. lbu, lbd and \
-              lba divide the budget; lpu, lpd and lpa divide the users; lsp asks everyone once a window.",
+    caption: "Mean relative error of the released histograms over the budget ε of any window of 20 timestamps. lbu, \
+              lbd and lba divide the budget; lpu, lpd and lpa divide the users; lsp asks everyone once a window.",
     data: &STREAMS,
     repeats: repeats(16),
     seconds: 16,

@@ -20,9 +20,9 @@ pub(super) const FIGURE_7: Experiment = Experiment {
     name: "ldp-ids-fig7",
     place: "Figure 7",
     title: "detecting events",
-    caption: "ROC curves at ε = 1 and w = 50: how well timestamps are found at which the mean of the users' values lies in the \
-              top quarter of its range. Values are numbered from zero; of two values the mean is the share of ones. Bands are one \
-              standard error.",
+    caption: "ROC curves at ε = 1 and w = 50: how well timestamps are found at which the mean of the users' values \
+              lies in the top quarter of its range. Values are numbered from zero; of two values the mean is the \
+              share of ones. Bands are one standard error.",
     data: &STREAMS,
     repeats: repeats(16),
     seconds: 3,
@@ -79,8 +79,8 @@ pub(super) const FIGURE_8: Experiment = Experiment {
     name: "ldp-ids-fig8",
     place: "Figure 8",
     title: "communication",
-    caption: "Reports per user and timestamp (CFPU) on LNS: by the number of users, by the standard deviation √Q of a step, by ε, \
-              and by w. What is not varied is 200,000 users, √Q = 0.0025, ε = 1 and w = 20.",
+    caption: "Reports per user and timestamp (CFPU) on LNS: by the number of users, by the standard deviation √Q of a \
+              step, by ε, and by w. What is not varied is 200,000 users, √Q = 0.0025, ε = 1 and w = 20.",
     data: &[LNS],
     repeats: repeats(16),
     seconds: 8,

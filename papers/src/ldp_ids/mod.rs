@@ -19,25 +19,28 @@ use table_2::TABLE_2;
 pub(super) static PAPER: Paper = Paper {
     name: "ldp-ids",
     title: "LDP-IDS: local differential privacy for infinite data streams",
-    reference: "Ren, Shi, Yu, Yang, Zhao and Xu: LDP-IDS. Local Differential Privacy for Infinite Data Streams. SIGMOD 2022.",
+    reference: "Ren, Shi, Yu, Yang, Zhao and Xu: LDP-IDS. Local Differential Privacy for Infinite Data Streams. \
+                SIGMOD 2022.",
     differences: &[
         "The error that publishing would cost has the factor 1/d in its frequency term, which the paper lost, and the \
          variance of sampling users. Both decide when the adaptive methods publish.",
         "The dissimilarity question spends ε/(2w). The text's 2ε/w is a misprint: it would spend twice the budget.",
         "Groups of users are ranges of hashed slots rather than lists.",
-        "The relative error of a frequency is taken relative to the true one, or to 0.001 where that is larger; the paper does \
-         not say what it does where nobody holds a value.",
+        "The relative error of a frequency is taken relative to the true one, or to 0.001 where that is larger; the \
+         paper does not say what it does where nobody holds a value.",
     ],
     experiments: &[FIGURE_4, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_8, TABLE_2],
     omitted: &[
         Omitted {
             what: "Taobao in figures 4, 5 and 7 and in table 2",
-            why: "The 1,023,154 customers' clicks on advertisements are not to be had. What is, is another release of Taobao's, \
-                  in slices of 815 users or of 130 minutes: too little for a stream of 432 timestamps over 117 categories.",
+            why: "The 1,023,154 customers' clicks on advertisements are not to be had. What is, is another release of \
+                  Taobao's, in slices of 815 users or of 130 minutes: too little for a stream of 432 timestamps over \
+                  117 categories.",
         },
         Omitted {
             what: "Figures 1 to 3 and table 1",
-            why: "They illustrate the problem, the two ways of dividing and earlier work; nothing in them was measured.",
+            why: "They illustrate the problem, the two ways of dividing and earlier work; nothing in them was \
+                  measured.",
         },
     ],
 };
@@ -62,8 +65,9 @@ const TAXI: PaperData = PaperData {
     set: "tdrive_counts",
     paper: "Taxi: 10,357 taxis of Beijing, 886 timestamps of ten minutes, 5 cells",
     difference: Some(
-        "The same taxis, counted in 64 cells every five minutes by others. Here: every second timestamp (889), and cells joined \
-         to 5 in the order of the file, because how the paper cut the city is not said. 3923 to 9662 taxis at a time.",
+        "The same taxis, counted in 64 cells every five minutes by others. Here: every second timestamp (889), and \
+         cells joined to 5 in the order of the file, because how the paper cut the city is not said. 3923 to 9662 \
+         taxis at a time.",
     ),
 };
 
@@ -71,9 +75,9 @@ const FOURSQUARE: PaperData = PaperData {
     set: "foursquare_lbsn2vec",
     paper: "Foursquare: 265,149 users, 447 timestamps, 77 countries",
     difference: Some(
-        "Check-ins of 20,159 users in four cities by the same collector. Here: 447 days, the category of the last check-in, \
-         categories joined to 77 in the order of their numbers, frequencies kept among 265,149 users. The noise of a sample of \
-         20,159 is scaled with them.",
+        "Check-ins of 20,159 users in four cities by the same collector. Here: 447 days, the category of the last \
+         check-in, categories joined to 77 in the order of their numbers, frequencies kept among 265,149 users. The \
+         noise of a sample of 20,159 is scaled with them.",
     ),
 };
 

@@ -16,7 +16,8 @@ pub(super) const TABLE_2: Experiment = Experiment {
     name: "ldp-ids-table2",
     place: "Table 2",
     title: "communication on all data sets",
-    caption: "Reports per user and timestamp (CFPU). The bars are ours; the table below has the paper's numbers beside them.",
+    caption: "Reports per user and timestamp (CFPU). The bars are ours; the table below has the paper's numbers \
+              beside them.",
     data: &TABLE_2_STREAMS,
     repeats: repeats(16),
     seconds: 3,
@@ -70,7 +71,8 @@ pub(super) const TABLE_2: Experiment = Experiment {
             },
         },
         Claim {
-            text: "Dividing the population takes much less communication than dividing the budget (here: less than a tenth).",
+            text: "Dividing the population takes much less communication than dividing the budget (here: less than a \
+                   tenth).",
             place: "section 7.5",
             check: |table| {
                 let mut tally = Tally::new();

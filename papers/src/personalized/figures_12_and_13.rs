@@ -92,7 +92,8 @@ pub(super) const FIGURE_12: Experiment = Experiment {
     name: "personalized-w-event-fig12",
     place: "Figure 12",
     title: "error by the share of users with a larger budget",
-    caption: "Mean squared error of a count where a share of the users has a budget of 1 and the others one of 0.6; all windows have 120 timestamps.",
+    caption: "Mean squared error of a count where a share of the users has a budget of 1 and the others one of 0.6; \
+              all windows have 120 timestamps.",
     data: &DATA,
     repeats: OFTEN,
     seconds: 45,
@@ -107,7 +108,8 @@ pub(super) const FIGURE_13: Experiment = Experiment {
     name: "personalized-w-event-fig13",
     place: "Figure 13",
     title: "error by the share of users with a shorter window",
-    caption: "Mean squared error of a count where a share of the users has a window of 40 timestamps and the others one of 120; all budgets are 0.6.",
+    caption: "Mean squared error of a count where a share of the users has a window of 40 timestamps and the others \
+              one of 120; all budgets are 0.6.",
     data: &DATA,
     repeats: OFTEN,
     seconds: 45,
@@ -118,5 +120,6 @@ pub(super) const FIGURE_13: Experiment = Experiment {
     notes: &[SHARES, RUNS],
 };
 
-const SHARES: &str = "With many users the bias of leaving anybody out outweighs all noise: the best threshold is then always the smallest \
-                      budget, and sampling is the same whatever laxer users there are. bd and ba do not depend on the share.";
+const SHARES: &str = "With many users the bias of leaving anybody out outweighs all noise: the best threshold is then \
+                      always the smallest budget, and sampling is the same whatever laxer users there are. bd and ba \
+                      do not depend on the share.";

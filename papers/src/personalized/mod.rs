@@ -30,23 +30,23 @@ pub(super) static PAPER: Paper = Paper {
     title: "Infinite stream estimation under personalized w-event privacy",
     reference: "Du, Cheng, Chen, Shen, Lin and Xi, PVLDB 18(6), 2025",
     differences: &[
-        "pbd_sampling and pba_sampling are the paper's mechanisms: one threshold for all, and users with a smaller budget are \
-         sampled. Thresholds are chosen from what users registered with, never from who is there, and every spend goes through \
-         a ledger; the noise is the paper's.",
-        "pbd and pba are the same mechanisms with tidegate's estimator, a histogram for each class of users, which is the \
-         default here.",
+        "pbd_sampling and pba_sampling are the paper's mechanisms: one threshold for all, and users with a smaller \
+         budget are sampled. Thresholds are chosen from what users registered with, never from who is there, and \
+         every spend goes through a ledger; the noise is the paper's.",
+        "pbd and pba are the same mechanisms with tidegate's estimator, a histogram for each class of users, which is \
+         the default here.",
         "bd and ba have the budget and the window of the strictest user, as in the paper. plbu uses unary encoding.",
-        "What the paper calls average mean relative error (AMRE) is, by its formula, the mean squared error of a count; that \
-         is what is measured.",
-        "uniform and sample, which the paper leaves out, divide the budget evenly over the window, or spend it once in each; \
-         constant publishes the uniform distribution and spends nothing.",
+        "What the paper calls average mean relative error (AMRE) is, by its formula, the mean squared error of a \
+         count; that is what is measured.",
+        "uniform and sample, which the paper leaves out, divide the budget evenly over the window, or spend it once \
+         in each; constant publishes the uniform distribution and spends nothing.",
     ],
     experiments: &[FIGURE_10, FIGURE_11, SUMMARY, FIGURE_12, FIGURE_13],
     omitted: &[
         Omitted {
             what: "Taxi with 100 cells and 8,889 minutes, Foursquare by country with 7,649 slots",
-            why: "The trajectories and check-ins are not to be had here; counts of the same taxis and check-ins of four cities \
-                  stand in.",
+            why: "The trajectories and check-ins are not to be had here; counts of the same taxis and check-ins of \
+                  four cities stand in.",
         },
         Omitted {
             what: "Running time and Jensen-Shannon divergence",
@@ -54,7 +54,8 @@ pub(super) static PAPER: Paper = Paper {
         },
         Omitted {
             what: "The domains {0.5, 1} for budgets and {10, 20} for windows (section 5.2)",
-            why: "No figure has them: figures 12 and 13 have {0.6, 1} and {40, 120} (section 5.5), which are used here.",
+            why: "No figure has them: figures 12 and 13 have {0.6, 1} and {40, 120} (section 5.5), which are used \
+                  here.",
         },
     ],
 };
@@ -317,9 +318,11 @@ const BETTER_THAN_NOTHING: Claim = Claim {
     },
 };
 
-const CLASSES: &str = "Each user has one of the budgets 0.2, 0.4 up to 1 that are not below the static one, and one of the windows 40, 80 \
-                       up to 200 that are not above the static one. How many users choose which the paper does not say: here each \
-                       pair is as likely. Who holds which value has nothing to do with the class.";
+const CLASSES: &str = "Each user has one of the budgets 0.2, 0.4 up to 1 that are not below the static one, and one \
+                       of the windows 40, 80 up to 200 that are not above the static one. How many users choose which \
+                       the paper does not say: here each pair is as likely. Who holds which value has nothing to do \
+                       with the class.";
 
-const RUNS: &str = "bd, ba and the baselines are run as often as the caption says, pbd and pba 5 times, pbd_sampling, pba_sampling and plbu 3 \
-                    times. bd has rare large errors, so that its means on synthetic data remain uncertain.";
+const RUNS: &str = "bd, ba and the baselines are run as often as the caption says, pbd and pba 5 times, pbd_sampling, \
+                    pba_sampling and plbu 3 times. bd has rare large errors, so that its means on synthetic data \
+                    remain uncertain.";

@@ -23,8 +23,8 @@ pub(super) const SUMMARY: Experiment = Experiment {
     name: "personalized-w-event-summary",
     place: "Abstract and section 5.4",
     title: "what personal budgets save",
-    caption: "By how many per cent the error of a personalised mechanism lies below that of its counterpart with one guarantee for all, on \
-              average over the settings of figures 10 and 11.",
+    caption: "By how many per cent the error of a personalised mechanism lies below that of its counterpart with one \
+              guarantee for all, on average over the settings of figures 10 and 11.",
     data: &DATA,
     repeats: OFTEN,
     // On top of figures 10 and 11, which it is computed from.
@@ -83,7 +83,8 @@ pub(super) const SUMMARY: Experiment = Experiment {
         },
     ],
     notes: &[
-        "Alone, it takes as long as figures 10 and 11 together. An error that is above its counterpart's counts as a negative saving, as in the paper's averages.",
+        "Alone, it takes as long as figures 10 and 11 together. An error that is above its counterpart's counts as a \
+         negative saving, as in the paper's averages.",
     ],
 };
 

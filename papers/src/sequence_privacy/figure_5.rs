@@ -39,8 +39,9 @@ pub(super) const FIGURE_5: Experiment = Experiment {
     name: "sequence-privacy-fig5",
     place: "Figure 5",
     title: "two chains of two symbols",
-    caption: "Share of wrong symbols over ε, of 10,000 symbols of a fair coin (markov_50) and of a chain that stays with probability 0.9 \
-              (markov_90). Below, exactly and for six symbols, what the worst step gives away, in multiples of ε: 1 is allowed.",
+    caption: "Share of wrong symbols over ε, of 10,000 symbols of a fair coin (markov_50) and of a chain that stays \
+              with probability 0.9 (markov_90). Below, exactly and for six symbols, what the worst step gives away, \
+              in multiples of ε: 1 is allowed.",
     data: &[
         PaperData {
             set: "markov_50",
@@ -137,8 +138,9 @@ pub(super) const FIGURE_5: Experiment = Experiment {
     ],
     notes: &[
         "The paper calls the first chain more correlated; it is a fair coin, whose symbols are independent.",
-        "batched makes channels by clusters, which is fast and misses some of the optimum. By linear programme (--effort thorough) batches of 2 and 3 \
-         were better than single symbols in every case measured: see docs/evaluation-sequences.md.",
+        "batched makes channels by clusters, which is fast and misses some of the optimum. By linear programme \
+         (--effort thorough) batches of 2 and 3 were better than single symbols in every case measured: see \
+         docs/evaluation-sequences.md.",
     ],
 };
 

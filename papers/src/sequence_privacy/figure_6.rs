@@ -27,8 +27,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
     name: "sequence-privacy-fig6",
     place: "Figure 6(a)",
     title: "clicks",
-    caption: "Mean distance |x - y| of the answered page from the true one over ε. \"By distance\" is the channel that makes this small; the others make \
-              the number of wrong answers small.",
+    caption: "Mean distance |x - y| of the answered page from the true one over ε. \"By distance\" is the channel \
+              that makes this small; the others make the number of wrong answers small.",
     data: &[
         PaperData {
             set: KOSARAK,
@@ -115,7 +115,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
             },
         },
         Claim {
-            text: "ε/2-SIP, which is ε-LDP, can be better than randomised response at small ε (msnbc_spmf, up to ε = 2)",
+            text: "ε/2-SIP, which is ε-LDP, can be better than randomised response at small ε (msnbc_spmf, up to ε = \
+                   2)",
             place: "section VII",
             check: |table| {
                 let small = |_: &str, at: &At| matches!(at, At::Number(at) if *at < 2.5);
@@ -130,8 +131,8 @@ pub(super) const FIGURE_6: Experiment = Experiment {
     ],
     notes: &[
         "Numbers of pages mean nothing, so neither does their distance; it is what the paper measures.",
-        "Batches are measured up to ε = 2 only, for they take long. Those of Kosarak's pages are refused: two clicks are 1.7 billion sequences. What crr has right there is mostly what the model knew: the \
-         likeliest page.",
+        "Batches are measured up to ε = 2 only, for they take long. Those of Kosarak's pages are refused: two clicks \
+         are 1.7 billion sequences. What crr has right there is mostly what the model knew: the likeliest page.",
     ],
 };
 

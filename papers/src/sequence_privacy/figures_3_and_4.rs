@@ -36,9 +36,10 @@ pub(super) const FIGURES_3_AND_4: Experiment = Experiment {
     name: "sequence-privacy-fig3",
     place: "Figures 3 and 4",
     title: "how the noise of two steps hangs together",
-    caption: "Two symbols, the second of which is another than the first with some probability; both are answered at ε = 1, and the noise of a step is \
-              1 where the answer is wrong. Over the correlation of the symbols: that of the noise, what one noise tells about the other, how often the \
-              second answer is wrong, and what both give away together, of which 2 is allowed. All exact.",
+    caption: "Two symbols, the second of which is another than the first with some probability; both are answered at \
+              ε = 1, and the noise of a step is 1 where the answer is wrong. Over the correlation of the symbols: \
+              that of the noise, what one noise tells about the other, how often the second answer is wrong, and what \
+              both give away together, of which 2 is allowed. All exact.",
     data: &[],
     repeats: repeats(1),
     seconds: 0,

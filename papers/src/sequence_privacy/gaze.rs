@@ -33,7 +33,8 @@ pub(super) const FIGURE_7: Experiment = Experiment {
     name: "sequence-privacy-fig7",
     place: "Figure 7",
     title: "a path of gazes",
-    caption: "Where one person looked for 12 seconds, and what is released of it at ε = 0.2 for each position, 10 a second.",
+    caption: "Where one person looked for 12 seconds, and what is released of it at ε = 0.2 for each position, 10 a \
+              second.",
     data: &[GAZE],
     repeats: repeats(1),
     seconds: 4,
@@ -72,7 +73,8 @@ pub(super) const FIGURE_7: Experiment = Experiment {
     published: &[],
     claims: &[],
     notes: &[
-        "How far each is from the true path is measured in figure 9. The paper says nothing of this picture that could be checked.",
+        "How far each is from the true path is measured in figure 9. The paper says nothing of this picture that \
+         could be checked.",
     ],
 };
 
@@ -95,8 +97,9 @@ pub(super) const FIGURE_9: Experiment = Experiment {
     name: "sequence-privacy-fig9",
     place: "Figure 9(a)",
     title: "gazes",
-    caption: "Mean Euclidean distance in cells of the answered position from the true one over ε, with a model of order 1. \"By distance\" is the channel that \
-              makes this small; the others make the number of wrong cells small.",
+    caption: "Mean Euclidean distance in cells of the answered position from the true one over ε, with a model of \
+              order 1. \"By distance\" is the channel that makes this small; the others make the number of wrong \
+              cells small.",
     data: &[GAZE],
     repeats: repeats(3),
     seconds: 60,
@@ -123,7 +126,8 @@ pub(super) const FIGURE_9: Experiment = Experiment {
     published: &[],
     claims: &[
         Claim {
-            text: "Single symbols are better than LDP at 2ε, with the channel made for the distance (rr stands in for Temporal LDP)",
+            text: "Single symbols are better than LDP at 2ε, with the channel made for the distance (rr stands in for \
+                   Temporal LDP)",
             place: "section VI-B",
             check: |table| all_below(table, EUCLIDEAN, &["crr, by distance"], &[TWICE]).judge(Demand::Everywhere),
         },
@@ -194,7 +198,8 @@ pub(super) const FIGURE_10: Experiment = Experiment {
     panels: |table| lines(table, SECONDS, &Axis::log("length"), &Axis::log("seconds"), |_| true),
     published: &[],
     claims: &[Claim {
-        text: "The time of single symbols and of batches is linear in the length: at most 2.5 times as long for twice the length, at the end",
+        text: "The time of single symbols and of batches is linear in the length: at most 2.5 times as long for twice \
+               the length, at the end",
         place: "section VI-B",
         check: |table| {
             let mut tally = Tally::new();
@@ -212,6 +217,7 @@ pub(super) const FIGURE_10: Experiment = Experiment {
         },
     }],
     notes: &[
-        "Times are those of this machine and of whatever else it was doing: unlike all other numbers they are not the same in each run.",
+        "Times are those of this machine and of whatever else it was doing: unlike all other numbers they are not the \
+         same in each run.",
     ],
 };

@@ -24,43 +24,49 @@ pub(super) static PAPER: Paper = Paper {
     title: "Online context-aware streaming data release with sequence information privacy",
     reference: "Jiang, Li and Tandon, IEEE Transactions on Information Forensics and Security 19, 2024",
     differences: &[
-        "The mechanism for single symbols, as published, gives away more than epsilon wherever a symbol is believed in less than 1/(e^ε + 1), without \
-         bound as the belief falls. crr is the best channel that keeps epsilon; paper_crr_not_private is the published one.",
-        "The paper's algorithm for batches stops where it begins, and its rows do not add up to one. batched makes a channel for batches from clusters \
-         of sequences.",
-        "As in the paper, ε is spent on each symbol, and means sequence information privacy for crr and batched, local differential privacy for rr \
-         and oue. The first is only 2ε in the sense of the second: so crr is to be seen between rr at ε and rr at 2ε. crr_robust, at half of \
-         ε, is ε-LDP whatever the model.",
-        "Models are learned from the very sequences that are released, as in the paper. That is right for measuring errors, and wrong in earnest.",
+        "The mechanism for single symbols, as published, gives away more than epsilon wherever a symbol is believed \
+         in less than 1/(e^ε + 1), without bound as the belief falls. crr is the best channel that keeps epsilon; \
+         paper_crr_not_private is the published one.",
+        "The paper's algorithm for batches stops where it begins, and its rows do not add up to one. batched makes a \
+         channel for batches from clusters of sequences.",
+        "As in the paper, ε is spent on each symbol, and means sequence information privacy for crr and batched, \
+         local differential privacy for rr and oue. The first is only 2ε in the sense of the second: so crr is to be \
+         seen between rr at ε and rr at 2ε. crr_robust, at half of ε, is ε-LDP whatever the model.",
+        "Models are learned from the very sequences that are released, as in the paper. That is right for measuring \
+         errors, and wrong in earnest.",
         "constant always answers with the symbol in the middle, and spends nothing.",
     ],
     experiments: &[FIGURES_3_AND_4, FIGURE_5, FIGURE_6, FIGURE_7, FIGURE_9, FIGURE_10],
     omitted: &[
         Omitted {
             what: "Least leakage at a bounded noise (figures 3 and 4, last panel)",
-            why: "The bound is not given, nor is the derivation, which is in a supplement. What both steps give away is shown instead.",
+            why: "The bound is not given, nor is the derivation, which is in a supplement. What both steps give away \
+                  is shown instead.",
         },
         Omitted {
             what: "ToPS in figures 5 and 6, Temporal LDP in figures 7 to 10",
-            why: "Mechanisms of other papers, which are not built here. Randomised response and unary encoding stand for mechanisms without a model.",
+            why: "Mechanisms of other papers, which are not built here. Randomised response and unary encoding stand \
+                  for mechanisms without a model.",
         },
         Omitted {
             what: "Figure 6(b), adaptive division of the budget",
-            why: "Neither the window, nor its budget, nor how the distance to the last release is measured privately are given. What it says about unary \
-                  encoding is checked in figure 6(a).",
+            why: "Neither the window, nor its budget, nor how the distance to the last release is measured privately \
+                  are given. What it says about unary encoding is checked in figure 6(a).",
         },
         Omitted {
             what: "Figure 8, how often a neural network recognises a person",
-            why: "The data are not public, and neither the network nor its training is described well enough to be built.",
+            why: "The data are not public, and neither the network nor its training is described well enough to be \
+                  built.",
         },
         Omitted {
             what: "Figures 7 and 9 with batches and with a model of order 2",
-            why: "A grid of 10,000 cells has 100 million pairs: more than can be enumerated. The paper's algorithm for batches of 5 and 10 would have 10^20 \
-                  and 10^40 sequences to go through.",
+            why: "A grid of 10,000 cells has 100 million pairs: more than can be enumerated. The paper's algorithm \
+                  for batches of 5 and 10 would have 10^20 and 10^40 sequences to go through.",
         },
         Omitted {
             what: "Table I",
-            why: "It compares notions of privacy and measures nothing. The cost of a step, O(d) there, is O(d²) with a dense model.",
+            why: "It compares notions of privacy and measures nothing. The cost of a step, O(d) there, is O(d²) with \
+                  a dense model.",
         },
     ],
 };

@@ -27,7 +27,8 @@ fn made_up_data(name: &str) -> PathBuf {
     put("foodmart/footmart.csv", lines(120, &|item| (1 + item * 331 % 1_559).to_string()));
     let months = lines(120, &|month| format!("{}-{:02}-01,{}", 1972 + month / 12, 1 + month % 12, 200 + month % 90));
     put("unemployment/unemployment.csv", format!("DATE,LNU03000018\n{months}"));
-    let fields = "REGION TYPE,REGION,YEAR,WEEK,% WEIGHTED ILI,%UNWEIGHTED ILI,AGE 0-4,AGE 25-49,AGE 25-64,AGE 5-24,AGE 50-64,AGE 65,ILITOTAL,NUM. OF PROVIDERS,TOTAL PATIENTS";
+    let fields = "REGION TYPE,REGION,YEAR,WEEK,% WEIGHTED ILI,%UNWEIGHTED ILI,AGE 0-4,AGE 25-49,AGE 25-64,AGE \
+                  5-24,AGE 50-64,AGE 65,ILITOTAL,NUM. OF PROVIDERS,TOTAL PATIENTS";
     let weeks = lines(100, &|week| {
         format!("National,X,{},{},,,,,,,,,,,{}", 2000 + week / 50, 1 + week % 50, 500_000 + 9_000 * week)
     });

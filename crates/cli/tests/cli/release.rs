@@ -133,7 +133,7 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
         ("family = \"scalar\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),
         (
             SPEC.replace("contin", "continn"),
-            "line 2, key \"mechanism\": there is no event-level mechanism \"continn\" (did you mean contin?)",
+            "line 2, key \"mechanism\": there is no scalar mechanism \"continn\" (did you mean contin?)",
         ),
         (SPEC.replace("\"contin\"", "7"), "line 2, key \"mechanism\": "),
         (SPEC.replace("1.0", "0"), "line 3, key \"epsilon\": epsilon must be at least 0.000000001"),
@@ -173,7 +173,7 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
     assert_refused(&run("release --mechanism contin --epsilon 1"), "--domain");
     assert_refused(&run("release --spec x.toml --mechanism contin --epsilon 1 --domain 0..1"), "cannot be used with");
     let unknown = run("release --mechanism lap --epsilon 1 --domain 0..1");
-    assert_refused(&unknown, "there is no event-level mechanism \"lap\" (did you mean laplace?)");
+    assert_refused(&unknown, "there is no scalar mechanism \"lap\" (did you mean laplace?)");
 }
 
 #[test]

@@ -43,7 +43,7 @@ const fn title(family: Family) -> &'static str {
         Family::Oracle => "Frequency oracles",
         Family::Local => "Local mechanisms",
         Family::Central => "Central mechanisms",
-        Family::Scalar => "Event-level mechanisms",
+        Family::Scalar => "Scalar mechanisms",
         Family::Sequence => "Sequence mechanisms",
     }
 }

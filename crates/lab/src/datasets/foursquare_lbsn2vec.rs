@@ -25,8 +25,9 @@ const CATEGORIES: u32 = 521;
 const WEEKS: u32 = 1_000;
 const DAYS: usize = 447;
 
-pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
-     four cities, 522 categories of the last check-in, 20,159 users; weeks are right to about two";
+pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some \
+                                        266,000 users): four cities, 522 categories of the last check-in, 20,159 \
+                                        users; weeks are right to about two";
 
 pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let path = folder.join("checkins_4cities.csv.gz");

@@ -24,8 +24,8 @@ const MINUTES_A_DAY: u32 = 24 * 60;
 /// A hundred years: beyond it a minute is a mistake, and would only make the stream too long to hold.
 const MINUTES: u32 = 100 * 366 * MINUTES_A_DAY;
 
-pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some 266,000 users): \
-     New York only, 100 cells, 1083 users";
+pub(super) const STANDS_IN_FOR: &str = "the papers' Foursquare stream (world-wide, 77 countries or 415 cities, some \
+                                        266,000 users): New York only, 100 cells, 1083 users";
 
 pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let cells = cells_of_places(&folder.join("poi.csv"))?;

@@ -12,7 +12,8 @@ use super::files::first_of;
 use super::{DatasetError, sessions};
 use crate::stream::SymbolStream;
 
-pub(super) const STANDS_IN_FOR: &str = "the whole Kosarak log (990,002 users): the first 100,000 users; the whole download is used where the folder holds it";
+pub(super) const STANDS_IN_FOR: &str = "the whole Kosarak log (990,002 users): the first 100,000 users; the whole \
+                                        download is used where the folder holds it";
 
 pub(super) fn load(folder: &Path) -> Result<SymbolStream, DatasetError> {
     let read = |path: &Path| sessions::read("kosarak", path, 41_270, "the number of a page: 1 to 41270");

@@ -25,8 +25,8 @@ const STEP: f64 = 25.0;
 const HIGHEST: f64 = 40_000.0;
 const VALUES: usize = 1_601;
 
-pub(super) const STANDS_IN_FOR: &str = "MTSP-LDP's loan stream (138 months, 61,992 users): 3000 loans drawn at random, 116 months; the whole download is used where \
-     the folder holds it";
+pub(super) const STANDS_IN_FOR: &str = "MTSP-LDP's loan stream (138 months, 61,992 users): 3000 loans drawn at \
+                                        random, 116 months; the whole download is used where the folder holds it";
 pub(super) const YEAR_STANDS_IN_FOR: &str =
     "MTSP-LDP's loan stream (138 months, 61,992 users): the twelve months of 2018";
 

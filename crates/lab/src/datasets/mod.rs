@@ -262,7 +262,8 @@ pub static ALL: &[Dataset] = &[
     Dataset {
         aliases: &["covid19"],
         note: Some(
-            "in the authors' order, in which every autumn follows the next summer; all 216 weeks, of which the authors' program drops 2",
+            "in the authors' order, in which every autumn follows the next summer; all 216 weeks, of which the \
+             authors' program drops 2",
         ),
         ..dataset(
             "covid19_death",

@@ -13,7 +13,8 @@ use super::files::first_of;
 use super::{DatasetError, sessions};
 use crate::stream::SymbolStream;
 
-pub(super) const STANDS_IN_FOR: &str = "the sequence-privacy paper's Kosarak stream: 17 categories of pages of another site, an excerpt unless the folder holds all";
+pub(super) const STANDS_IN_FOR: &str = "the sequence-privacy paper's Kosarak stream: 17 categories of pages of \
+                                        another site, an excerpt unless the folder holds all";
 
 pub(super) fn load(folder: &Path) -> Result<SymbolStream, DatasetError> {
     let expected = "a category: 1 to 17";

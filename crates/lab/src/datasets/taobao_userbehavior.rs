@@ -39,9 +39,11 @@ const DAYS: Span = Span { from: 1_511_539_200, slot_seconds: 600, slots: 432 };
 /// From 2017-11-26 09:00 in China.
 const MINUTES: Span = Span { from: 1_511_658_000, slot_seconds: 60, slots: 131 };
 
-pub(super) const STANDS_IN_FOR: &str = "LDP-IDS's Taobao stream (clicks on advertisements, 1,023,154 users): all that 766 users did in another shop log of the site; \
-     the whole download is used where the folder holds it";
-pub(super) const MINUTES_STAND_IN_FOR: &str = "LDP-IDS's Taobao stream (clicks on advertisements, 1,023,154 users, three days): what 66,454 users did in 131 minutes";
+pub(super) const STANDS_IN_FOR: &str = "LDP-IDS's Taobao stream (clicks on advertisements, 1,023,154 users): all that \
+                                        766 users did in another shop log of the site; the whole download is used \
+                                        where the folder holds it";
+pub(super) const MINUTES_STAND_IN_FOR: &str = "LDP-IDS's Taobao stream (clicks on advertisements, 1,023,154 users, \
+                                               three days): what 66,454 users did in 131 minutes";
 const WHOLE_STANDS_IN_FOR: &str =
     "LDP-IDS's Taobao stream (clicks on advertisements, 1,023,154 users): what users did in another log of the site";
 

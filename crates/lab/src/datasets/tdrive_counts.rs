@@ -18,8 +18,9 @@ use crate::stream::CountStream;
 
 const CELLS: usize = 64;
 
-pub(super) const STANDS_IN_FOR: &str = "the papers' T-Drive streams (LDP-IDS: 5 cells, 886 timestamps; personalised w-event: 100 cells, 8889): \
-     taxis counted in 64 cells by others, without their paths";
+pub(super) const STANDS_IN_FOR: &str = "the papers' T-Drive streams (LDP-IDS: 5 cells, 886 timestamps; personalised \
+                                        w-event: 100 cells, 8889): taxis counted in 64 cells by others, without their \
+                                        paths";
 
 pub(super) fn load(folder: &Path) -> Result<CountStream, DatasetError> {
     let path = folder.join("td.csv");

@@ -1,8 +1,8 @@
 //! Charts as SVG: lines with error bars, curves, grouped bars, several panels with one legend.
 //!
-//! A [`Chart`] is plain data; [`Chart::to_svg`] draws it. Text stays text. Series differ in colour (a palette for colour
-//! blindness), dash and marker. The SVG has no background, adapts to dark screens by its own style sheet, and can be
-//! embedded in HTML.
+//! A [`Chart`] is plain data; [`Chart::to_svg`] draws it. Text stays text. Series differ in colour (a palette for
+//! colour blindness), dash and marker. The SVG has no background, adapts to dark screens by its own style sheet, and
+//! can be embedded in HTML.
 //!
 //! ```
 //! use tidegate_lab::plot::{Axis, Chart, Panel, Point, Series};

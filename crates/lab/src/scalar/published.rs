@@ -3,9 +3,10 @@
 //! Nothing here is to be used where somebody's data are released. Noise is in floating point, and three of the five
 //! lose more than epsilon:
 //!
-//! | | what is wrong |
+//! | mechanism | error |
 //! | --- | --- |
-//! | PeGaSus, ContinGroup | noise for a sensitivity of the domain's width, where that of a deviation is nearly twice as much: 1.075 times epsilon's share for groups in a group of 100 |
+//! | PeGaSus, ContinGroup | a deviation has nearly twice the assumed sensitivity: groups of 100 lose 1.075 times |
+//! | | their share of epsilon |
 //! | BucOrder | a false bucket is drawn from all of them: `ln(1 + n e^e/(n - 1))` instead of `e` |
 //! | DiscontinGroup, CompOrder | private, with four times the noise that is needed |
 //!

@@ -1,4 +1,4 @@
-//! [`NumberStream`]: a data set for the event family.
+//! [`NumberStream`]: a data set for the scalar family.
 
 use tidegate_kernel::Grid;
 

@@ -82,7 +82,7 @@ pub enum DriveError {
     /// A central mechanism.
     #[error(transparent)]
     Central(#[from] CentralError),
-    /// An event-level mechanism.
+    /// A scalar mechanism.
     #[error(transparent)]
     Scalar(#[from] ScalarError),
     /// Values that are none.

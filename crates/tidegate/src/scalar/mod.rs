@@ -193,7 +193,7 @@ pub enum ScalarError {
     },
 }
 
-/// An event-level mechanism.
+/// A scalar mechanism.
 ///
 /// # Guarantee
 /// Event-level epsilon-differential privacy: two streams that differ in the reading of one timestamp, as

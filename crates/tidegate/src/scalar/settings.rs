@@ -1,4 +1,4 @@
-//! What an event-level mechanism is set to.
+//! What a scalar mechanism is set to.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use tidegate_kernel::{Epsilon, Grid};
 
 use super::{ScalarError, ScalarKind};
 
-/// What an event-level mechanism is set to.
+/// What a scalar mechanism is set to.
 ///
 /// [`Settings::new`] takes what has no default; the rest is changed by struct update.
 ///

@@ -293,7 +293,7 @@ pub enum SpecError {
     /// A model that is none.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// What an event-level mechanism refuses.
+    /// What a scalar mechanism refuses.
     #[error(transparent)]
     Scalar(#[from] ScalarError),
     /// What a local mechanism refuses.

@@ -1,4 +1,4 @@
-//! Event-level mechanisms: when values are released, what is spent, what comes out, and that saving changes nothing.
+//! Scalar mechanisms: when values are released, what is spent, what comes out, and that saving changes nothing.
 
 use std::num::{NonZeroU32, NonZeroU64};
 

@@ -11,7 +11,8 @@ use std::process::Output;
 use crate::{run_with_input, stderr, stdout};
 use serde_json::Value;
 
-const LOCAL: &str = "family = \"local\"\nmechanism = \"lsp\"\nepsilon = 1\nwindow = 4\ndomain = [\"a\", \"b\", \"c\"]\npopulation = 9\n";
+const LOCAL: &str = "family = \"local\"\nmechanism = \"lsp\"\nepsilon = 1\nwindow = 4\ndomain = [\"a\", \"b\", \
+                     \"c\"]\npopulation = 9\n";
 
 const CENTRAL: &str =
     "family = \"central\"\nmechanism = \"sample\"\nepsilon = 1\nwindow = 4\ndomain = [\"a\", \"b\", \"c\"]\n";
@@ -19,8 +20,8 @@ const CENTRAL: &str =
 const PERSONAL: &str = "family = \"central\"\nmechanism = \"pba\"\ndomain = [\"a\", \"b\", \"c\"]\n\
      [[classes]]\nname = \"low\"\nepsilon = 1\nwindow = 2\n[[classes]]\nname = \"high\"\nepsilon = 0.5\nwindow = 4\n";
 
-const SEQUENCE: &str = "family = \"sequence\"\nmechanism = \"crr\"\nepsilon = 1\nwindow = 4\nbudget = 1\ndomain = [\"a\", \"b\"]\n\
-     model = { prior = [0.5, 0.5], transitions = [[0.9, 0.1], [0.2, 0.8]] }\n";
+const SEQUENCE: &str = "family = \"sequence\"\nmechanism = \"crr\"\nepsilon = 1\nwindow = 4\nbudget = 1\ndomain = \
+                        [\"a\", \"b\"]\nmodel = { prior = [0.5, 0.5], transitions = [[0.9, 0.1], [0.2, 0.8]] }\n";
 
 const EVENT: &str =
     "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";

@@ -144,7 +144,8 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
         (format!("{CENTRAL}estimator = \"sampling\"\n"), "line 6, key \"estimator\": sample has no use for it"),
         (
             format!("{CENTRAL}neighbours = \"replaced\"\n"),
-            "line 6, key \"neighbours\": unknown variant `replaced`, expected `add_remove` or `replace` (did you mean replace?)",
+            "line 6, key \"neighbours\": unknown variant `replaced`, expected `add_remove` or `replace` (did you mean \
+             replace?)",
         ),
         (PERSONAL.replace("pba", "ba"), "key \"classes\": ba has no use for it"),
         (PERSONAL.replace("\"pba\"", "\"pba\"\nepsilon = 1"), "line 3, key \"epsilon\": pba has no use for it"),

@@ -77,9 +77,9 @@ fn who_moves_to_another_class_sits_out_and_a_device_does_not_move() {
 #[test]
 fn queries_are_answered_with_intervals_and_monitors_tell_when_they_fire() {
     let spec = CENTRAL.replace("sample", "uniform").replace("epsilon = 1", "epsilon = 200")
-        + "[[queries]]\nname = \"sum\"\nfirst = \"a\"\nlast = \"b\"\ndelta = 2\nunit = \"counts\"\n\
-           [[queries]]\nname = \"most\"\ntop = 2\nunit = \"counts\"\n\
-           [[monitors]]\nname = \"busy\"\nvalue = \"c\"\nunit = \"counts\"\ndirection = \"above\"\nstart = 500\nend = 400\n";
+        + "[[queries]]\nname = \"sum\"\nfirst = \"a\"\nlast = \"b\"\ndelta = 2\nunit = \"counts\"\n[[queries]]\nname \
+           = \"most\"\ntop = 2\nunit = \"counts\"\n[[monitors]]\nname = \"busy\"\nvalue = \"c\"\nunit = \
+           \"counts\"\ndirection = \"above\"\nstart = 500\nend = 400\n";
     let stream = Stream::new("watch", &spec);
     let input = "t,a,b,c\n0,100,200,50\n1,100,200,600\n2,100,200,450\n3,100,200,50\n";
     let answers = stream.path("answers.ndjson");

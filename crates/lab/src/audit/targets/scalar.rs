@@ -1,4 +1,4 @@
-//! Event-level mechanisms: numbers, of which one differs.
+//! Scalar mechanisms: numbers, of which one differs.
 
 use std::num::NonZeroU64;
 
@@ -12,7 +12,7 @@ use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
 use crate::experiment::{RunError, Subject as _};
 use crate::scalar::ScalarSubject;
 
-/// An event-level mechanism with one way of publishing.
+/// A scalar mechanism with one way of publishing.
 #[derive(Clone, Copy, Debug)]
 pub struct ScalarTarget {
     /// Its name, as experiments have it.
@@ -23,7 +23,7 @@ pub struct ScalarTarget {
     pub settings: ScalarSettings,
 }
 
-/// All event-level mechanisms, on the whole numbers `0..domain`, holding back as long as a window.
+/// All scalar mechanisms, on the whole numbers `0..domain`, holding back as long as a window.
 pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
     let Settings { epsilon, window, domain } = *settings;
     let grid = Grid::new(0.0, f64::from(domain) - 1.0, 1.0).map_err(RunError::unsupported)?;

@@ -1,4 +1,4 @@
-//! Broken event-level mechanisms: numbers, of which one differs.
+//! Broken scalar mechanisms: numbers, of which one differs.
 //!
 //! That continuous grouping with its published noise loses more than it claims is shown exactly, in the library's own
 //! tests: the event that tells has a probability of a few millionths, out of reach for any number of runs.
