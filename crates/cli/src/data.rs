@@ -1,4 +1,4 @@
-//! `tidegate data`: what there is to evaluate.
+//! `tidegate data`: lists data sets and mechanisms.
 
 use clap::Args;
 use serde_json::json;

@@ -103,20 +103,20 @@ pub(crate) struct Demo {
     offline: bool,
 }
 
-/// How many districts are drawn besides the one that is watched.
+/// Number of districts drawn besides the monitored one.
 const DRAWN: usize = 2;
-/// The height of a chart, in lines.
+/// Height of a chart, in lines.
 const ROWS: usize = 7;
 const DAY: usize = 24;
-/// The stream's name.
+/// Name of the stream.
 const STREAM: &str = "city";
-/// What asks the devices of a service: it asks once a timestamp, and reacts within a few.
+/// Mechanism of the service: one question a timestamp, and a quick reaction.
 const MECHANISM: &str = "track";
-/// How long devices have to get ready, in seconds.
+/// Seconds for the devices to enrol.
 const READY: u64 = 3;
-/// How long after its time a release is waited for.
+/// Longest wait for a release after its time.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is looked for.
+/// Interval of polling.
 const PACE: Duration = Duration::from_millis(100);
 
 impl Demo {
@@ -137,7 +137,7 @@ impl Demo {
         City { users: self.users, days, epsilon: self.epsilon, window: self.window, seed: self.seed }
     }
 
-    /// Without a service.
+    /// Runs the simulation in this process.
     fn simulate(&self) -> Result<(), Failure> {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let start = Instant::now();
@@ -152,7 +152,7 @@ impl Demo {
         self.show(&shown, &mechanism, start.elapsed())
     }
 
-    /// With a service, and a fleet that speaks to it.
+    /// Runs a service and a fleet of devices.
     fn serve(&self) -> Result<(), Failure> {
         let city = self.city();
         let mut stream = city.stream().map_err(Failure::input)?;
@@ -216,7 +216,7 @@ impl Demo {
         service.stop()
     }
 
-    /// What the service is told to release.
+    /// Returns the stream's declaration.
     fn declaration(&self, stream: &CountStream) -> Result<Declaration, Failure> {
         let labels = stream.labels();
         let watched = &labels[STADIUM as usize];
@@ -236,7 +236,7 @@ impl Demo {
         serde_json::from_value(declaration).map_err(Failure::run)
     }
 
-    /// The charts, the picture, and what it came to.
+    /// Prints the charts and the result, and writes the picture.
     fn show(&self, shown: &Shown, mechanism: &str, took: Duration) -> Result<(), Failure> {
         let picture = self.picture(shown)?;
         let mut output = Output::create("-")?;
@@ -244,7 +244,7 @@ impl Demo {
         output.finish()
     }
 
-    /// Writes the picture, and says where.
+    /// Writes the picture and prints its path.
     fn picture(&self, shown: &Shown) -> Result<PathBuf, Failure> {
         let path = self.out.join("city.svg");
         let name = path.to_str().ok_or_else(|| cannot_write(&path, "its name is not valid UTF-8"))?;
@@ -298,7 +298,7 @@ impl Demo {
     }
 }
 
-/// A folder that is there for as long as this is.
+/// A temporary folder, removed on drop.
 #[derive(Debug)]
 struct Temporary(PathBuf);
 
@@ -318,7 +318,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Becomes true at Ctrl-C.
+/// Returns a flag that Ctrl-C sets.
 fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     let flag = Arc::new(AtomicBool::new(false));
     #[cfg(unix)]
@@ -328,7 +328,7 @@ fn interrupted() -> Result<Arc<AtomicBool>, Failure> {
     Ok(flag)
 }
 
-/// A fleet that answers on a thread of its own, for as long as this is there.
+/// A fleet on a thread of its own, stopped on drop.
 #[derive(Debug)]
 struct Devices {
     thread: Option<JoinHandle<Result<Option<u64>, Failure>>>,
@@ -348,7 +348,7 @@ impl Devices {
         Ok(Self { thread: Some(thread), fullest })
     }
 
-    /// Fails where the fleet has.
+    /// Returns an error if the fleet has failed.
     fn check(&mut self) -> Result<(), Failure> {
         if !self.thread.as_ref().is_some_and(JoinHandle::is_finished) {
             return Ok(());
@@ -361,7 +361,7 @@ impl Devices {
     }
 }
 
-/// A service and its fleet, watched by somebody who may read what is published.
+/// A view of a running service and its fleet, with the rights of an analyst.
 #[derive(Debug)]
 struct Live {
     declaration: Declaration,
@@ -369,12 +369,12 @@ struct Live {
     client: Client,
     fleet: Devices,
     interrupted: Arc<AtomicBool>,
-    /// The last timestamp that was published.
+    /// The last published timestamp.
     last: Option<u64>,
 }
 
 impl Live {
-    /// Shows what is published until the last hour; `None` where somebody has had enough.
+    /// Prints releases until the last hour; `None` after Ctrl-C or a closed pipe.
     fn watch(mut self, city: &City, output: &mut Output) -> Result<Option<(Shown, Self)>, Failure> {
         let hours = self.stream.length() as u64;
         let deadline = Duration::from_millis(self.declaration.schedule().due(hours - 1)) + PATIENCE;
@@ -418,7 +418,7 @@ impl Live {
         Ok(Some((shown, self)))
     }
 
-    /// What was published since.
+    /// Returns the new releases.
     fn news(&self, kind: &str, after: &mut u64) -> Result<Vec<Value>, Failure> {
         let path = format!("/v1/streams/{STREAM}/{kind}?after={after}");
         let Listed { records } = self.client.read(&path).map_err(explain)?;
@@ -426,7 +426,7 @@ impl Live {
         Ok(records.into_iter().map(|record| record.body).collect())
     }
 
-    /// A release beside the truth.
+    /// Prints a release beside the truth.
     fn line(&self, release: &Release) -> String {
         let (shares, _) = release.statistic.leaves();
         let truth = self.stream.frequencies(self.row(release.timestamp));
@@ -438,12 +438,12 @@ impl Live {
         format!("{:<14}{}   {} reports\n", at(release.timestamp), districts.join("   "), release.reports)
     }
 
-    /// The hour of the city that a timestamp stands for.
+    /// Returns the hour of the simulation for a timestamp.
     fn row(&self, timestamp: u64) -> usize {
         usize::try_from(timestamp).unwrap_or(usize::MAX) % self.stream.length()
     }
 
-    /// All of it. An hour that was not released is shown as the one before.
+    /// Returns the whole result. An hour without a release repeats the one before.
     fn shown(
         &self,
         city: &City,
@@ -475,16 +475,16 @@ impl Live {
     }
 }
 
-/// How a monitor calls the beginning of an event.
+/// Name of the start of an event in the API.
 const STARTED: &str = "started";
-/// The districts whose shares are told as they come: the largest, and the one that is watched.
+/// Returns the districts printed hour by hour: the largest and the monitored one.
 const DISTRICTS_SHOWN: [usize; 3] = [0, 1, STADIUM as usize];
 
 fn cannot_write(path: &Path, error: impl std::fmt::Display) -> Failure {
     Failure::run(format_args!("{} cannot be written: {error}", path.display()))
 }
 
-/// The district that is watched, and the largest of the others.
+/// Returns the monitored district and the largest of the others.
 fn drawn(shown: &Shown) -> Vec<usize> {
     let total = |district: &usize| shown.stream.counts().iter().map(|row| row[*district]).sum::<u64>();
     let mut others: Vec<usize> = (0..shown.stream.domain()).filter(|district| *district != shown.watched).collect();
@@ -517,7 +517,7 @@ fn said(alarm: &Alarm, district: &str) -> String {
     }
 }
 
-/// All districts, with a band of two standard deviations around what was released.
+/// Draws all districts, with a band of two standard deviations around each release.
 fn chart(shown: &Shown) -> Chart {
     let hours = || (0_u32..).map(f64::from).map(|hour| hour / 24.0);
     let panel = |(district, label): (usize, &String)| {

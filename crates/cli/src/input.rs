@@ -1,18 +1,18 @@
-//! Where data come from: standard input, or a file.
+//! [`Input`]: standard input or a file.
 
 use std::io::{self, Read};
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// A source of data, and what errors call it.
+/// A source of data, with its name in errors.
 pub(crate) struct Input {
     pub(crate) name: String,
     pub(crate) source: Box<dyn Read>,
 }
 
 impl Input {
-    /// Standard input for `-`, or else the file of that path, which may be compressed with gzip.
+    /// Opens standard input for `-`, or else a file, which may be compressed with gzip.
     pub(crate) fn open(name: &str) -> Result<Self, Failure> {
         if name == "-" {
             return Ok(Self { name: "standard input".to_owned(), source: Box::new(io::stdin()) });
@@ -21,7 +21,7 @@ impl Input {
         Ok(Self { name: name.to_owned(), source })
     }
 
-    /// The rows of a Parquet file, as CSV.
+    /// Opens a Parquet file, whose rows are read as CSV.
     #[cfg(feature = "parquet")]
     pub(crate) fn open_parquet(name: &str) -> Result<Self, Failure> {
         if name == "-" {
@@ -43,7 +43,7 @@ mod tests {
     use super::Input;
 
     #[test]
-    fn a_scalar_stream_is_read_from_a_file_line_by_line() {
+    fn reads_a_scalar_stream_line_by_line() {
         let path = std::env::temp_dir().join(format!("tidegate-input-{}.csv", std::process::id()));
         std::fs::write(&path, "t,value\n0,1.5\n1,x\n").unwrap();
         let Input { name, source } = Input::open(path.to_str().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Where results go: standard output, line by line, or a file that is there as a whole or not at all.
+//! [`Output`]: standard output, or a file that is replaced atomically.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
@@ -10,27 +10,26 @@ use tidegate_table::releases::Column;
 
 use crate::failure::Failure;
 
-/// A place for results.
+/// A destination of results.
 ///
-/// Standard output gets each line as soon as it is written, so that the next command of a pipe has it at once. A file
-/// is written under another name beside it, which [`Output::finish`] changes: until then, and where something fails,
-/// the file stays as it was, and nothing is left behind; and nobody but its owner may read what is not finished. Where
-/// the name is that of a device or a pipe, it is written directly, and line by line too.
+/// Standard output, devices and pipes get each line at once. A file is written under a temporary name beside it, which
+/// only its owner may read; [`Output::finish`] renames it. After a failure the old file is unchanged, and the temporary
+/// one is removed.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// What errors call it.
+    /// The name in errors.
     name: String,
     target: Target,
 }
 
 #[derive(Debug)]
 enum Target {
-    /// Whatever cannot be replaced.
+    /// A destination that cannot be replaced.
     Lines(Lines),
     File(Partial),
 }
 
-/// What is read while it is written.
+/// A destination that is written directly.
 enum Lines {
     Stdout(io::Stdout),
     Device(File),
@@ -45,23 +44,23 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-/// A file that is not finished; it is removed where it is dropped before it gets its name.
+/// An unfinished file, which is removed on drop.
 #[derive(Debug)]
 struct Partial {
-    /// `None` once it has its name.
+    /// The temporary path; `None` once the file is renamed.
     path: Option<PathBuf>,
     final_path: PathBuf,
     sink: Sink,
-    /// Who may read it once it is finished.
+    /// Permissions of the finished file.
     permissions: Permissions,
 }
 
-/// How a file is written.
+/// The encoding of a file.
 #[derive(Debug)]
 enum Sink {
-    /// As it comes.
+    /// Text as it is.
     Text(BufWriter<File>),
-    /// The lines of a table as rows.
+    /// Lines of CSV as Parquet rows.
     #[cfg(feature = "parquet")]
     Parquet(Box<tidegate_table::parquet::ParquetWriter>, File),
 }
@@ -75,7 +74,7 @@ impl Sink {
         }
     }
 
-    /// Brings everything to the disk, and returns the file.
+    /// Flushes and syncs everything, and returns the file.
     fn complete(&mut self) -> io::Result<&File> {
         let file = match self {
             Self::Text(file) => {
@@ -96,23 +95,23 @@ impl Sink {
 impl Drop for Partial {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Nobody is left to tell whether that succeeded.
+            // Drop cannot report a failure.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Whether anybody still reads what is written.
+/// Whether the reader of a pipe still reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// As far as anyone knows.
+    /// The reader has not closed the pipe.
     Listens,
-    /// It has had enough (`| head`), which is no failure: stop.
+    /// The reader closed the pipe (`| head`): stop without a failure.
     WentAway,
 }
 
 impl Output {
-    /// Standard output for `-`, or else the file of that path.
+    /// Opens standard output for `-`, or else starts a file.
     pub(crate) fn create(name: &str) -> Result<Self, Failure> {
         if name == "-" {
             return Ok(Self { name: "standard output".to_owned(), target: Target::Lines(Lines::Stdout(io::stdout())) });
@@ -127,7 +126,7 @@ impl Output {
             Ok(found) if !found.is_file() => {
                 return Ok(Target::Lines(Lines::Device(OpenOptions::new().write(true).open(path)?)));
             }
-            // A link stays a link: what it leads to is replaced.
+            // Replace the target of a link, not the link.
             Ok(_) => fs::canonicalize(path)?,
             Err(_) => path.to_owned(),
         };
@@ -141,7 +140,7 @@ impl Output {
         Ok(Target::File(Partial { path: Some(partial), final_path, sink, permissions }))
     }
 
-    /// The same, but the lines of CSV that are written become rows of a Parquet file.
+    /// Starts a Parquet file; lines of CSV become its rows.
     #[cfg(feature = "parquet")]
     pub(crate) fn create_parquet(name: &str, columns: &'static [Column]) -> Result<Self, Failure> {
         let mut output = Self::create(name)?;
@@ -163,18 +162,18 @@ impl Output {
         Ok(output)
     }
 
-    /// Whether what is written can be seen at once.
+    /// Whether lines are visible at once.
     pub(crate) const fn is_live(&self) -> bool {
         matches!(self.target, Target::Lines(_))
     }
 
-    /// Brings all that was written to the disk; a file has no name yet.
+    /// Syncs all lines to disk, without renaming the file.
     pub(crate) fn prepare(&mut self) -> Result<(), Failure> {
         let Target::File(partial) = &mut self.target else { return Ok(()) };
         partial.sink.complete().map(|_| ()).map_err(|error| cannot_write(&self.name, &error))
     }
 
-    /// Writes whole lines.
+    /// Writes complete lines.
     pub(crate) fn write(&mut self, lines: &str) -> Result<Reader, Failure> {
         let written = match &mut self.target {
             Target::Lines(Lines::Stdout(stdout)) => {
@@ -191,7 +190,7 @@ impl Output {
         }
     }
 
-    /// Gives a file its name, once all of it has reached the disk.
+    /// Syncs the file and renames it.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let Target::File(mut partial) = self.target else { return Ok(()) };
         let mut finish = || {
@@ -206,7 +205,7 @@ impl Output {
     }
 }
 
-/// Brings the names in the folder of a file to the disk: without that, a file that was renamed may lose its name again.
+/// Syncs the folder of a file, so that a rename survives a crash.
 pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     #[cfg(unix)]
@@ -226,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// An empty directory of the test's own.
+    /// Creates an empty directory.
     fn directory(name: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("tidegate-output-{name}-{}", process::id()));
         let _ = fs::remove_dir_all(&path);
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_there_once_it_is_finished_and_not_before() {
+    fn replaces_a_file_only_when_finished() {
         let folder = directory("finished");
         let path = folder.join("result.csv");
         fs::write(&path, "old").unwrap();
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_finished_leaves_nothing_behind() {
+    fn an_unfinished_file_leaves_nothing_behind() {
         let folder = directory("dropped");
         let path = folder.join("result.csv");
         let mut output = Output::create(path.to_str().unwrap()).unwrap();

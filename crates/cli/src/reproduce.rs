@@ -126,7 +126,7 @@ impl Reproduce {
         Ok(())
     }
 
-    /// What to run, each once and in the order of the papers.
+    /// Returns the selected experiments, each once, in the order of the papers.
     fn chosen(&self) -> Result<Chosen, Failure> {
         if self.all {
             return Ok(all().collect());
@@ -157,7 +157,7 @@ fn explain(experiment: &Experiment, error: ReproduceError) -> Failure {
     }
 }
 
-/// The folder that gets the files, each whole or not at all.
+/// The output folder, in which files are replaced atomically.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -178,7 +178,7 @@ impl Folder {
     }
 }
 
-/// Progress on standard error: a bar on a terminal, otherwise a line when an experiment begins and ends.
+/// Progress on standard error: a bar on a terminal, otherwise a line at the start and end of an experiment.
 struct Bar {
     bar: ProgressBar,
     is_terminal: bool,
@@ -186,13 +186,13 @@ struct Bar {
     state: Mutex<Share>,
 }
 
-/// How far the experiment that is running has come. The bar's unit is a thousandth of a second of expected work.
+/// Progress of the current experiment. The bar's unit is a millisecond of expected work.
 struct Share {
-    /// Which it is, from one.
+    /// Number of the experiment, from one.
     number: usize,
-    /// What the experiments before it were expected to take.
+    /// Expected work of the experiments before it.
     before: u64,
-    /// What it is expected to take.
+    /// Expected work of the experiment.
     expected: u64,
     planned: u64,
     done: u64,

@@ -2,13 +2,14 @@
 
 use anstyle::Style;
 
-/// Lays out a table whose first line is its header: columns as wide as their widest cell and two spaces apart, cells
-/// that are numbers to the right. No line ends in spaces.
+/// Aligns a table whose first row is its header: columns of numbers to the right, others to the left.
+///
+/// Columns are two spaces apart. No line ends in spaces.
 pub(crate) fn layout(rows: &[Vec<String>]) -> String {
     layout_with(rows, |_, _| false)
 }
 
-/// The same, with some cells, by line and column, in bold type.
+/// Like [`layout`], with cells in bold type where `is_bold` holds for the row and column.
 pub(crate) fn layout_with(rows: &[Vec<String>], is_bold: impl Fn(usize, usize) -> bool) -> String {
     let bold = Style::new().bold();
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();

@@ -1,12 +1,10 @@
-//! The mechanisms of the paper on delay-allowed release as it prints them, to see what becomes of its figures.
+//! The mechanisms of the delay-allowed release paper as printed, to reproduce its figures.
 //!
-//! Nothing here is to be used where somebody's data are released. Noise is in floating point, and three of the five
-//! lose more than epsilon:
+//! Never release data with them. Noise is in floating point, and three of the five lose more than epsilon:
 //!
 //! | mechanism | error |
 //! | --- | --- |
-//! | PeGaSus, ContinGroup | a deviation has nearly twice the assumed sensitivity: groups of 100 lose 1.075 times |
-//! | | their share of epsilon |
+//! | PeGaSus, ContinGroup | deviations have nearly twice the assumed sensitivity: 1.075 epsilon in groups of 100 |
 //! | BucOrder | a false bucket is drawn from all of them: `ln(1 + n e^e/(n - 1))` instead of `e` |
 //! | DiscontinGroup, CompOrder | private, with four times the noise that is needed |
 //!
@@ -19,7 +17,7 @@ use crate::draw::{laplace, unit};
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
 use crate::stream::{NumberStream, as_float};
 
-/// The threshold of the paper's figures, whatever the unit of the stream.
+/// The threshold of the paper's figures, in the unit of the stream.
 pub const THRESHOLD: f64 = 3.0;
 
 /// The size of a bucket in the paper's figures: 100, and 10,000 where the domain is wider than 100,000.
@@ -27,7 +25,7 @@ pub fn bucket_size(width: f64) -> f64 {
     if width > 100_000.0 { 10_000.0 } else { 100.0 }
 }
 
-/// How many buckets the paper's figures have for a domain of a width, by [`bucket_size`].
+/// Returns the number of buckets of the paper's figures for a domain's width, by [`bucket_size`].
 ///
 /// ```
 /// use tidegate_lab::scalar::published::buckets;
@@ -38,7 +36,7 @@ pub fn buckets(width: f64) -> u32 {
     parts(width, bucket_size(width))
 }
 
-/// Into how many parts of a size a width is divided, the last of which may be smaller.
+/// Returns the number of parts of a size in a width; the last may be smaller.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a ratio of positive numbers; saturates
 pub fn parts(width: f64, size: f64) -> u32 {
     (width / size).ceil().max(1.0) as u32
