@@ -10,7 +10,7 @@
 //! | [`noisy_histogram`] | the number of users with each value | ε |
 //! | [`noisy_distance`] | the L1 distance of a histogram from a public one | ε |
 //! | [`sampled_histogram`], [`sampled_distance`] | the same for classes with different budgets | ε of each class |
-//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling, by groups of classes | ε of each class |
+//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling, by groups | ε of each class |
 //! | [`noisy_scalar`], [`noisy_sum`] | a reading, a sum of readings | ε for each reading |
 //! | [`noisy_comparison`] | which of two readings is smaller | ε for each reading |
 //! | [`randomised_bucket`] | the bucket of a reading | ε |

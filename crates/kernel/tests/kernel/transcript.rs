@@ -171,7 +171,7 @@ fn a_noisy_bound_loses_at_most_its_epsilon() {
 }
 
 #[test]
-fn a_test_of_a_deviation_has_the_tails_of_its_noise() {
+fn deviation_tests_have_the_tails_of_their_noise() {
     for threshold in [-7, 0, 1, 30] {
         let run = |readings: &[i64; 2], random: &mut SeededRandom| {
             let mut tests = DeviationTests::new(0..=10, Protects::Reading, epsilon("1"), threshold, 2).unwrap();
