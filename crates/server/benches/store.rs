@@ -11,7 +11,7 @@ use rusqlite::{Connection, params};
 use tidegate_device::wire::{Batch, StreamTag};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Question, View};
-use tidegate_server::store::{Advance, Intake, Lease, NewStream, OpenPhase, SqliteStore, Store, digest};
+use tidegate_server::store::{Advance, Lease, NewStream, OpenQuestion, ReportBatch, SqliteStore, Store, digest};
 
 const OUTPUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/criterion");
 const REPORTS: usize = 1_000;
@@ -67,14 +67,14 @@ fn million() {
         let lease = &service.lease;
         row("  close", || assert_eq!(service.store.close(lease, 1).unwrap()[0].as_ref().unwrap().reports(), 1_000_000));
         row("  advance, which forgets them", || {
-            let next = Advance { version: 1, state: b"", open: &[], releases: &[], said: &[] };
+            let next = Advance { version: 1, state: b"", open: &[], releases: &[], answers: &[] };
             service.store.advance(lease, &next).unwrap();
         });
         let folder = Folder::new("grouped");
         let service = Service::new(&folder, oracle);
         row(&format!("accept, {oracle}, 16 batches a transaction"), || {
             for batches in batches.chunks(16) {
-                let parse = |bytes| Intake::new("s", Batch::parse(bytes).unwrap(), &[]);
+                let parse = |bytes: &Vec<u8>| ReportBatch::parse("s", bytes.to_vec().into()).unwrap();
                 let intakes: Vec<_> = batches.iter().map(|bytes| parse(bytes)).collect();
                 service.store.accept("here", &intakes).unwrap();
             }
@@ -82,7 +82,7 @@ fn million() {
         drop(service.store);
         let store = SqliteStore::open(&folder.0.join("store")).unwrap();
         row("  first batch after opening anew", || {
-            let intake = Intake::new("s", Batch::parse(&batches[0]).unwrap(), &[]);
+            let intake = ReportBatch::parse("s", batches[0].to_vec().into()).unwrap();
             assert_eq!(store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap().repeated, REPORTS as u64);
         });
     }
@@ -137,13 +137,13 @@ impl Service {
         store.create(&NewStream { name: "s", declaration: "{}", policy: "{}", state: b"" }).unwrap();
         let lease = store.lease("s", "driver", 0, 1_000).unwrap().unwrap();
         let question = question(oracle);
-        let open = [OpenPhase { question: question.clone(), closes: 0 }];
-        store.advance(&lease, &Advance { version: 0, state: b"", open: &open, releases: &[], said: &[] }).unwrap();
+        let open = [OpenQuestion { question: question.clone(), closes: 0 }];
+        store.advance(&lease, &Advance { version: 0, state: b"", open: &open, releases: &[], answers: &[] }).unwrap();
         Self { store, lease, question }
     }
 
     fn accept(&self, bytes: &[u8]) {
-        let intake = Intake::new("s", Batch::parse(bytes).unwrap(), &[]);
+        let intake = ReportBatch::parse("s", bytes.to_vec().into()).unwrap();
         self.store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap();
     }
 }

@@ -11,7 +11,7 @@ use ed25519_dalek::SigningKey;
 use serde_json::json;
 use tidegate::kernel::VaultKey;
 use tidegate_device::clock::BootClock;
-use tidegate_server::engine::Tools;
+use tidegate_server::driver::Tools;
 use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
 use tidegate_server::service::{Service, ServiceSettings};

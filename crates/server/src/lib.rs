@@ -3,7 +3,7 @@
 //! ```text
 //! reports ──▶ http ──▶ intake ──▶ store.accept            (counted once, safe before it is acknowledged)
 //!                                   │
-//! clock ───▶ engine::Driver ──▶ store.close ──▶ mechanism ──▶ store.advance ──▶ mark ──▶ store.publish ──▶ feed, webhooks
+//! clock ───▶ driver::Driver ──▶ store.close ──▶ mechanism ──▶ store.advance ──▶ mark ──▶ store.publish ──▶ feed, webhooks
 //! ```
 //!
 //! | module | what lives there |
@@ -18,8 +18,9 @@
 //! ([`store::Store::advance`]). Then the high-water mark is raised, and only then is it published. So what was
 //! published was paid for, and a store that is older than what was published is found out.
 
-pub mod engine;
+pub mod driver;
 pub mod http;
+pub mod ingest;
 pub mod service;
 pub mod store;
 pub mod stream;

@@ -3,14 +3,14 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use tidegate::central::Central;
-use tidegate::kernel::{Account, Window};
-use tidegate::local::{Local, LocalKind};
-use tidegate::scalar::Scalar;
-use tidegate::spec::{CentralMachine, SpecError, StandingQueries, StreamSpec};
+use tidegate::kernel::Window;
+use tidegate::local::LocalKind;
+use tidegate::spec::{SpecError, StandingQueries, StreamSpec};
 use tidegate_device::Policy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
+
+use crate::driver::machine::Machine;
 
 /// What an operator declares about a stream. What it promises never changes: another guarantee is another stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,26 +69,6 @@ pub enum DeclarationError {
     },
 }
 
-/// A mechanism that the service runs, at the beginning of a stream.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // a handful of streams
-pub(crate) enum Begun {
-    Local(Local),
-    Central(Central),
-    Scalar(Scalar),
-}
-
-impl Begun {
-    /// The account of a curator's ledger; `None` where devices keep their own.
-    pub(crate) const fn account(&self) -> Option<Account> {
-        match self {
-            Self::Local(_) => None,
-            Self::Central(central) => Some(central.ledger().account()),
-            Self::Scalar(event) => Some(event.ledger().account()),
-        }
-    }
-}
-
 impl Declaration {
     /// That it can be followed.
     ///
@@ -116,30 +96,9 @@ impl Declaration {
         if declares_timeline {
             return Err(DeclarationError::Timeline);
         }
-        self.begin()?;
+        Machine::new(self)?;
         self.standing_queries()?;
         Ok(())
-    }
-
-    /// Its mechanism, at the beginning.
-    pub(crate) fn begin(&self) -> Result<Begun, DeclarationError> {
-        let not_served = |mechanism: &str, why| DeclarationError::NotServed { mechanism: mechanism.to_owned(), why };
-        Ok(match &self.spec {
-            StreamSpec::Local(spec) => Begun::Local(spec.mechanism()?),
-            StreamSpec::Scalar(spec) => Begun::Scalar(spec.mechanism()?),
-            StreamSpec::Central(spec) => match spec.mechanism()? {
-                CentralMachine::One(central) => Begun::Central(central),
-                _ => {
-                    return Err(not_served(
-                        spec.mechanism.name(),
-                        "classes of users are released by `tidegate release`",
-                    ));
-                }
-            },
-            other => {
-                return Err(not_served(other.family(), "each device releases its own sequence, by `tidegate release`"));
-            }
-        })
     }
 
     /// What answers its queries and runs its monitors; `None` where there are none.

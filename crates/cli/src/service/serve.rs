@@ -6,7 +6,7 @@ use std::thread;
 
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
-use tidegate_server::engine::{DriveError, Tools};
+use tidegate_server::driver::{DriveError, Tools};
 use tidegate_server::http::auth::Secret;
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
 use tidegate_server::service::{Service, ServiceError, ServiceSettings};

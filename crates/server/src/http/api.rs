@@ -1,9 +1,8 @@
 //! The routes.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -18,10 +17,9 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use serde_json::{Map, Value as JsonValue, json};
 use tidegate::release::Release;
-use tidegate::rows::{Format, Shape, text_of_json, without_nan};
+use tidegate::rows::{Format, Shape};
 use tidegate::spec::{QuerySpec, StreamSpec};
 use tidegate_device::api::{BATCH, Receipt};
 use tidegate_device::wire::{BatchText, MAX_BATCH};
@@ -31,16 +29,14 @@ use super::listen::Peer;
 use super::problem::Problem;
 use super::rate::Caller;
 use super::{App, feed, openapi};
-use crate::engine::Told;
-use crate::service::{Overview, ReportError};
-use crate::store::{Record, Records, Status, Wanted};
+use crate::ingest::ReportError;
+use crate::ingest::events::parse_events;
+use crate::service::Overview;
+use crate::store::{Record, RecordFilter, RecordKind, Status};
 use crate::stream::Declaration;
 
 /// The most that a client may send, in bytes, where it is not reports or events.
 const SMALL: usize = 1 << 20;
-
-/// How many events may be told at once.
-const MAX_EVENTS: usize = 100_000;
 
 /// Where a curator is told something. How many requests come here may be what is protected: each user's event can be
 /// one of its own. So nothing that others can observe follows them, whether they are granted or refused: no metric, no
@@ -248,38 +244,19 @@ impl App {
     }
 
     /// Reads records. Blocks.
-    pub(super) fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Answer<Vec<Record>> {
+    pub(super) fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Answer<Vec<Record>> {
         let began = Instant::now();
         let found = self.service.records(stream, records, wanted);
         self.telemetry.meters().store("read", began.elapsed());
         Ok(found?)
     }
 
-    /// The number of the last record of a stream; zero where there is none. Blocks.
-    pub(super) fn latest(&self, stream: &str, records: Records) -> Answer<u64> {
-        let is_after = |number: u64| -> Answer<bool> {
-            let wanted = Wanted { after: number, limit: 1, ..Wanted::default() };
-            Ok(!self.records(stream, records, &wanted)?.is_empty())
-        };
-        let place = (stream.to_owned(), records == Records::Releases);
-        let known = *self.latest.lock().unwrap_or_else(PoisonError::into_inner).get(&place).unwrap_or(&0);
-        // There is nothing after `most`, and something up to `least`.
-        let (mut least, mut step) = (known, 1);
-        while is_after(least + step - 1)? {
-            least += step;
-            step *= 2;
-        }
-        let mut most = least + step - 1;
-        while least < most {
-            let middle = least + (most - least) / 2;
-            if is_after(middle)? {
-                least = middle + 1;
-            } else {
-                most = middle;
-            }
-        }
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).insert(place, least);
-        Ok(least)
+    /// Returns the number of the last published record; zero where there is none. Blocks.
+    pub(super) fn latest(&self, stream: &str, kind: RecordKind) -> Answer<u64> {
+        let began = Instant::now();
+        let latest = self.service.latest(stream, kind);
+        self.telemetry.meters().store("read", began.elapsed());
+        Ok(latest?)
     }
 
     pub(super) fn overview(&self, stream: &str) -> Answer<Overview> {
@@ -647,54 +624,9 @@ async fn events(
         _ => return Err(unsupported("application/json or application/x-ndjson")),
     };
     let body = app.body(request.into_body(), MAX_BATCH).await?;
-    let told = events_of(&body, is_lines)?;
+    let events = parse_events(&body, is_lines)?;
     drop(body);
-    Ok(Json(json!({ "taken": app.service.tell(&name, timestamp, told)? })))
-}
-
-/// What is told, one by one. Errors name the place and the field, and never what stood there. None of them depends on
-/// a value.
-fn events_of(body: &[u8], is_lines: bool) -> Answer<Vec<Told>> {
-    events_of_json(body, is_lines).or_else(|problem| match str::from_utf8(body).ok().and_then(without_nan) {
-        Some(clean) => events_of_json(clean.as_bytes(), is_lines),
-        None => Err(problem),
-    })
-}
-
-fn events_of_json(body: &[u8], is_lines: bool) -> Answer<Vec<Told>> {
-    let no_json = |position: usize| Problem::bad("malformed", "this is no JSON").at(position, 0);
-    let values: Vec<&RawValue> = if is_lines {
-        let lines = body.split(|byte| *byte == b'\n').enumerate();
-        let lines = lines.filter(|(_, line)| !line.trim_ascii().is_empty()).take(MAX_EVENTS + 1);
-        let read = lines.map(|(place, line)| serde_json::from_slice(line).map_err(|_| no_json(place)));
-        read.collect::<Answer<_>>()?
-    } else {
-        let whole: &RawValue = serde_json::from_slice(body).map_err(|_| no_json(0))?;
-        if whole.get().starts_with('[') {
-            serde_json::from_str(whole.get()).map_err(|_| no_json(0))?
-        } else {
-            vec![whole]
-        }
-    };
-    if values.is_empty() || values.len() > MAX_EVENTS {
-        return Err(Problem::bad("malformed", format!("expected 1 to {MAX_EVENTS} events")));
-    }
-    let told =
-        |(position, value)| event_of(value).map_err(|message| Problem::bad("malformed", message).at(position, 0));
-    values.into_iter().enumerate().map(told).collect()
-}
-
-fn event_of(event: &RawValue) -> Result<Told, &'static str> {
-    let Ok(mut event) = serde_json::from_str::<HashMap<String, &RawValue>>(event.get()) else {
-        return Err("expected an object with value, and user");
-    };
-    let user = match event.remove("user").map(RawValue::get) {
-        None | Some("null") => None,
-        Some(user) => Some(serde_json::from_str(user).map_err(|_| "user: expected a text")?),
-    };
-    // Senders leave a field out for reasons of their own, such as that it is null, or zero.
-    let value = event.remove("value").and_then(text_of_json).unwrap_or_default();
-    if event.is_empty() { Ok(Told { user, value }) } else { Err("expected value and user, and nothing else") }
+    Ok(Json(json!({ "taken": app.service.push_events(&name, timestamp, events)? })))
 }
 
 // Analysts.
@@ -722,7 +654,7 @@ enum Form {
 
 impl Which {
     /// Which records that means, of a domain of so many values.
-    fn wanted(&self, domain: usize) -> Answer<Wanted> {
+    fn wanted(&self, domain: usize) -> Answer<RecordFilter> {
         let limit = self.limit.unwrap_or(1_000);
         if !(1..=MAX_RECORDS).contains(&limit) {
             return Err(Problem::bad("parameter", format!("limit: 1 to {MAX_RECORDS}")));
@@ -731,7 +663,7 @@ impl Which {
         let (after, from, to) = (self.after.unwrap_or(0), self.from.unwrap_or(0), self.to.unwrap_or(u64::MAX));
         // Stores count in signed numbers; nothing is beyond those.
         let most = i64::MAX.unsigned_abs();
-        Ok(Wanted { after: after.min(most), from: from.min(most), to: to.min(most), limit })
+        Ok(RecordFilter { after: after.min(most), from: from.min(most), to: to.min(most), limit })
     }
 }
 
@@ -740,7 +672,7 @@ fn next_of(records: &[Record], limit: usize) -> Option<u64> {
     (records.len() >= limit).then(|| records.last().map(|record| record.number)).flatten()
 }
 
-/// Records as they were written, each under a key.
+/// RecordKind as they were written, each under a key.
 fn listed(name: &str, key: &str, each: &str, records: &[Record], next: Option<u64>) -> Response {
     let mut text = format!(r#"{{"stream":"{name}","{key}":["#);
     for (place, record) in records.iter().enumerate() {
@@ -787,9 +719,9 @@ async fn releases(
     }
     let records = app.blocking(move |app| {
         if let Some(last) = last {
-            wanted.after = app.latest(&stream, Records::Releases)?.saturating_sub(last);
+            wanted.after = app.latest(&stream, RecordKind::Release)?.saturating_sub(last);
         }
-        app.records(&stream, Records::Releases, &wanted)
+        app.records(&stream, RecordKind::Release, &wanted)
     });
     let records = records.await??;
     let next = next_of(&records, wanted.limit);
@@ -827,7 +759,7 @@ async fn answers(
         return Err(Problem::bad("parameter", "last: for releases only"));
     }
     let (wanted, stream) = (which.wanted(1)?, name.clone());
-    let records = app.blocking(move |app| app.records(&stream, Records::Said, &wanted)).await??;
+    let records = app.blocking(move |app| app.records(&stream, RecordKind::Answer, &wanted)).await??;
     let next = next_of(&records, wanted.limit);
     match which.format {
         Form::Json => Ok(listed(&name, "answers", "answer", &records, next)),
@@ -878,16 +810,16 @@ fn answer(app: &App, declaration: &Declaration, at: Option<u64>, period: u64) ->
         declaration.standing_queries().map_err(|error| Problem::bad("query", error.to_string()))?.ok_or_else(none)?;
     let wanted = match at {
         Some(at) if at <= i64::MAX.unsigned_abs() => {
-            Wanted { from: at.saturating_sub(period - 1), to: at, limit: MAX_RECORDS, ..Wanted::default() }
+            RecordFilter { from: at.saturating_sub(period - 1), to: at, limit: MAX_RECORDS, ..RecordFilter::default() }
         }
         Some(_) => return Err(none()),
-        None => Wanted {
-            after: app.latest(stream, Records::Releases)?.saturating_sub(period),
+        None => RecordFilter {
+            after: app.latest(stream, RecordKind::Release)?.saturating_sub(period),
             limit: MAX_RECORDS,
-            ..Wanted::default()
+            ..RecordFilter::default()
         },
     };
-    let records = app.records(stream, Records::Releases, &wanted)?;
+    let records = app.records(stream, RecordKind::Release, &wanted)?;
     let (population, values) = match &declaration.spec {
         StreamSpec::Local(spec) => (Some(spec.population.get()), spec.values().map_err(unreadable)?),
         StreamSpec::Central(spec) => (None, spec.values().map_err(unreadable)?),
@@ -905,71 +837,4 @@ fn answer(app: &App, declaration: &Declaration, at: Option<u64>, period: u64) ->
         answer = line.transpose().map_err(unreadable)?.filter(|_| at.is_none_or(|at| at == timestamp));
     }
     answer.ok_or_else(none)
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    fn events(body: &str, is_lines: bool) -> Result<Vec<Told>, String> {
-        events_of(body.as_bytes(), is_lines).map_err(|problem| format!("{problem:?}"))
-    }
-
-    #[test]
-    fn events_come_alone_in_arrays_and_in_lines() {
-        let told = |user: Option<&str>, value: &str| Told { user: user.map(str::to_owned), value: value.to_owned() };
-        let one = r#"{"user": "anna", "value": "home"}"#;
-        let anna = told(Some("anna"), "home");
-        assert_eq!(events(one, false).unwrap(), std::slice::from_ref(&anna));
-        let two = r#"[{"user": "anna", "value": "home"}, {"value": 7.5}]"#;
-        let both = [anna, told(None, "7.5")];
-        assert_eq!(events(two, false).unwrap(), both);
-        assert_eq!(events(&format!("{one}\n\r\n  {{\"value\": 7.5}}\n"), true).unwrap(), both);
-    }
-
-    #[test]
-    fn keeps_every_digit_of_a_number_and_takes_everything_else() {
-        let value = |json: &str| events(json, false).unwrap()[0].value.clone();
-        for (json, text) in [
-            ("1700000000000000129", "1700000000000000129"),
-            ("1.50", "1.5"),
-            ("-0", "0"),
-            ("1e400", &format!("1{}", "0".repeat(400))),
-            ("1e4000", "1e4000"),
-            ("\"abc\"", "abc"),
-            ("\"\\ud800\"", ""),
-            ("null", ""),
-            ("NaN", ""),
-            ("-Infinity", ""),
-            ("-nan", ""),
-            ("inf", ""),
-            ("true", "true"),
-            ("[1]", ""),
-            ("{\"is\": 1}", ""),
-        ] {
-            assert_eq!(value(&format!("{{\"value\": {json}}}")), text, "{json}");
-        }
-        assert_eq!(value("{}"), "");
-    }
-
-    #[test]
-    fn what_is_wrong_with_an_event_is_told_by_place_and_field_and_never_by_value() {
-        let secret = "Mata Hari";
-        for (body, is_lines, field, place) in [
-            (format!(r#"[{{"value": 1}}, {{"value": 1, "user": ["{secret}"]}}]"#), false, "user: expected", "Some(1)"),
-            (format!("{{\"value\": 1}}\n\n{{\"value\": 1, \"{secret}\": 1}}"), true, "nothing else", "Some(1)"),
-            (format!("{{\"value\": 1}}\n\n{{\"value\": {secret}}}"), true, "no JSON", "Some(2)"),
-            (format!(r#""{secret}""#), false, "expected an object", "Some(0)"),
-            (secret.to_owned(), false, "no JSON", "Some(0)"),
-            ("[]".to_owned(), false, "1 to 100000", "None"),
-            ("\n\n".to_owned(), true, "1 to 100000", "None"),
-        ] {
-            let problem = events(&body, is_lines).unwrap_err();
-            assert!(problem.contains(field) && problem.contains(place), "{body}: {problem}");
-            assert!(!problem.contains(secret), "{problem}");
-        }
-        assert!(events("\u{feff}{\"value\": 1}", false).is_err());
-        assert!(events_of(b"{\"value\": \"\xff\"}", false).is_err());
-    }
 }

@@ -21,7 +21,7 @@ use super::api::{Analyst, May, Name, Params, Shared, record_text};
 use super::problem::Problem;
 use super::webhook::is_of_monitor;
 use crate::service::Change;
-use crate::store::{Record, Records, Wanted};
+use crate::store::{Record, RecordFilter, RecordKind};
 
 /// How many records are read at once.
 const PAGE: usize = 16;
@@ -82,8 +82,8 @@ pub(super) async fn feed(
         None if begin.since == Some(Since::Now) => {
             let stream = name.clone();
             let latest = app.blocking(move |app| {
-                let release = app.latest(&stream, Records::Releases)?;
-                Ok::<_, Problem>(Place { release, answer: app.latest(&stream, Records::Said)? })
+                let release = app.latest(&stream, RecordKind::Release)?;
+                Ok::<_, Problem>(Place { release, answer: app.latest(&stream, RecordKind::Answer)? })
             });
             latest.await??
         }
@@ -104,7 +104,7 @@ struct Reader {
     changes: watch::Receiver<Change>,
     stopping: watch::Receiver<bool>,
     place: Place,
-    ready: VecDeque<(Records, Record)>,
+    ready: VecDeque<(RecordKind, Record)>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -114,8 +114,8 @@ impl Reader {
         loop {
             if let Some((records, record)) = self.ready.pop_front() {
                 match records {
-                    Records::Releases => self.place.release = record.number,
-                    Records::Said => self.place.answer = record.number,
+                    RecordKind::Release => self.place.release = record.number,
+                    RecordKind::Answer => self.place.answer = record.number,
                 }
                 return Some(self.event(records, &record));
             }
@@ -133,11 +133,11 @@ impl Reader {
         }
     }
 
-    fn event(&self, records: Records, record: &Record) -> Event {
+    fn event(&self, records: RecordKind, record: &Record) -> Event {
         let (kind, text) = match records {
-            Records::Releases => ("release", record_text("release", record)),
-            Records::Said if is_of_monitor(record) => ("monitor", record_text("answer", record)),
-            Records::Said => ("answer", record_text("answer", record)),
+            RecordKind::Release => ("release", record_text("release", record)),
+            RecordKind::Answer if is_of_monitor(record) => ("monitor", record_text("answer", record)),
+            RecordKind::Answer => ("answer", record_text("answer", record)),
         };
         Event::default().event(kind).id(self.place.id()).data(text)
     }
@@ -146,8 +146,10 @@ impl Reader {
     async fn read(&mut self) -> Option<()> {
         let (name, place) = (self.name.clone(), self.place);
         let both = self.app.blocking(move |app| {
-            let of = |records, after| app.records(&name, records, &Wanted { after, limit: PAGE, ..Wanted::default() });
-            Ok::<_, Problem>((of(Records::Releases, place.release)?, of(Records::Said, place.answer)?))
+            let of = |records, after| {
+                app.records(&name, records, &RecordFilter { after, limit: PAGE, ..RecordFilter::default() })
+            };
+            Ok::<_, Problem>((of(RecordKind::Release, place.release)?, of(RecordKind::Answer, place.answer)?))
         });
         let (releases, said) = both.await.ok()?.ok()?;
         // Of a version of which not all was read, the rest comes next time.
@@ -156,10 +158,10 @@ impl Reader {
             _ => u64::MAX,
         };
         let until = whole(&releases).min(whole(&said));
-        let mut both: Vec<_> = releases.into_iter().map(|record| (Records::Releases, record)).collect();
-        both.extend(said.into_iter().map(|record| (Records::Said, record)));
+        let mut both: Vec<_> = releases.into_iter().map(|record| (RecordKind::Release, record)).collect();
+        both.extend(said.into_iter().map(|record| (RecordKind::Answer, record)));
         both.retain(|(_, record)| record.version <= until);
-        both.sort_by_key(|(records, record)| (record.version, *records == Records::Said, record.number));
+        both.sort_by_key(|(records, record)| (record.version, *records == RecordKind::Answer, record.number));
         self.ready = both.into();
         Some(())
     }

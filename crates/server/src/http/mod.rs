@@ -36,9 +36,8 @@ mod rate;
 mod telemetry;
 mod webhook;
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -142,8 +141,6 @@ struct App {
     readiness: tokio::sync::Mutex<Option<(Instant, bool)>>,
     /// True when the service stops: whoever waits is let go.
     stopping: watch::Receiver<bool>,
-    /// The number of the last release, or answer, of each stream that was seen: to find the last one from there.
-    latest: Mutex<HashMap<(String, bool), u64>>,
 }
 
 /// Serves until `stop`; then nobody is let in any more, what was begun is finished, and the service is
@@ -174,7 +171,6 @@ pub async fn serve(
         strangers: Arc::new(Semaphore::new(limits.waiting)),
         readiness: tokio::sync::Mutex::default(),
         stopping: stopped,
-        latest: Mutex::default(),
     });
     let stop = async move {
         stop.await;

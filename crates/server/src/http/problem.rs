@@ -5,9 +5,11 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::engine::{DriveError, NotTold};
-use crate::service::{ReportError, ServiceError, TellError};
-use crate::store::{NotTaken, StoreError};
+use crate::driver::DriveError;
+use crate::ingest::events::EventSyntaxError;
+use crate::ingest::{EventError, EventRejection, ReportError};
+use crate::service::ServiceError;
+use crate::store::{BatchRejection, StoreError};
 use crate::stream::DeclarationError;
 use tidegate_device::wire::WireError;
 
@@ -132,30 +134,40 @@ impl From<ReportError> for Problem {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
             }
             ReportError::OtherStream => Self::bad("other_stream", message),
-            ReportError::NotTaken(NotTaken::NoStream) => Self::no_stream(),
-            ReportError::NotTaken(NotTaken::NotOpen { .. }) => Self::conflict("closed", message),
+            ReportError::Rejected(BatchRejection::NoStream) => Self::no_stream(),
+            ReportError::Rejected(BatchRejection::NotOpen { .. }) => Self::conflict("closed", message),
             ReportError::Crowded => Self::conflict("crowded", message),
             ReportError::Busy => Self::later("busy", &message, 1),
             ReportError::Store => Self::later("store", &message, 1),
-            ReportError::Wire(_) | ReportError::NotTaken(_) => Self::bad("malformed", message),
+            ReportError::Wire(_) | ReportError::Rejected(_) => Self::bad("malformed", message),
         }
     }
 }
 
-impl From<TellError> for Problem {
-    fn from(error: TellError) -> Self {
+impl From<EventError> for Problem {
+    fn from(error: EventError) -> Self {
         match error {
-            TellError::NoStream(_) => Self::no_stream(),
-            TellError::NotCurated => Self::conflict("not_curated", error.to_string()),
-            TellError::NotTold { taken, why } => {
-                let message = why.to_string();
-                match why {
-                    NotTold::NotOpen | NotTold::Timestamp { .. } => Self::conflict("closed", message),
-                    NotTold::Reading => Self::conflict("not_taken", message),
+            EventError::NoStream(_) => Self::no_stream(),
+            EventError::NotCurated => Self::conflict("not_curated", error.to_string()),
+            EventError::Rejected { accepted, reason } => {
+                let message = reason.to_string();
+                match reason {
+                    EventRejection::NotOpen | EventRejection::Timestamp { .. } => Self::conflict("closed", message),
+                    EventRejection::Reading => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }
-                .at(taken, taken)
+                .at(accepted, accepted)
             }
+        }
+    }
+}
+
+impl From<EventSyntaxError> for Problem {
+    fn from(error: EventSyntaxError) -> Self {
+        let problem = Self::bad("malformed", error.message);
+        match error.position {
+            Some(position) => problem.at(position, 0),
+            None => problem,
         }
     }
 }

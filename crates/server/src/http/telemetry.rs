@@ -16,9 +16,10 @@ use serde_json::json;
 use tidegate_device::api::Receipt;
 
 use super::webhook::{Happened, Outcome, WebhookSettings, Webhooks};
-use crate::engine::{DriveError, News, Suspicion};
-use crate::service::{Observer, ReportError, Service};
-use crate::store::NotTaken;
+use crate::driver::{DriveError, DriverEvent, Suspicion};
+use crate::ingest::ReportError;
+use crate::service::{Observer, Service};
+use crate::store::BatchRejection;
 
 type One = [(&'static str, String); 1];
 type Two = [(&'static str, String); 2];
@@ -164,10 +165,10 @@ impl Meters {
 /// Why reports were refused, in a word.
 const fn reason(error: &ReportError) -> &'static str {
     match error {
-        ReportError::Wire(_) | ReportError::NotTaken(NotTaken::Malformed(_)) => "malformed",
+        ReportError::Wire(_) | ReportError::Rejected(BatchRejection::Malformed(_)) => "malformed",
         ReportError::OtherStream => "other_stream",
-        ReportError::NotTaken(NotTaken::NotOpen { .. }) => "closed",
-        ReportError::NotTaken(_) => "no_stream",
+        ReportError::Rejected(BatchRejection::NotOpen { .. }) => "closed",
+        ReportError::Rejected(_) => "no_stream",
         ReportError::Crowded => "crowded",
         ReportError::Busy => "busy",
         ReportError::Store => "store",
@@ -175,17 +176,17 @@ const fn reason(error: &ReportError) -> &'static str {
 }
 
 impl Observer for Telemetry {
-    fn news(&self, name: &str, news: &News) {
+    fn driver_event(&self, name: &str, event: &DriverEvent) {
         let meters = &self.meters;
         let label = stream(name.to_owned());
-        match news {
-            News::Asked { timestamp, questions } => {
+        match event {
+            DriverEvent::Asked { timestamp, questions } => {
                 tracing::debug!(stream = name, timestamp, questions, "devices are asked");
             }
-            News::Counted { timestamp, phase, reports } => {
+            DriverEvent::Counted { timestamp, phase, reports } => {
                 tracing::debug!(stream = name, timestamp, phase, reports, "reports were counted");
             }
-            News::Suspicious { timestamp, phase, suspicion } => {
+            DriverEvent::Suspicious { timestamp, phase, suspicion } => {
                 let (kind, body) = describe(suspicion);
                 tracing::warn!(stream = name, timestamp, phase, kind, "devices seem not to follow their oracle");
                 let labels = [("stream", name.to_owned()), ("kind", kind.to_owned())];
@@ -195,7 +196,7 @@ impl Observer for Telemetry {
                 });
                 self.webhooks.tell(Happened::Suspicion { stream: name.to_owned(), body: body.to_string() });
             }
-            News::Released { timestamp, releases, spent, left, .. } => {
+            DriverEvent::Released { timestamp, releases, spent, left, .. } => {
                 tracing::info!(stream = name, timestamp, releases, "released");
                 meters.releases.get_or_create(&label).inc_by(*releases as u64);
                 meters.spent.get_or_create(&label).set(spent.map_or(0.0, |spent| spent.as_f64()));
@@ -203,7 +204,7 @@ impl Observer for Telemetry {
                     meters.left.get_or_create(&label).set(*left);
                 }
             }
-            News::Published { version, lag } => {
+            DriverEvent::Published { version, lag } => {
                 tracing::debug!(stream = name, version, lag, "published");
                 if let Some(lag) = lag {
                     meters.lag.get_or_create(&label).set(Duration::from_millis(*lag).as_secs_f64());
@@ -211,14 +212,14 @@ impl Observer for Telemetry {
                 meters.version.get_or_create(&label).set(i64::try_from(*version).unwrap_or(i64::MAX));
                 self.webhooks.tell(Happened::Published { stream: name.to_owned() });
             }
-            News::Jumped { not_before } => {
+            DriverEvent::Jumped { not_before } => {
                 tracing::error!(
                     stream = name,
                     not_before,
                     "the clock jumped ahead: nothing is opened before this timestamp"
                 );
             }
-            News::Skipped { count } => {
+            DriverEvent::Skipped { count } => {
                 tracing::warn!(stream = name, count, "timestamps were left out");
                 meters.skipped.get_or_create(&label).inc_by(*count);
             }
@@ -244,7 +245,7 @@ impl Observer for Telemetry {
                 }
             }
             // A name that is none would be a new line of the metrics each time.
-            Err(ReportError::NotTaken(NotTaken::NoStream)) => self.meters.refused("", "no_stream", 1),
+            Err(ReportError::Rejected(BatchRejection::NoStream)) => self.meters.refused("", "no_stream", 1),
             Err(error) => self.meters.refused(name, reason(error), 1),
         }
     }

@@ -19,7 +19,7 @@ use sha2::Sha256;
 use super::auth::Secret;
 use super::telemetry::Meters;
 use crate::service::Service;
-use crate::store::{Record, Records, Wanted};
+use crate::store::{Record, RecordFilter, RecordKind};
 
 /// The header that has the HMAC-SHA-256 of a message's body under the [secret](WebhookSettings::secret), as `sha256=`
 /// and hexadecimal digits.
@@ -237,8 +237,8 @@ impl Caller {
         let mut after = self.told.get(stream).copied().unwrap_or(0);
         let before = self.attached.get().and_then(|attached| attached.published.get(stream)).copied().unwrap_or(0);
         loop {
-            let wanted = Wanted { after, ..Wanted::default() };
-            let records = match service.records(stream, Records::Said, &wanted) {
+            let wanted = RecordFilter { after, ..RecordFilter::default() };
+            let records = match service.records(stream, RecordKind::Answer, &wanted) {
                 Ok(records) => records,
                 Err(error) => {
                     tracing::warn!(stream, %error, "what monitors said cannot be read");

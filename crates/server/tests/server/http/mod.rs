@@ -21,7 +21,7 @@ use tidegate::kernel::{Ledger, SeededRandom, VaultKey, Window};
 use tidegate_device::api::{Asked, Asking};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
-use tidegate_server::engine::{HighWater, Mark, Tools};
+use tidegate_server::driver::{HighWater, Mark, Tools};
 use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_kernel::SeededRandom;
-use tidegate_server::engine::{DriveError, Driver, HighWater, Tools, Tray, first_state};
-use tidegate_server::store::{NewStream, Records, Store, Wanted};
+use tidegate_server::driver::{DriveError, Driver, HighWater, Tools, first_state};
+use tidegate_server::ingest::EventBuffer;
+use tidegate_server::store::{NewStream, RecordFilter, RecordKind, Store};
 
 use super::marks::{Careless, Marks};
 use super::store::{Breaks, MemoryStore};
@@ -23,7 +24,7 @@ fn one_stream(seed: u64) -> (Arc<MemoryStore>, Arc<Marks>) {
 }
 
 fn open(store: &Arc<MemoryStore>, marks: &Arc<Marks>, holder: &str, now: u64) -> Result<Driver, DriveError> {
-    let tray = Tray::of(&declaration("ba", BA)).unwrap().map(Arc::new);
+    let buffer = EventBuffer::new(&declaration("ba", BA)).unwrap().map(Arc::new);
     let tools = Tools {
         store: Arc::clone(store) as Arc<dyn Store>,
         marks: Arc::clone(marks) as Arc<dyn HighWater>,
@@ -31,13 +32,13 @@ fn open(store: &Arc<MemoryStore>, marks: &Arc<Marks>, holder: &str, now: u64) ->
         holder: holder.to_owned(),
         lease: LEASE,
     };
-    Driver::open("ba", now, tray, tools)
+    Driver::open("ba", now, buffer, tools)
 }
 
 /// Drives a stream for so many ticks.
 fn drive(driver: &mut Driver, from: u64, ticks: u64, random: &mut SeededRandom) {
     for second in 0..=ticks * TICK {
-        driver.turn(from + second * SECOND, random).unwrap();
+        driver.run_due(from + second * SECOND, random).unwrap();
     }
 }
 
@@ -70,14 +71,14 @@ fn a_driver_that_slept_while_a_backup_was_put_back_releases_nothing() {
     // It falls asleep, and another takes over and publishes.
     let later = START + 5 * TICK * SECOND;
     drive(&mut open(&store, &marks, "other", later).unwrap(), later, 4, &mut random);
-    let published = store.records("ba", Records::Releases, &Wanted::default()).unwrap();
+    let published = store.records("ba", RecordKind::Release, &RecordFilter::default()).unwrap();
     store.restore();
     // The store is exactly as the sleeper knows it, epoch and version; only the marks tell.
     assert_eq!(store.stream("ba").unwrap().version, sleeper.version());
-    let restored = store.records("ba", Records::Releases, &Wanted::default()).unwrap();
+    let restored = store.records("ba", RecordKind::Release, &RecordFilter::default()).unwrap();
     assert!(restored.len() < published.len());
-    let woken = (0..5 * TICK).find_map(|second| sleeper.turn(later + second * SECOND, &mut random).err());
+    let woken = (0..5 * TICK).find_map(|second| sleeper.run_due(later + second * SECOND, &mut random).err());
     assert!(matches!(woken, Some(DriveError::Older { .. })), "{woken:?}");
-    let read = store.records("ba", Records::Releases, &Wanted::default()).unwrap();
+    let read = store.records("ba", RecordKind::Release, &RecordFilter::default()).unwrap();
     assert!(published.starts_with(&read), "nothing else can be read");
 }

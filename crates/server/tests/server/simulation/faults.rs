@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, Merged, NewStream, NotTaken, PhaseKey, Record, Records, Status, Store, StoreError, Stream,
-    Wanted,
+    Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
+    Status, Store, StoreError, StreamRecord,
 };
 
 use super::dice::Dice;
@@ -202,7 +202,7 @@ impl Store for Faulty {
         self.read("names", |store| store.names())
     }
 
-    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+    fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
         self.read("stream", |store| store.stream(stream))
     }
 
@@ -218,12 +218,16 @@ impl Store for Faulty {
         self.write("lease", |store| store.lease(stream, holder, now, until))
     }
 
-    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.write("give_back", |store| store.give_back(lease))
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.write("release_lease", |store| store.release_lease(lease))
     }
 
-    fn accept(&self, source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
-        self.write("accept", |store| store.accept(source, intakes))
+    fn accept(
+        &self,
+        source: &str,
+        batches: &[ReportBatch],
+    ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        self.write("accept", |store| store.accept(source, batches))
     }
 
     fn merge(
@@ -232,7 +236,7 @@ impl Store for Faulty {
         source: &str,
         range: Range<u64>,
         counts: &Aggregate,
-    ) -> Result<Merged, StoreError> {
+    ) -> Result<MergeOutcome, StoreError> {
         self.write("merge", |store| store.merge(phase, source, range, counts))
     }
 
@@ -259,12 +263,16 @@ impl Store for Faulty {
         self.write("publish", |store| store.publish(lease, version))
     }
 
-    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
-        self.write("begin_anew", |store| store.begin_anew(stream, state, version))
+    fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.write("replace_state", |store| store.replace_state(stream, state, version))
     }
 
-    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {
         self.read("records", |store| store.records(stream, records, wanted))
+    }
+
+    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        self.read("latest", |store| store.latest(stream, kind))
     }
 
     fn check(&self) -> Result<(), StoreError> {

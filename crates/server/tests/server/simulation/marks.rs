@@ -6,7 +6,7 @@ use std::io;
 
 use tidegate_device::disk;
 use tidegate_device::simulation::{Broken, SimulatedDisk};
-use tidegate_server::engine::{HighWater, Mark};
+use tidegate_server::driver::{HighWater, Mark};
 
 /// What is wrong with the marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use tidegate::release::Release;
 use tidegate::scalar::{SavedScalar, Scalar};
 use tidegate::spec::StreamSpec;
 use tidegate_kernel::Question;
-use tidegate_server::engine::DriveError;
-use tidegate_server::store::{Record, Records, Store, Stream, Wanted};
+use tidegate_server::driver::DriveError;
+use tidegate_server::store::{Record, RecordFilter, RecordKind, Store, StreamRecord};
 use tidegate_server::stream::Declaration;
 
 use super::faults::Released;
@@ -248,8 +248,9 @@ impl Observer {
     /// An operator has let a stream begin anew, in a store that was put back: it numbers what it releases from where
     /// the backup was.
     pub(super) fn begun_anew(&mut self, store: &dyn Store, stream: &str) {
-        let count = |records| store.records(stream, records, &Wanted::default()).map_or(0, |found| found.len() as u64);
-        let (releases, said) = (count(Records::Releases), count(Records::Said));
+        let count =
+            |records| store.records(stream, records, &RecordFilter::default()).map_or(0, |found| found.len() as u64);
+        let (releases, said) = (count(RecordKind::Release), count(RecordKind::Answer));
         let seen = self.seen.entry(stream.to_owned()).or_default();
         seen.earlier.extend(seen.records.split_off(&(releases + 1)).into_values());
         seen.said.split_off(&(said + 1));
@@ -261,18 +262,19 @@ impl Observer {
         for declaration in declarations {
             let (Ok(stream), Ok(records)) = (
                 store.stream(&declaration.name),
-                store.records(&declaration.name, Records::Releases, &Wanted::default()),
+                store.records(&declaration.name, RecordKind::Release, &RecordFilter::default()),
             ) else {
                 continue;
             };
-            let said = store.records(&declaration.name, Records::Said, &Wanted::default()).unwrap_or_default();
+            let said =
+                store.records(&declaration.name, RecordKind::Answer, &RecordFilter::default()).unwrap_or_default();
             if stream.version < self.seen.entry(stream.name.clone()).or_default().version {
                 self.wrong(Invariant::NeverBackwards, format!("{} is at version {}", stream.name, stream.version));
             }
             for record in &records {
                 self.read(declaration, record);
             }
-            self.look_at_said(&stream.name, &said);
+            self.look_at_answers(&stream.name, &said);
             self.look_at_debits(declaration, &stream, &records);
             self.seen.entry(stream.name.clone()).or_default().version = stream.version;
         }
@@ -317,8 +319,8 @@ impl Observer {
         }
     }
 
-    fn look_at_said(&mut self, name: &str, said: &[Record]) {
-        for record in said {
+    fn look_at_answers(&mut self, name: &str, answers: &[Record]) {
+        for record in answers {
             let seen = self.seen.entry(name.to_owned()).or_default();
             let now = (record.timestamp, record.body.clone());
             let before = seen.said.entry(record.number).or_insert_with(|| now.clone());
@@ -373,7 +375,7 @@ impl Observer {
     }
 
     /// Whatever can be read is in the state that is safe.
-    fn look_at_debits(&mut self, declaration: &Declaration, stream: &Stream, records: &[Record]) {
+    fn look_at_debits(&mut self, declaration: &Declaration, stream: &StreamRecord, records: &[Record]) {
         let name = &stream.name;
         let Ok(saved) = postcard::from_bytes::<Saved>(&stream.state) else { return };
         // What was released before a stream began anew is in no window with what comes.

@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, Merged, NewRecord, NewStream, NotTaken, OpenPhase, PhaseKey, Record, Records, Status,
-    Store, StoreError, Stream, Wanted, digest,
+    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
+    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
 };
 
 use super::dice::Dice;
@@ -41,7 +41,7 @@ struct Came {
 
 #[derive(Clone, Debug)]
 struct Row {
-    stream: Stream,
+    stream: StreamRecord,
     holder: Option<(String, u64)>,
     closed: bool,
     came: Vec<Came>,
@@ -140,21 +140,21 @@ impl MemoryStore {
         }
     }
 
-    fn take(&self, row: &mut Row, intake: &Intake<'_>) -> Result<Receipt, NotTaken> {
-        let (timestamp, phase) = (intake.batch.timestamp, intake.batch.phase);
-        let is_it = |open: &OpenPhase| open.question.timestamp == timestamp && open.question.phase == phase;
+    fn take(&self, row: &mut Row, intake: &ReportBatch) -> Result<Receipt, BatchRejection> {
+        let (timestamp, phase) = (intake.timestamp, intake.phase);
+        let is_it = |open: &OpenQuestion| open.question.timestamp == timestamp && open.question.phase == phase;
         let Some(position) = row.stream.open.iter().position(is_it) else {
             if self.breaks == Breaks::ForgetsWhatIsOver && row.stream.version > 0 {
-                return Ok(Receipt { accepted: intake.batch.len() as u64, ..Receipt::default() });
+                return Ok(Receipt { accepted: intake.len() as u64, ..Receipt::default() });
             }
-            return Err(NotTaken::NotOpen { timestamp, phase });
+            return Err(BatchRejection::NotOpen { timestamp, phase });
         };
         if row.closed {
-            return Err(NotTaken::NotOpen { timestamp, phase });
+            return Err(BatchRejection::NotOpen { timestamp, phase });
         }
-        let malformed = |problem: String| NotTaken::Malformed(problem);
+        let malformed = |problem: String| BatchRejection::Malformed(problem);
         let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
-        for (index, (_, report)) in intake.batch.iter().enumerate() {
+        for (index, (_, report, _)) in intake.iter().enumerate() {
             if !intake.implausible.contains(&index) {
                 oracle.check(report).map_err(|error| malformed(error.to_string()))?;
             }
@@ -162,12 +162,11 @@ impl MemoryStore {
         let mut receipt = Receipt::default();
         let came = &mut row.came[position];
         let counts = came.counts.get_or_insert_with(|| oracle.aggregate());
-        for (index, (id, report)) in intake.batch.iter().enumerate() {
+        for (index, (id, report, digest)) in intake.iter().enumerate() {
             if intake.implausible.contains(&index) {
                 receipt.implausible += 1;
                 continue;
             }
-            let digest = digest(report);
             match came.identities.get(id.as_bytes()) {
                 Some(before) if self.breaks != Breaks::CountsRepetitions => {
                     if *before == digest {
@@ -201,7 +200,7 @@ impl Store for MemoryStore {
         if inside.image.contains_key(new.name) {
             return Err(StoreError::Exists(new.name.to_owned()));
         }
-        let stream = Stream {
+        let stream = StreamRecord {
             name: new.name.to_owned(),
             declaration: new.declaration.to_owned(),
             policy: new.policy.to_owned(),
@@ -228,7 +227,7 @@ impl Store for MemoryStore {
         Ok(self.lock().image.keys().cloned().collect())
     }
 
-    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+    fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
         self.read(stream, |row| row.stream.clone())
     }
 
@@ -258,7 +257,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
         self.write(&lease.stream, |row| {
             if row.stream.epoch == lease.epoch {
                 row.holder = None;
@@ -267,12 +266,16 @@ impl Store for MemoryStore {
         })
     }
 
-    fn accept(&self, _source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
-        let mut receipts = Vec::with_capacity(intakes.len());
-        for intake in intakes {
-            receipts.push(match self.write(intake.stream, |row| Ok(self.take(row, intake))) {
+    fn accept(
+        &self,
+        _source: &str,
+        batches: &[ReportBatch],
+    ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        let mut receipts = Vec::with_capacity(batches.len());
+        for intake in batches {
+            receipts.push(match self.write(&intake.stream, |row| Ok(self.take(row, intake))) {
                 Ok(taken) => taken,
-                Err(StoreError::NoStream(_)) => Err(NotTaken::NoStream),
+                Err(StoreError::NoStream(_)) => Err(BatchRejection::NoStream),
                 Err(error) => return Err(error),
             });
         }
@@ -285,18 +288,18 @@ impl Store for MemoryStore {
         source: &str,
         range: Range<u64>,
         counts: &Aggregate,
-    ) -> Result<Merged, StoreError> {
+    ) -> Result<MergeOutcome, StoreError> {
         self.write(&phase.stream, |row| {
-            let not_open = NotTaken::NotOpen { timestamp: phase.timestamp, phase: phase.phase };
+            let not_open = BatchRejection::NotOpen { timestamp: phase.timestamp, phase: phase.phase };
             let is_it =
-                |open: &OpenPhase| open.question.timestamp == phase.timestamp && open.question.phase == phase.phase;
+                |open: &OpenQuestion| open.question.timestamp == phase.timestamp && open.question.phase == phase.phase;
             let position = row.stream.open.iter().position(is_it).filter(|_| !row.closed).ok_or(not_open)?;
-            let malformed = |problem: String| NotTaken::Malformed(problem);
+            let malformed = |problem: String| BatchRejection::Malformed(problem);
             let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
             let came = &mut row.came[position];
             let counted = came.sources.get(source).copied().unwrap_or(0);
             if range.end <= counted {
-                return Ok(Merged::Before);
+                return Ok(MergeOutcome::AlreadyCounted);
             }
             if range.start != counted {
                 let source_name = source.to_owned();
@@ -305,7 +308,7 @@ impl Store for MemoryStore {
             let own = came.counts.get_or_insert_with(|| oracle.aggregate());
             own.merge(counts).map_err(|error| malformed(error.to_string()))?;
             came.sources.insert(source.to_owned(), range.end);
-            Ok(Merged::Now)
+            Ok(MergeOutcome::Counted)
         })
     }
 
@@ -340,7 +343,7 @@ impl Store for MemoryStore {
             if self.breaks != Breaks::PublishesFirst {
                 number(&mut row.releases, advance.releases, row.stream.version);
             }
-            number(&mut row.said, advance.said, row.stream.version);
+            number(&mut row.said, advance.answers, row.stream.version);
             Ok(())
         })
     }
@@ -356,7 +359,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+    fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
         self.write(stream, |row| {
             if version <= row.stream.version {
                 return Err(StoreError::Stale(stream.to_owned()));
@@ -370,11 +373,11 @@ impl Store for MemoryStore {
         })
     }
 
-    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {
         self.read(stream, |row| {
             let all = match records {
-                Records::Releases => &row.releases,
-                Records::Said => &row.said,
+                RecordKind::Release => &row.releases,
+                RecordKind::Answer => &row.said,
             };
             let is_wanted = |record: &&Record| {
                 record.version <= row.stream.published
@@ -383,6 +386,11 @@ impl Store for MemoryStore {
             };
             all.iter().filter(is_wanted).take(wanted.limit).cloned().collect()
         })
+    }
+
+    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
+        Ok(self.records(stream, kind, &all)?.last().map_or(0, |record| record.number))
     }
 
     fn check(&self) -> Result<(), StoreError> {

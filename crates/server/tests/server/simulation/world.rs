@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate::kernel::{VaultKey, Window};
-use tidegate_device::wire::Batch;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom};
-use tidegate_server::engine::{DriveError, Driver, HighWater, News, Told, Tools, Tray, first_state};
-use tidegate_server::store::{Intake, NewStream, NotTaken, OpenPhase, Status, Store, StoreError};
+use tidegate_server::driver::{DriveError, Driver, DriverEvent, HighWater, Tools, first_state};
+use tidegate_server::ingest::{CuratorEvent, EventBuffer};
+use tidegate_server::store::{BatchRejection, NewStream, OpenQuestion, ReportBatch, Status, Store, StoreError};
 use tidegate_server::stream::Declaration;
 
 use super::device::{BrokenDevice, SimulatedDevice, batch_of};
@@ -81,14 +81,14 @@ pub(super) struct Outcome {
 }
 
 enum Message {
-    Asking { device: usize, open: Vec<OpenPhase> },
+    Asking { device: usize, open: Vec<OpenQuestion> },
     Batch { bytes: Vec<u8>, stream: String },
 }
 
 /// How a process stands to a stream.
 struct Driven {
     driver: Option<Driver>,
-    tray: Option<Arc<Tray>>,
+    buffer: Option<Arc<EventBuffer>>,
     /// When it looks at the stream again, in true time.
     wakes: u64,
 }
@@ -230,8 +230,8 @@ impl<B: Base> World<B> {
         self.started += 1;
         let number = self.started;
         let streams = self.declarations.iter().map(|declaration| {
-            let tray = Tray::of(declaration).unwrap().map(Arc::new);
-            (declaration.name.clone(), Driven { driver: None, tray, wakes: 0 })
+            let buffer = EventBuffer::new(declaration).unwrap().map(Arc::new);
+            (declaration.name.clone(), Driven { driver: None, buffer, wakes: 0 })
         });
         let streams = streams.collect();
         let store = Arc::new(Faulty::new(Arc::clone(&self.shared), number));
@@ -475,8 +475,8 @@ impl<B: Base> World<B> {
             if driven.wakes > self.now {
                 continue;
             }
-            let turn = match &mut driven.driver {
-                Some(driver) => driver.turn(clock, &mut self.noise),
+            let outcome = match &mut driven.driver {
+                Some(driver) => driver.run_due(clock, &mut self.noise),
                 None => {
                     let tools = Tools {
                         store: Arc::clone(&process.store) as Arc<dyn Store>,
@@ -485,15 +485,15 @@ impl<B: Base> World<B> {
                         holder: holder.clone(),
                         lease: LEASE,
                     };
-                    Driver::open(stream, clock, driven.tray.clone(), tools)
-                        .and_then(|driver| driven.driver.insert(driver).turn(clock, &mut self.noise))
+                    Driver::open(stream, clock, driven.buffer.clone(), tools)
+                        .and_then(|driver| driven.driver.insert(driver).run_due(clock, &mut self.noise))
                 }
             };
-            match turn {
-                Ok(turn) => {
-                    driven.wakes = self.now + turn.wake.saturating_sub(clock).clamp(1, 60_000);
-                    for news in turn.news {
-                        if let News::Published { .. } = news {
+            match outcome {
+                Ok(report) => {
+                    driven.wakes = self.now + report.wake.saturating_sub(clock).clamp(1, 60_000);
+                    for event in report.events {
+                        if let DriverEvent::Published { .. } = event {
                             *self.happened.entry("something is published").or_default() += 1;
                         }
                     }
@@ -506,7 +506,7 @@ impl<B: Base> World<B> {
                         DriveError::Held(_) => {
                             // What was told to this process is of no use to the one that drives.
                             let declaration = self.declarations.iter().find(|one| one.name == *stream).unwrap();
-                            driven.tray = Tray::of(declaration).unwrap().map(Arc::new);
+                            driven.buffer = EventBuffer::new(declaration).unwrap().map(Arc::new);
                         }
                         DriveError::Older { .. } => {
                             self.older.entry(stream.clone()).or_insert(self.now);
@@ -541,7 +541,7 @@ impl<B: Base> World<B> {
             let not_before = mark.timestamp.map_or(0, |timestamp| timestamp + window.get());
             let state = first_state(&declaration, not_before, Some(&self.key)).unwrap();
             let store = self.shared.store();
-            if store.begin_anew(name, &state, mark.version + 2).is_ok() {
+            if store.replace_state(name, &state, mark.version + 2).is_ok() {
                 self.happens("a stream begins anew");
                 self.observer.begun_anew(&*store, name);
             }
@@ -584,7 +584,7 @@ impl<B: Base> World<B> {
     }
 
     /// A question that nobody should answer: an old one, or one for more.
-    fn invent(&mut self, device: usize) -> Option<OpenPhase> {
+    fn invent(&mut self, device: usize) -> Option<OpenQuestion> {
         let old: Vec<&Question> =
             self.old_questions.iter().filter(|(of, _)| *of == device).map(|(_, question)| question).collect();
         let mut question = (*old.get(self.dice.index(old.len().max(1)))?).clone();
@@ -600,7 +600,7 @@ impl<B: Base> World<B> {
             }
             _ => (question.timestamp, question.domain) = (now, 5),
         }
-        Some(OpenPhase { question, closes: 0 })
+        Some(OpenQuestion { question, closes: 0 })
     }
 
     fn deliver(&mut self) {
@@ -629,8 +629,8 @@ impl<B: Base> World<B> {
         }
     }
 
-    fn ask(&mut self, device: usize, open: &[OpenPhase]) {
-        for OpenPhase { question, .. } in open {
+    fn ask(&mut self, device: usize, open: &[OpenQuestion]) {
+        for OpenQuestion { question, .. } in open {
             let device = &mut self.devices[device];
             let Some((id, report, batch)) = device.answer(self.now, question) else { continue };
             self.observer.left(device.person, &device.declaration, question, &report);
@@ -653,22 +653,21 @@ impl<B: Base> World<B> {
         if *sleeps_until > self.now {
             return;
         }
-        let parsed: Vec<Batch<'_>> = batches.iter().map(|(_, bytes)| Batch::parse(bytes).unwrap()).collect();
-        let intakes: Vec<Intake<'_>> =
-            batches.iter().zip(&parsed).map(|((stream, _), batch)| Intake::new(stream, *batch, &[])).collect();
-        // A service does not start on a store that is older than what was published.
-        let intakes: Vec<Intake<'_>> = intakes.into_iter().filter(|intake| !self.is_older(intake.stream)).collect();
-        let taken = store.accept("all", &intakes);
-        for (position, Intake { stream, batch, .. }) in intakes.iter().enumerate() {
-            let (id, _) = batch.iter().next().unwrap();
-            let (id, timestamp) = (*id.as_bytes(), batch.timestamp);
-            match taken.as_ref().map(|taken| &taken[position]) {
+        // A service does not start on a store that is older than its high-water marks.
+        let batches = batches.iter().filter(|(stream, _)| !self.is_older(stream));
+        let parse = |(stream, bytes): &(String, Vec<u8>)| ReportBatch::parse(stream, bytes.clone().into()).unwrap();
+        let batches: Vec<ReportBatch> = batches.map(parse).collect();
+        let outcomes = store.accept("all", &batches);
+        for (position, batch) in batches.iter().enumerate() {
+            let (id, _) = batch.identities().next().unwrap();
+            let (stream, id, timestamp) = (&*batch.stream, *id.as_bytes(), batch.timestamp);
+            match outcomes.as_ref().map(|outcomes| &outcomes[position]) {
                 Ok(Ok(receipt)) if receipt.accepted + receipt.repeated > 0 => {
                     self.observer.acknowledged(stream, timestamp, id, receipt.accepted > 0);
                     *self.happened.entry("a report is acknowledged").or_default() += 1;
                 }
                 Ok(Ok(_)) => *self.happened.entry("a report is in conflict").or_default() += 1,
-                Ok(Err(NotTaken::NotOpen { .. })) => {
+                Ok(Err(BatchRejection::NotOpen { .. })) => {
                     *self.happened.entry("a report is too late").or_default() += 1;
                 }
                 Ok(Err(_)) => {}
@@ -698,17 +697,17 @@ impl<B: Base> World<B> {
                 let process = self.dice.index(self.processes.len());
                 let Ok(process) = &self.processes[process] else { continue };
                 // The threads that listen go on, also where the one that drives is stuck.
-                let Some(tray) = &process.streams[&declaration.name].tray else { continue };
+                let Some(buffer) = &process.streams[&declaration.name].buffer else { continue };
                 let told = match declaration.name.as_str() {
                     "ba" => {
                         let value = ["a", "b", "c"][self.dice.index(3)].to_owned();
-                        Told { user: Some(format!("user {}", self.dice.below(30))), value }
+                        CuratorEvent { user: Some(format!("user {}", self.dice.below(30))), value }
                     }
-                    _ => Told { user: None, value: self.dice.below(101).to_string() },
+                    _ => CuratorEvent { user: None, value: self.dice.below(101).to_string() },
                 };
-                let open = tray.open();
+                let open = buffer.open_timestamp();
                 let clock = self.now.saturating_add_signed(process.ahead);
-                let (taken, _) = tray.tell(clock, open, vec![told]);
+                let (taken, _) = buffer.push(clock, open, vec![told]);
                 if let (Some(timestamp), 1) = (open, taken) {
                     self.observer.told(&declaration.name, timestamp, process.number);
                     *self.happened.entry("a curator is told something").or_default() += 1;

@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tidegate_server::store::backup::{Found, check_backup};
+use tidegate_server::store::backup::{StreamSummary, check_backup};
 use tidegate_server::store::mark::{HighWater, Older};
 use tidegate_server::store::{Mark, MarkError, Marks, SqliteStore, Store, StoreError};
 
@@ -39,7 +39,7 @@ fn a_backup_that_is_made_under_load_is_one_moment() {
         sender.join().unwrap()
     });
     assert!(matches!(store.backup(&backup), Err(StoreError::Failed(_))), "no backup is written over");
-    let expected = Found { stream: "a".to_owned(), version: 1, published: 0, releases: 0 };
+    let expected = StreamSummary { stream: "a".to_owned(), version: 1, published: 0, releases: 0 };
     assert_eq!(check_backup(&backup).unwrap(), std::slice::from_ref(&expected));
     assert_eq!(store.verify().unwrap(), [expected]);
     let restored = SqliteStore::open(&backup).unwrap();
@@ -80,7 +80,7 @@ fn a_restored_backup_is_found_out_and_begun_anew() {
     assert!(matches!(marks.check_against(&store), Err(MarkError::Older(found)) if found == older));
     let mark = marks.mark("a").unwrap();
     assert_eq!(mark, Mark { version: 4, timestamp: Some(2) });
-    store.begin_anew("a", b"from timestamp 30 on", mark.version + 1).unwrap();
+    store.replace_state("a", b"from timestamp 30 on", mark.version + 1).unwrap();
     marks.check_against(&store).unwrap();
     assert!(matches!(advance(&store, &lease, 3, &[]), Err(StoreError::Stale(_))), "the old driver is out");
     // A store in which the stream is missing altogether is older, too.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tidegate_server::store::backup::check_backup;
 use tidegate_server::store::{
-    Advance, Lease, NewRecord, Records, SqliteOptions, SqliteStore, Status, Store, StoreError, Wanted,
+    Advance, Lease, NewRecord, RecordFilter, RecordKind, SqliteOptions, SqliteStore, Status, Store, StoreError,
 };
 
 use super::differential::Dice;
@@ -25,7 +25,7 @@ fn furnish(store: &dyn Store) -> Lease {
     let releases = [record(2, "{\"release\": 2}"), record(3, "{\"release\": 3}")];
     let said = [record(3, "{\"alarm\": 3}")];
     let next =
-        Advance { version: 1, state: &[7; 300], open: &[open(3, 0), open(4, 1)], releases: &releases, said: &said };
+        Advance { version: 1, state: &[7; 300], open: &[open(3, 0), open(4, 1)], releases: &releases, answers: &said };
     store.advance(&lease, &next).unwrap();
     accept(store, "a", &batch("a", 4, 1, (0..40).map(|device| (device, 2)))).unwrap().unwrap();
     store.publish(&lease, 2).unwrap();
@@ -38,9 +38,9 @@ fn read_all(store: &dyn Store) -> Result<String, StoreError> {
     let mut all = format!("{:?}", store.names()?);
     for stream in ["a", "b"] {
         all += &format!("{:?}", store.stream(stream)?);
-        for kind in [Records::Releases, Records::Said] {
-            all += &format!("{:?}", store.records(stream, kind, &Wanted::default())?);
-            all += &format!("{:?}", store.records(stream, kind, &Wanted { from: 1, ..Wanted::default() })?);
+        for kind in [RecordKind::Release, RecordKind::Answer] {
+            all += &format!("{:?}", store.records(stream, kind, &RecordFilter::default())?);
+            all += &format!("{:?}", store.records(stream, kind, &RecordFilter { from: 1, ..RecordFilter::default() })?);
         }
     }
     Ok(all)
@@ -110,13 +110,14 @@ fn a_crash_after_any_transaction_loses_none() {
         let total = SqliteStore::open(&copy).unwrap().close(&lease, version).unwrap();
         assert_eq!(total[0].as_ref().unwrap().reports(), 2);
         let releases = [record(version, "{}")];
-        let next = Advance { version, state: b"s", open: &[open(version, 0)], releases: &releases, said: &[] };
+        let next = Advance { version, state: b"s", open: &[open(version, 0)], releases: &releases, answers: &[] };
         store.advance(&lease, &next).unwrap();
         crash(&path, &copy);
         assert_eq!(SqliteStore::open(&copy).unwrap().stream("a").unwrap(), store.stream("a").unwrap());
         store.publish(&lease, version + 1).unwrap();
         crash(&path, &copy);
-        let published = SqliteStore::open(&copy).unwrap().records("a", Records::Releases, &Wanted::default()).unwrap();
+        let published =
+            SqliteStore::open(&copy).unwrap().records("a", RecordKind::Release, &RecordFilter::default()).unwrap();
         assert_eq!(published.len() as u64, version);
     }
 }
@@ -127,7 +128,7 @@ fn a_byte_that_was_changed_in_any_row_is_found_out_and_nothing_is_written_any_mo
     let look: Use = |store, _| store.stream("a").map(drop);
     let take: Use = |store, _| accept(store, "a", &batch("a", 4, 1, [(77, 1)])).map(drop);
     let close: Use = |store, lease| store.close(lease, 2).map(drop);
-    let read: Use = |store, _| store.records("a", Records::Releases, &Wanted::default()).map(drop);
+    let read: Use = |store, _| store.records("a", RecordKind::Release, &RecordFilter::default()).map(drop);
     let changes: [(&str, Use); 14] = [
         ("UPDATE streams SET declaration = '{ }' WHERE name = 'a'", look),
         ("UPDATE streams SET version = 1 WHERE name = 'a'", look),
@@ -215,7 +216,7 @@ fn a_full_disk_loses_nothing_and_does_nothing_by_halves() {
     assert!(matches!(accept(&store, "a", &bytes(taken_in)), Err(StoreError::Failed(_))), "it is still full");
     assert_eq!(accept(&store, "a", &bytes(0)).unwrap(), Ok(taken(0, 500, 0, 0)), "what is there is known");
     let big = [record(3, &"x".repeat(300_000))];
-    let next = Advance { version: 1, state: b"s", open: &[], releases: &big, said: &[] };
+    let next = Advance { version: 1, state: b"s", open: &[], releases: &big, answers: &[] };
     assert!(matches!(store.advance(&lease, &next), Err(StoreError::Failed(_))));
     assert_eq!(store.status("a").unwrap(), (Status::Running, 1));
     drop(store);

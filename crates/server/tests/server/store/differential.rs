@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 
-use tidegate_device::wire::Batch;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, NewRecord, NewStream, OpenPhase, PhaseKey, Records, SqliteStore, Status, Store, StoreError,
-    Wanted,
+    Advance, Lease, NewRecord, NewStream, OpenQuestion, PhaseKey, RecordFilter, RecordKind, ReportBatch, SqliteStore,
+    Status, Store, StoreError,
 };
 
 use super::{TestFolder, batch, open, question};
@@ -49,10 +48,10 @@ enum Step {
     Accept(String, Vec<(String, Vec<u8>, Vec<usize>)>),
     Merge(PhaseKey, String, std::ops::Range<u64>, Aggregate),
     Close(Lease, u64),
-    Advance(Lease, u64, Vec<OpenPhase>, Vec<NewRecord>, Vec<NewRecord>),
+    Advance(Lease, u64, Vec<OpenQuestion>, Vec<NewRecord>, Vec<NewRecord>),
     Publish(Lease, u64),
     BeginAnew(String, u64),
-    Records(String, Records, Wanted),
+    RecordKind(String, RecordKind, RecordFilter),
     Look(String),
     Names,
 }
@@ -138,10 +137,14 @@ impl Step {
             18 => Self::Publish(lease, near),
             19 if dice.below(6) == 0 => Self::BeginAnew(name, near + dice.below(3)),
             20 => {
-                let kind = if dice.below(2) == 0 { Records::Releases } else { Records::Said };
+                let kind = if dice.below(2) == 0 { RecordKind::Release } else { RecordKind::Answer };
                 let (from, limit) = (dice.below(6), usize::try_from(dice.below(9)).unwrap());
                 let to = if dice.below(2) == 0 { u64::MAX } else { from + dice.below(4) };
-                Self::Records(name, kind, Wanted { after: dice.below(6), from: from.saturating_sub(3), to, limit })
+                Self::RecordKind(
+                    name,
+                    kind,
+                    RecordFilter { after: dice.below(6), from: from.saturating_sub(3), to, limit },
+                )
             }
             21 => Self::Names,
             _ => Self::Look(name),
@@ -162,11 +165,13 @@ impl Step {
                 }
                 said(lease)
             }
-            Self::GiveBack(lease) => said(store.give_back(lease)),
+            Self::GiveBack(lease) => said(store.release_lease(lease)),
             Self::Accept(source, batches) => {
                 let mut intakes = Vec::new();
                 for (stream, bytes, implausible) in batches {
-                    intakes.push(Intake::new(stream, Batch::parse(bytes).unwrap(), implausible));
+                    let mut batch = ReportBatch::parse(stream, bytes.clone().into()).unwrap();
+                    batch.implausible.clone_from(implausible);
+                    intakes.push(batch);
                 }
                 said(store.accept(source, &intakes))
             }
@@ -179,7 +184,8 @@ impl Step {
             }
             Self::Advance(lease, version, open, releases, said_records) => {
                 let state = format!("state {version}");
-                let next = Advance { version: *version, state: state.as_bytes(), open, releases, said: said_records };
+                let next =
+                    Advance { version: *version, state: state.as_bytes(), open, releases, answers: said_records };
                 let outcome = store.advance(lease, &next);
                 if let (Some(known), Ok(())) = (known, &outcome) {
                     known.versions.insert(lease.stream.clone(), version + 1);
@@ -188,13 +194,13 @@ impl Step {
             }
             Self::Publish(lease, version) => said(store.publish(lease, *version)),
             Self::BeginAnew(name, version) => {
-                let outcome = store.begin_anew(name, b"anew", *version);
+                let outcome = store.replace_state(name, b"anew", *version);
                 if let (Some(known), Ok(())) = (known, &outcome) {
                     known.versions.insert(name.clone(), *version);
                 }
                 said(outcome)
             }
-            Self::Records(name, kind, wanted) => said(store.records(name, *kind, wanted)),
+            Self::RecordKind(name, kind, wanted) => said(store.records(name, *kind, wanted)),
             Self::Look(name) => said(store.stream(name)) + &said(store.status(name)),
             Self::Names => said(store.names()),
         }
