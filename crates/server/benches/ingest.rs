@@ -29,7 +29,7 @@ use tidegate_device::api::{Asked, BATCH};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::driver::{HighWater, Mark, Tools};
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings, now};
 use tidegate_server::store::sqlite::SqliteStore;
@@ -59,7 +59,7 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 /// Starts the service with one stream whose tick lasts long; where it listens, and the token for reports.
-fn start_service(folder: &Path) -> (SocketAddr, Token, Asked) {
+fn start_service(folder: &Path) -> (SocketAddr, ApiToken, Asked) {
     let store = Arc::new(SqliteStore::open(&folder.join("service")).unwrap());
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
@@ -78,7 +78,7 @@ fn start_service(folder: &Path) -> (SocketAddr, Token, Asked) {
         }
         thread::sleep(Duration::from_millis(10));
     };
-    let token = Token::new(Role::Ingest).unwrap();
+    let token = ApiToken::new(Role::Ingest).unwrap();
     let entry = TokenEntry { name: "bench".to_owned(), role: Role::Ingest, sha256: token.sha256.clone() };
     let settings = HttpSettings { tokens: Tokens::new(vec![entry]).unwrap(), ..HttpSettings::default() };
     let address = on_runtime(move |listener| async move {

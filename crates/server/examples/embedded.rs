@@ -12,8 +12,10 @@ use serde_json::json;
 use tidegate::kernel::VaultKey;
 use tidegate_device::clock::BootClock;
 use tidegate_server::driver::Tools;
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
-use tidegate_server::http::{HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
+use tidegate_server::http::{
+    HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
+};
 use tidegate_server::service::{Service, ServiceSettings};
 use tidegate_server::store::{Marks, SqliteStore};
 use tidegate_server::stream::Declaration;
@@ -51,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let (mut entries, mut secrets) = (Vec::new(), serde_json::Map::new());
     for role in Role::ALL {
-        let Token { secret, sha256 } = Token::new(role)?;
+        let ApiToken { secret, sha256 } = ApiToken::new(role)?;
         entries.push(TokenEntry { name: role.name().to_owned(), role, sha256 });
         secrets.insert(role.name().to_owned(), secret.reveal().into());
     }
@@ -59,5 +61,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = format!("http://{}", listener.local_addr()?);
     println!("{}", json!({ "url": url, "tokens": secrets }));
     let settings = HttpSettings { tokens: Tokens::new(entries)?, ..HttpSettings::default() };
-    Ok(serve(service, telemetry, listener, settings, told_to_stop()).await?)
+    Ok(serve(service, telemetry, listener, settings, shutdown_signal()).await?)
 }

@@ -1,4 +1,4 @@
-//! [`Declaration`]: what an operator declares about a stream; [`Schedule`]: when what happens in a tick.
+//! [`Declaration`] of a stream by its operator, and the [`Schedule`] of its ticks.
 
 use std::num::NonZeroU64;
 
@@ -12,68 +12,48 @@ use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
 
 use crate::driver::machine::Machine;
 
-/// What an operator declares about a stream. What it promises never changes: another guarantee is another stream.
+/// Declaration of a stream. Its guarantee never changes: another guarantee needs another stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
-    /// Its name: lower-case letters, digits, `_` and `-`.
+    /// Name: lower-case letters, digits, `_` and `-`.
     pub name: String,
-    /// How long a timestamp lasts, in seconds.
+    /// Length of a timestamp, in seconds.
     pub tick: NonZeroU64,
-    /// When timestamp 0 begins, in seconds since 1970.
+    /// Beginning of timestamp 0, in seconds since 1970.
     #[serde(default)]
     pub epoch: u64,
-    /// What is released, and how private that is.
+    /// Mechanism, privacy parameters, queries and monitors.
     pub spec: StreamSpec,
-    /// Where what its monitors say is sent to: URLs.
+    /// URLs that get the answers of its monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<String>,
 }
 
-/// Why a declaration is not accepted.
+/// Error of a declaration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum DeclarationError {
-    /// A name that is none.
     #[error("name: a stream's name has 1 to {MAX_NAME} lower-case letters, digits, _ and -")]
     Name,
-    /// A spec that cannot be followed.
     #[error("spec{key}: {error}", key = .0.key().map(|key| format!(".{key}")).unwrap_or_default(), error = .0)]
     Spec(#[from] SpecError),
-    /// A mechanism that this service does not run.
-    #[error("spec.mechanism: {mechanism} is not one that the service runs: {why}")]
-    NotServed {
-        /// The mechanism.
-        mechanism: String,
-        /// What to do instead.
-        why: &'static str,
-    },
-    /// A webhook that is no URL of the web.
+    #[error("spec.mechanism: the service does not run {mechanism}: {why}")]
+    NotServed { mechanism: String, why: &'static str },
     #[error("webhooks: {given:?} is no http or https URL")]
-    Webhook {
-        /// What was given.
-        given: String,
-    },
-    /// A timeline, which only `tidegate release` follows.
-    #[error("spec.timeline: the schedule of the service says which timestamps there are; delete this key")]
+    Webhook { given: String },
+    #[error("spec.timeline: the service has a schedule of its own; delete this key")]
     Timeline,
-    /// It promises something else than the stream of this name does.
-    #[error(
-        "{key}: stream {name} was created with another; what a stream promises never changes, so declare a new stream"
-    )]
-    Changed {
-        /// The stream.
-        name: String,
-        /// What differs.
-        key: &'static str,
-    },
+    #[error("{key}: stream {name} was created with another value, which never changes; declare a new stream")]
+    Changed { name: String, key: &'static str },
 }
 
 impl Declaration {
-    /// That it can be followed.
+    /// Checks the declaration.
     ///
     /// # Errors
-    /// What cannot.
+    /// The first error found.
     pub fn check(&self) -> Result<(), DeclarationError> {
         if !is_name(&self.name) {
             return Err(DeclarationError::Name);
@@ -101,7 +81,7 @@ impl Declaration {
         Ok(())
     }
 
-    /// What answers its queries and runs its monitors; `None` where there are none.
+    /// Creates its standing queries; `None` where it has neither queries nor monitors.
     pub(crate) fn standing_queries(&self) -> Result<Option<StandingQueries>, DeclarationError> {
         let queries = match &self.spec {
             StreamSpec::Local(spec) => spec.standing_queries()?,
@@ -111,17 +91,17 @@ impl Declaration {
         Ok((!queries.is_idle()).then_some(queries))
     }
 
-    /// When its timestamps are.
+    /// Returns the clock of its timestamps.
     pub const fn ticks(&self) -> Ticks {
         Ticks { epoch: self.epoch, seconds: self.tick }
     }
 
-    /// When what happens in its ticks.
+    /// Returns the schedule of its ticks.
     pub fn schedule(&self) -> Schedule {
         Schedule { ticks: self.ticks(), rounds: self.rounds() }
     }
 
-    /// How often devices are asked at one timestamp, at most: to decide whether to publish, and to publish.
+    /// Most rounds of questions at one timestamp: one to decide whether to publish, one to publish.
     const fn rounds(&self) -> u64 {
         match &self.spec {
             StreamSpec::Local(spec) => match spec.mechanism {
@@ -137,10 +117,10 @@ impl Declaration {
         }
     }
 
-    /// What devices are promised, under a key that puts them into slots; `None` where no devices are asked.
+    /// Returns the policy for devices, with the key that assigns their slots; `None` for a curated stream.
     ///
     /// # Errors
-    /// If the domain is none.
+    /// An invalid domain.
     pub fn policy(&self, slot_key: [u8; 16]) -> Result<Option<StreamPolicy>, DeclarationError> {
         let StreamSpec::Local(spec) = &self.spec else { return Ok(None) };
         let protects =
@@ -149,8 +129,7 @@ impl Declaration {
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }
 
-    /// That what this one promises is what an earlier one of the same name does. Queries, monitors and webhooks may
-    /// differ.
+    /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors and webhooks may differ.
     ///
     /// # Errors
     /// [`DeclarationError::Changed`].
@@ -177,18 +156,17 @@ impl Declaration {
         if bare(self) == bare(earlier) { Ok(()) } else { changed("spec") }
     }
 
-    /// Whether somebody is trusted with raw values, which then come as events.
+    /// Whether a trusted curator sees raw values, which come as events.
     pub const fn is_curated(&self) -> bool {
         matches!(self.spec, StreamSpec::Central(_) | StreamSpec::Scalar(_))
     }
 }
 
-/// When what happens in a stream's ticks, in milliseconds since 1970. All of it is fixed in advance, so that timing
-/// tells nothing.
+/// Schedule of a stream's ticks, in milliseconds since 1970. It is fixed in advance, so timing tells nothing.
 ///
-/// Devices are asked at the beginning of a tick. Their rounds are over after nine tenths of it, evenly divided; what is
-/// released is published when the tick is over. A curator's events are taken for as long as the tick lasts; they are
-/// released when it is over, and published after a fifth of the next.
+/// Rounds of questions divide the first nine tenths of a tick evenly, and the release is published when the tick is
+/// over. A curated stream collects events for the whole tick, releases them when it is over, and publishes after a
+/// fifth of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     ticks: Ticks,
@@ -196,39 +174,39 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The timestamp of a moment; `None` before the epoch.
+    /// Returns the timestamp of a moment; `None` before the epoch.
     pub fn timestamp(&self, now: u64) -> Option<u64> {
         self.ticks.timestamp(now / 1_000)
     }
 
-    /// When a timestamp begins.
+    /// Returns the beginning of a timestamp.
     pub const fn begins(&self, timestamp: u64) -> u64 {
         let since = timestamp.saturating_mul(self.ticks.seconds.get());
         self.ticks.epoch.saturating_add(since).saturating_mul(1_000)
     }
 
-    /// When it is over.
+    /// Returns the end of a timestamp.
     pub const fn ends(&self, timestamp: u64) -> u64 {
         self.begins(timestamp.saturating_add(1))
     }
 
-    /// How long a tick lasts.
+    /// Returns the length of a tick.
     pub const fn length(&self) -> u64 {
         self.ticks.seconds.get().saturating_mul(1_000)
     }
 
-    /// When a round of questions (from zero) closes.
+    /// Returns the deadline of a round of questions, from zero.
     pub fn closes(&self, timestamp: u64, round: u64) -> u64 {
         let part = self.length() / 10 * 9 / self.rounds * (round + 1).min(self.rounds);
         self.begins(timestamp).saturating_add(part)
     }
 
-    /// When what devices reported is published.
+    /// Returns the time of publication for a stream of devices.
     pub const fn due(&self, timestamp: u64) -> u64 {
         self.ends(timestamp)
     }
 
-    /// When what a curator was told is published.
+    /// Returns the time of publication for a curated stream.
     pub const fn due_curated(&self, timestamp: u64) -> u64 {
         self.ends(timestamp).saturating_add(self.length() / 5)
     }

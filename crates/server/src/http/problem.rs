@@ -1,4 +1,4 @@
-//! [`Problem`]: the one form of every answer that says no.
+//! [`Problem`]: the form of every refusal.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -13,7 +13,10 @@ use crate::store::{BatchRejection, StoreError};
 use crate::stream::DeclarationError;
 use tidegate_device::wire::WireError;
 
-/// Why a request was not granted. Neither secrets nor anybody's values are in it.
+/// Result of a handler.
+pub(super) type Answer<T> = Result<T, Problem>;
+
+/// Refusal of a request. It contains neither secrets nor values of users.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -25,10 +28,10 @@ pub(super) struct Problem {
 struct Body {
     error: &'static str,
     message: String,
-    /// Which line or element of what was sent, from zero.
+    /// Line or element of the request, from zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
-    /// How many before it were taken.
+    /// Events before it that were accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken: Option<usize>,
 }
@@ -51,7 +54,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "no_stream", "there is no stream of that name")
     }
 
-    /// Not now: after so many seconds, perhaps.
+    /// Asks the client to try again after some seconds.
     pub(super) fn later(error: &'static str, message: &str, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error, message) }
     }
@@ -81,7 +84,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What a store says is for the log: it may name files and hosts.
+/// Errors of a store go to the log only: they may name files and hosts.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {

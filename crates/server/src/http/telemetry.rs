@@ -1,4 +1,4 @@
-//! [`Telemetry`]: metrics, log lines and webhooks of a service. Streams are named, users and devices never.
+//! [`Telemetry`]: metrics, log lines and webhooks of a service. They name streams, but never users or devices.
 //!
 //! No metric follows the requests that bring events to a curated stream; `docs/threat-model.md` says why.
 
@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tidegate_device::api::Receipt;
 
-use super::webhook::{Happened, Outcome, WebhookSettings, Webhooks};
+use super::webhook::{Outcome, Trigger, WebhookSettings, Webhooks};
 use crate::driver::{DriveError, DriverEvent, Suspicion};
 use crate::ingest::ReportError;
 use crate::service::{Observer, Service};
@@ -26,7 +26,7 @@ type Two = [(&'static str, String); 2];
 type Three = [(&'static str, String); 3];
 type Level = Gauge<f64, AtomicU64>;
 
-/// Counts what happens to a service, and hands on what its webhooks are to hear. It is the service's [`Observer`].
+/// Metrics, logs and webhooks of a service. It is the service's [`Observer`].
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
@@ -54,7 +54,7 @@ pub(super) struct Meters {
     webhooks: Family<One, Counter>,
 }
 
-/// From a tenth of a millisecond to some ten seconds.
+/// Buckets from a tenth of a millisecond to ten seconds.
 fn seconds() -> Histogram {
     Histogram::new([0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 }
@@ -64,10 +64,10 @@ const fn stream(stream: String) -> One {
 }
 
 impl Telemetry {
-    /// Nothing has happened yet. Starts the thread that calls webhooks.
+    /// Creates metrics, and starts the thread of webhooks.
     ///
     /// # Errors
-    /// If the operating system gives no thread.
+    /// No thread can be started.
     pub fn new(webhooks: WebhookSettings) -> std::io::Result<Arc<Self>> {
         let meters = Arc::new(Meters {
             accepted: Family::default(),
@@ -93,10 +93,10 @@ impl Telemetry {
         Ok(Arc::new(Self { registry, meters, webhooks }))
     }
 
-    /// All figures, as Prometheus reads them.
+    /// Returns all metrics in the OpenMetrics format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Text can always be written to.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -105,12 +105,12 @@ impl Telemetry {
         &self.meters
     }
 
-    /// Lets webhooks be told what monitors of this service's streams say.
+    /// Sends answers of this service's monitors to webhooks.
     pub(super) fn attach(&self, service: &Arc<Service>) {
         self.webhooks.attach(service);
     }
 
-    /// Gives up what webhooks have not been told yet, and ends their thread.
+    /// Drops pending webhook messages, and ends their thread.
     pub(super) fn stop(&self) {
         self.webhooks.stop();
     }
@@ -141,7 +141,7 @@ impl Meters {
         registry.register("webhooks", "Messages to webhooks, by outcome", self.webhooks.clone());
     }
 
-    /// A request, or reports, that were refused for a reason.
+    /// Counts a refused request, or refused reports.
     pub(super) fn refused(&self, name: &str, reason: &'static str, count: u64) {
         let labels = [("stream", name.to_owned()), ("reason", reason.to_owned())];
         self.refused.get_or_create(&labels).inc_by(count);
@@ -162,7 +162,7 @@ impl Meters {
     }
 }
 
-/// Why reports were refused, in a word.
+/// Label of a refusal.
 const fn reason(error: &ReportError) -> &'static str {
     match error {
         ReportError::Wire(_) | ReportError::Rejected(BatchRejection::Malformed(_)) => "malformed",
@@ -194,7 +194,7 @@ impl Observer for Telemetry {
                 let body = json!({
                     "stream": name, "kind": "suspicion", "timestamp": timestamp, "phase": phase, "suspicion": body,
                 });
-                self.webhooks.tell(Happened::Suspicion { stream: name.to_owned(), body: body.to_string() });
+                self.webhooks.send(Trigger::Suspicion { stream: name.to_owned(), body: body.to_string() });
             }
             DriverEvent::Released { timestamp, releases, spent, left, .. } => {
                 tracing::info!(stream = name, timestamp, releases, "released");
@@ -210,7 +210,7 @@ impl Observer for Telemetry {
                     meters.lag.get_or_create(&label).set(Duration::from_millis(*lag).as_secs_f64());
                 }
                 meters.version.get_or_create(&label).set(i64::try_from(*version).unwrap_or(i64::MAX));
-                self.webhooks.tell(Happened::Published { stream: name.to_owned() });
+                self.webhooks.send(Trigger::Published { stream: name.to_owned() });
             }
             DriverEvent::Jumped { not_before } => {
                 tracing::error!(
@@ -244,7 +244,7 @@ impl Observer for Telemetry {
                     }
                 }
             }
-            // A name that is none would be a new line of the metrics each time.
+            // Unknown names would each add a line to the metrics.
             Err(ReportError::Rejected(BatchRejection::NoStream)) => self.meters.refused("", "no_stream", 1),
             Err(error) => self.meters.refused(name, reason(error), 1),
         }

@@ -1,7 +1,7 @@
 //! Online backups of an [`SqliteStore`], and verification of a whole file.
 //!
-//! A backup is one file. To restore it, copy it to its place while no service runs. [High-water marks](super::mark) find
-//! the streams that have published since. Each of them gets a [new state](super::Store::replace_state), or stays
+//! A backup is one file. To restore it, copy it to its place while no service runs. [High-water marks](super::mark)
+//! find the streams that have published since. Each of them gets a [new state](super::Store::replace_state), or stays
 //! stopped.
 
 use std::fs::{self, File};

@@ -1,9 +1,9 @@
 //! [`IdentitySet`]: open-addressing set of report identities in 64 shards; look-ups prefetch 32 slots ahead.
 //!
-//! The set is larger than any cache, so a look-up costs a wait for memory. A batch is looked up in two passes. The first
-//! touches 32 slots, which the processor loads side by side; the second finds them in the cache. Shards grow one at a
-//! time, so no batch waits for the whole set to move. The upper bits of a hash choose the slot, so growing goes through
-//! memory in order.
+//! The set is larger than any cache, so a look-up costs a wait for memory. A batch is looked up in two passes. The
+//! first touches 32 slots, which the processor loads side by side; the second finds them in the cache. Shards grow one
+//! at a time, so no batch waits for the whole set to move. The upper bits of a hash choose the slot, so growing goes
+//! through memory in order.
 
 use std::fmt;
 

@@ -65,7 +65,7 @@ fn refunds_nothing_when_restarted_with_the_clock_ahead() {
 
 /// The reason why a service does not start without a clock that spans restarts.
 #[test]
-fn would_refund_budgets_if_each_start_were_a_run_of_its_own() {
+fn a_clock_run_for_each_start_would_refund() {
     let spent = spent_by_three_processes(|process| Steady { run: [process.to_le_bytes()[0]; 16], seconds: 0 });
     assert_eq!(spent, 3_000_000_000);
 }

@@ -36,7 +36,7 @@ fn resident() -> Option<u64> {
 
 /// 600 ticks here; `TIDEGATE_TICKS` makes it as many as one likes.
 #[test]
-fn memory_does_not_grow_with_the_number_of_ticks() {
+fn memory_does_not_grow_with_ticks() {
     let ticks: u64 = std::env::var("TIDEGATE_TICKS").map_or(600, |ticks| ticks.parse().unwrap());
     let folder = TestFolder::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());

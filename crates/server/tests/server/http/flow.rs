@@ -23,7 +23,7 @@ fn receipt(text: &str) -> Receipt {
 }
 
 #[test]
-fn reports_become_a_release_that_analysts_read_in_every_format() {
+fn reports_become_a_release_in_every_format() {
     let server = Server::start();
     server.create(&visits());
     // The same again is no new stream; another guarantee is refused.
@@ -111,7 +111,7 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
 }
 
 #[test]
-fn a_feed_goes_on_where_it_was_left_and_misses_nothing() {
+fn a_feed_resumes_and_misses_nothing() {
     let mut server = Server::start();
     server.create(&visits());
     let asked = server.question("visits", 500);
@@ -247,7 +247,7 @@ fn a_retired_stream_stays_retired() {
 }
 
 #[test]
-fn webhooks_hear_what_monitors_say_and_are_tried_again() {
+fn webhooks_get_monitor_answers_with_retries() {
     let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?secret=abc", receiver.local_addr().unwrap());
     let (sender, messages) = channel();

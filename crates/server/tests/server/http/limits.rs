@@ -20,7 +20,7 @@ fn limited(change: impl FnOnce(&mut Limits)) -> Server {
 }
 
 #[test]
-fn who_calls_too_often_is_told_when_to_come_back() {
+fn rate_limits_say_when_to_retry() {
     let of = |number| NonZeroU32::new(number).unwrap();
     let server = limited(|limits| {
         limits.address_rate = Rate { per_second: of(1), burst: of(3) };
@@ -90,7 +90,7 @@ fn who_does_not_read_is_let_go() {
 }
 
 #[test]
-fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
+fn limits_connections_and_waiting_requests() {
     let server = limited(|limits| (limits.connections, limits.waiting) = (3, 1));
     server.create(&visits());
     server.post(Some(Role::Operator), "/v1/streams/visits/pause", "", b"");
@@ -144,7 +144,7 @@ fn connections_are_sealed_where_there_is_a_certificate() {
 
 #[cfg(unix)]
 #[test]
-fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_can_be_used() {
+fn reloads_a_usable_certificate_without_restart() {
     let folder = TestFolder::new();
     let files = TlsFiles { certificate: folder.file("certificate.pem"), key: folder.file("key.pem") };
     let put = |prefix: &str| {

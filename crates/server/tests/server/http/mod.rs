@@ -4,6 +4,7 @@ mod documented;
 mod flow;
 mod limits;
 mod observable;
+mod queries;
 mod refusals;
 mod values;
 
@@ -22,7 +23,7 @@ use tidegate_device::api::{Asked, Asking};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_server::driver::{HighWater, Mark, Tools};
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings};
 use tidegate_server::store::sqlite::SqliteStore;
@@ -63,7 +64,10 @@ impl Server {
     }
 
     pub(crate) fn start_with(webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
-        let folder = TestFolder::new();
+        Self::start_in(TestFolder::new(), webhooks, change)
+    }
+
+    fn start_in(folder: TestFolder, webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
         let key = Some(Arc::new(VaultKey::new().unwrap()));
         let tools = Tools { store, marks: Arc::new(Marks::default()), key, holder: "only".to_owned(), lease: 60_000 };
@@ -71,8 +75,8 @@ impl Server {
         let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
         let settings = ServiceSettings { queue: 64, signer, clock };
         let service = Service::start(tools, settings, telemetry.clone()).unwrap();
-        let made: Vec<_> = Role::ALL.iter().map(|role| (*role, Token::new(*role).unwrap())).collect();
-        let entry = |(role, token): &(Role, Token)| TokenEntry {
+        let made: Vec<_> = Role::ALL.iter().map(|role| (*role, ApiToken::new(*role).unwrap())).collect();
+        let entry = |(role, token): &(Role, ApiToken)| TokenEntry {
             name: role.name().to_owned(),
             role: *role,
             sha256: token.sha256.clone(),
@@ -203,6 +207,13 @@ impl Server {
         let mut feed = Feed(BufReader::new(connection));
         assert_eq!(feed.line().unwrap(), "HTTP/1.1 200 OK");
         feed
+    }
+
+    /// Stops the service, and starts another one on the same store.
+    pub(crate) fn restart(mut self) -> Self {
+        self.stop();
+        let folder = std::mem::replace(&mut self.folder, TestFolder::new());
+        Self::start_in(folder, WebhookSettings::default(), |_| {})
     }
 
     pub(crate) fn stop(&mut self) {

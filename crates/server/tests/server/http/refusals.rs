@@ -24,7 +24,7 @@ fn protected(document: &Value) -> Vec<(String, String, Role)> {
 }
 
 #[test]
-fn each_role_may_do_what_is_its_own_and_nothing_else() {
+fn each_role_may_use_its_own_routes_only() {
     let server = Server::start();
     server.create(&visits());
     let call = |method: &str, path: &str, header: Option<String>| {
@@ -65,7 +65,7 @@ fn each_role_may_do_what_is_its_own_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_in_one_form() {
+fn refuses_malformed_requests_in_one_form() {
     let server = Server::start();
     server.create(&visits());
     server.create(&rooms());
@@ -181,7 +181,7 @@ fn what_is_not_understood_is_refused_in_one_form() {
 }
 
 #[test]
-fn answers_have_the_headers_that_browsers_need_to_be_careful() {
+fn answers_have_security_headers() {
     let server = Server::start();
     for path in ["/", "/healthz", "/nothing", "/v1/streams", "/openapi.json", "/status.js"] {
         let answer = server.get(None, path);

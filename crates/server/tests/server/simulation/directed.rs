@@ -43,7 +43,7 @@ fn drive(driver: &mut Driver, from: u64, ticks: u64, random: &mut SeededRandom) 
 }
 
 #[test]
-fn a_state_of_an_unknown_version_is_refused_and_left_as_it_is() {
+fn refuses_a_state_of_unknown_version() {
     let (store, marks) = one_stream(10_001);
     let mut random = SeededRandom::new(1);
     drive(&mut open(&store, &marks, "one", START).unwrap(), START, 4, &mut random);
@@ -62,7 +62,7 @@ fn a_state_of_an_unknown_version_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn a_driver_that_slept_while_a_backup_was_put_back_releases_nothing() {
+fn a_driver_asleep_during_a_restore_releases_nothing() {
     let (store, marks) = one_stream(10_002);
     let mut random = SeededRandom::new(1);
     let mut sleeper = open(&store, &marks, "sleeper", START).unwrap();

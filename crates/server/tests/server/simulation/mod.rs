@@ -119,7 +119,7 @@ fn reports_that_count_each_time_are_caught() {
 }
 
 #[test]
-fn a_clean_up_that_forgets_that_a_phase_is_over_is_caught() {
+fn catches_a_store_that_reopens_closed_phases() {
     assert_caught(broken_store(Breaks::ForgetsWhatIsOver), &[Invariant::CountedAtMostOnce]);
 }
 
@@ -134,7 +134,7 @@ fn marks_that_are_raised_too_late_are_caught() {
 }
 
 #[test]
-fn marks_in_a_folder_that_is_not_synced_are_caught() {
+fn catches_marks_in_an_unsynced_folder() {
     assert_caught(careless(Careless::Folder), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
 }
 
@@ -144,7 +144,7 @@ fn a_device_that_draws_again_is_caught() {
 }
 
 #[test]
-fn a_device_that_does_not_sync_its_folder_is_caught() {
+fn catches_a_device_that_does_not_sync() {
     assert_caught(
         broken_device(Broken { sync: false, names: true }, false),
         &[Invariant::ReportsAreDrawnOnce, Invariant::DeviceWindow],

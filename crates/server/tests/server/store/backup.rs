@@ -13,7 +13,7 @@ use super::{TestFolder, accept, advance, batch, begin, create, open, taken};
 use crate::model::Model;
 
 #[test]
-fn a_backup_that_is_made_under_load_is_one_moment() {
+fn a_backup_under_load_is_one_moment() {
     let folder = TestFolder::new();
     let (path, backup) = (folder.file("store"), folder.file("backup"));
     let store = SqliteStore::open(&path).unwrap();
@@ -50,7 +50,7 @@ fn a_backup_that_is_made_under_load_is_one_moment() {
 }
 
 #[test]
-fn a_restored_backup_is_found_out_and_begun_anew() {
+fn a_restored_backup_is_detected_and_replaced() {
     let folder = TestFolder::new();
     let (path, backup) = (folder.file("store"), folder.file("backup"));
     let store = SqliteStore::open(&path).unwrap();
@@ -107,7 +107,7 @@ fn marks_are_kept_and_never_lowered() {
 }
 
 #[test]
-fn missing_marks_are_refused_once_the_store_was_used() {
+fn refuses_missing_marks_of_a_used_store() {
     let folder = TestFolder::new();
     let (place, store) = (folder.file("marks"), Model::default());
     create(&store, "idle");
@@ -124,7 +124,7 @@ fn missing_marks_are_refused_once_the_store_was_used() {
 }
 
 #[test]
-fn marks_that_are_torn_flipped_or_copied_are_refused() {
+fn refuses_torn_flipped_or_copied_marks() {
     let folder = TestFolder::new();
     let (place, store) = (folder.file("marks"), Model::default());
     let marks = Marks::open(&place, &store).unwrap();

@@ -63,7 +63,7 @@ fn log_of(path: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_was_acknowledged_survives_whatever_happens_to_the_log_behind_it() {
+fn acknowledged_reports_survive_a_damaged_log_tail() {
     let folder = TestFolder::new();
     let (path, copy) = (folder.file("store"), folder.file("copy"));
     let store = SqliteStore::open(&path).unwrap();
@@ -123,7 +123,7 @@ fn a_crash_after_any_transaction_loses_none() {
 }
 
 #[test]
-fn a_byte_that_was_changed_in_any_row_is_found_out_and_nothing_is_written_any_more() {
+fn a_changed_byte_in_any_row_stops_writing() {
     type Use = fn(&dyn Store, &Lease) -> Result<(), StoreError>;
     let look: Use = |store, _| store.stream("a").map(drop);
     let take: Use = |store, _| accept(store, "a", &batch("a", 4, 1, [(77, 1)])).map(drop);
@@ -163,7 +163,7 @@ fn a_byte_that_was_changed_in_any_row_is_found_out_and_nothing_is_written_any_mo
 }
 
 #[test]
-fn a_file_with_a_flipped_bit_is_found_out_or_reads_as_before() {
+fn a_flipped_bit_is_detected_or_harmless() {
     let folder = TestFolder::new();
     let (path, backup, flipped) = (folder.file("store"), folder.file("backup"), folder.file("flipped"));
     let store = SqliteStore::open(&path).unwrap();
@@ -196,7 +196,7 @@ fn a_file_with_a_flipped_bit_is_found_out_or_reads_as_before() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_and_does_nothing_by_halves() {
+fn a_full_disk_loses_nothing() {
     let folder = TestFolder::new();
     let path = folder.file("store");
     let small = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
@@ -230,7 +230,7 @@ fn a_full_disk_loses_nothing_and_does_nothing_by_halves() {
 }
 
 #[test]
-fn files_of_others_and_of_later_versions_are_refused_and_left_alone() {
+fn refuses_foreign_and_later_files() {
     let folder = TestFolder::new();
     let foreign = folder.file("foreign");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE birds (name TEXT)").unwrap();
@@ -254,7 +254,7 @@ fn files_of_others_and_of_later_versions_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_that_another_process_writes_to_is_waited_for_in_vain_but_not_for_ever() {
+fn waits_for_a_locked_file_with_a_limit() {
     let folder = TestFolder::new();
     let path = folder.file("store");
     let hasty = SqliteOptions { patience: Duration::from_millis(30), ..SqliteOptions::default() };

@@ -8,7 +8,7 @@ use super::{accept, advance, batch, begin, conformance, counts, create, differen
 use crate::postgres::Postgres;
 
 #[test]
-fn a_postgres_store_keeps_every_rule_and_says_what_the_model_says() {
+fn postgres_conforms_and_agrees_with_the_model() {
     let server = Postgres::start();
     let mut broken = Vec::new();
     for (name, rule) in conformance::ALL {
@@ -27,7 +27,7 @@ fn a_postgres_store_keeps_every_rule_and_says_what_the_model_says() {
 }
 
 #[test]
-fn nothing_is_lost_or_made_up_when_the_database_fails() {
+fn a_failing_database_loses_and_invents_nothing() {
     let mut server = Postgres::start();
     let url = server.url();
     let store = PostgresStore::open(&url).unwrap();

@@ -1,7 +1,7 @@
-//! What is published, as it is published: server-sent events.
+//! Route for the feed: server-sent events of published records.
 //!
-//! The feed is read from the store, at the pace of whoever reads it, so that a slow reader takes no memory. Where it
-//! has come to is in each event's id; who sends that as `Last-Event-ID` goes on from there, and misses nothing.
+//! The feed reads from the store at the client's pace, so a slow client takes no memory. Each event's id is a position.
+//! A client that sends it as `Last-Event-ID` goes on from there and misses nothing.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -14,29 +14,50 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use serde::Deserialize;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::App;
-use super::api::{Analyst, May, Name, Params, Shared, record_text};
-use super::problem::Problem;
-use super::webhook::is_of_monitor;
+use super::records::record_text;
+use crate::http::App;
+use crate::http::auth::Role;
+use crate::http::problem::{Answer, Problem};
+use crate::http::request::{Name, Params, Shared};
+use crate::http::route::{Route, parameter, text};
+use crate::http::webhook::is_of_monitor;
 use crate::service::Change;
 use crate::store::{Record, RecordFilter, RecordKind};
 
-/// How many records are read at once.
+/// Records of one read.
 const PAGE: usize = 16;
 
-/// How long nothing may be sent.
+/// Longest silence.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Where a reader is: after which release, and after which answer.
+pub(super) fn routes() -> Vec<Route> {
+    let since = json!({ "enum": ["beginning", "now"], "default": "beginning" });
+    let last_id = json!({
+        "name": "Last-Event-ID", "in": "header", "required": false,
+        "description": "The id of the last event that was seen: the feed goes on after it.",
+        "schema": { "type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$" },
+    });
+    let summary = "Server-sent events: `release`, `answer` and `monitor`, as they are published";
+    vec![
+        Route::get("/v1/streams/{stream}/feed", "feed", summary, feed)
+            .role(Role::Analyst)
+            .parameters([parameter("since", "Where to begin.", since), last_id])
+            .granted(200, text("text/event-stream"))
+            .refused(&[400, 404, 503]),
+    ]
+}
+
+/// Position in a feed: numbers of the last release and the last answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Place {
+struct Position {
     release: u64,
     answer: u64,
 }
 
-impl Place {
+impl Position {
     fn read(id: &str) -> Option<Self> {
         let number = |text: &str| text.parse().ok().filter(|number| *number <= i64::MAX.unsigned_abs());
         let (release, answer) = id.split_once('-')?;
@@ -48,11 +69,10 @@ impl Place {
     }
 }
 
-/// Where a feed begins, without a place to go on from.
+/// Start of a feed without a position.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Begin {
-    /// With all that was published, unless it is `now`.
+struct Begin {
     since: Option<Since>,
 }
 
@@ -63,34 +83,40 @@ enum Since {
     Now,
 }
 
-pub(super) async fn feed(
-    _: May<Analyst>,
+async fn feed(
     State(app): Shared,
     Name(name): Name,
     Params(begin): Params<Begin>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Answer<Response> {
     let changes = app.service.changes(&name).ok_or_else(Problem::no_stream)?;
     let wrong = || Problem::bad("last_event_id", "Last-Event-ID: expected the id of an event of this feed");
-    let place = match headers.get("last-event-id") {
-        Some(id) => Some(id.to_str().ok().and_then(Place::read).ok_or_else(wrong)?),
+    let position = match headers.get("last-event-id") {
+        Some(id) => Some(id.to_str().ok().and_then(Position::read).ok_or_else(wrong)?),
         None => None,
     };
     let permit = app.place(true)?;
-    let place = match place {
-        Some(place) => place,
+    let position = match position {
+        Some(position) => position,
         None if begin.since == Some(Since::Now) => {
             let stream = name.clone();
             let latest = app.blocking(move |app| {
                 let release = app.latest(&stream, RecordKind::Release)?;
-                Ok::<_, Problem>(Place { release, answer: app.latest(&stream, RecordKind::Answer)? })
+                Ok::<_, Problem>(Position { release, answer: app.latest(&stream, RecordKind::Answer)? })
             });
             latest.await??
         }
-        None => Place::default(),
+        None => Position::default(),
     };
-    let reader =
-        Reader { stopping: app.stopping.clone(), app, name, changes, place, ready: VecDeque::new(), _permit: permit };
+    let reader = Reader {
+        stopping: app.stopping.clone(),
+        app,
+        name,
+        changes,
+        position,
+        ready: VecDeque::new(),
+        _permit: permit,
+    };
     let events = unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
@@ -103,19 +129,19 @@ struct Reader {
     name: String,
     changes: watch::Receiver<Change>,
     stopping: watch::Receiver<bool>,
-    place: Place,
+    position: Position,
     ready: VecDeque<(RecordKind, Record)>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Reader {
-    /// The next event; `None` at the end, which comes when the service stops or its store fails.
+    /// Returns the next event; `None` when the service stops or its store fails.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((records, record)) = self.ready.pop_front() {
                 match records {
-                    RecordKind::Release => self.place.release = record.number,
-                    RecordKind::Answer => self.place.answer = record.number,
+                    RecordKind::Release => self.position.release = record.number,
+                    RecordKind::Answer => self.position.answer = record.number,
                 }
                 return Some(self.event(records, &record));
             }
@@ -139,20 +165,20 @@ impl Reader {
             RecordKind::Answer if is_of_monitor(record) => ("monitor", record_text("answer", record)),
             RecordKind::Answer => ("answer", record_text("answer", record)),
         };
-        Event::default().event(kind).id(self.place.id()).data(text)
+        Event::default().event(kind).id(self.position.id()).data(text)
     }
 
-    /// Reads what comes next, in the order in which it was published: of each version, releases first.
+    /// Reads the next records in the order of publication: of each version, releases first.
     async fn read(&mut self) -> Option<()> {
-        let (name, place) = (self.name.clone(), self.place);
+        let (name, position) = (self.name.clone(), self.position);
         let both = self.app.blocking(move |app| {
             let of = |records, after| {
                 app.records(&name, records, &RecordFilter { after, limit: PAGE, ..RecordFilter::default() })
             };
-            Ok::<_, Problem>((of(RecordKind::Release, place.release)?, of(RecordKind::Answer, place.answer)?))
+            Ok::<_, Problem>((of(RecordKind::Release, position.release)?, of(RecordKind::Answer, position.answer)?))
         });
         let (releases, said) = both.await.ok()?.ok()?;
-        // Of a version of which not all was read, the rest comes next time.
+        // A version that was not read whole waits for the next read.
         let whole = |records: &[Record]| match records.last() {
             Some(last) if records.len() == PAGE => last.version,
             _ => u64::MAX,
@@ -172,11 +198,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_read_back_and_nothing_else_is() {
-        let place = Place { release: 12, answer: 0 };
-        assert_eq!(Place::read(&place.id()), Some(place));
+    fn reads_back_its_own_positions_only() {
+        let position = Position { release: 12, answer: 0 };
+        assert_eq!(Position::read(&position.id()), Some(position));
         for wrong in ["", "12", "12-", "-1-2", "a-b", "1-2-3", "18446744073709551615-0"] {
-            assert_eq!(Place::read(wrong), None, "{wrong}");
+            assert_eq!(Position::read(wrong), None, "{wrong}");
         }
     }
 }

@@ -1,21 +1,25 @@
-//! [`World`]: devices, a network, processes, a store, and everything that can happen to them, one step after the other, from a seed.
+//! [`World`]: devices, a network, server processes and a store, simulated step by step from a seed.
+
+mod disturbances;
+mod network;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate::kernel::{VaultKey, Window};
-use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom};
+use tidegate_kernel::{Question, SeededRandom};
 use tidegate_server::driver::{DriveError, Driver, DriverEvent, HighWater, Tools, first_state};
-use tidegate_server::ingest::{CuratorEvent, EventBuffer};
-use tidegate_server::store::{BatchRejection, NewStream, OpenQuestion, ReportBatch, Status, Store, StoreError};
+use tidegate_server::ingest::EventBuffer;
+use tidegate_server::store::{NewStream, Status, Store, StoreError};
 use tidegate_server::stream::Declaration;
 
-use super::device::{BrokenDevice, SimulatedDevice, batch_of};
+use super::device::{BrokenDevice, SimulatedDevice};
 use super::dice::Dice;
 use super::faults::{Faulty, Shared, Wrong};
 use super::marks::{Careless, Marks};
 use super::observer::{Invariant, Observer, Violation};
 use super::store::{Breaks, MemoryStore};
+use network::Message;
 
 /// How long a tick lasts, in seconds.
 pub(super) const TICK: u64 = 10;
@@ -78,11 +82,6 @@ pub(super) struct Outcome {
     pub(super) releases: usize,
     pub(super) reports: usize,
     pub(super) happened: BTreeMap<&'static str, u64>,
-}
-
-enum Message {
-    Asking { device: usize, open: Vec<OpenQuestion> },
-    Batch { bytes: Vec<u8>, stream: String },
 }
 
 /// How a process stands to a stream.
@@ -307,135 +306,12 @@ impl<B: Base> World<B> {
         self.run_processes();
         self.poll();
         self.deliver();
-        self.tell();
+        self.send_events();
         self.operate();
         let released = self.shared.take_released();
         let store = self.shared.store();
         self.observer.look(&*store, released, &self.declarations);
         self.observer.found().map_or(Ok(()), |violation| Err(violation.clone()))
-    }
-
-    /// All that can go wrong besides transactions and messages.
-    fn disturb(&mut self) {
-        let one = self.dice.index(self.processes.len());
-        match self.dice.below(90) {
-            0 | 1 => {
-                self.happens("a process stops");
-                self.processes[one] = Err(self.now + self.dice.below(15_000));
-            }
-            2 | 3 => {
-                self.happens("a process is paused");
-                let until = self.now + self.dice.between(1_000, 25_000);
-                if let Ok(process) = &mut self.processes[one] {
-                    process.sleeps_until = until;
-                }
-            }
-            4..=6 => {
-                self.happens("a server's clock jumps");
-                let ahead = self.jump();
-                if let Ok(process) = &mut self.processes[one] {
-                    process.ahead = if ahead % 3 == 0 { 0 } else { ahead };
-                }
-            }
-            7 => self.stop_machine(),
-            8 => {
-                self.happens("the machine is about to stop");
-                self.marks.disk().crash_in(u32::try_from(self.dice.below(8)).unwrap());
-            }
-            9 => {
-                self.happens("the disk of the marks is full");
-                self.marks.disk().set_full(true);
-            }
-            10 => {
-                self.happens("the store is full");
-                self.shared.set_full(true);
-            }
-            11..=14 => {
-                self.marks.disk().set_full(false);
-                self.shared.set_full(false);
-            }
-            15..=17 => {
-                self.happens("a backup is made");
-                self.base.back_up();
-            }
-            18 if self.restores < 2 && self.happened.contains_key("a backup is made") => self.restore(),
-            19 => {
-                let name = self.declarations[self.dice.index(self.declarations.len())].name.clone();
-                let status = if self.dice.chance(1, 2) { Status::Paused } else { Status::Running };
-                if !self.retired.contains(&name) {
-                    self.happens("a stream is paused or goes on");
-                    self.shared.store().set_status(&name, status).unwrap();
-                }
-            }
-            20 if self.dice.chance(1, 8) => {
-                let name = self.declarations[self.dice.index(self.declarations.len())].name.clone();
-                self.happens("a stream is retired");
-                let _ = self.shared.store().set_status(&name, Status::Retired);
-                self.retired.insert(name);
-            }
-            _ => {}
-        }
-        let one = self.dice.index(self.devices.len());
-        match self.dice.below(40) {
-            0 | 1 => {
-                self.happens("a device stops");
-                self.devices[one].crash(&mut self.dice, self.now);
-            }
-            2 | 3 => {
-                self.happens("a device is about to stop");
-                self.devices[one].crash_soon(&mut self.dice);
-            }
-            4 => {
-                self.happens("a device's clock jumps");
-                let ahead = self.jump() / 1_000;
-                self.devices[one].set_clock(ahead);
-            }
-            5 => {
-                self.happens("a device's clock is right");
-                self.devices[one].set_clock(0);
-            }
-            6 => {
-                self.happens("a device's state is deleted, damaged or copied");
-                self.devices[one].spoil(&mut self.dice, self.now);
-            }
-            _ => {}
-        }
-    }
-
-    fn jump(&mut self) -> i64 {
-        i64::try_from(self.dice.below(2 * JUMP)).unwrap() - i64::try_from(JUMP).unwrap()
-    }
-
-    fn set_store(&mut self, store: Arc<dyn Store>) {
-        *self.shared.store.lock().unwrap() = store;
-    }
-
-    /// All processes stop, with the store and the disk of the marks.
-    fn stop_machine(&mut self) {
-        self.happens("the machine stops");
-        for process in &mut self.processes {
-            *process = Err(self.now + self.dice.below(10_000));
-        }
-        self.marks.disk().restart();
-        self.marks.disk().set_full(false);
-        let store = self.base.crash();
-        self.set_store(store);
-    }
-
-    /// The backup is put back, while processes stop or, worse, sleep.
-    fn restore(&mut self) {
-        self.happens("a backup is put back");
-        self.restores += 1;
-        if self.dice.chance(2, 3) {
-            self.stop_machine();
-        }
-        let store = self.base.restore();
-        self.observer.restored(&*store);
-        self.set_store(store);
-        // What was retired since is so again, as its operator wants.
-        for name in &self.retired {
-            let _ = self.shared.store().set_status(name, Status::Retired);
-        }
     }
 
     fn run_processes(&mut self) {
@@ -544,174 +420,6 @@ impl<B: Base> World<B> {
             if store.replace_state(name, &state, mark.version + 2).is_ok() {
                 self.happens("a stream begins anew");
                 self.observer.begun_anew(&*store, name);
-            }
-        }
-    }
-
-    fn send(&mut self, message: Message) {
-        let delay = match self.dice.below(10) {
-            _ if self.calm => 100,
-            0 => self.dice.between(5_000, 40_000),
-            1..=3 => self.dice.between(1_000, 5_000),
-            _ => self.dice.below(500),
-        };
-        self.sent += 1;
-        self.network.insert((self.now + delay, self.sent), message);
-    }
-
-    /// Devices ask what they are asked; and somebody asks for more than that.
-    fn poll(&mut self) {
-        for device in 0..self.devices.len() {
-            if !self.calm && self.dice.chance(1, 3) {
-                continue;
-            }
-            let process = self.dice.index(self.processes.len());
-            let Ok(Process { store, sleeps_until, .. }) = &self.processes[process] else { continue };
-            if *sleeps_until > self.now {
-                continue;
-            }
-            let Ok(stream) = store.stream(&self.devices[device].declaration.name) else { continue };
-            let mut open = stream.open;
-            if !self.calm && self.dice.chance(1, 6) {
-                let question = open.first().map(|open| open.question.clone());
-                self.old_questions.extend(question.map(|question| (device, question)));
-                open.extend(self.invent(device));
-            }
-            if !open.is_empty() {
-                self.send(Message::Asking { device, open });
-            }
-        }
-    }
-
-    /// A question that nobody should answer: an old one, or one for more.
-    fn invent(&mut self, device: usize) -> Option<OpenQuestion> {
-        let old: Vec<&Question> =
-            self.old_questions.iter().filter(|(of, _)| *of == device).map(|(_, question)| question).collect();
-        let mut question = (*old.get(self.dice.index(old.len().max(1)))?).clone();
-        let now = self.devices[device].timestamp(self.now)?;
-        match self.dice.below(5) {
-            0 => {}
-            1 => question.timestamp = now,
-            2 => (question.timestamp, question.phase) = (now, u16::try_from(self.dice.below(4)).unwrap()),
-            3 => {
-                (question.timestamp, question.cohort) = (now, Cohort::Everyone);
-                question.phase = u16::try_from(self.dice.below(4)).unwrap();
-                question.epsilon = Epsilon::from_units(1 + self.dice.below(1_500_000_000)).ok()?;
-            }
-            _ => (question.timestamp, question.domain) = (now, 5),
-        }
-        Some(OpenQuestion { question, closes: 0 })
-    }
-
-    fn deliver(&mut self) {
-        let later = self.network.split_off(&(self.now + 1, 0));
-        let due = std::mem::replace(&mut self.network, later);
-        let mut arrived: BTreeMap<usize, Vec<(String, Vec<u8>)>> = BTreeMap::new();
-        for (_, message) in due {
-            if !self.calm && self.dice.chance(1, 8) {
-                self.happened.entry("a message is lost").and_modify(|count| *count += 1).or_insert(1);
-                continue;
-            }
-            match message {
-                Message::Asking { device, open } => self.ask(device, &open),
-                Message::Batch { bytes, stream } => {
-                    if !self.calm && self.dice.chance(1, 6) {
-                        self.happens("a message comes twice");
-                        self.send(Message::Batch { bytes: bytes.clone(), stream: stream.clone() });
-                    }
-                    let to = self.dice.index(self.processes.len());
-                    arrived.entry(to).or_default().push((stream, bytes));
-                }
-            }
-        }
-        for (process, batches) in arrived {
-            self.accept(process, &batches);
-        }
-    }
-
-    fn ask(&mut self, device: usize, open: &[OpenQuestion]) {
-        for OpenQuestion { question, .. } in open {
-            let device = &mut self.devices[device];
-            let Some((id, report, batch)) = device.answer(self.now, question) else { continue };
-            self.observer.left(device.person, &device.declaration, question, &report);
-            let stream = device.declaration.name.clone();
-            if !self.calm && self.dice.chance(1, 30) {
-                // Somebody on the way puts another report in its place.
-                let mut forged = report.clone();
-                forged[0] ^= 1;
-                self.happens("a report is forged");
-                let bytes = batch_of(&stream, question, id, &forged);
-                self.send(Message::Batch { bytes, stream: stream.clone() });
-            }
-            self.send(Message::Batch { bytes: batch, stream });
-        }
-    }
-
-    /// What has come to a process goes in together.
-    fn accept(&mut self, process: usize, batches: &[(String, Vec<u8>)]) {
-        let Ok(Process { store, sleeps_until, .. }) = &self.processes[process] else { return };
-        if *sleeps_until > self.now {
-            return;
-        }
-        // A service does not start on a store that is older than its high-water marks.
-        let batches = batches.iter().filter(|(stream, _)| !self.is_older(stream));
-        let parse = |(stream, bytes): &(String, Vec<u8>)| ReportBatch::parse(stream, bytes.clone().into()).unwrap();
-        let batches: Vec<ReportBatch> = batches.map(parse).collect();
-        let outcomes = store.accept("all", &batches);
-        for (position, batch) in batches.iter().enumerate() {
-            let (id, _) = batch.identities().next().unwrap();
-            let (stream, id, timestamp) = (&*batch.stream, *id.as_bytes(), batch.timestamp);
-            match outcomes.as_ref().map(|outcomes| &outcomes[position]) {
-                Ok(Ok(receipt)) if receipt.accepted + receipt.repeated > 0 => {
-                    self.observer.acknowledged(stream, timestamp, id, receipt.accepted > 0);
-                    *self.happened.entry("a report is acknowledged").or_default() += 1;
-                }
-                Ok(Ok(_)) => *self.happened.entry("a report is in conflict").or_default() += 1,
-                Ok(Err(BatchRejection::NotOpen { .. })) => {
-                    *self.happened.entry("a report is too late").or_default() += 1;
-                }
-                Ok(Err(_)) => {}
-                Err(StoreError::Unknown(_)) => self.observer.possible(stream, timestamp, id),
-                Err(_) => {}
-            }
-        }
-        if store.has_stopped() {
-            self.happens("a process stops in a transaction");
-            self.processes[process] = Err(self.now + self.dice.below(10_000));
-        }
-    }
-
-    /// Whether more of a stream is marked than the store knows.
-    fn is_older(&self, stream: &str) -> bool {
-        let version = self.shared.store().status(stream).map_or(0, |(_, version)| version);
-        self.marks.peek(stream).is_some_and(|mark| mark.version > version)
-    }
-
-    /// Curators are told something.
-    fn tell(&mut self) {
-        for declaration in &self.declarations {
-            if !declaration.is_curated() {
-                continue;
-            }
-            for _ in 0..2 {
-                let process = self.dice.index(self.processes.len());
-                let Ok(process) = &self.processes[process] else { continue };
-                // The threads that listen go on, also where the one that drives is stuck.
-                let Some(buffer) = &process.streams[&declaration.name].buffer else { continue };
-                let told = match declaration.name.as_str() {
-                    "ba" => {
-                        let value = ["a", "b", "c"][self.dice.index(3)].to_owned();
-                        CuratorEvent { user: Some(format!("user {}", self.dice.below(30))), value }
-                    }
-                    _ => CuratorEvent { user: None, value: self.dice.below(101).to_string() },
-                };
-                let open = buffer.open_timestamp();
-                let clock = self.now.saturating_add_signed(process.ahead);
-                let (taken, _) = buffer.push(clock, open, vec![told]);
-                if let (Some(timestamp), 1) = (open, taken) {
-                    self.observer.told(&declaration.name, timestamp, process.number);
-                    *self.happened.entry("a curator is told something").or_default() += 1;
-                }
             }
         }
     }
