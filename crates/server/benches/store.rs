@@ -1,6 +1,7 @@
-//! How fast the SQLite store takes in batches of 1,000 reports, each batch safe before the next, beside plain inserts
-//! of the same rows: first by criterion, then a whole timestamp of a million devices, with the processor's time. Both
-//! are in WAL mode and synced at every commit.
+//! Durable batches of 1,000 reports in the SQLite store, beside plain inserts of the same rows.
+//!
+//! First by criterion, then a timestamp of a million devices with its processor time. Both are in WAL mode and synced
+//! at every commit.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
@@ -100,7 +101,7 @@ fn row(what: &str, work: impl FnOnce()) {
     println!("{what:42} | {:6.2} | {:6.2}", begun.elapsed().as_secs_f64(), processor() - before);
 }
 
-/// The seconds that this process has had of the processor, where the system tells.
+/// Returns the processor time of this process in seconds, where it is known.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -153,7 +154,7 @@ fn question(oracle: OracleKind) -> Question {
     Question { timestamp: 7, phase: 0, cohort, epsilon, oracle, domain: DOMAIN, view: View::Values }
 }
 
-/// The batch of a number, by the wire's format: random identities and reports.
+/// Writes a batch of random identities and reports.
 fn batch(question: &Question, number: u64) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x1234_5678_9abc_def1);
     let mut random = || {
@@ -187,14 +188,15 @@ fn batch(question: &Question, number: u64) -> Vec<u8> {
     bytes
 }
 
-/// A table with a row for each report.
+/// Table with a row for each report.
 fn plain(folder: &Folder) -> Connection {
     let connection = Connection::open(folder.0.join("plain")).unwrap();
     let _: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).unwrap();
     connection.pragma_update(None, "synchronous", "FULL").unwrap();
     connection
         .execute_batch(
-            "CREATE TABLE seen (phase INTEGER NOT NULL, id BLOB NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (phase, id))
+            "CREATE TABLE seen (phase INTEGER NOT NULL, id BLOB NOT NULL, digest INTEGER NOT NULL,
+                 PRIMARY KEY (phase, id))
              WITHOUT ROWID",
         )
         .unwrap();

@@ -1,7 +1,7 @@
-//! A service inside another program: a store, three streams, tokens, and HTTP on a port of this machine.
+//! A service inside another program: a store, three streams, tokens, and HTTP on loopback.
 //!
 //! `cargo run -p tidegate-server --example embedded -- FOLDER` keeps its store in a folder, prints its address and
-//! tokens as JSON, and serves until it is told to stop.
+//! tokens as JSON, and serves until SIGTERM or SIGINT.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -27,8 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder: PathBuf = std::env::args_os().nth(1).ok_or("expected a folder")?.into();
     let store = Arc::new(SqliteStore::open(&folder.join("store"))?);
     let marks = Arc::new(Marks::open(&folder.join("marks"), &*store)?);
-    // Keys are drawn anew: what is held back, and what was promised, ends with this process. `tidegate init` makes keys
-    // that last.
+    // These keys end with the process, and so do readings that wait, and policies. `tidegate init` makes lasting keys.
     let key = Some(Arc::new(VaultKey::new()?));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
@@ -38,14 +37,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let service = Service::start(tools, settings, telemetry.clone())?;
     let streams = [
         json!({ "name": "visits", "tick": 1, "spec": {
-            "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 5, "domain": ["home", "out"], "population": 1_000,
+            "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 5, "domain": ["home", "out"],
+            "population": 1_000,
             "queries": [{ "name": "out", "value": "out" }],
         } }),
         json!({ "name": "rooms", "tick": 1, "spec": {
             "family": "central", "mechanism": "ba", "epsilon": 1, "window": 5, "domain": 4,
         } }),
         json!({ "name": "load", "tick": 1, "spec": {
-            "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+            "family": "scalar", "mechanism": "laplace", "epsilon": 1,
+            "domain": { "low": 0, "high": 100 }, "outside": "clamp",
         } }),
     ];
     for stream in streams {

@@ -19,8 +19,8 @@ const START: u64 = 1_800_000_000_000;
 const DECLARATION: &str = r#"{ "name": "counts", "tick": 1, "epoch": 1799999000, "spec":
     { "family": "central", "mechanism": "sample", "epsilon": 1.0, "window": 600, "domain": ["a", "b"] } }"#;
 
-/// Spent units of epsilon by three processes of five seconds each, the wall clock set 700 seconds ahead before each.
-/// `start` is what each finds of the steady clock.
+/// Returns the units of epsilon that three processes of five seconds spend. The wall clock is set 700 seconds ahead
+/// before each; `start` returns the steady clock of each.
 fn spent_by_three_processes(start: impl Fn(u64) -> Steady) -> u64 {
     let folder = TestFolder::new();
     let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());

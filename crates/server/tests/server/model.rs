@@ -1,5 +1,4 @@
-//! [`Model`]: the simplest store that does what the interface says, in memory, with faults on demand. What others do is compared with it, and what is built
-//! on stores is tried on it.
+//! [`Model`]: the simplest correct store, in memory, with faults on demand. Other stores are compared with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,31 +13,31 @@ use tidegate_server::store::{
     RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
 };
 
-/// What becomes of a transaction that writes.
+/// Outcome of a writing transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is done.
+    /// Committed.
     Done,
-    /// It is not done, and the caller hears that it may try again.
+    /// Not committed; the caller may try again.
     Unavailable,
-    /// It is not done, for want of space.
+    /// Not committed; no space.
     Full,
-    /// It is not done, but the caller hears that nobody knows.
+    /// Not committed; the caller hears that the outcome is unknown.
     UnknownNotDone,
-    /// It is done, but the caller hears that nobody knows.
+    /// Committed; the caller hears that the outcome is unknown.
     UnknownDone,
 }
 
 /// A store in memory.
 pub(crate) struct Model {
     streams: Mutex<BTreeMap<String, Kept>>,
-    /// Says of each writing transaction, by its name, what becomes of it.
+    /// Decides the outcome of each writing transaction by its name.
     fate: Mutex<Fate>,
 }
 
 type Fate = Box<dyn FnMut(&'static str) -> Outcome + Send>;
 
-/// A stream of a model.
+/// A stream of the model.
 #[derive(Clone, Debug)]
 struct Kept {
     stream: StreamRecord,
@@ -69,24 +68,24 @@ impl Default for Model {
 }
 
 impl Model {
-    /// An empty store in which each writing transaction meets the fate that is given.
+    /// Creates an empty store with a function that decides outcomes.
     pub(crate) fn new(fate: impl FnMut(&'static str) -> Outcome + Send + 'static) -> Self {
         Self { streams: Mutex::default(), fate: Mutex::new(Box::new(fate)) }
     }
 
-    /// From now on transactions meet another fate.
+    /// Replaces the function that decides outcomes.
     pub(crate) fn set_fate(&self, fate: impl FnMut(&'static str) -> Outcome + Send + 'static) {
         *self.fate.lock().unwrap() = Box::new(fate);
     }
 
-    /// A copy of all that is in it, without faults: a backup.
+    /// Copies the whole store, without faults.
     pub(crate) fn backup(&self) -> Self {
         let copy = Self::default();
         *copy.streams.lock().unwrap() = self.lock().clone();
         copy
     }
 
-    /// Puts a backup in the place of all that is in it.
+    /// Replaces the whole store by a backup.
     pub(crate) fn restore(&self, backup: &Self) {
         let streams = backup.lock().clone();
         *self.lock() = streams;
@@ -96,7 +95,7 @@ impl Model {
         self.streams.lock().unwrap()
     }
 
-    /// A transaction, all or nothing: what it changes is a copy.
+    /// Runs an atomic transaction on a copy.
     fn write<T>(
         &self,
         name: &'static str,

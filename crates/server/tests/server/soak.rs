@@ -1,4 +1,4 @@
-//! Ticks without end: memory must not grow with them.
+//! Memory over many ticks.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tidegate_server::stream::Declaration;
 
 use crate::store::TestFolder;
 
-/// Marks in memory, for streams whose store is not put back.
+/// High-water marks in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(Mutex<Option<Mark>>);
 
@@ -27,14 +27,14 @@ impl HighWater for Noted {
     }
 }
 
-/// How much memory this process has, in KiB; `None` where the system does not tell.
+/// Returns the resident memory of this process in KiB; `None` where it is unknown.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// 600 ticks here; `TIDEGATE_TICKS` makes it as many as one likes.
+/// Runs 600 ticks, or as many as `TIDEGATE_TICKS` says.
 #[test]
 fn memory_does_not_grow_with_ticks() {
     let ticks: u64 = std::env::var("TIDEGATE_TICKS").map_or(600, |ticks| ticks.parse().unwrap());
@@ -42,7 +42,8 @@ fn memory_does_not_grow_with_ticks() {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
     let declaration: Declaration = serde_json::from_str(
         r#"{"name": "soak", "tick": 10, "spec": {
-            "family": "local", "mechanism": "lpu", "epsilon": 1, "window": 10, "domain": 64, "population": 1000, "oracle": "grr"
+            "family": "local", "mechanism": "lpu", "epsilon": 1, "window": 10, "domain": 64,
+            "population": 1000, "oracle": "grr"
         }}"#,
     )
     .unwrap();

@@ -32,7 +32,7 @@ use ureq::http::Response;
 
 use crate::store::TestFolder;
 
-/// Marks in memory, for streams whose store is not put back.
+/// High-water marks in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(Mutex<HashMap<String, Mark>>);
 
@@ -47,7 +47,7 @@ impl HighWater for Marks {
     }
 }
 
-/// A service that is served until it is dropped.
+/// A service over HTTP that runs until it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// The tokens, in the order of [`Role::ALL`].
@@ -113,7 +113,7 @@ impl Server {
         &self.tokens[Role::ALL.iter().position(|one| *one == role).unwrap()]
     }
 
-    /// Where its store is.
+    /// Returns the folder of its store.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -145,13 +145,13 @@ impl Server {
         self.post(Some(role), path, "application/json", body.to_string().as_bytes())
     }
 
-    /// Creates a stream, which is to be new.
+    /// Creates a new stream.
     pub(crate) fn create(&self, declaration: &Value) {
         let answer = self.post_json(Role::Operator, "/v1/streams", declaration);
         assert_eq!(answer.status, 201, "{}", answer.text);
     }
 
-    /// What is asked, once there is a question with so much time left.
+    /// Waits for a question with so much time left.
     pub(crate) fn question(&self, stream: &str, milliseconds: u64) -> Asked {
         for _ in 0..100 {
             let answer = self.get(None, &format!("/v1/streams/{stream}/questions"));
@@ -166,7 +166,7 @@ impl Server {
         panic!("nothing is asked");
     }
 
-    /// Calls until the answer is as it should be.
+    /// Repeats a request until its answer satisfies a condition.
     pub(crate) fn until(&self, role: Role, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
         let began = Instant::now();
         loop {
@@ -179,7 +179,7 @@ impl Server {
         }
     }
 
-    /// Sends bytes, and reads what comes back until the connection ends or so long.
+    /// Sends bytes, and reads the answer until the connection ends or the time is over.
     pub(crate) fn raw(&self, bytes: &[u8], patience: Duration) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(patience)).unwrap();
@@ -194,7 +194,7 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Begins to read a feed.
+    /// Opens a feed.
     pub(crate) fn feed(&self, stream: &str, query: &str, last_event_id: Option<&str>) -> Feed {
         let mut connection = TcpStream::connect(self.address).unwrap();
         connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -235,7 +235,7 @@ impl Drop for Server {
 pub(crate) struct Feed(BufReader<TcpStream>);
 
 impl Feed {
-    /// The next line; `None` at the end.
+    /// Reads a line; `None` at the end.
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         match self.0.read_line(&mut line) {
@@ -244,7 +244,7 @@ impl Feed {
         }
     }
 
-    /// The kind, id and data of the next event; `None` at the end.
+    /// Reads kind, id and data of an event; `None` at the end.
     pub(crate) fn event(&mut self) -> Option<(String, String, Value)> {
         let (mut kind, mut id) = (String::new(), String::new());
         loop {
@@ -267,7 +267,7 @@ impl Feed {
     }
 }
 
-/// An answer, read whole.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -291,12 +291,12 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// Its media type, without parameters.
+    /// Returns the media type, without parameters.
     pub(crate) fn media_type(&self) -> &str {
         self.headers.get("content-type").map_or("", |value| value.split(';').next().unwrap().trim())
     }
 
-    /// That it says no, with a status and a word.
+    /// Asserts a refusal with a status and a code.
     #[track_caller]
     pub(crate) fn refuses(&self, status: u16, error: &str) {
         assert_eq!(self.status, status, "{}", self.text);
@@ -325,11 +325,12 @@ pub(crate) fn rooms() -> Value {
 /// A curator's stream of numbers.
 pub(crate) fn load() -> Value {
     json!({ "name": "load", "tick": 2, "spec": {
-        "family": "scalar", "mechanism": "laplace", "epsilon": 20, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+        "family": "scalar", "mechanism": "laplace", "epsilon": 20,
+        "domain": { "low": 0, "high": 100 }, "outside": "clamp",
     } })
 }
 
-/// A batch of reports of these devices, all of which hold a value.
+/// Writes a batch of reports of devices that hold a value.
 pub(crate) fn batch(stream: &str, asked: &Asked, devices: std::ops::Range<u8>, value: u32, seed: u64) -> Vec<u8> {
     let (question, tag, random) = (&asked.question, StreamTag::of(stream), &mut SeededRandom::new(seed));
     let oracle = question.oracle().unwrap();

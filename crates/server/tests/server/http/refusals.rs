@@ -1,4 +1,4 @@
-//! Who is turned away, and how.
+//! Refusals.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Server, batch, rooms, visits};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All operations of the document that need a role.
+/// Returns all operations of the document that need a role.
 fn protected(document: &Value) -> Vec<(String, String, Role)> {
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -135,7 +135,8 @@ fn refuses_malformed_requests_in_one_form() {
     server.post(operator, "/v1/streams", json_type, &long).refuses(413, "too_large");
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
     let chunked = format!(
-        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\nconnection: close\r\n\
          transfer-encoding: chunked\r\n\r\n{chunk}1\r\n \r\n0\r\n\r\n",
         server.token(Role::Operator)
     );

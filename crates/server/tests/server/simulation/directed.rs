@@ -1,4 +1,4 @@
-//! What is too rare to be left to chance.
+//! Scenarios that are too rare for chance.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::world::{BA, LEASE, START, TICK, declaration};
 
 const SECOND: u64 = 1_000;
 
-/// A store with one curator's stream, and marks.
+/// Creates a store with one curated stream, and marks.
 fn one_stream(seed: u64) -> (Arc<MemoryStore>, Arc<Marks>) {
     let store = Arc::new(MemoryStore::new(Breaks::Nothing, seed));
     let declared = declaration("ba", BA);
@@ -35,7 +35,7 @@ fn open(store: &Arc<MemoryStore>, marks: &Arc<Marks>, holder: &str, now: u64) ->
     Driver::open("ba", now, buffer, tools)
 }
 
-/// Drives a stream for so many ticks.
+/// Drives a stream for some ticks.
 fn drive(driver: &mut Driver, from: u64, ticks: u64, random: &mut SeededRandom) {
     for second in 0..=ticks * TICK {
         driver.run_due(from + second * SECOND, random).unwrap();
@@ -54,7 +54,7 @@ fn refuses_a_state_of_unknown_version() {
     let refused = open(&store, &marks, "one", later).unwrap_err();
     assert!(matches!(&refused, DriveError::State { problem, .. } if problem.contains("version is 2")), "{refused}");
     assert_eq!(store.stream("ba").unwrap(), before);
-    // A program that knows it goes on with what was spent.
+    // A program of that version goes on with the spent budget.
     store.damage("ba", |state| state[0] = 1);
     let mut driver = open(&store, &marks, "one", later).unwrap();
     drive(&mut driver, later, 4, &mut random);

@@ -1,4 +1,4 @@
-//! [`MemoryStore`]: a store in memory whose transactions are whole, and which can be told to break a promise.
+//! [`MemoryStore`]: a store in memory with atomic transactions, which can break a rule on purpose.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -13,25 +13,25 @@ use tidegate_server::store::{
 
 use super::dice::Dice;
 
-/// Which promise the store breaks.
+/// Rule that the store breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Breaks {
     /// None.
     #[default]
     Nothing,
-    /// What is released can be read before it is paid for, and a crash may come in between.
+    /// Publishes before it commits the cost, with a crash in between.
     PublishesFirst,
-    /// What was said to be safe is not, when the machine stops.
+    /// Loses acknowledged transactions when the machine stops.
     LosesCommits,
-    /// Whoever calls may drive, whatever epoch and version they believe in.
+    /// Ignores epoch and version.
     DoesNotFence,
-    /// The same identity counts each time.
+    /// Counts an identity each time.
     CountsRepetitions,
-    /// Identities are forgotten with their phase, and a phase that is over takes reports again.
+    /// Deletes identities with their phase, and accepts reports for a closed phase.
     ForgetsWhatIsOver,
 }
 
-/// What came for an open question.
+/// Reports for an open question.
 #[derive(Clone, Debug, Default)]
 struct Came {
     identities: BTreeMap<[u8; 16], u64>,
@@ -54,13 +54,13 @@ type Image = BTreeMap<String, Row>;
 #[derive(Debug)]
 struct Inside {
     image: Image,
-    /// What was there before the last few transactions.
+    /// State before the last few transactions.
     before: VecDeque<Image>,
     backup: Option<Image>,
     dice: Dice,
 }
 
-/// A store in memory. A backup can be made and put back.
+/// A store in memory, with backups.
 #[derive(Debug)]
 pub(super) struct MemoryStore {
     breaks: Breaks,
@@ -78,7 +78,7 @@ impl MemoryStore {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The machine stops. A store that keeps its promises keeps everything.
+    /// Stops the machine. A correct store keeps everything.
     pub(super) fn crash(&self) {
         let inside = &mut *self.lock();
         if self.breaks == Breaks::LosesCommits {
@@ -90,13 +90,13 @@ impl MemoryStore {
         }
     }
 
-    /// Makes a backup, in place of the last.
+    /// Makes a backup, which replaces the last.
     pub(super) fn back_up(&self) {
         let inside = &mut *self.lock();
         inside.backup = Some(inside.image.clone());
     }
 
-    /// Puts the last backup back.
+    /// Restores the last backup.
     pub(super) fn restore(&self) {
         let inside = &mut *self.lock();
         if let Some(backup) = &inside.backup {
@@ -105,14 +105,14 @@ impl MemoryStore {
         }
     }
 
-    /// Changes the state of a stream as a bad disk or another program would.
+    /// Changes the state of a stream, as a bad disk would.
     pub(super) fn damage(&self, stream: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(row) = self.lock().image.get_mut(stream) {
             change(&mut row.stream.state);
         }
     }
 
-    /// A transaction on a stream. It changes nothing where it fails: whatever it refuses, it refuses first.
+    /// Runs a transaction on a stream. It refuses before any change.
     fn write<T>(&self, stream: &str, change: impl FnOnce(&mut Row) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let inside = &mut *self.lock();
         let before = (self.breaks == Breaks::LosesCommits).then(|| inside.image.clone());
@@ -186,7 +186,7 @@ impl MemoryStore {
     }
 }
 
-/// Numbers what is released, or said, from where it was.
+/// Appends records with their numbers.
 fn number(records: &mut Vec<Record>, new: &[NewRecord], version: u64) {
     for NewRecord { timestamp, body } in new {
         let number = records.len() as u64 + 1;

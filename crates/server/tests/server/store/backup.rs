@@ -1,4 +1,4 @@
-//! Backups, and the marks that tell when one is too old.
+//! Backups and high-water marks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -133,7 +133,7 @@ fn refuses_torn_flipped_or_copied_marks() {
     let file = place.join("marks");
     let bytes = fs::read(&file).unwrap();
     let write = |bytes: &[u8]| {
-        // In place, so that it is still the same file.
+        // In place: it stays the same file.
         use std::io::Write;
         let mut open = fs::OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
         open.write_all(bytes).unwrap();
@@ -152,7 +152,7 @@ fn refuses_torn_flipped_or_copied_marks() {
     fs::copy(&file, folder.file("copy")).unwrap();
     fs::rename(folder.file("copy"), &file).unwrap();
     assert!(matches!(Marks::open(&place, &store), Err(MarkError::Damaged(_))));
-    // Whoever knows better keeps what can be read.
+    // Adopting keeps the marks that can be read.
     let given = BTreeMap::from([("a".to_owned(), Mark { version: 3, timestamp: Some(9_000) })]);
     let marks = Marks::adopt(&place, given).unwrap();
     assert_eq!(marks.mark("a"), Some(Mark { version: 700, timestamp: Some(9_000) }));

@@ -1,4 +1,4 @@
-//! Each rule of the interface, on each store.
+//! Conformance: each rule of the store's contract, on each store.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,7 +12,7 @@ use tidegate_server::store::{
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
 
-/// Makes a test of each rule for the stores that need no server, and a list of them for the one that does.
+/// Makes a test of each rule for the stores that need no server, and a list of rules for PostgreSQL.
 macro_rules! rules {
     ($($rule:ident),* $(,)?) => {
         pub(crate) const ALL: &[(&str, fn(&dyn Store))] = &[$((stringify!($rule), $rule)),*];
@@ -314,7 +314,10 @@ fn ranges_without_their_predecessor_are_refused(store: &dyn Store) {
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut part = question(3, 0).oracle().unwrap().aggregate();
     part.add_batch(&[1]).unwrap();
-    let refused = |range, at| matches!(store.merge(&key, "x", range, &part), Err(StoreError::Range { counted, .. }) if counted == at);
+    let refused = |range, at| {
+        let outcome = store.merge(&key, "x", range, &part);
+        matches!(outcome, Err(StoreError::Range { counted, .. }) if counted == at)
+    };
     assert!(refused(1..2, 0));
     store.merge(&key, "x", 0..4, &part).unwrap();
     assert!(refused(3..5, 4));
@@ -468,8 +471,8 @@ fn streams_do_not_mix(store: &dyn Store) {
     assert_eq!(total(store, &b, 1), Some(vec![0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
-/// Gateways send what they have until it is acknowledged or its phase is over, twice now and then, while a driver
-/// closes phase after phase: of each phase, exactly what was acknowledged is counted.
+/// Gateways send batches until they are acknowledged or the phase is over, some twice, while a driver closes phases.
+/// Each phase counts exactly the acknowledged reports.
 fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
     const PHASES: u64 = 12;
     const GATEWAYS: u32 = 3;
@@ -487,7 +490,7 @@ fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
                         break;
                     }
                     let timestamp = now.load(Ordering::SeqCst);
-                    // Every third round the gateways send the same devices' reports, so that only one of them is first.
+                    // Every third round the gateways send the same devices' reports, so only one of them is first.
                     let first = if round % 3 == 0 { round * 10 } else { (gateway + 1) * 1_000_000 + round * 10 };
                     let bytes = batch("a", timestamp, 0, (first..first + 10).map(|device| (device, 1)));
                     let intake = ReportBatch::parse("a", bytes.to_vec().into()).unwrap();

@@ -1,5 +1,4 @@
-//! Torn writes, flipped bits, full disks, foreign files: what was acknowledged is there, and what is damaged is found
-//! out.
+//! Torn writes, flipped bits, full disks and foreign files.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +17,7 @@ fn record(timestamp: u64, body: &str) -> NewRecord {
     NewRecord { timestamp, body: body.to_owned() }
 }
 
-/// A store with a bit of everything in it.
+/// A store with rows in all tables.
 fn furnish(store: &dyn Store) -> Lease {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, (0..40).map(|device| (device, 1)))).unwrap().unwrap();
@@ -33,7 +32,7 @@ fn furnish(store: &dyn Store) -> Lease {
     lease
 }
 
-/// All that can be read of a furnished store, or why not.
+/// Reads everything of such a store, or returns the error.
 fn read_all(store: &dyn Store) -> Result<String, StoreError> {
     let mut all = format!("{:?}", store.names()?);
     for stream in ["a", "b"] {
@@ -46,7 +45,7 @@ fn read_all(store: &dyn Store) -> Result<String, StoreError> {
     Ok(all)
 }
 
-/// What a crash leaves: the file and its log.
+/// Files after a crash: the database and its log.
 fn crash(from: &Path, to: &Path) {
     for suffix in ["", "-wal"] {
         let with = |path: &Path| format!("{}{suffix}", path.display());

@@ -1,4 +1,4 @@
-//! Thousands of random transactions, on a store and on the model: whatever one says, the other says.
+//! Differential test: thousands of random transactions on a store and on the model, with equal results.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use tidegate_server::store::{
 use super::{TestFolder, batch, open, question};
 use crate::model::Model;
 
-/// A generator of small numbers (splitmix64): the same for the same seed.
+/// A seeded generator of small numbers (splitmix64).
 #[derive(Debug)]
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -29,7 +29,7 @@ impl Dice {
     }
 
     fn value(&mut self) -> u8 {
-        // Mostly the same, so that repetitions are as frequent as conflicts; now and then one that is none.
+        // Mostly the same, so repetitions are as frequent as conflicts; sometimes a malformed one.
         match self.below(12) {
             0..8 => 3,
             other => u8::try_from(other).unwrap() - 4,
@@ -56,7 +56,7 @@ enum Step {
     Names,
 }
 
-/// What a store said, to be compared.
+/// Formats a result for comparison.
 fn said<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
     match outcome {
         Ok(done) => format!("{done:?}"),
@@ -65,8 +65,7 @@ fn said<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
 }
 
 impl Step {
-    /// One that could be in place: about the few streams there are, and with what is known about them, sometimes out of
-    /// date.
+    /// Draws a plausible transaction about a few streams, sometimes with outdated knowledge.
     fn draw(dice: &mut Dice, known: &Known) -> Self {
         let name = ["a", "b", "c"][usize::try_from(dice.below(3)).unwrap()].to_owned();
         let lease = match known.leases.len() {
@@ -82,7 +81,7 @@ impl Step {
             0 => Self::Create(name),
             1 => Self::Redeclare(name, format!("{{\"n\": {}}}", dice.below(100))),
             2 => Self::SetStatus(name, Status::ALL[usize::try_from(dice.below(41)).unwrap() / 20]),
-            // None lasts, or for longer than the steps do: so that it does not matter whose clock it goes by.
+            // Over at once, or longer than all steps, so no clock matters.
             3 => Self::Lease(
                 name,
                 format!("driver {}", dice.below(2)),
@@ -207,7 +206,7 @@ impl Step {
     }
 }
 
-/// What whoever uses a store remembers.
+/// Knowledge of a store's user.
 #[derive(Debug, Default)]
 struct Known {
     steps: u64,
@@ -215,8 +214,7 @@ struct Known {
     versions: HashMap<String, u64>,
 }
 
-/// Goes through random steps on two handles of one store, as two processes would have, of which one is now and then
-/// opened anew, and on the model.
+/// Runs random steps on the model and on two handles of one store, of which one is reopened now and then.
 pub(crate) fn compare<S: Store>(seed: u64, open: &dyn Fn() -> S, second: &S) {
     let mut first = Some(open());
     let (model, mut known, mut dice) = (Model::default(), Known::default(), Dice(seed));

@@ -1,4 +1,4 @@
-//! What holds on PostgreSQL.
+//! The PostgreSQL store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -60,26 +60,29 @@ fn a_failing_database_loses_and_invents_nothing() {
     let left: i64 = client.query_one("SELECT count(*) FROM tidegate.seen", &[]).unwrap().get(0);
     assert_eq!(left, 0);
 
-    // A byte that is not what was written is found out, and nothing is written any more.
+    // A changed byte is detected, and writing stops.
     create(&store, "b");
-    server.tell("UPDATE tidegate.states SET body = set_byte(body, 0, 0) WHERE stream = (SELECT number FROM tidegate.streams WHERE name = 'b')");
+    server.execute(
+        "UPDATE tidegate.states SET body = set_byte(body, 0, 0)
+         WHERE stream = (SELECT number FROM tidegate.streams WHERE name = 'b')",
+    );
     assert!(matches!(store.stream("b"), Err(StoreError::Damaged(_))));
     assert!(matches!(advance(&store, &lease, 2, &[]), Err(StoreError::Failed(_))));
     drop(store);
 
     // A database that a later version has changed, or that does not sync, is left alone.
-    server.tell("UPDATE tidegate.meta SET schema = 99");
+    server.execute("UPDATE tidegate.meta SET schema = 99");
     assert!(matches!(PostgresStore::open(&url), Err(StoreError::Schema { found, .. }) if found == "99"));
-    server.tell("UPDATE tidegate.meta SET schema = 1");
-    server.tell("ALTER SYSTEM SET fsync = off");
-    server.tell("SELECT pg_reload_conf()");
+    server.execute("UPDATE tidegate.meta SET schema = 1");
+    server.execute("ALTER SYSTEM SET fsync = off");
+    server.execute("SELECT pg_reload_conf()");
     let refused = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         matches!(PostgresStore::open(&url), Err(StoreError::Failed(why)) if why.contains("fsync"))
     });
     assert!(refused);
 
-    // What is wrong with a URL is not repeated, for it has a password.
+    // An error does not repeat the URL, which contains a password.
     let error = PostgresStore::open("postgres://tidegate:secret@[").unwrap_err().to_string();
     assert!(!error.contains("secret"), "{error}");
 }

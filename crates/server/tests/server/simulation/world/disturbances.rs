@@ -102,7 +102,7 @@ impl<B: Base> World<B> {
         *self.shared.store.lock().unwrap() = store;
     }
 
-    /// All processes stop, with the store and the disk of the marks.
+    /// Stops all processes, the store and the disk of the marks.
     pub(super) fn stop_machine(&mut self) {
         self.happens("the machine stops");
         for process in &mut self.processes {
@@ -114,7 +114,7 @@ impl<B: Base> World<B> {
         self.set_store(store);
     }
 
-    /// The backup is put back, while processes stop or, worse, sleep.
+    /// Restores the backup, while processes stop or, worse, sleep.
     fn restore(&mut self) {
         self.happens("a backup is put back");
         self.restores += 1;
@@ -124,7 +124,7 @@ impl<B: Base> World<B> {
         let store = self.base.restore();
         self.observer.restored(&*store);
         self.set_store(store);
-        // What was retired since is so again, as its operator wants.
+        // The operator retires these streams again.
         for name in &self.retired {
             let _ = self.shared.store().set_status(name, Status::Retired);
         }

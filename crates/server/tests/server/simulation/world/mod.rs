@@ -21,29 +21,29 @@ use super::observer::{Invariant, Observer, Violation};
 use super::store::{Breaks, MemoryStore};
 use network::Message;
 
-/// How long a tick lasts, in seconds.
+/// Length of a tick, in seconds.
 pub(super) const TICK: u64 = 10;
 
-/// When a world begins, in milliseconds since 1970.
+/// First moment of a world, in milliseconds since 1970.
 pub(super) const START: u64 = 1_000_000_000;
 
-/// A curator's stream.
+/// A curated stream.
 pub(super) const BA: &str =
     r#"{ "family": "central", "mechanism": "ba", "epsilon": 1.0, "window": 3, "domain": ["a", "b", "c"] }"#;
 
-/// How long a lease lasts, in milliseconds.
+/// Duration of a lease, in milliseconds.
 pub(super) const LEASE: u64 = 6_000;
 
-/// How far ahead, or behind, a clock is set at most, in milliseconds.
+/// Largest jump of a clock, in milliseconds.
 const JUMP: u64 = 25_000;
 
-/// The store that a world is built on.
+/// Store under a world.
 pub(super) trait Base {
     fn store(&self) -> Arc<dyn Store>;
-    /// The machine stops; the store as it is found afterwards.
+    /// Stops the machine, and returns the store as it is found afterwards.
     fn crash(&mut self) -> Arc<dyn Store>;
     fn back_up(&mut self);
-    /// The backup is put back; the store as it is found afterwards.
+    /// Restores the backup, and returns the store as it is found afterwards.
     fn restore(&mut self) -> Arc<dyn Store>;
 }
 
@@ -67,7 +67,7 @@ impl Base for Arc<MemoryStore> {
     }
 }
 
-/// What is broken in a world, if anything is.
+/// Deliberate defects of a world.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Variant {
     pub(super) store: Breaks,
@@ -75,7 +75,7 @@ pub(super) struct Variant {
     pub(super) devices: BrokenDevice,
 }
 
-/// What came of a world.
+/// Result of a world.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) wrong: BTreeMap<(&'static str, Wrong), u64>,
@@ -84,11 +84,11 @@ pub(super) struct Outcome {
     pub(super) happened: BTreeMap<&'static str, u64>,
 }
 
-/// How a process stands to a stream.
+/// A stream in a process.
 struct Driven {
     driver: Option<Driver>,
     buffer: Option<Arc<EventBuffer>>,
-    /// When it looks at the stream again, in true time.
+    /// Next wake-up, in true time.
     wakes: u64,
 }
 
@@ -111,13 +111,13 @@ pub(super) struct World<B> {
     calm: bool,
     declarations: Vec<Declaration>,
     devices: Vec<SimulatedDevice>,
-    /// `None` for one that has stopped, and when it starts again.
+    /// An error is a stopped process, with the time of its start.
     processes: Vec<Result<Process, u64>>,
     started: u64,
     one_name: bool,
     network: BTreeMap<(u64, u64), Message>,
     sent: u64,
-    /// Questions that somebody has seen: for a collector that asks again, and for more.
+    /// Questions of the past, for a dishonest collector.
     old_questions: Vec<(usize, Question)>,
     older: BTreeMap<String, u64>,
     restores: u64,
@@ -173,7 +173,7 @@ impl World<Arc<MemoryStore>> {
 }
 
 impl<B: Base> World<B> {
-    /// A world on a store that is empty.
+    /// Creates a world on an empty store.
     pub(super) fn on(base: B, seed: u64, variant: Variant) -> Self {
         let mut dice = Dice::new(seed, 1);
         let declarations = declarations(&mut dice);
@@ -237,7 +237,7 @@ impl<B: Base> World<B> {
         Process { number, store, ahead: 0, sleeps_until: 0, streams }
     }
 
-    /// Lets so many steps happen, and then nothing bad for a while: what is wrong, if anything is.
+    /// Runs steps with faults, then some without. Returns the first violation.
     pub(super) fn run(mut self, steps: u64) -> Result<Outcome, Violation> {
         let rate = [0, 10, 30, 80][self.dice.index(4)];
         self.shared.set_rate(rate);
@@ -245,7 +245,7 @@ impl<B: Base> World<B> {
             self.step()?;
         }
         self.settle();
-        // Clocks that were ahead are waited for, and so is a stream that begins anew.
+        // Wait for clocks that were ahead, and for replaced states.
         let settled = self.now + 2 * JUMP + 60_000;
         while self.now < settled {
             self.step()?;
@@ -276,7 +276,7 @@ impl<B: Base> World<B> {
         Ok(Outcome { wrong: self.shared.wrong(), releases, reports, happened: self.happened })
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults.
     fn settle(&mut self) {
         self.calm = true;
         self.shared.set_rate(0);
@@ -380,7 +380,7 @@ impl<B: Base> World<B> {
                     self.observer.failed(stream, &error, false);
                     match error {
                         DriveError::Held(_) => {
-                            // What was told to this process is of no use to the one that drives.
+                            // Events of this process are lost to the one that drives.
                             let declaration = self.declarations.iter().find(|one| one.name == *stream).unwrap();
                             driven.buffer = EventBuffer::new(declaration).unwrap().map(Arc::new);
                         }
@@ -403,7 +403,7 @@ impl<B: Base> World<B> {
         }
     }
 
-    /// An operator lets streams begin anew that are older than what was published.
+    /// An operator replaces the state of streams whose store is behind their mark.
     fn operate(&mut self) {
         for declaration in self.declarations.clone() {
             let name = &declaration.name;

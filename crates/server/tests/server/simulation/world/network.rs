@@ -26,7 +26,7 @@ impl<B: Base> World<B> {
         self.network.insert((self.now + delay, self.sent), message);
     }
 
-    /// Devices ask what they are asked; and somebody asks for more than that.
+    /// Devices poll for questions, some of which are forged.
     pub(super) fn poll(&mut self) {
         for device in 0..self.devices.len() {
             if !self.calm && self.dice.chance(1, 3) {
@@ -50,7 +50,7 @@ impl<B: Base> World<B> {
         }
     }
 
-    /// A question that nobody should answer: an old one, or one for more.
+    /// Invents a question that no device should answer: an old one, or one for more budget.
     fn invent(&mut self, device: usize) -> Option<OpenQuestion> {
         let old: Vec<&Question> =
             self.old_questions.iter().filter(|(of, _)| *of == device).map(|(_, question)| question).collect();
@@ -114,7 +114,7 @@ impl<B: Base> World<B> {
         }
     }
 
-    /// What has come to a process goes in together.
+    /// A process accepts the batches that have arrived, in one transaction.
     fn accept(&mut self, process: usize, batches: &[(String, Vec<u8>)]) {
         let Ok(Process { store, sleeps_until, .. }) = &self.processes[process] else { return };
         if *sleeps_until > self.now {
@@ -148,7 +148,7 @@ impl<B: Base> World<B> {
         }
     }
 
-    /// Whether more of a stream is marked than the store knows.
+    /// Whether the store is behind the mark of a stream.
     fn is_older(&self, stream: &str) -> bool {
         let version = self.shared.store().status(stream).map_or(0, |(_, version)| version);
         self.marks.peek(stream).is_some_and(|mark| mark.version > version)
