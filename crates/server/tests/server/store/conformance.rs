@@ -33,36 +33,36 @@ macro_rules! rules {
 }
 
 rules![
-    a_stream_is_what_it_was_created_as,
-    a_name_is_given_once_even_if_its_stream_is_retired,
-    what_was_declared_can_be_replaced,
-    a_stream_that_is_not_there_is_said_to_be_missing,
+    reads_back_a_created_stream,
+    refuses_a_name_twice_even_if_retired,
+    replaces_a_declaration,
+    reports_a_missing_stream,
     a_retired_stream_stays_retired,
     a_lease_is_held_by_one_until_its_end,
-    a_lease_that_was_given_back_is_free_at_once,
+    a_released_lease_is_free_at_once,
     a_report_is_counted_once,
-    another_report_under_the_same_identity_is_refused,
-    the_same_identity_in_another_phase_is_another_report,
-    implausible_reports_are_not_taken,
-    a_batch_with_a_malformed_report_is_not_taken,
-    batches_of_one_transaction_are_taken_in_order,
-    a_phase_that_is_not_open_takes_nothing,
-    a_closed_phase_takes_nothing_and_closing_again_gives_the_same,
-    replays_after_the_clean_up_are_not_counted,
-    a_question_that_goes_on_keeps_its_reports,
+    refuses_a_conflicting_report,
+    counts_an_identity_in_each_phase,
+    skips_implausible_reports,
+    rejects_a_batch_with_a_malformed_report,
+    accepts_batches_of_a_transaction_in_order,
+    a_phase_that_is_not_open_accepts_nothing,
+    closing_a_phase_is_final_and_repeatable,
+    replays_after_the_clean_up_do_not_count,
+    a_kept_question_keeps_its_reports,
     partial_counts_are_merged_once,
-    ranges_without_their_predecessor_are_refused,
-    counts_of_another_oracle_are_refused,
-    reports_and_merged_counts_of_one_source_follow_each_other,
+    refuses_ranges_without_their_predecessor,
+    refuses_counts_of_another_oracle,
+    reports_and_merged_counts_share_an_offset,
     a_stale_epoch_changes_nothing,
     a_stale_version_changes_nothing,
-    only_what_was_published_is_read,
+    reads_published_records_only,
     records_are_read_back_byte_for_byte,
-    records_are_chosen_by_number_and_timestamp,
-    a_stream_begun_anew_forgets_its_questions_and_its_driver,
+    filters_records_by_number_and_timestamp,
+    a_replaced_state_drops_questions_and_lease,
     streams_do_not_mix,
-    nothing_is_lost_or_counted_twice_while_phases_close,
-    a_store_that_works_says_so,
+    counts_exactly_once_while_phases_close,
+    a_working_store_passes_its_check,
 ];
 
 fn total(store: &dyn Store, lease: &Lease, version: u64) -> Option<Vec<u64>> {
@@ -73,7 +73,7 @@ fn is_stale(outcome: Result<(), StoreError>) -> bool {
     matches!(outcome, Err(StoreError::Stale(_)))
 }
 
-fn a_stream_is_what_it_was_created_as(store: &dyn Store) {
+fn reads_back_a_created_stream(store: &dyn Store) {
     let new = NewStream { name: "a", declaration: "{\"é\": 1}", policy: "{}", state: &[0, 255, 7] };
     store.create(&new).unwrap();
     let stream = store.stream("a").unwrap();
@@ -86,7 +86,7 @@ fn a_stream_is_what_it_was_created_as(store: &dyn Store) {
     assert_eq!(store.names().unwrap(), ["B", "a", "b"]);
 }
 
-fn a_name_is_given_once_even_if_its_stream_is_retired(store: &dyn Store) {
+fn refuses_a_name_twice_even_if_retired(store: &dyn Store) {
     create(store, "a");
     let again = || store.create(&NewStream { name: "a", declaration: "x", policy: "", state: b"" });
     assert!(matches!(again(), Err(StoreError::Exists(_))));
@@ -95,14 +95,14 @@ fn a_name_is_given_once_even_if_its_stream_is_retired(store: &dyn Store) {
     assert_eq!(store.stream("a").unwrap().declaration, "{}");
 }
 
-fn what_was_declared_can_be_replaced(store: &dyn Store) {
+fn replaces_a_declaration(store: &dyn Store) {
     create(store, "a");
     store.redeclare("a", "{\"webhooks\": []}").unwrap();
     assert_eq!(store.stream("a").unwrap().declaration, "{\"webhooks\": []}");
     assert_eq!(store.stream("a").unwrap().state, b"first");
 }
 
-fn a_stream_that_is_not_there_is_said_to_be_missing(store: &dyn Store) {
+fn reports_a_missing_stream(store: &dyn Store) {
     fn is_missing<T>(outcome: Result<T, StoreError>) -> bool {
         matches!(outcome, Err(StoreError::NoStream(name)) if name == "a")
     }
@@ -118,6 +118,7 @@ fn a_stream_that_is_not_there_is_said_to_be_missing(store: &dyn Store) {
     assert!(is_missing(store.publish(&lease, 0)));
     assert!(is_missing(store.replace_state("a", b"", 1)));
     assert!(is_missing(store.records("a", RecordKind::Answer, &RecordFilter::default())));
+    assert!(is_missing(store.latest("a", RecordKind::Release)));
     assert_eq!(accept(store, "a", &batch("a", 0, 0, [(1, 1)])).unwrap(), Err(BatchRejection::NoStream));
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 0, phase: 0 };
     let nothing = question(0, 0).oracle().unwrap().aggregate();
@@ -148,7 +149,7 @@ fn a_lease_is_held_by_one_until_its_end(store: &dyn Store) {
     assert_eq!(store.stream("a").unwrap().epoch, 2);
 }
 
-fn a_lease_that_was_given_back_is_free_at_once(store: &dyn Store) {
+fn a_released_lease_is_free_at_once(store: &dyn Store) {
     create(store, "a");
     let first = store.lease("a", "one", 0, 1_000_000).unwrap().unwrap();
     store.release_lease(&first).unwrap();
@@ -170,7 +171,7 @@ fn a_report_is_counted_once(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 150, 0, 0, 0, 0, 0, 0]));
 }
 
-fn another_report_under_the_same_identity_is_refused(store: &dyn Store) {
+fn refuses_a_conflicting_report(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 2)])).unwrap().unwrap();
     let outcome = accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 5), (3, 3)]));
@@ -178,7 +179,7 @@ fn another_report_under_the_same_identity_is_refused(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 1, 1, 1, 0, 0, 0, 0]));
 }
 
-fn the_same_identity_in_another_phase_is_another_report(store: &dyn Store) {
+fn counts_an_identity_in_each_phase(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     let bytes = batch("a", 3, 0, [(1, 1)]);
     let mut other = bytes.clone();
@@ -189,7 +190,7 @@ fn the_same_identity_in_another_phase_is_another_report(store: &dyn Store) {
     assert_eq!(totals.iter().flatten().map(|total| total.reports()).collect::<Vec<_>>(), [1, 1]);
 }
 
-fn implausible_reports_are_not_taken(store: &dyn Store) {
+fn skips_implausible_reports(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, (0..10).map(|device| (device, 2)));
     let mut intake = ReportBatch::parse("a", bytes.into()).unwrap();
@@ -201,7 +202,7 @@ fn implausible_reports_are_not_taken(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 0, 10, 0, 0, 0, 0, 0]));
 }
 
-fn a_batch_with_a_malformed_report_is_not_taken(store: &dyn Store) {
+fn rejects_a_batch_with_a_malformed_report(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, [(1, 1), (2, 8), (3, 3)]);
     assert!(matches!(accept(store, "a", &bytes).unwrap(), Err(BatchRejection::Malformed(_))));
@@ -209,7 +210,7 @@ fn a_batch_with_a_malformed_report_is_not_taken(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 0, 0, 0, 1, 0, 0, 0]));
 }
 
-fn batches_of_one_transaction_are_taken_in_order(store: &dyn Store) {
+fn accepts_batches_of_a_transaction_in_order(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     let batches = [
         batch("a", 3, 0, [(1, 1), (2, 1)]),
@@ -231,7 +232,7 @@ fn batches_of_one_transaction_are_taken_in_order(store: &dyn Store) {
     assert_eq!(store.accept("here", &[]).unwrap(), []);
 }
 
-fn a_phase_that_is_not_open_takes_nothing(store: &dyn Store) {
+fn a_phase_that_is_not_open_accepts_nothing(store: &dyn Store) {
     begin(store, "a", &[open(3, 1)]);
     for (timestamp, phase) in [(3, 0), (2, 1), (4, 1), (u64::MAX, 1)] {
         let outcome = accept(store, "a", &batch("a", timestamp, phase, [(1, 1)])).unwrap();
@@ -240,7 +241,7 @@ fn a_phase_that_is_not_open_takes_nothing(store: &dyn Store) {
     assert_eq!(accept(store, "a", &batch("a", 3, 1, [(1, 1)])).unwrap(), Ok(taken(1, 0, 0, 0)));
 }
 
-fn a_closed_phase_takes_nothing_and_closing_again_gives_the_same(store: &dyn Store) {
+fn closing_a_phase_is_final_and_repeatable(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 2)])).unwrap().unwrap();
     let totals = store.close(&lease, 1).unwrap();
@@ -258,7 +259,7 @@ fn a_closed_phase_takes_nothing_and_closing_again_gives_the_same(store: &dyn Sto
     assert_eq!(store.stream("a").unwrap().open, [open(3, 0), open(3, 1)], "it still waits for an answer");
 }
 
-fn replays_after_the_clean_up_are_not_counted(store: &dyn Store) {
+fn replays_after_the_clean_up_do_not_count(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, (0..20).map(|device| (device, 1)));
     accept(store, "a", &bytes).unwrap().unwrap();
@@ -272,7 +273,7 @@ fn replays_after_the_clean_up_are_not_counted(store: &dyn Store) {
     assert_eq!(accept(store, "a", &next).unwrap(), Ok(taken(20, 0, 0, 0)));
 }
 
-fn a_question_that_goes_on_keeps_its_reports(store: &dyn Store) {
+fn a_kept_question_keeps_its_reports(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1)])).unwrap().unwrap();
     accept(store, "a", &batch("a", 3, 1, [(1, 1)])).unwrap().unwrap();
@@ -309,7 +310,7 @@ fn partial_counts_are_merged_once(store: &dyn Store) {
     assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), MergeOutcome::Counted, "each phase begins at 0");
 }
 
-fn ranges_without_their_predecessor_are_refused(store: &dyn Store) {
+fn refuses_ranges_without_their_predecessor(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut part = question(3, 0).oracle().unwrap().aggregate();
@@ -325,7 +326,7 @@ fn ranges_without_their_predecessor_are_refused(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
-fn counts_of_another_oracle_are_refused(store: &dyn Store) {
+fn refuses_counts_of_another_oracle(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut other = question(3, 0);
@@ -341,7 +342,7 @@ fn counts_of_another_oracle_are_refused(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), None);
 }
 
-fn reports_and_merged_counts_of_one_source_follow_each_other(store: &dyn Store) {
+fn reports_and_merged_counts_share_an_offset(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut part = question(3, 0).oracle().unwrap().aggregate();
@@ -389,22 +390,25 @@ fn records(timestamps: impl IntoIterator<Item = u64>, what: &str) -> Vec<NewReco
         .collect()
 }
 
-fn only_what_was_published_is_read(store: &dyn Store) {
+fn reads_published_records_only(store: &dyn Store) {
     let lease = begin(store, "a", &[]);
     let (releases, said) = (records([3, 4], "released"), records([4], "said"));
     store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &said }).unwrap();
     let more = records([5], "released");
     store.advance(&lease, &Advance { version: 2, state: b"", open: &[], releases: &more, answers: &[] }).unwrap();
     let read = |kind| store.records("a", kind, &RecordFilter::default()).unwrap();
+    let latest = || [RecordKind::Release, RecordKind::Answer].map(|kind| store.latest("a", kind).unwrap());
     assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));
     store.publish(&lease, 1).unwrap();
     assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));
+    assert_eq!(latest(), [0, 0]);
     store.publish(&lease, 2).unwrap();
+    assert_eq!(latest(), [2, 1]);
     let record = |number, timestamp, body: &str| Record { number, version: 2, timestamp, body: body.to_owned() };
     assert_eq!(read(RecordKind::Release), [record(1, 3, "{\"released\": 3}"), record(2, 4, "{\"released\": 4}")]);
     assert_eq!(read(RecordKind::Answer), [record(1, 4, "{\"said\": 4}")]);
     store.publish(&lease, 3).unwrap();
-    assert_eq!(read(RecordKind::Release).len(), 3);
+    assert_eq!((read(RecordKind::Release).len(), latest()), (3, [3, 1]));
     store.publish(&lease, 1).unwrap();
     assert_eq!(read(RecordKind::Release).len(), 3, "what was published stays so");
     assert_eq!(store.stream("a").unwrap().published, 3);
@@ -421,7 +425,7 @@ fn records_are_read_back_byte_for_byte(store: &dyn Store) {
     assert_eq!(read.into_iter().map(|record| record.body).collect::<Vec<_>>(), bodies);
 }
 
-fn records_are_chosen_by_number_and_timestamp(store: &dyn Store) {
+fn filters_records_by_number_and_timestamp(store: &dyn Store) {
     let lease = begin(store, "a", &[]);
     let releases = records([10, 11, 11, 12, 15, 14], "released");
     store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &[] }).unwrap();
@@ -442,7 +446,7 @@ fn records_are_chosen_by_number_and_timestamp(store: &dyn Store) {
     assert_eq!(numbers(0, 0, u64::MAX, usize::MAX).len(), 6);
 }
 
-fn a_stream_begun_anew_forgets_its_questions_and_its_driver(store: &dyn Store) {
+fn a_replaced_state_drops_questions_and_lease(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1)])).unwrap().unwrap();
     assert!(is_stale(store.replace_state("a", b"anew", 1)), "it has that version");
@@ -473,7 +477,7 @@ fn streams_do_not_mix(store: &dyn Store) {
 
 /// Gateways send batches until they are acknowledged or the phase is over, some twice, while a driver closes phases.
 /// Each phase counts exactly the acknowledged reports.
-fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
+fn counts_exactly_once_while_phases_close(store: &dyn Store) {
     const PHASES: u64 = 12;
     const GATEWAYS: u32 = 3;
     let lease = begin(store, "a", &[open(0, 0)]);
@@ -525,7 +529,7 @@ fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
     assert!(counted.iter().sum::<u64>() > 0, "nothing came at all");
 }
 
-fn a_store_that_works_says_so(store: &dyn Store) {
+fn a_working_store_passes_its_check(store: &dyn Store) {
     store.check().unwrap();
     store.check().unwrap();
 }

@@ -44,14 +44,14 @@ enum Step {
     Redeclare(String, String),
     SetStatus(String, Status),
     Lease(String, String, u64, u64),
-    GiveBack(Lease),
+    ReleaseLease(Lease),
     Accept(String, Vec<(String, Vec<u8>, Vec<usize>)>),
     Merge(PhaseKey, String, std::ops::Range<u64>, Aggregate),
     Close(Lease, u64),
     Advance(Lease, u64, Vec<OpenQuestion>, Vec<NewRecord>, Vec<NewRecord>),
     Publish(Lease, u64),
-    BeginAnew(String, u64),
-    RecordKind(String, RecordKind, RecordFilter),
+    ReplaceState(String, u64),
+    Records(String, RecordKind, RecordFilter),
     Look(String),
     Names,
 }
@@ -88,7 +88,7 @@ impl Step {
                 known.steps,
                 known.steps + 1_000_000 * dice.below(2),
             ),
-            4 if dice.below(4) == 0 => Self::GiveBack(lease),
+            4 if dice.below(4) == 0 => Self::ReleaseLease(lease),
             5..=12 => {
                 let mut batches = Vec::new();
                 for _ in 0..1 + dice.below(4) {
@@ -134,12 +134,12 @@ impl Step {
                 Self::Advance(lease, version, asked, releases, said)
             }
             18 => Self::Publish(lease, near),
-            19 if dice.below(6) == 0 => Self::BeginAnew(name, near + dice.below(3)),
+            19 if dice.below(6) == 0 => Self::ReplaceState(name, near + dice.below(3)),
             20 => {
                 let kind = if dice.below(2) == 0 { RecordKind::Release } else { RecordKind::Answer };
                 let (from, limit) = (dice.below(6), usize::try_from(dice.below(9)).unwrap());
                 let to = if dice.below(2) == 0 { u64::MAX } else { from + dice.below(4) };
-                Self::RecordKind(
+                Self::Records(
                     name,
                     kind,
                     RecordFilter { after: dice.below(6), from: from.saturating_sub(3), to, limit },
@@ -164,7 +164,7 @@ impl Step {
                 }
                 said(lease)
             }
-            Self::GiveBack(lease) => said(store.release_lease(lease)),
+            Self::ReleaseLease(lease) => said(store.release_lease(lease)),
             Self::Accept(source, batches) => {
                 let mut intakes = Vec::new();
                 for (stream, bytes, implausible) in batches {
@@ -192,14 +192,16 @@ impl Step {
                 said(outcome)
             }
             Self::Publish(lease, version) => said(store.publish(lease, *version)),
-            Self::BeginAnew(name, version) => {
+            Self::ReplaceState(name, version) => {
                 let outcome = store.replace_state(name, b"anew", *version);
                 if let (Some(known), Ok(())) = (known, &outcome) {
                     known.versions.insert(name.clone(), *version);
                 }
                 said(outcome)
             }
-            Self::RecordKind(name, kind, wanted) => said(store.records(name, *kind, wanted)),
+            Self::Records(name, kind, filter) => {
+                said(store.records(name, *kind, filter)) + &said(store.latest(name, *kind))
+            }
             Self::Look(name) => said(store.stream(name)) + &said(store.status(name)),
             Self::Names => said(store.names()),
         }
