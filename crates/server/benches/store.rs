@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use criterion::{Criterion, Throughput};
 use rusqlite::{Connection, params};
 use tidegate_device::wire::{Batch, StreamTag};
@@ -75,16 +76,16 @@ fn million() {
         let service = Service::new(&folder, oracle);
         row(&format!("accept, {oracle}, 16 batches a transaction"), || {
             for batches in batches.chunks(16) {
-                let parse = |bytes: &Vec<u8>| ReportBatch::parse("s", bytes.to_vec().into()).unwrap();
-                let intakes: Vec<_> = batches.iter().map(|bytes| parse(bytes)).collect();
-                service.store.accept("here", &intakes).unwrap();
+                let parse = |bytes: &Bytes| ReportBatch::parse("s", bytes.clone()).unwrap();
+                let parsed: Vec<_> = batches.iter().map(parse).collect();
+                service.store.accept("here", &parsed).unwrap();
             }
         });
         drop(service.store);
         let store = SqliteStore::open(&folder.0.join("store")).unwrap();
         row("  first batch after opening anew", || {
-            let intake = ReportBatch::parse("s", batches[0].to_vec().into()).unwrap();
-            assert_eq!(store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap().repeated, REPORTS as u64);
+            let batch = ReportBatch::parse("s", batches[0].clone()).unwrap();
+            assert_eq!(store.accept("here", &[batch]).unwrap()[0].as_ref().unwrap().repeated, REPORTS as u64);
         });
     }
     let folder = Folder::new("plain");
@@ -143,9 +144,9 @@ impl Service {
         Self { store, lease, question }
     }
 
-    fn accept(&self, bytes: &[u8]) {
-        let intake = ReportBatch::parse("s", bytes.to_vec().into()).unwrap();
-        self.store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap();
+    fn accept(&self, bytes: &Bytes) {
+        let batch = ReportBatch::parse("s", bytes.clone()).unwrap();
+        self.store.accept("here", &[batch]).unwrap()[0].as_ref().unwrap();
     }
 }
 
@@ -155,7 +156,7 @@ fn question(oracle: OracleKind) -> Question {
 }
 
 /// Writes a batch of random identities and reports.
-fn batch(question: &Question, number: u64) -> Vec<u8> {
+fn batch(question: &Question, number: u64) -> Bytes {
     let mut state = number.wrapping_mul(0x1234_5678_9abc_def1);
     let mut random = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -185,7 +186,7 @@ fn batch(question: &Question, number: u64) -> Vec<u8> {
     for _ in 0..REPORTS * length {
         bytes.push((random() >> 57) as u8);
     }
-    bytes
+    bytes.into()
 }
 
 /// Table with a row for each report.
