@@ -1,12 +1,10 @@
-//! How many reports the service takes a second, each safe before it is acknowledged, next to a handler that does
-//! nothing with them but write the same rows.
+//! Durable reports a second through the whole service, beside a bare handler that writes the same rows.
 //!
-//! Both listen on loopback, take batches of 1,000 reports over HTTP, gather those that wait into one transaction of an
-//! SQLite file (WAL, `synchronous = FULL`), and answer when it is safe. The bare one looks at nothing: no token, no
-//! limits, no check of a report, no memory of who has reported, no counts. Both are measured in turns, so that whatever
-//! else the machine does meets both.
+//! Both listen on loopback, accept batches of 1,000 reports over HTTP, and group-commit them to an SQLite file (WAL,
+//! `synchronous = FULL`). The bare handler has no tokens, limits, checks, identities or counts. Both are measured in
+//! turns, so other load of the machine affects both.
 //!
-//! `TIDEGATE_BATCHES` sets how many batches a turn has (200), `TIDEGATE_CLIENTS` how many connections (16).
+//! `TIDEGATE_BATCHES` sets the batches of a turn (200), `TIDEGATE_CLIENTS` the connections (16).
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::HashMap;
@@ -28,8 +26,8 @@ use tidegate::kernel::{Ledger, SeededRandom, Window};
 use tidegate_device::api::{BATCH, OpenQuestion};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
-use tidegate_server::engine::{HighWater, Mark, Tools};
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::driver::{HighWater, Mark, Tools};
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings, now};
 use tidegate_server::store::sqlite::SqliteStore;
@@ -53,13 +51,13 @@ impl HighWater for Marks {
     }
 }
 
-/// How many, by the environment.
+/// Reads a number from the environment.
 fn number(name: &str, usual: usize) -> usize {
     std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
-/// Starts the service with one stream whose tick lasts long; where it listens, and the token for reports.
-fn start_service(folder: &Path) -> (SocketAddr, Token, OpenQuestion) {
+/// Starts the service with one stream of long ticks. Returns its address, a token and the question.
+fn start_service(folder: &Path) -> (SocketAddr, ApiToken, OpenQuestion) {
     let store = Arc::new(SqliteStore::open(&folder.join("service")).unwrap());
     let tools =
         Tools { store, marks: Arc::new(Marks::default()), key: None, holder: "bench".to_owned(), lease: 60_000 };
@@ -78,7 +76,7 @@ fn start_service(folder: &Path) -> (SocketAddr, Token, OpenQuestion) {
         }
         thread::sleep(Duration::from_millis(10));
     };
-    let token = Token::new(Role::Ingest).unwrap();
+    let token = ApiToken::new(Role::Ingest).unwrap();
     let entry = TokenEntry { name: "bench".to_owned(), role: Role::Ingest, sha256: token.sha256.clone() };
     let settings = HttpSettings { tokens: Tokens::new(vec![entry]).unwrap(), ..HttpSettings::default() };
     let address = on_runtime(move |listener| async move {
@@ -87,7 +85,7 @@ fn start_service(folder: &Path) -> (SocketAddr, Token, OpenQuestion) {
     (address, token, asked)
 }
 
-/// Runs what listens on a runtime of its own, for as long as the process lives.
+/// Runs a server on its own runtime until the process ends.
 fn on_runtime<F: Future<Output = ()>>(work: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static) -> SocketAddr {
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::spawn(move || {
@@ -118,10 +116,11 @@ fn start_bare(folder: PathBuf) -> SocketAddr {
         connection
             .execute_batch(
                 "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-                 CREATE TABLE seen (phase INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL, sum INTEGER NOT NULL,
-                     PRIMARY KEY (phase, number)) STRICT;
-                 CREATE TABLE counts (phase INTEGER NOT NULL, source TEXT NOT NULL, counted INTEGER NOT NULL, logged INTEGER NOT NULL,
-                     body BLOB NOT NULL, sum INTEGER NOT NULL, PRIMARY KEY (phase, source)) STRICT;",
+                 CREATE TABLE seen (phase INTEGER NOT NULL, number INTEGER NOT NULL, body BLOB NOT NULL,
+                     sum INTEGER NOT NULL, PRIMARY KEY (phase, number)) STRICT;
+                 CREATE TABLE counts (phase INTEGER NOT NULL, source TEXT NOT NULL, counted INTEGER NOT NULL,
+                     logged INTEGER NOT NULL, body BLOB NOT NULL, sum INTEGER NOT NULL,
+                     PRIMARY KEY (phase, source)) STRICT;",
             )
             .unwrap();
         let (mut logged, counts) = (0_i64, [0_u8; 512]);
@@ -132,7 +131,7 @@ fn start_bare(folder: PathBuf) -> SocketAddr {
             {
                 jobs.push(job);
             }
-            // As many bytes as the service keeps of a report: its identity and a digest.
+            // As many bytes as the service stores of a report: its identity and a digest.
             let rows: Vec<u8> = jobs.iter().flat_map(|(body, _)| &body[40..40 + 20 * REPORTS]).copied().collect();
             logged += 1;
             let transaction = connection.transaction().unwrap();
@@ -181,7 +180,7 @@ fn batches(asked: &OpenQuestion, turn: u32, count: usize) -> Vec<Vec<u8>> {
     made.collect()
 }
 
-/// Sends all batches over so many connections, and returns how long it took until the last was acknowledged.
+/// Sends all batches over several connections. Returns the time until the last acknowledgement.
 fn send(address: SocketAddr, token: &str, batches: &[Vec<u8>], clients: usize) -> Duration {
     let began = Instant::now();
     thread::scope(|scope| {
@@ -191,7 +190,8 @@ fn send(address: SocketAddr, token: &str, batches: &[Vec<u8>], clients: usize) -
                 connection.get_ref().set_nodelay(true).unwrap();
                 for batch in share {
                     let mut request = format!(
-                        "POST /v1/streams/bench/reports HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\ncontent-type: {BATCH}\r\ncontent-length: {}\r\n\r\n",
+                        "POST /v1/streams/bench/reports HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {token}\r\n\
+                         content-type: {BATCH}\r\ncontent-length: {}\r\n\r\n",
                         batch.len()
                     )
                     .into_bytes();
@@ -219,7 +219,7 @@ fn send(address: SocketAddr, token: &str, batches: &[Vec<u8>], clients: usize) -
 }
 
 fn main() {
-    // Test runners start benchmarks to see that they build.
+    // Test runners start benchmarks to check that they build.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -236,7 +236,7 @@ fn main() {
     for turn in 0..TURNS {
         let batches = batches(&asked, u32::try_from(turn).unwrap(), count);
         let rate = |took: Duration| (count * REPORTS) as f64 / took.as_secs_f64();
-        // Who begins changes with the turn.
+        // The two take turns in going first.
         let (ours, theirs) = if turn % 2 == 0 {
             let ours = send(service, token.secret.reveal(), &batches, clients);
             (ours, send(bare, "", &batches, clients))

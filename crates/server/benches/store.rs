@@ -1,17 +1,19 @@
-//! How fast the SQLite store takes in batches of 1,000 reports, each batch safe before the next, beside plain inserts
-//! of the same rows: first by criterion, then a whole timestamp of a million devices, with the processor's time. Both
-//! are in WAL mode and synced at every commit.
+//! Durable batches of 1,000 reports in the SQLite store, beside plain inserts of the same rows.
+//!
+//! First by criterion, then a timestamp of a million devices with its processor time. Both are in WAL mode and synced
+//! at every commit.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use criterion::{Criterion, Throughput};
 use rusqlite::{Connection, params};
 use tidegate_device::wire::{Batch, StreamTag};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Question, View};
-use tidegate_server::store::{Advance, Intake, Lease, NewStream, OpenPhase, SqliteStore, Store, digest};
+use tidegate_server::store::{Advance, Lease, NewStream, OpenQuestion, ReportBatch, SqliteStore, Store, digest};
 
 const OUTPUT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/criterion");
 const REPORTS: usize = 1_000;
@@ -67,23 +69,23 @@ fn million() {
         let lease = &service.lease;
         row("  close", || assert_eq!(service.store.close(lease, 1).unwrap()[0].as_ref().unwrap().reports(), 1_000_000));
         row("  advance, which forgets them", || {
-            let next = Advance { version: 1, state: b"", open: &[], releases: &[], said: &[] };
+            let next = Advance { version: 1, state: b"", open: &[], releases: &[], answers: &[] };
             service.store.advance(lease, &next).unwrap();
         });
         let folder = Folder::new("grouped");
         let service = Service::new(&folder, oracle);
         row(&format!("accept, {oracle}, 16 batches a transaction"), || {
             for batches in batches.chunks(16) {
-                let parse = |bytes| Intake::new("s", Batch::parse(bytes).unwrap(), &[]);
-                let intakes: Vec<_> = batches.iter().map(|bytes| parse(bytes)).collect();
-                service.store.accept("here", &intakes).unwrap();
+                let parse = |bytes: &Bytes| ReportBatch::parse("s", bytes.clone()).unwrap();
+                let parsed: Vec<_> = batches.iter().map(parse).collect();
+                service.store.accept("here", &parsed).unwrap();
             }
         });
         drop(service.store);
         let store = SqliteStore::open(&folder.0.join("store")).unwrap();
         row("  first batch after opening anew", || {
-            let intake = Intake::new("s", Batch::parse(&batches[0]).unwrap(), &[]);
-            assert_eq!(store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap().repeated, REPORTS as u64);
+            let batch = ReportBatch::parse("s", batches[0].clone()).unwrap();
+            assert_eq!(store.accept("here", &[batch]).unwrap()[0].as_ref().unwrap().repeated, REPORTS as u64);
         });
     }
     let folder = Folder::new("plain");
@@ -100,7 +102,7 @@ fn row(what: &str, work: impl FnOnce()) {
     println!("{what:42} | {:6.2} | {:6.2}", begun.elapsed().as_secs_f64(), processor() - before);
 }
 
-/// The seconds that this process has had of the processor, where the system tells.
+/// Returns the processor time of this process in seconds, where it is known.
 fn processor() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<_> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
@@ -137,14 +139,14 @@ impl Service {
         store.create(&NewStream { name: "s", declaration: "{}", policy: "{}", state: b"" }).unwrap();
         let lease = store.lease("s", "driver", 0, 1_000).unwrap().unwrap();
         let question = question(oracle);
-        let open = [OpenPhase { question: question.clone(), closes: 0 }];
-        store.advance(&lease, &Advance { version: 0, state: b"", open: &open, releases: &[], said: &[] }).unwrap();
+        let open = [OpenQuestion { question: question.clone(), closes: 0 }];
+        store.advance(&lease, &Advance { version: 0, state: b"", open: &open, releases: &[], answers: &[] }).unwrap();
         Self { store, lease, question }
     }
 
-    fn accept(&self, bytes: &[u8]) {
-        let intake = Intake::new("s", Batch::parse(bytes).unwrap(), &[]);
-        self.store.accept("here", &[intake]).unwrap()[0].as_ref().unwrap();
+    fn accept(&self, bytes: &Bytes) {
+        let batch = ReportBatch::parse("s", bytes.clone()).unwrap();
+        self.store.accept("here", &[batch]).unwrap()[0].as_ref().unwrap();
     }
 }
 
@@ -153,8 +155,8 @@ fn question(oracle: OracleKind) -> Question {
     Question { timestamp: 7, phase: 0, cohort, epsilon, oracle, domain: DOMAIN, view: View::Values }
 }
 
-/// The batch of a number, by the wire's format: random identities and reports.
-fn batch(question: &Question, number: u64) -> Vec<u8> {
+/// Writes a batch of random identities and reports.
+fn batch(question: &Question, number: u64) -> Bytes {
     let mut state = number.wrapping_mul(0x1234_5678_9abc_def1);
     let mut random = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -184,17 +186,18 @@ fn batch(question: &Question, number: u64) -> Vec<u8> {
     for _ in 0..REPORTS * length {
         bytes.push((random() >> 57) as u8);
     }
-    bytes
+    bytes.into()
 }
 
-/// A table with a row for each report.
+/// Table with a row for each report.
 fn plain(folder: &Folder) -> Connection {
     let connection = Connection::open(folder.0.join("plain")).unwrap();
     let _: String = connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).unwrap();
     connection.pragma_update(None, "synchronous", "FULL").unwrap();
     connection
         .execute_batch(
-            "CREATE TABLE seen (phase INTEGER NOT NULL, id BLOB NOT NULL, digest INTEGER NOT NULL, PRIMARY KEY (phase, id))
+            "CREATE TABLE seen (phase INTEGER NOT NULL, id BLOB NOT NULL, digest INTEGER NOT NULL,
+                 PRIMARY KEY (phase, id))
              WITHOUT ROWID",
         )
         .unwrap();

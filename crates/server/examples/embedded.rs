@@ -1,7 +1,7 @@
-//! A service inside another program: a store, three streams, tokens, and HTTP on a port of this machine.
+//! A service inside another program: a store, three streams, tokens, and HTTP on loopback.
 //!
 //! `cargo run -p tidegate-server --example embedded -- FOLDER` keeps its store in a folder, prints its address and
-//! tokens as JSON, and serves until it is told to stop.
+//! tokens as JSON, and serves until SIGTERM or SIGINT.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -11,9 +11,11 @@ use ed25519_dalek::SigningKey;
 use serde_json::json;
 use tidegate::kernel::VaultKey;
 use tidegate_device::clock::BootClock;
-use tidegate_server::engine::Tools;
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
-use tidegate_server::http::{HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
+use tidegate_server::driver::Tools;
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
+use tidegate_server::http::{
+    HttpSettings, LogFormat, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal,
+};
 use tidegate_server::service::{Service, ServiceSettings};
 use tidegate_server::store::{Marks, SqliteStore};
 use tidegate_server::stream::Declaration;
@@ -25,8 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder: PathBuf = std::env::args_os().nth(1).ok_or("expected a folder")?.into();
     let store = Arc::new(SqliteStore::open(&folder.join("store"))?);
     let marks = Arc::new(Marks::open(&folder.join("marks"), &*store)?);
-    // Keys are drawn anew: what is held back, and what was promised, ends with this process. `tidegate init` makes keys
-    // that last.
+    // These keys end with the process, and so do readings that wait, and policies. `tidegate init` makes lasting keys.
     let key = Some(Arc::new(VaultKey::new()?));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
@@ -36,14 +37,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let service = Service::start(tools, settings, telemetry.clone())?;
     let streams = [
         json!({ "name": "visits", "tick": 1, "spec": {
-            "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 5, "domain": ["home", "out"], "population": 1_000,
+            "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 5, "domain": ["home", "out"],
+            "population": 1_000,
             "queries": [{ "name": "out", "value": "out" }],
         } }),
         json!({ "name": "rooms", "tick": 1, "spec": {
             "family": "central", "mechanism": "ba", "epsilon": 1, "window": 5, "domain": 4,
         } }),
         json!({ "name": "load", "tick": 1, "spec": {
-            "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+            "family": "scalar", "mechanism": "laplace", "epsilon": 1,
+            "domain": { "low": 0, "high": 100 }, "outside": "clamp",
         } }),
     ];
     for stream in streams {
@@ -51,7 +54,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let (mut entries, mut secrets) = (Vec::new(), serde_json::Map::new());
     for role in Role::ALL {
-        let Token { secret, sha256 } = Token::new(role)?;
+        let ApiToken { secret, sha256 } = ApiToken::new(role)?;
         entries.push(TokenEntry { name: role.name().to_owned(), role, sha256 });
         secrets.insert(role.name().to_owned(), secret.reveal().into());
     }
@@ -59,5 +62,5 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = format!("http://{}", listener.local_addr()?);
     println!("{}", json!({ "url": url, "tokens": secrets }));
     let settings = HttpSettings { tokens: Tokens::new(entries)?, ..HttpSettings::default() };
-    Ok(serve(service, telemetry, listener, settings, told_to_stop()).await?)
+    Ok(serve(service, telemetry, listener, settings, shutdown_signal()).await?)
 }

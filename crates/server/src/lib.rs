@@ -1,25 +1,28 @@
-//! The service: streams on an endless clock, fed by devices or by a curator's events, and what is released of them.
+//! The service: streams on an endless clock, fed by devices or by a curator, and their releases.
 //!
 //! ```text
-//! reports ──▶ http ──▶ intake ──▶ store.accept            (counted once, safe before it is acknowledged)
-//!                                   │
-//! clock ───▶ engine::Driver ──▶ store.close ──▶ mechanism ──▶ store.advance ──▶ mark ──▶ store.publish ──▶ feed, webhooks
+//! reports ──▶ http ──▶ ingest (parse, admission, group commit) ──▶ store.accept
+//! events ───▶ http ──▶ ingest (parse, event buffer) ──┐               │
+//!                                                     ▼               ▼
+//! clock ────▶ driver ──▶ store.close ──▶ mechanism ──▶ store.advance ──▶ mark ──▶ store.publish ──▶ feed, webhooks
 //! ```
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! | --- | --- |
-//! | [`stream`] | what an operator declares about a stream, and when what happens in a tick |
-//! | [`store`] | the transactions, and who implements them |
+//! | [`stream`] | declaration of a stream, and the schedule of its ticks |
+//! | [`ingest`] | taking in of reports and events |
+//! | [`driver`] | control loop of a stream: open, ask, close, answer, release |
+//! | [`store`] | transactions, and their implementations |
+//! | [`service`] | all streams, with their threads |
 //! | [`http`] | the service over HTTP: routes, tokens, limits, metrics, webhooks |
-//! | [`engine`] | the control step of a stream: open, ask, close, answer, release |
-//! | [`service`] | all streams, with their threads, and the taking in of reports by group commit |
 //!
-//! **What is safe when.** A release, what it cost, the state of its mechanism and its noise are one transaction
-//! ([`store::Store::advance`]). Then the high-water mark is raised, and only then is it published. So what was
-//! published was paid for, and a store that is older than what was published is found out.
+//! **Durability.** A release, its cost, its noise and the mechanism's state are one transaction
+//! ([`store::Store::advance`]). Then the high-water mark is raised, and only then is the release published. So every
+//! published release was paid for, and a store that is behind its publications is detected.
 
-pub mod engine;
+pub mod driver;
 pub mod http;
+pub mod ingest;
 pub mod service;
 pub mod store;
 pub mod stream;

@@ -1,99 +1,60 @@
-//! [`Declaration`]: what an operator declares about a stream; [`Schedule`]: when what happens in a tick.
+//! [`Declaration`] of a stream by its operator, and the [`Schedule`] of its ticks.
 
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
-use tidegate::central::Central;
-use tidegate::kernel::{Account, Window};
-use tidegate::local::Local;
-use tidegate::scalar::Scalar;
-use tidegate::spec::{CentralMachine, LocalMachine, SpecError, StandingQueries, StreamSpec};
+use tidegate::kernel::{VaultKey, Window};
+use tidegate::mechanisms::Family;
+use tidegate::spec::{SpecError, StandingQueries, StreamSpec};
+use tidegate::stream::Stream;
 use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
 
-/// What an operator declares about a stream. What it promises never changes: another guarantee is another stream.
+use crate::driver::DriveError;
+
+/// Declaration of a stream. Its guarantee never changes: another guarantee needs another stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declaration {
-    /// Its name: lower-case letters, digits, `_` and `-`.
+    /// Name: lower-case letters, digits, `_` and `-`.
     pub name: String,
-    /// How long a timestamp lasts, in seconds.
+    /// Length of a timestamp, in seconds.
     pub tick: NonZeroU64,
-    /// When timestamp 0 begins, in seconds since 1970.
+    /// Beginning of timestamp 0, in seconds since 1970.
     #[serde(default)]
     pub epoch: u64,
-    /// What is released, and how private that is.
+    /// Mechanism, privacy parameters, queries and monitors.
     pub spec: StreamSpec,
-    /// Where what its monitors say is sent to: URLs.
+    /// URLs that get the answers of its monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub webhooks: Vec<String>,
 }
 
-/// Why a declaration is not accepted.
+/// Error of a declaration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum DeclarationError {
-    /// A name that is none.
     #[error("name: a stream's name has 1 to {MAX_NAME} lower-case letters, digits, _ and -")]
     Name,
-    /// A spec that cannot be followed.
     #[error("spec{key}: {error}", key = .0.key().map(|key| format!(".{key}")).unwrap_or_default(), error = .0)]
     Spec(#[from] SpecError),
-    /// A mechanism that this service does not run.
-    #[error("spec.mechanism: {mechanism} is not one that the service runs: {why}")]
-    NotServed {
-        /// The mechanism.
-        mechanism: String,
-        /// What to do instead.
-        why: &'static str,
-    },
-    /// A webhook that is no URL of the web.
+    #[error("spec.mechanism: the service does not run {mechanism}: {why}")]
+    NotServed { mechanism: String, why: &'static str },
     #[error("webhooks: {given:?} is no http or https URL")]
-    Webhook {
-        /// What was given.
-        given: String,
-    },
-    /// A timeline, which only `tidegate release` follows.
-    #[error("spec.timeline: the schedule of the service says which timestamps there are; delete this key")]
+    Webhook { given: String },
+    #[error("spec.timeline: the service has a schedule of its own; delete this key")]
     Timeline,
-    /// It promises something else than the stream of this name does.
-    #[error(
-        "{key}: stream {name} was created with another; what a stream promises never changes, so declare a new stream"
-    )]
-    Changed {
-        /// The stream.
-        name: String,
-        /// What differs.
-        key: &'static str,
-    },
-}
-
-/// A mechanism that the service runs, at the beginning of a stream.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // a handful of streams
-pub(crate) enum Begun {
-    Local(Local),
-    Central(Central),
-    Scalar(Scalar),
-}
-
-impl Begun {
-    /// The account of a curator's ledger; `None` where devices keep their own.
-    pub(crate) const fn account(&self) -> Option<Account> {
-        match self {
-            Self::Local(_) => None,
-            Self::Central(central) => Some(central.ledger().account()),
-            Self::Scalar(event) => Some(event.ledger().account()),
-        }
-    }
+    #[error("{key}: stream {name} was created with another value, which never changes; declare a new stream")]
+    Changed { name: String, key: &'static str },
 }
 
 impl Declaration {
-    /// That it can be followed.
+    /// Checks the declaration.
     ///
     /// # Errors
-    /// What cannot.
+    /// The first error found.
     pub fn check(&self) -> Result<(), DeclarationError> {
         if !is_name(&self.name) {
             return Err(DeclarationError::Name);
@@ -116,50 +77,44 @@ impl Declaration {
         if declares_timeline {
             return Err(DeclarationError::Timeline);
         }
-        self.begin()?;
-        self.standing_queries()?;
+        self.new_stream()?;
         Ok(())
     }
 
-    /// Its mechanism, at the beginning.
-    pub(crate) fn begin(&self) -> Result<Begun, DeclarationError> {
-        let not_served = |mechanism: &str, why| DeclarationError::NotServed { mechanism: mechanism.to_owned(), why };
-        let by_class = |mechanism| not_served(mechanism, "classes of users are released by `tidegate release`");
-        Ok(match &self.spec {
-            StreamSpec::Local(spec) => match spec.mechanism()? {
-                LocalMachine::One(local) => Begun::Local(local),
-                LocalMachine::ByClass(_) => return Err(by_class(spec.mechanism.name())),
-            },
-            StreamSpec::Scalar(spec) => Begun::Scalar(spec.mechanism()?),
-            StreamSpec::Central(spec) => match spec.mechanism()? {
-                CentralMachine::One(central) => Begun::Central(central),
-                CentralMachine::Personal(_) => return Err(by_class(spec.mechanism.name())),
-            },
-            other => {
-                return Err(not_served(
-                    other.family().name(),
-                    "each device releases its own sequence, by `tidegate release`",
-                ));
-            }
-        })
-    }
-
-    /// What answers its queries and runs its monitors; `None` where there are none.
-    pub(crate) fn standing_queries(&self) -> Result<Option<StandingQueries>, DeclarationError> {
-        let queries = match &self.spec {
-            StreamSpec::Local(spec) => spec.standing_queries()?,
-            StreamSpec::Central(spec) => spec.standing_queries()?,
-            _ => return Ok(None),
+    /// Makes the stream, at its beginning.
+    ///
+    /// # Errors
+    /// An invalid spec, or a mechanism that the service does not run.
+    pub(crate) fn new_stream(&self) -> Result<Stream, DeclarationError> {
+        let mechanism = self.spec.mechanism();
+        let why = match mechanism.family {
+            Family::Sequence => Some("each device releases its own sequence, by `tidegate release`"),
+            _ if mechanism.by_class => Some("run user classes with `tidegate release`"),
+            _ => None,
         };
-        Ok((!queries.is_idle()).then_some(queries))
+        if let Some(why) = why {
+            return Err(DeclarationError::NotServed { mechanism: mechanism.name().to_owned(), why });
+        }
+        Ok(Stream::new(self.spec.clone())?)
     }
 
-    /// When its timestamps are.
+    /// Loads the stream. State of other queries and monitors is dropped, which costs nothing.
+    pub(crate) fn load_stream(&self, saved: &[u8], key: Option<&VaultKey>) -> Result<Stream, DriveError> {
+        self.new_stream()?;
+        Stream::load(self.spec.clone(), saved, key).map_err(|error| DriveError::of_state(error, &self.name))
+    }
+
+    /// Creates its standing queries; `None` where it has neither queries nor monitors.
+    pub(crate) fn standing_queries(&self) -> Result<Option<StandingQueries>, DeclarationError> {
+        Ok(self.spec.standing_queries()?)
+    }
+
+    /// Returns the clock of its timestamps.
     pub const fn ticks(&self) -> Ticks {
         Ticks { epoch: self.epoch, seconds: self.tick }
     }
 
-    /// When what happens in its ticks.
+    /// Returns the schedule of its ticks.
     pub fn schedule(&self) -> Schedule {
         Schedule { ticks: self.ticks(), rounds: self.rounds() }
     }
@@ -169,10 +124,10 @@ impl Declaration {
         u64::from(self.spec.mechanism().rounds).max(1)
     }
 
-    /// What devices are promised, under a key that puts them into slots; `None` where no devices are asked.
+    /// Returns the policy for devices, with the key that assigns their slots; `None` for a curated stream.
     ///
     /// # Errors
-    /// If the domain is none.
+    /// An invalid domain.
     pub fn policy(&self, slot_key: [u8; 16]) -> Result<Option<StreamPolicy>, DeclarationError> {
         let StreamSpec::Local(spec) = &self.spec else { return Ok(None) };
         let settings = spec.settings()?;
@@ -182,8 +137,7 @@ impl Declaration {
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }
 
-    /// That what this one promises is what an earlier one of the same name does. Queries, monitors and webhooks may
-    /// differ.
+    /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors and webhooks may differ.
     ///
     /// # Errors
     /// [`DeclarationError::Changed`].
@@ -210,18 +164,17 @@ impl Declaration {
         if bare(self) == bare(earlier) { Ok(()) } else { changed("spec") }
     }
 
-    /// Whether somebody is trusted with raw values, which then come as events.
+    /// Whether a trusted curator sees raw values, which come as events.
     pub const fn is_curated(&self) -> bool {
         matches!(self.spec, StreamSpec::Central(_) | StreamSpec::Scalar(_))
     }
 }
 
-/// When what happens in a stream's ticks, in milliseconds since 1970. All of it is fixed in advance, so that timing
-/// tells nothing.
+/// Schedule of a stream's ticks, in milliseconds since 1970. It is fixed in advance, so timing tells nothing.
 ///
-/// Devices are asked at the beginning of a tick. Their rounds are over after nine tenths of it, evenly divided; what is
-/// released is published when the tick is over. A curator's events are taken for as long as the tick lasts; they are
-/// released when it is over, and published after a fifth of the next.
+/// Rounds of questions divide the first nine tenths of a tick evenly, and the release is published when the tick is
+/// over. A curated stream collects events for the whole tick, releases them when it is over, and publishes after a
+/// fifth of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     ticks: Ticks,
@@ -229,39 +182,39 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The timestamp of a moment; `None` before the epoch.
+    /// Returns the timestamp of a moment; `None` before the epoch.
     pub fn timestamp(&self, now: u64) -> Option<u64> {
         self.ticks.timestamp(now / 1_000)
     }
 
-    /// When a timestamp begins.
+    /// Returns the beginning of a timestamp.
     pub const fn begins(&self, timestamp: u64) -> u64 {
         let since = timestamp.saturating_mul(self.ticks.seconds.get());
         self.ticks.epoch.saturating_add(since).saturating_mul(1_000)
     }
 
-    /// When it is over.
+    /// Returns the end of a timestamp.
     pub const fn ends(&self, timestamp: u64) -> u64 {
         self.begins(timestamp.saturating_add(1))
     }
 
-    /// How long a tick lasts.
+    /// Returns the length of a tick.
     pub const fn length(&self) -> u64 {
         self.ticks.seconds.get().saturating_mul(1_000)
     }
 
-    /// When a round of questions (from zero) closes.
+    /// Returns the deadline of a round of questions, from zero.
     pub fn closes(&self, timestamp: u64, round: u64) -> u64 {
         let part = self.length() / 10 * 9 / self.rounds * (round + 1).min(self.rounds);
         self.begins(timestamp).saturating_add(part)
     }
 
-    /// When what devices reported is published.
+    /// Returns the time of publication for a stream of devices.
     pub const fn due(&self, timestamp: u64) -> u64 {
         self.ends(timestamp)
     }
 
-    /// When what a curator was told is published.
+    /// Returns the time of publication for a curated stream.
     pub const fn due_curated(&self, timestamp: u64) -> u64 {
         self.ends(timestamp).saturating_add(self.length() / 5)
     }

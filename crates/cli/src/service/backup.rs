@@ -11,8 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use tidegate::kernel::Window;
-use tidegate_server::engine::first_state;
-use tidegate_server::store::backup::{Found, check_backup};
+use tidegate_server::driver::first_state;
+use tidegate_server::store::backup::{StreamSummary as Found, check_backup};
 use tidegate_server::store::mark::{HighWater as _, Older};
 use tidegate_server::store::{Mark, Marks, SqliteStore, StoreError};
 use tidegate_server::stream::Declaration;
@@ -274,7 +274,7 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     let key = open::vault_key(config)?;
     let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
     // A driver that was stopped after it advanced and before it marked that may have been one further.
-    store.begin_anew(stream, &state, version.saturating_add(2)).map_err(failed)?;
+    store.replace_state(stream, &state, version.saturating_add(2)).map_err(failed)?;
     let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));
     complain(
         "anew",

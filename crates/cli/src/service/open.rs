@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;
 use tidegate::kernel::VaultKey;
-use tidegate_server::engine::Tools;
+use tidegate_server::driver::Tools;
 use tidegate_server::store::{MarkError, Marks};
 use tidegate_server::store::{PostgresStore, SqliteStore, Store, StoreError};
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use clap::Args;
 use tidegate_device::clock::{BootClock, UnknownClock};
-use tidegate_server::engine::{DriveError, Tools};
+use tidegate_server::driver::{DriveError, Tools};
 use tidegate_server::http::auth::Secret;
-use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, told_to_stop};
+use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal};
 use tidegate_server::service::{Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
 use tidegate_server::stream::DeclarationError;
@@ -48,7 +48,7 @@ impl Serve {
         // Whoever reads that it listens may tell it to stop.
         let stop = {
             let _context = prepared.runtime.enter();
-            told_to_stop()
+            shutdown_signal()
         };
         complain("listening", prepared.url());
         prepared

@@ -1,7 +1,7 @@
 //! `tidegate token`: a new token.
 
 use clap::Args;
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
 
 use crate::failure::{Failure, complain};
 use crate::output::Output;
@@ -36,8 +36,8 @@ pub(crate) fn role(text: &str) -> Result<Role, String> {
 }
 
 /// A token, and what the configuration says about it.
-pub(crate) fn make(name: &str, role: Role) -> Result<(Token, TokenEntry), Failure> {
-    let token = Token::new(role).map_err(Failure::run)?;
+pub(crate) fn make(name: &str, role: Role) -> Result<(ApiToken, TokenEntry), Failure> {
+    let token = ApiToken::new(role).map_err(Failure::run)?;
     let entry = TokenEntry { name: name.to_owned(), role, sha256: token.sha256.clone() };
     Tokens::new(vec![entry.clone()]).map_err(Failure::input)?;
     Ok((token, entry))

@@ -1,4 +1,4 @@
-//! Who may do what: [`Role`]s, and [`Tokens`], of which nothing but hashes is kept.
+//! Authorisation: [`Role`]s, and [`Tokens`], of which only hashes are kept.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use tidegate::kernel::NoEntropy;
 use zeroize::Zeroizing;
 
-/// What the holder of a token may do.
+/// Role of a token.
 ///
 /// | | operator | ingest | analyst |
 /// | --- | --- | --- | --- |
@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 /// | send reports and events | yes | yes | |
 /// | read streams, releases, answers, the feed and metrics; ask | yes | | yes |
 ///
-/// Policies, the operator's key, questions to devices and the API's description are for everybody.
+/// Policies, the operator's key, questions to devices and the API's description are public.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -31,10 +31,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them.
+    /// All roles.
     pub const ALL: [Self; 3] = [Self::Operator, Self::Ingest, Self::Analyst];
 
-    /// The name that users read.
+    /// Returns the name that users read.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Operator => "operator",
@@ -43,12 +43,12 @@ impl Role {
         }
     }
 
-    /// Whether it may do what is for a role.
+    /// Whether it includes another role.
     pub fn may(self, needed: Self) -> bool {
         self == Self::Operator || self == needed
     }
 
-    /// What its tokens begin with, so that whoever finds one knows what it opens.
+    /// Prefix of its tokens, which tells a finder what a token opens.
     const fn prefix(self) -> &'static str {
         match self {
             Self::Operator => "tg_o_",
@@ -64,17 +64,17 @@ impl fmt::Display for Role {
     }
 }
 
-/// Something that must not be seen. It cannot be printed by accident, and is wiped when it is dropped.
+/// A secret text. `Debug` hides it, and it is zeroised on drop.
 #[derive(Clone)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a text.
     pub fn new(text: String) -> Self {
         Self(Zeroizing::new(text))
     }
 
-    /// The text, for whoever it is meant for.
+    /// Returns the text.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -86,22 +86,22 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A new token: what its holder gets, and what the service keeps.
+/// A new token: the secret for its holder, and the hash for the service.
 #[derive(Debug)]
-pub struct Token {
-    /// What its holder sends: `tg_`, a letter for the role, `_`, and 256 random bits in 43 letters.
+pub struct ApiToken {
+    /// Secret: `tg_`, a letter for the role, `_`, and 256 random bits in base64.
     pub secret: Secret,
-    /// Its SHA-256, in hexadecimal digits.
+    /// SHA-256 of the secret, in hexadecimal digits.
     pub sha256: String,
 }
 
-impl Token {
+impl ApiToken {
     /// Draws a token.
     ///
     /// ```
-    /// use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+    /// use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
     ///
-    /// let token = Token::new(Role::Analyst)?;
+    /// let token = ApiToken::new(Role::Analyst)?;
     /// let entry = TokenEntry { name: "dashboard".to_owned(), role: Role::Analyst, sha256: token.sha256 };
     /// let tokens = Tokens::new(vec![entry])?;
     /// assert_eq!(tokens.find(token.secret.reveal()).map(|entry| entry.role), Some(Role::Analyst));
@@ -109,7 +109,7 @@ impl Token {
     /// ```
     ///
     /// # Errors
-    /// [`NoEntropy`] where the operating system gives no randomness.
+    /// [`NoEntropy`].
     pub fn new(role: Role) -> Result<Self, NoEntropy> {
         let mut bytes = Zeroizing::new([0_u8; 32]);
         getrandom::fill(bytes.as_mut_slice()).map_err(NoEntropy::from)?;
@@ -119,9 +119,9 @@ impl Token {
         Ok(Self { secret, sha256 })
     }
 
-    /// The SHA-256 of a token, in hexadecimal digits. A token has 256 random bits, so that no slower hash is needed.
+    /// Hashes a secret with SHA-256, in hexadecimal digits. With 256 random bits, no slower hash is needed.
     pub fn hash(secret: &str) -> String {
-        digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(digest(secret))
     }
 }
 
@@ -129,42 +129,39 @@ fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// A token as the service knows it.
+/// A token that the service knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenEntry {
-    /// What logs call its holder.
+    /// Name of its holder in logs.
     pub name: String,
-    /// What its holder may do.
+    /// Its role.
     pub role: Role,
-    /// The SHA-256 of the token, in hexadecimal digits.
+    /// SHA-256 of the secret, in hexadecimal digits.
     pub sha256: String,
 }
 
-/// Why tokens are not accepted.
+/// Error of [`Tokens::new`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum TokenError {
-    /// A name that is empty, too long, or has odd letters.
     #[error("a token's name has 1 to 64 letters, digits, _, - and .")]
     Name,
-    /// A name that is there twice.
-    #[error("token {0}: there are two of this name")]
+    #[error("token {0}: two tokens have this name")]
     Twice(String),
-    /// What is no hash.
     #[error("token {0}: sha256 has 64 hexadecimal digits")]
     Hash(String),
-    /// The same hash under two names.
-    #[error("token {0}: another has the same sha256")]
+    #[error("token {0}: another token has the same sha256")]
     Same(String),
 }
 
-/// The tokens that a service knows.
+/// Tokens that a service knows.
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(Vec<([u8; 32], TokenEntry)>);
 
 impl Tokens {
-    /// These. There is none by default, and none that opens everything.
+    /// Checks and collects tokens. There are none by default.
     ///
     /// # Errors
     /// [`TokenError`].
@@ -175,7 +172,8 @@ impl Tokens {
             if !(1..=64).contains(&entry.name.len()) || !entry.name.bytes().all(allowed) {
                 return Err(TokenError::Name);
             }
-            let hash = from_hex(&entry.sha256).ok_or_else(|| TokenError::Hash(entry.name.clone()))?;
+            let mut hash = [0; 32];
+            hex::decode_to_slice(&entry.sha256, &mut hash).map_err(|_| TokenError::Hash(entry.name.clone()))?;
             if tokens.iter().any(|(_, other)| other.name == entry.name) {
                 return Err(TokenError::Twice(entry.name));
             }
@@ -187,18 +185,17 @@ impl Tokens {
         Ok(Self(tokens))
     }
 
-    /// How many there are.
+    /// Returns the number of tokens.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none: then nothing but what is for everybody can be done.
+    /// Whether there are no tokens, so that only public routes can be used.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The token that this is, if any. How long that takes does not depend on which it is, or on how much of it is
-    /// right: all are compared, whole.
+    /// Finds a token by its secret, in constant time: all hashes are compared completely.
     pub fn find(&self, secret: &str) -> Option<&TokenEntry> {
         self.position(secret).map(|position| &self.0[position].1)
     }
@@ -219,17 +216,6 @@ impl Tokens {
     }
 }
 
-fn from_hex(digits: &str) -> Option<[u8; 32]> {
-    if digits.len() != 64 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, start) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&digits[start..start + 2], 16).ok()?;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -240,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_found_by_its_secret_and_by_nothing_else() {
-        let made: Vec<_> = Role::ALL.iter().map(|role| (Token::new(*role).unwrap(), *role)).collect();
+    fn finds_a_token_by_its_secret_only() {
+        let made: Vec<_> = Role::ALL.iter().map(|role| (ApiToken::new(*role).unwrap(), *role)).collect();
         let entries = made.iter().map(|(token, role)| entry(role.name(), *role, token.sha256.clone())).collect();
         let tokens = Tokens::new(entries).unwrap();
         for (token, role) in &made {
@@ -256,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_operator_may_do_everything() {
+    fn only_operators_include_other_roles() {
         for role in Role::ALL {
             for needed in Role::ALL {
                 assert_eq!(role.may(needed), role == needed || role == Role::Operator);
@@ -265,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_are_none_are_refused() {
-        let hash = Token::hash("x");
+    fn rejects_invalid_tokens() {
+        let hash = ApiToken::hash("x");
         let of = |entries: &[(&str, &str)]| {
             let entries = entries.iter().map(|(name, hash)| entry(name, Role::Ingest, (*hash).to_owned()));
             Tokens::new(entries.collect()).map(|_| ())
@@ -275,8 +261,8 @@ mod tests {
         assert_eq!(of(&[("a b", &hash)]), Err(TokenError::Name));
         assert_eq!(of(&[("a", "")]), Err(TokenError::Hash("a".to_owned())));
         assert_eq!(of(&[("a", &"ü".repeat(32))]), Err(TokenError::Hash("a".to_owned())));
-        assert_eq!(of(&[("a", &hash), ("a", &Token::hash("y"))]), Err(TokenError::Twice("a".to_owned())));
+        assert_eq!(of(&[("a", &hash), ("a", &ApiToken::hash("y"))]), Err(TokenError::Twice("a".to_owned())));
         assert_eq!(of(&[("a", &hash), ("b", &hash.to_uppercase())]), Err(TokenError::Same("b".to_owned())));
-        assert_eq!(of(&[("a", &hash), ("b", &Token::hash("y"))]), Ok(()));
+        assert_eq!(of(&[("a", &hash), ("b", &ApiToken::hash("y"))]), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a certificate and its key can be used, and until when: for those who look before a service starts.
+//! Check of a certificate and its key before a service starts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,37 +12,36 @@ use rustls::{CertificateError, Error, RootCertStore};
 use super::ServeError;
 use super::listen::{TlsFiles, read};
 
-/// A moment after which no certificate is valid: the year 9999.
+/// A moment in the year 9999, after which no certificate is valid.
 const FAR: Duration = Duration::from_secs(253_370_764_800);
 
-/// From when and until when a certificate may be used, in seconds since 1970.
+/// Validity period of a certificate, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// From then on.
+    /// First valid second.
     pub begins: u64,
-    /// Until then.
+    /// Last valid second.
     pub ends: u64,
 }
 
 impl Validity {
-    /// Whether it may be used at a moment, in seconds since 1970.
+    /// Whether it is valid at a moment, in seconds since 1970.
     pub const fn holds_at(&self, now: u64) -> bool {
         self.begins <= now && now <= self.ends
     }
 }
 
-/// That a certificate and a key can be read and fit each other; and when the certificate may be used.
+/// Checks that a certificate and its key are readable and match. Returns the validity period.
 ///
 /// # Errors
-/// Which file is wrong, and why.
+/// The unusable file.
 pub fn check_files(files: &TlsFiles) -> Result<Validity, ServeError> {
     read(files)?;
     let wrong = |problem: String| ServeError::Tls { path: files.certificate.display().to_string(), problem };
     let chain = CertificateDer::pem_file_iter(&files.certificate).map_err(|error| wrong(error.to_string()))?;
     let chain = chain.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(error.to_string()))?;
-    let (own, others) = chain.split_first().ok_or_else(|| wrong("there is no certificate in it".to_owned()))?;
-    // Whoever verifies a certificate looks at its time first, and says what is in it where that is over, or has not
-    // come.
+    let (own, others) = chain.split_first().ok_or_else(|| wrong("it contains no certificate".to_owned()))?;
+    // A verifier checks the time first, and its error contains the period.
     let mut roots = RootCertStore::empty();
     roots.add(own.clone()).map_err(|error| wrong(error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,4 +1,7 @@
-//! The connections: TLS, how many there may be, and how long a slow client may take.
+//! Connections: TLS, their number, and time limits of slow clients.
+//!
+//! `axum::serve` is not used. A listener of its own could add TLS and a limit of connections, but it hides hyper's
+//! builder: there is no time limit for the headers of a request, which a slow client needs, nor one for shutdown.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,20 +32,20 @@ use tower_service::Service as _;
 
 use super::{Limits, ServeError};
 
-/// Who is at the other end.
+/// Address of the client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer(pub(super) IpAddr);
 
-/// A certificate and its key.
+/// Files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate with those that vouch for it, in PEM.
+    /// Certificate chain, in PEM.
     pub certificate: PathBuf,
-    /// Its private key, in PEM.
+    /// Private key, in PEM.
     pub key: PathBuf,
 }
 
-/// What connections are sealed with; it can be changed while others use it.
+/// TLS configuration, which can be reloaded while it is used.
 #[derive(Debug)]
 pub(super) struct Tls {
     files: TlsFiles,
@@ -55,7 +58,7 @@ impl Tls {
         Ok(Self { files, config })
     }
 
-    /// Reads certificate and key again; where that fails, those that were there stay.
+    /// Reloads certificate and key. After an error the old ones stay.
     pub(super) fn reload(&self) -> Result<(), ServeError> {
         let config = read(&self.files)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
@@ -68,13 +71,13 @@ impl Tls {
 }
 
 pub(super) fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
-    // What is wrong with a key is told without it.
+    // Errors do not repeat the key.
     let wrong = |path: &Path, problem: String| ServeError::Tls { path: path.display().to_string(), problem };
     let (certificate, key) = (&files.certificate, &files.key);
     let chain = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let chain = chain.map_err(|error| wrong(certificate, error.to_string()))?;
     if chain.is_empty() {
-        return Err(wrong(certificate, "there is no certificate in it".to_owned()));
+        return Err(wrong(certificate, "it contains no certificate".to_owned()));
     }
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -83,26 +86,26 @@ pub(super) fn read(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private));
     let mut config = config.map_err(|error| wrong(certificate, error.to_string()))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // Remembered sessions push each other out: whether one is resumed would tell how many clients came since.
+    // A session cache evicts old sessions, so resumption would tell how many clients came since.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// A connection whose other end must take what it is sent, in time.
+/// A connection with a time limit for writes.
 #[derive(Debug)]
-struct Patient<S> {
+struct WriteTimeout<S> {
     inner: S,
     patience: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     const fn new(inner: S, patience: Duration) -> Self {
         Self { inner, patience, waiting: None }
     }
 
-    fn judge<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn limit<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.waiting = None;
             return result;
@@ -116,7 +119,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -126,10 +129,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.judge(context, result)
+        self.limit(context, result)
     }
 
     fn poll_write_vectored(
@@ -138,7 +141,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
-        self.judge(context, result)
+        self.limit(context, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -147,16 +150,16 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.inner).poll_flush(context);
-        self.judge(context, result)
+        self.limit(context, result)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.inner).poll_shutdown(context);
-        self.judge(context, result)
+        self.limit(context, result)
     }
 }
 
-/// Takes connections until it is time to stop, and then finishes what was begun, for as long as the limits allow.
+/// Accepts connections until `stop`, and then lets requests finish within the time limit.
 pub(super) async fn accept(
     listener: TcpListener,
     router: Router,
@@ -179,8 +182,8 @@ pub(super) async fn accept(
         let (stream, address) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Too many files are open, perhaps; then there is nothing to do but wait.
-                tracing::warn!(%error, "a connection could not be taken");
+                // Perhaps too many files are open, so wait.
+                tracing::warn!(%error, "a connection could not be accepted");
                 sleep(Duration::from_millis(50)).await;
                 continue;
             }
@@ -193,15 +196,14 @@ pub(super) async fn accept(
             drop(place);
         });
     }
-    // Nobody else is let in.
+    // Refuse new connections.
     drop(listener);
     if timeout(limits.grace, graceful.shutdown()).await.is_err() {
         tracing::warn!("some requests were not finished in time");
     }
 }
 
-/// A connection. It is neither counted nor logged, however it ends: it may be that of somebody who sends events, whose
-/// number may be what is protected.
+/// A connection. It is neither counted nor logged, however it ends: the number of event senders may be protected.
 struct Connection {
     router: Router,
     peer: Peer,
@@ -211,20 +213,20 @@ struct Connection {
 
 impl Connection {
     async fn serve(self, stream: TcpStream, tls: Option<Arc<Tls>>) {
-        // Answers are short: none should wait for more.
+        // Answers are short, so do not delay packets.
         let _ = stream.set_nodelay(true);
-        let stream = Patient::new(stream, self.limits.write);
+        let stream = WriteTimeout::new(stream, self.limits.write);
         match tls {
-            None => self.speak(stream).await,
+            None => self.serve_http(stream).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = timeout(self.limits.headers, tls.acceptor().accept(stream)).await {
-                    self.speak(stream).await;
+                    self.serve_http(stream).await;
                 }
             }
         }
     }
 
-    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { router, peer, limits, watcher } = self;
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
@@ -236,7 +238,7 @@ impl Connection {
             .header_read_timeout(limits.headers)
             .max_buf_size(64 << 10)
             .serve_connection(TokioIo::new(stream), service);
-        // One that ends early ends all the same.
+        // An early end is no error.
         let _ = watcher.watch(connection).await;
     }
 }

@@ -1,11 +1,11 @@
-//! Where logs go.
+//! Logs on standard error.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use tracing_subscriber::EnvFilter;
 
-/// What logs look like.
+/// Format of logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -28,22 +28,20 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Why there are no logs.
+/// Error of [`log_to_stderr`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum LogsError {
-    /// A format that is none.
-    #[error("logs are text or json")]
+    #[error("expected text or json")]
     Format,
-    /// A filter that is none.
     #[error("{0:?} is no filter: try info, or warn,tidegate_server=debug")]
     Filter(String),
-    /// They go elsewhere already.
-    #[error("logs go elsewhere already")]
+    #[error("logs are set up already")]
     Elsewhere,
 }
 
-/// Sends logs to standard error, from now on: what passes a filter such as `info`, or `warn,tidegate_server=debug`.
+/// Sends logs to standard error, through a filter such as `info` or `warn,tidegate_server=debug`.
 ///
 /// # Errors
 /// [`LogsError`].

@@ -1,44 +1,50 @@
-//! The service over HTTP: `/v1/…` for devices, curators, analysts and operators, and what machines watch.
+//! The service over HTTP: `/v1/…` for devices, curators, analysts and operators, and monitoring.
 //!
-//! | module | what lives there |
+//! | module | contents |
 //! | --- | --- |
+//! | `routes` | the routes by subject: declarations and handlers |
+//! | `route` | type of a declaration, and the router of all |
+//! | `openapi`, `schemas` | the document at `/openapi.json`, from the declarations |
+//! | `middleware` | request ids, identification, limits, roles, metrics, logs |
+//! | `request` | extractors, bodies, media types |
+//! | `problem` | the form of every refusal |
 //! | [`auth`] | roles and tokens |
-//! | `api` | the routes |
-//! | [`certificate`] | whether a certificate can be used |
-//! | `feed` | server-sent events |
+//! | `rate` | rate limits |
 //! | `listen` | connections, TLS, slow clients |
-//! | `rate` | how often somebody may call |
-//! | `telemetry` | metrics and logs |
-//! | `webhook` | messages to those who want to know |
-//! | `openapi` | the description of all that, served at `/openapi.json` |
+//! | [`certificate`] | check of a certificate |
+//! | `telemetry`, `logs` | metrics and logs |
+//! | `webhook` | webhooks |
 //!
 //! ```no_run
-//! # async fn example(service: std::sync::Arc<tidegate_server::service::Service>, telemetry: std::sync::Arc<tidegate_server::http::Telemetry>)
-//! # -> Result<(), Box<dyn std::error::Error>> {
-//! use tidegate_server::http::{HttpSettings, serve, told_to_stop};
+//! # use std::sync::Arc;
+//! # use tidegate_server::{http::Telemetry, service::Service};
+//! # async fn example(service: Arc<Service>, telemetry: Arc<Telemetry>) -> Result<(), Box<dyn std::error::Error>> {
+//! use tidegate_server::http::{HttpSettings, serve, shutdown_signal};
 //!
-//! // The telemetry is what the service was started with as its observer.
+//! // The telemetry is the observer that the service was started with.
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
-//! serve(service, telemetry, listener, HttpSettings::default(), told_to_stop()).await?;
+//! serve(service, telemetry, listener, HttpSettings::default(), shutdown_signal()).await?;
 //! # Ok(())
 //! # }
 //! ```
 
-mod api;
 pub mod auth;
 pub mod certificate;
-mod feed;
 mod listen;
 mod logs;
+mod middleware;
 mod openapi;
 mod problem;
 mod rate;
+mod request;
+mod route;
+mod routes;
+mod schemas;
 mod telemetry;
 mod webhook;
 
-use std::collections::HashMap;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -50,44 +56,44 @@ pub use listen::TlsFiles;
 pub use logs::{LogFormat, LogsError, log_to_stderr};
 pub use rate::Rate;
 use rate::RateLimit;
+use routes::QueryCache;
 pub use telemetry::Telemetry;
 pub use webhook::{SIGNATURE, WebhookSettings};
 
 use crate::service::Service;
 
-/// How a service is reached.
+/// Settings of the HTTP server.
 #[derive(Clone, Debug, Default)]
 pub struct HttpSettings {
-    /// Who may do what.
+    /// Known tokens.
     pub tokens: Tokens,
-    /// What connections are sealed with. Without, everybody on the way can read tokens, so that only this machine, or
-    /// one that does the sealing, should reach the port.
+    /// Certificate and key. Without TLS tokens travel in the clear, so only this machine or a proxy that does TLS
+    /// should reach the port.
     pub tls: Option<TlsFiles>,
-    /// Whether metrics can be read without a token.
+    /// Whether metrics need no token.
     pub public_metrics: bool,
-    /// What clients may take up.
+    /// Limits of clients.
     pub limits: Limits,
 }
 
-/// What clients may take up.
+/// Limits of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many connections may be open.
+    /// Most open connections.
     pub connections: usize,
-    /// How many requests may wait for something to happen: questions that are held back, and feeds. So many of those
-    /// who have a token, and so many of the others.
+    /// Most waiting requests: long polls and feeds. Callers with a token and others have this many each.
     pub waiting: usize,
-    /// How often the holder of a token may call.
+    /// Rate limit of each token.
     pub token_rate: Rate,
-    /// How often an address may call without a token, or with one that is none.
+    /// Rate limit of each address without a known token.
     pub address_rate: Rate,
-    /// How long a client may take to send the headers of a request, or to begin the next one.
+    /// Longest time for the headers of a request, and between requests.
     pub headers: Duration,
-    /// How long it may take to send the body.
+    /// Longest time for a body.
     pub body: Duration,
-    /// How long it may take to accept more of an answer.
+    /// Longest time in which a client reads nothing of its answer.
     pub write: Duration,
-    /// How long requests have to finish when the service stops.
+    /// Time that requests have to finish when the service stops.
     pub grace: Duration,
 }
 
@@ -111,46 +117,41 @@ impl Default for Limits {
     }
 }
 
-/// Why a service cannot be reached.
+/// Error of [`serve`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum ServeError {
-    /// A certificate or a key that is none.
+    /// An unusable certificate or key.
     #[error("{path}: {problem}")]
-    Tls {
-        /// The file.
-        path: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    Tls { path: String, problem: String },
 }
 
-/// What all requests share.
+/// State that all requests share.
 #[derive(Debug)]
 struct App {
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
     settings: HttpSettings,
     rates: RateLimit,
-    /// For requests of the events route, apart from all others.
+    /// Limits of the events route, apart from all others.
     event_rates: RateLimit,
     began: Instant,
     waiting: Arc<Semaphore>,
-    /// For those who have no token.
+    /// Waiting places of callers without a token.
     strangers: Arc<Semaphore>,
-    /// Whether the service was ready, and when that was found out.
+    /// Last check of readiness, and its result.
     readiness: tokio::sync::Mutex<Option<(Instant, bool)>>,
-    /// True when the service stops: whoever waits is let go.
+    /// True when the service stops, which ends all waiting requests.
     stopping: watch::Receiver<bool>,
-    /// The number of the last release, or answer, of each stream that was seen: to find the last one from there.
-    latest: Mutex<HashMap<(String, bool), u64>>,
+    queries: QueryCache,
 }
 
-/// Serves until `stop`; then nobody is let in any more, what was begun is finished, and the service is
-/// [stopped](Service::stop). On Unix, `SIGHUP` has certificate and key read again.
+/// Serves until `stop`. Then refuses connections, finishes requests, and [stops](Service::stop) the service. On Unix,
+/// `SIGHUP` reloads certificate and key.
 ///
 /// # Errors
-/// If the certificate or the key cannot be used.
+/// An unusable certificate or key.
 pub async fn serve(
     service: Arc<Service>,
     telemetry: Arc<Telemetry>,
@@ -174,78 +175,76 @@ pub async fn serve(
         strangers: Arc::new(Semaphore::new(limits.waiting)),
         readiness: tokio::sync::Mutex::default(),
         stopping: stopped,
-        latest: Mutex::default(),
+        queries: QueryCache::default(),
     });
     let stop = async move {
         stop.await;
         tracing::info!("stopping");
-        // Whoever waits is let go; nobody else listens to this.
+        // Ends waiting requests; an error means that there are none.
         let _ = stopping.send(true);
     };
-    listen::accept(listener, api::router(app), tls, limits, stop).await;
+    listen::accept(listener, route::router(app), tls, limits, stop).await;
     let finish = move || {
         service.stop();
         telemetry.stop();
     };
     if tokio::task::spawn_blocking(finish).await.is_err() {
-        tracing::error!("the service did not stop as it should");
+        tracing::error!("the service did not stop cleanly");
     }
     Ok(())
 }
 
-/// Comes when the process is told to end: by `SIGTERM` or `SIGINT`, which from the call on, not only from the first
-/// wait, do not end it by themselves. To be called in the context of a runtime, before anybody is told that the service
-/// is there.
-pub fn told_to_stop() -> impl Future<Output = ()> {
+/// Completes on `SIGTERM` or `SIGINT`. From this call on, not only from the first poll, these do not end the process by
+/// themselves. Call it in a runtime, before the service is announced.
+pub fn shutdown_signal() -> impl Future<Output = ()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{Signal, SignalKind, signal};
 
-        async fn comes(signal: Option<Signal>) {
+        async fn received(signal: Option<Signal>) {
             match signal {
                 Some(mut signal) => drop(signal.recv().await),
                 None => std::future::pending().await,
             }
         }
         let hear = |kind: SignalKind, name: &str| {
-            signal(kind).inspect_err(|error| tracing::warn!(%error, "{name} is not heard")).ok()
+            signal(kind).inspect_err(|error| tracing::warn!(%error, "{name} cannot be handled")).ok()
         };
         let (terminate, interrupt) =
             (hear(SignalKind::terminate(), "SIGTERM"), hear(SignalKind::interrupt(), "SIGINT"));
         async {
             tokio::select! {
-                () = comes(terminate) => {}
-                () = comes(interrupt) => {}
+                () = received(terminate) => {}
+                () = received(interrupt) => {}
             }
         }
     }
     #[cfg(not(unix))]
     async {
         if let Err(error) = tokio::signal::ctrl_c().await {
-            tracing::warn!(%error, "SIGINT is not heard");
+            tracing::warn!(%error, "SIGINT cannot be handled");
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Reads certificate and key again whenever the process is told to. Where there are none it is told to as well, and
-/// must not end because of it.
+/// Reloads certificate and key on `SIGHUP`. Without TLS, `SIGHUP` must not end the process either.
 fn reload_on_hangup(tls: Option<Arc<Tls>>) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
 
-        // From now on, not from when the task is run first: until then the process would end.
+        // Register now: before the task first runs, the signal would end the process.
         let mut hangup = match signal(SignalKind::hangup()) {
             Ok(hangup) => hangup,
-            Err(error) => return tracing::warn!(%error, "SIGHUP is not heard"),
+            Err(error) => return tracing::warn!(%error, "SIGHUP cannot be handled"),
         };
         tokio::spawn(async move {
             while hangup.recv().await.is_some() {
                 match tls.as_ref().map(|tls| tls.reload()) {
-                    None => tracing::info!("there is nothing to be read again"),
-                    Some(Ok(())) => tracing::info!("certificate and key were read again"),
-                    Some(Err(error)) => tracing::error!(%error, "certificate and key stay as they were"),
+                    None => tracing::info!("there is no certificate to reload"),
+                    Some(Ok(())) => tracing::info!("certificate and key were reloaded"),
+                    Some(Err(error)) => tracing::error!(%error, "certificate and key were not reloaded"),
                 }
             }
         });

@@ -1,17 +1,22 @@
-//! [`Problem`]: the one form of every answer that says no.
+//! [`Problem`]: the form of every refusal.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use crate::engine::{DriveError, NotTold};
-use crate::service::{ReportError, ServiceError, TellError};
-use crate::store::{NotTaken, StoreError};
+use crate::driver::DriveError;
+use crate::ingest::events::EventSyntaxError;
+use crate::ingest::{EventError, EventRejection, ReportError};
+use crate::service::ServiceError;
+use crate::store::{BatchRejection, StoreError};
 use crate::stream::DeclarationError;
 use tidegate_device::wire::WireError;
 
-/// Why a request was not granted. Neither secrets nor anybody's values are in it.
+/// Result of a handler.
+pub(super) type Answer<T> = Result<T, Problem>;
+
+/// Refusal of a request. It contains neither secrets nor values of users.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -23,10 +28,10 @@ pub(super) struct Problem {
 struct Body {
     error: &'static str,
     message: String,
-    /// Which line or element of what was sent, from zero.
+    /// Line or element of the request, from zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<usize>,
-    /// How many before it were taken.
+    /// Events before it that were accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     taken: Option<usize>,
 }
@@ -49,7 +54,7 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "no_stream", "there is no stream of that name")
     }
 
-    /// Not now: after so many seconds, perhaps.
+    /// Asks the client to try again after some seconds.
     pub(super) fn later(error: &'static str, message: &str, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error, message) }
     }
@@ -79,7 +84,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What a store says is for the log: it may name files and hosts.
+/// Errors of a store go to the log only: they may name files and hosts.
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match error {
@@ -110,9 +115,7 @@ impl From<ServiceError> for Problem {
             ServiceError::Declaration(error) | ServiceError::Drive(DriveError::Declaration(error)) => error.into(),
             ServiceError::Store(error) | ServiceError::Drive(DriveError::Store(error)) => error.into(),
             ServiceError::Policy(error) => Self::bad("declaration", error.to_string()),
-            ServiceError::Drive(error @ (DriveError::Local(_) | DriveError::Central(_) | DriveError::Scalar(_))) => {
-                Self::bad("declaration", error.to_string())
-            }
+            ServiceError::Drive(error @ DriveError::Stream(_)) => Self::bad("declaration", error.to_string()),
             ServiceError::Drive(DriveError::NoKey(_)) => {
                 Self::conflict("no_key", "the service has no key for readings that such a stream holds back")
             }
@@ -132,30 +135,40 @@ impl From<ReportError> for Problem {
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
             }
             ReportError::OtherStream => Self::bad("other_stream", message),
-            ReportError::NotTaken(NotTaken::NoStream) => Self::no_stream(),
-            ReportError::NotTaken(NotTaken::NotOpen { .. }) => Self::conflict("closed", message),
+            ReportError::Rejected(BatchRejection::NoStream) => Self::no_stream(),
+            ReportError::Rejected(BatchRejection::NotOpen { .. }) => Self::conflict("closed", message),
             ReportError::Crowded => Self::conflict("crowded", message),
             ReportError::Busy => Self::later("busy", &message, 1),
             ReportError::Store => Self::later("store", &message, 1),
-            ReportError::Wire(_) | ReportError::NotTaken(_) => Self::bad("malformed", message),
+            ReportError::Wire(_) | ReportError::Rejected(_) => Self::bad("malformed", message),
         }
     }
 }
 
-impl From<TellError> for Problem {
-    fn from(error: TellError) -> Self {
+impl From<EventError> for Problem {
+    fn from(error: EventError) -> Self {
         match error {
-            TellError::NoStream(_) => Self::no_stream(),
-            TellError::NotCurated => Self::conflict("not_curated", error.to_string()),
-            TellError::NotTold { taken, why } => {
-                let message = why.to_string();
-                match why {
-                    NotTold::NotOpen | NotTold::Timestamp { .. } => Self::conflict("closed", message),
-                    NotTold::Reading => Self::conflict("not_taken", message),
+            EventError::NoStream(_) => Self::no_stream(),
+            EventError::NotCurated => Self::conflict("not_curated", error.to_string()),
+            EventError::Rejected { accepted, reason } => {
+                let message = reason.to_string();
+                match reason {
+                    EventRejection::NotOpen | EventRejection::Timestamp { .. } => Self::conflict("closed", message),
+                    EventRejection::Reading => Self::conflict("not_taken", message),
                     _ => Self::bad("not_taken", message),
                 }
-                .at(taken, taken)
+                .at(accepted, accepted)
             }
+        }
+    }
+}
+
+impl From<EventSyntaxError> for Problem {
+    fn from(error: EventSyntaxError) -> Self {
+        let problem = Self::bad("malformed", error.message);
+        match error.position {
+            Some(position) => problem.at(position, 0),
+            None => problem,
         }
     }
 }

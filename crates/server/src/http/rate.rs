@@ -1,4 +1,4 @@
-//! [`RateLimit`]: how often somebody may call.
+//! [`RateLimit`]: rate limits by token or address (generic cell rate algorithm).
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// So many calls a second in the long run, and so many at once.
+/// Rate limit: a sustained rate and a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
-    /// A second, in the long run.
+    /// Sustained calls a second.
     pub per_second: NonZeroU32,
-    /// At once, by somebody who has not called for a while.
+    /// Calls at once after a pause.
     pub burst: NonZeroU32,
 }
 
-/// Who calls.
+/// A caller, for rate limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Caller {
-    /// The holder of a token.
+    /// Holder of a token, by index.
     Token(usize),
-    /// Somebody without: an address, or the network of an IPv6 address (64 bits), of which one household has all.
+    /// IPv4 address, or /64 network of an IPv6 address: a household has all of it.
     Network(u128),
-    /// All for whom there is no place.
+    /// All callers beyond the largest number.
     Others,
 }
 
@@ -38,32 +38,32 @@ impl Caller {
     }
 }
 
-/// How many callers are kept apart.
+/// Most callers with a limit of their own.
 const MAX_CALLERS: usize = 100_000;
 
-/// How long is waited between two searches for callers that can be forgotten: a search takes a while.
+/// Time between two searches for callers that can be dropped.
 const BETWEEN_SEARCHES: Duration = Duration::from_secs(1);
 
-/// Lets callers through as often as they may.
+/// Rate limits of all callers.
 #[derive(Debug, Default)]
 pub(super) struct RateLimit(Mutex<Callers>);
 
 #[derive(Debug, Default)]
 struct Callers {
-    /// For each caller, when it has all its calls again.
+    /// When each caller has its whole burst again.
     full_again: HashMap<Caller, Duration>,
     next_search: Duration,
 }
 
 impl RateLimit {
-    /// Lets a call through at a moment of a clock that does not go back; or says how long to wait.
+    /// Admits a call at a moment of a monotonic clock, or returns how long to wait.
     pub(super) fn check(&self, caller: Caller, rate: Rate, now: Duration) -> Result<(), Duration> {
         let mut callers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Callers { full_again, next_search } = &mut *callers;
         let mut caller = caller;
         if full_again.len() >= MAX_CALLERS && !full_again.contains_key(&caller) {
             if now >= *next_search {
-                // Who has all its calls again is like somebody who never called.
+                // A caller with its whole burst is like a new one.
                 full_again.retain(|_, full| *full > now);
                 *next_search = now + BETWEEN_SEARCHES;
             }
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_has_its_burst_at_once_and_then_its_rate() {
+    fn admits_a_burst_and_then_the_rate() {
         let (limit, rate) = (RateLimit::default(), rate(10, 5));
         let caller = Caller::Token(0);
         let mut now = Duration::from_secs(7);
@@ -102,7 +102,7 @@ mod tests {
         }
         assert_eq!(limit.check(caller, rate, now), Err(Duration::from_millis(100)));
         limit.check(Caller::Token(1), rate, now).unwrap();
-        // Refused calls cost nothing, so that in ten seconds a hundred get through, however many are tried.
+        // Refused calls cost nothing: in ten seconds a hundred pass, however many are tried.
         let mut passed = 0;
         for _ in 0..1_000 {
             now += Duration::from_millis(10);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_told_apart_and_addresses_of_one_are_not() {
+    fn distinguishes_networks_but_not_their_addresses() {
         let of = |address: &str| Caller::of(address.parse().unwrap());
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_without_number_take_no_memory_without_end() {
+    fn bounds_memory_for_any_number_of_callers() {
         let (limit, rate) = (RateLimit::default(), rate(1, 1));
         for network in 0..250_000_u128 {
             let _ = limit.check(Caller::Network(network << 64), rate, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! [`Telemetry`]: metrics, log lines and webhooks of a service. Streams are named, users and devices never.
+//! [`Telemetry`]: metrics, log lines and webhooks of a service. They name streams, but never users or devices.
 //!
 //! No metric follows the requests that bring events to a curated stream; `docs/threat-model.md` says why.
 
@@ -15,17 +15,18 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tidegate_device::api::Receipt;
 
-use super::webhook::{Happened, Outcome, WebhookSettings, Webhooks};
-use crate::engine::{DriveError, News, Suspicion};
-use crate::service::{Observer, ReportError, Service};
-use crate::store::NotTaken;
+use super::webhook::{Outcome, Trigger, WebhookSettings, Webhooks};
+use crate::driver::{DriveError, DriverEvent, Suspicion};
+use crate::ingest::ReportError;
+use crate::service::{Observer, Service};
+use crate::store::BatchRejection;
 
 type One = [(&'static str, String); 1];
 type Two = [(&'static str, String); 2];
 type Three = [(&'static str, String); 3];
 type Level = Gauge<f64, AtomicU64>;
 
-/// Counts what happens to a service, and hands on what its webhooks are to hear. It is the service's [`Observer`].
+/// Metrics, logs and webhooks of a service. It is the service's [`Observer`].
 #[derive(Debug)]
 pub struct Telemetry {
     registry: Registry,
@@ -53,7 +54,7 @@ pub(super) struct Meters {
     webhooks: Family<One, Counter>,
 }
 
-/// From a tenth of a millisecond to some ten seconds.
+/// Buckets from a tenth of a millisecond to ten seconds.
 fn seconds() -> Histogram {
     Histogram::new([0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
 }
@@ -63,10 +64,10 @@ const fn stream(stream: String) -> One {
 }
 
 impl Telemetry {
-    /// Nothing has happened yet. Starts the thread that calls webhooks.
+    /// Creates metrics, and starts the thread of webhooks.
     ///
     /// # Errors
-    /// If the operating system gives no thread.
+    /// No thread can be started.
     pub fn new(webhooks: WebhookSettings) -> std::io::Result<Arc<Self>> {
         let meters = Arc::new(Meters {
             accepted: Family::default(),
@@ -92,10 +93,10 @@ impl Telemetry {
         Ok(Arc::new(Self { registry, meters, webhooks }))
     }
 
-    /// All figures, as Prometheus reads them.
+    /// Returns all metrics in the OpenMetrics format.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        // Text can always be written to.
+        // Writing to a string cannot fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -104,12 +105,12 @@ impl Telemetry {
         &self.meters
     }
 
-    /// Lets webhooks be told what monitors of this service's streams say.
+    /// Sends answers of this service's monitors to webhooks.
     pub(super) fn attach(&self, service: &Arc<Service>) {
         self.webhooks.attach(service);
     }
 
-    /// Gives up what webhooks have not been told yet, and ends their thread.
+    /// Drops pending webhook messages, and ends their thread.
     pub(super) fn stop(&self) {
         self.webhooks.stop();
     }
@@ -140,7 +141,7 @@ impl Meters {
         registry.register("webhooks", "Messages to webhooks, by outcome", self.webhooks.clone());
     }
 
-    /// A request, or reports, that were refused for a reason.
+    /// Counts a refused request, or refused reports.
     pub(super) fn refused(&self, name: &str, reason: &'static str, count: u64) {
         let labels = [("stream", name.to_owned()), ("reason", reason.to_owned())];
         self.refused.get_or_create(&labels).inc_by(count);
@@ -161,13 +162,13 @@ impl Meters {
     }
 }
 
-/// Why reports were refused, in a word.
+/// Label of a refusal.
 const fn reason(error: &ReportError) -> &'static str {
     match error {
-        ReportError::Wire(_) | ReportError::NotTaken(NotTaken::Malformed(_)) => "malformed",
+        ReportError::Wire(_) | ReportError::Rejected(BatchRejection::Malformed(_)) => "malformed",
         ReportError::OtherStream => "other_stream",
-        ReportError::NotTaken(NotTaken::NotOpen { .. }) => "closed",
-        ReportError::NotTaken(_) => "no_stream",
+        ReportError::Rejected(BatchRejection::NotOpen { .. }) => "closed",
+        ReportError::Rejected(_) => "no_stream",
         ReportError::Crowded => "crowded",
         ReportError::Busy => "busy",
         ReportError::Store => "store",
@@ -175,17 +176,17 @@ const fn reason(error: &ReportError) -> &'static str {
 }
 
 impl Observer for Telemetry {
-    fn news(&self, name: &str, news: &News) {
+    fn driver_event(&self, name: &str, event: &DriverEvent) {
         let meters = &self.meters;
         let label = stream(name.to_owned());
-        match news {
-            News::Asked { timestamp, questions } => {
+        match event {
+            DriverEvent::Asked { timestamp, questions } => {
                 tracing::debug!(stream = name, timestamp, questions, "devices are asked");
             }
-            News::Counted { timestamp, phase, reports } => {
+            DriverEvent::Counted { timestamp, phase, reports } => {
                 tracing::debug!(stream = name, timestamp, phase, reports, "reports were counted");
             }
-            News::Suspicious { timestamp, phase, suspicion } => {
+            DriverEvent::Suspicious { timestamp, phase, suspicion } => {
                 let (kind, body) = describe(suspicion);
                 tracing::warn!(stream = name, timestamp, phase, kind, "devices seem not to follow their oracle");
                 let labels = [("stream", name.to_owned()), ("kind", kind.to_owned())];
@@ -193,9 +194,9 @@ impl Observer for Telemetry {
                 let body = json!({
                     "stream": name, "kind": "suspicion", "timestamp": timestamp, "phase": phase, "suspicion": body,
                 });
-                self.webhooks.tell(Happened::Suspicion { stream: name.to_owned(), body: body.to_string() });
+                self.webhooks.send(Trigger::Suspicion { stream: name.to_owned(), body: body.to_string() });
             }
-            News::Released { timestamp, releases, spent, left, .. } => {
+            DriverEvent::Released { timestamp, releases, spent, left, .. } => {
                 tracing::info!(stream = name, timestamp, releases, "released");
                 meters.releases.get_or_create(&label).inc_by(*releases as u64);
                 meters.spent.get_or_create(&label).set(spent.map_or(0.0, |spent| spent.as_f64()));
@@ -203,22 +204,22 @@ impl Observer for Telemetry {
                     meters.left.get_or_create(&label).set(*left);
                 }
             }
-            News::Published { version, lag } => {
+            DriverEvent::Published { version, lag } => {
                 tracing::debug!(stream = name, version, lag, "published");
                 if let Some(lag) = lag {
                     meters.lag.get_or_create(&label).set(Duration::from_millis(*lag).as_secs_f64());
                 }
                 meters.version.get_or_create(&label).set(i64::try_from(*version).unwrap_or(i64::MAX));
-                self.webhooks.tell(Happened::Published { stream: name.to_owned() });
+                self.webhooks.send(Trigger::Published { stream: name.to_owned() });
             }
-            News::Jumped { not_before } => {
+            DriverEvent::Jumped { not_before } => {
                 tracing::error!(
                     stream = name,
                     not_before,
                     "the clock jumped ahead: nothing is opened before this timestamp"
                 );
             }
-            News::Skipped { count } => {
+            DriverEvent::Skipped { count } => {
                 tracing::warn!(stream = name, count, "timestamps were left out");
                 meters.skipped.get_or_create(&label).inc_by(*count);
             }
@@ -243,8 +244,8 @@ impl Observer for Telemetry {
                     }
                 }
             }
-            // A name that is none would be a new line of the metrics each time.
-            Err(ReportError::NotTaken(NotTaken::NoStream)) => self.meters.refused("", "no_stream", 1),
+            // Unknown names would each add a line to the metrics.
+            Err(ReportError::Rejected(BatchRejection::NoStream)) => self.meters.refused("", "no_stream", 1),
             Err(error) => self.meters.refused(name, reason(error), 1),
         }
     }

@@ -1,8 +1,7 @@
-//! Webhooks: what monitors say, and what is suspicious, sent to whom the operator of a stream wants to know.
+//! Webhooks: messages about monitors and suspicious counts, to the URLs of a stream's operator.
 //!
-//! One thread does all of it. Whoever has something to tell puts it into a queue and goes on; where the queue is full,
-//! it is dropped, and counted. A message that does not get through is tried again, after a second, then two, four, and
-//! so on.
+//! One thread sends all messages from a queue. A message that finds the queue full is dropped and counted. A failed
+//! message is retried with exponential backoff.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -19,24 +18,24 @@ use sha2::Sha256;
 use super::auth::Secret;
 use super::telemetry::Meters;
 use crate::service::Service;
-use crate::store::{Record, Records, Wanted};
+use crate::store::{Record, RecordFilter, RecordKind};
 
-/// The header that has the HMAC-SHA-256 of a message's body under the [secret](WebhookSettings::secret), as `sha256=`
-/// and hexadecimal digits.
+/// Header with the HMAC-SHA-256 of a message's body under the [secret](WebhookSettings::secret): `sha256=` and
+/// hexadecimal digits.
 pub const SIGNATURE: &str = "tidegate-signature";
 
-/// How webhooks are called.
+/// Settings of webhooks.
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
-    /// What messages are signed with, so that whoever gets one knows who sent it.
+    /// Key that signs messages, so that a receiver can verify the sender.
     pub secret: Option<Secret>,
-    /// How long an attempt may take.
+    /// Longest time of an attempt.
     pub timeout: Duration,
-    /// How often a message is tried.
+    /// Most attempts of a message.
     pub attempts: u32,
-    /// How long to wait after the first attempt; twice as long after each further one.
+    /// Pause after the first attempt, doubled after each further one.
     pub pause: Duration,
-    /// How many messages may wait.
+    /// Most messages that wait.
     pub queue: usize,
 }
 
@@ -46,10 +45,10 @@ impl Default for WebhookSettings {
     }
 }
 
-/// What may have to be told.
+/// Reason to send messages.
 #[derive(Debug)]
-pub(super) enum Happened {
-    /// Something was published: monitors may have said something.
+pub(super) enum Trigger {
+    /// Records were published, perhaps answers of monitors.
     Published {
         stream: String,
     },
@@ -60,7 +59,7 @@ pub(super) enum Happened {
     Stop,
 }
 
-/// What became of a message.
+/// Outcome of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Outcome {
     Delivered,
@@ -80,16 +79,16 @@ impl Outcome {
     }
 }
 
-/// The service that messages are about.
+/// Service that messages are about.
 struct Attached {
     service: Weak<Service>,
-    /// Up to which version its streams were published then: what was said before is not told again.
+    /// Published versions at that time; earlier answers are not sent again.
     published: HashMap<String, u64>,
 }
 
-/// The way to the thread.
+/// Handle of the thread.
 pub(super) struct Webhooks {
-    sender: SyncSender<Happened>,
+    sender: SyncSender<Trigger>,
     attached: Arc<OnceLock<Attached>>,
     stopping: Arc<AtomicBool>,
     meters: Arc<Meters>,
@@ -106,29 +105,29 @@ impl Webhooks {
     pub(super) fn start(settings: WebhookSettings, meters: Arc<Meters>) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(settings.queue.max(1));
         let (attached, stopping) = (Arc::new(OnceLock::new()), Arc::new(AtomicBool::new(false)));
-        let caller = Caller {
+        let worker = Sender {
             http: agent(settings.timeout),
             attached: Arc::clone(&attached),
             stopping: Arc::clone(&stopping),
             meters: Arc::clone(&meters),
-            told: HashMap::new(),
+            read: HashMap::new(),
             waiting: BinaryHeap::new(),
             settings,
         };
         let thread =
-            thread::Builder::new().name("tidegate webhooks".to_owned()).spawn(move || caller.run(&receiver))?;
+            thread::Builder::new().name("tidegate webhooks".to_owned()).spawn(move || worker.run(&receiver))?;
         Ok(Self { sender, attached, stopping, meters, thread: Mutex::new(Some(thread)) })
     }
 
     pub(super) fn attach(&self, service: &Arc<Service>) {
-        // A service that was attached before stays.
+        // The first service stays.
         let published =
             service.streams().into_iter().map(|stream| (stream.declaration.name, stream.published)).collect();
         let _ = self.attached.set(Attached { service: Arc::downgrade(service), published });
     }
 
-    pub(super) fn tell(&self, happened: Happened) {
-        if self.sender.try_send(happened).is_err() {
+    pub(super) fn send(&self, trigger: Trigger) {
+        if self.sender.try_send(trigger).is_err() {
             self.meters.webhook(Outcome::Dropped);
         }
     }
@@ -137,15 +136,15 @@ impl Webhooks {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             self.stopping.store(true, Ordering::Release);
-            // Where the queue is full, the thread is awake and sees it.
-            let _ = self.sender.try_send(Happened::Stop);
-            // One that panicked has stopped, too.
+            // With a full queue the thread is awake and sees the flag.
+            let _ = self.sender.try_send(Trigger::Stop);
+            // A thread that panicked has stopped, too.
             let _ = thread.join();
         }
     }
 }
 
-/// Redirects are not followed: a message goes where it was meant to go, or nowhere.
+/// Builds the HTTP client. It follows no redirects: a message goes to its URL or nowhere.
 fn agent(timeout: Duration) -> ureq::Agent {
     ureq::Agent::config_builder()
         .timeout_global(Some(timeout))
@@ -157,7 +156,7 @@ fn agent(timeout: Duration) -> ureq::Agent {
         .into()
 }
 
-/// A message to one URL, at its moment.
+/// A message to one URL, ordered by time.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Message {
     due: Instant,
@@ -167,46 +166,46 @@ struct Message {
     body: String,
 }
 
-struct Caller {
+struct Sender {
     settings: WebhookSettings,
     http: ureq::Agent,
     attached: Arc<OnceLock<Attached>>,
     stopping: Arc<AtomicBool>,
     meters: Arc<Meters>,
-    /// Up to which number of what a stream's monitors said its webhooks were told.
-    told: HashMap<String, u64>,
+    /// Number of the last answer of each stream that was read.
+    read: HashMap<String, u64>,
     waiting: BinaryHeap<Reverse<Message>>,
 }
 
-impl Caller {
-    fn run(mut self, receiver: &Receiver<Happened>) {
+impl Sender {
+    fn run(mut self, receiver: &Receiver<Trigger>) {
         while !self.stopping.load(Ordering::Acquire) {
             let now = Instant::now();
             let next = self.waiting.peek().map(|Reverse(message)| message.due.saturating_duration_since(now));
-            let happened = match next {
+            let trigger = match next {
                 Some(Duration::ZERO) => {
                     if let Some(Reverse(message)) = self.waiting.pop() {
                         self.send(message);
                     }
                     match receiver.try_recv() {
-                        Ok(happened) => happened,
+                        Ok(trigger) => trigger,
                         Err(_) => continue,
                     }
                 }
                 Some(wait) => match receiver.recv_timeout(wait) {
-                    Ok(happened) => happened,
+                    Ok(trigger) => trigger,
                     Err(RecvTimeoutError::Timeout) => continue,
                     Err(RecvTimeoutError::Disconnected) => return,
                 },
                 None => match receiver.recv() {
-                    Ok(happened) => happened,
+                    Ok(trigger) => trigger,
                     Err(_) => return,
                 },
             };
-            match happened {
-                Happened::Stop => return,
-                Happened::Suspicion { stream, body } => self.put(&stream, &body),
-                Happened::Published { stream } => self.read(&stream),
+            match trigger {
+                Trigger::Stop => return,
+                Trigger::Suspicion { stream, body } => self.queue(&stream, &body),
+                Trigger::Published { stream } => self.read_answers(&stream),
             }
         }
     }
@@ -215,8 +214,8 @@ impl Caller {
         self.attached.get()?.service.upgrade()
     }
 
-    /// Puts a message to all webhooks of a stream into the queue.
-    fn put(&mut self, stream: &str, body: &str) {
+    /// Queues a message to all webhooks of a stream.
+    fn queue(&mut self, stream: &str, body: &str) {
         let Some(overview) = self.service().and_then(|service| service.overview(stream)) else { return };
         for url in overview.declaration.webhooks {
             if self.waiting.len() >= self.settings.queue {
@@ -228,20 +227,20 @@ impl Caller {
         }
     }
 
-    /// Reads what monitors have said since the last time. What they said before this process began is not told again.
-    fn read(&mut self, stream: &str) {
+    /// Queues the answers of monitors since the last read, but none from before this process began.
+    fn read_answers(&mut self, stream: &str) {
         let Some(service) = self.service() else { return };
         if service.overview(stream).is_none_or(|overview| overview.declaration.webhooks.is_empty()) {
             return;
         }
-        let mut after = self.told.get(stream).copied().unwrap_or(0);
+        let mut after = self.read.get(stream).copied().unwrap_or(0);
         let before = self.attached.get().and_then(|attached| attached.published.get(stream)).copied().unwrap_or(0);
         loop {
-            let wanted = Wanted { after, ..Wanted::default() };
-            let records = match service.records(stream, Records::Said, &wanted) {
+            let wanted = RecordFilter { after, ..RecordFilter::default() };
+            let records = match service.records(stream, RecordKind::Answer, &wanted) {
                 Ok(records) => records,
                 Err(error) => {
-                    tracing::warn!(stream, %error, "what monitors said cannot be read");
+                    tracing::warn!(stream, %error, "answers of monitors cannot be read");
                     return;
                 }
             };
@@ -249,11 +248,11 @@ impl Caller {
             after = last.number;
             for record in &records {
                 if record.version > before && is_of_monitor(record) {
-                    self.put(stream, &message_of(stream, record));
+                    self.queue(stream, &message_of(stream, record));
                 }
             }
         }
-        self.told.insert(stream.to_owned(), after);
+        self.read.insert(stream.to_owned(), after);
     }
 
     fn send(&mut self, mut message: Message) {
@@ -263,12 +262,11 @@ impl Caller {
         }
         let problem = match request.send(message.body.as_str()) {
             Ok(response) if response.status().is_success() => return self.meters.webhook(Outcome::Delivered),
-            // A redirect is not followed.
             Ok(response) => format!("it answers {}", response.status().as_u16()),
-            Err(error) => told(&error),
+            Err(error) => describe(&error),
         };
         message.attempts += 1;
-        // The URL may hold a secret, so that the log has the stream only.
+        // The URL may contain a secret, so the log names the stream only.
         let (stream, attempts) = (&message.stream, message.attempts);
         tracing::warn!(stream, attempts, problem, "a webhook was not reached");
         if attempts >= self.settings.attempts {
@@ -281,8 +279,8 @@ impl Caller {
     }
 }
 
-/// What went wrong, without the address.
-fn told(error: &ureq::Error) -> String {
+/// Describes an error without the address.
+fn describe(error: &ureq::Error) -> String {
     match error {
         ureq::Error::StatusCode(status) => format!("it answers {status}"),
         ureq::Error::Timeout(_) => "it takes too long".to_owned(),
@@ -292,7 +290,7 @@ fn told(error: &ureq::Error) -> String {
     }
 }
 
-/// Whether a monitor has said it, and not a query.
+/// Whether an answer is of a monitor, not of a query.
 pub(super) fn is_of_monitor(record: &Record) -> bool {
     let body: Result<serde_json::Map<String, serde_json::Value>, _> = serde_json::from_str(&record.body);
     body.is_ok_and(|body| body.contains_key("monitor"))
@@ -306,8 +304,7 @@ fn message_of(stream: &str, record: &Record) -> String {
 fn signature(secret: &Secret, body: &str) -> Option<String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.reveal().as_bytes()).ok()?;
     mac.update(body.as_bytes());
-    let digits: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("sha256={digits}"))
+    Some(format!("sha256={}", hex::encode(mac.finalize().into_bytes())))
 }
 
 #[cfg(test)]
@@ -317,7 +314,7 @@ mod tests {
 
     /// Test case 2 of RFC 4231.
     #[test]
-    fn messages_are_signed_by_hmac_sha_256() {
+    fn signs_messages_with_hmac_sha_256() {
         let signed = signature(&Secret::new("Jefe".to_owned()), "what do ya want for nothing?").unwrap();
         let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
         assert_eq!(signed, format!("sha256={expected}"));

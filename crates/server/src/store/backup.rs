@@ -1,8 +1,8 @@
-//! Backups of an [`SqliteStore`], made while it is used, and the check of a whole file.
+//! Online backups of an [`SqliteStore`], and verification of a whole file.
 //!
-//! A backup is one file, which is put in its place by copying it there while nothing runs. What has been published
-//! since it was made is found out by the [high-water marks](super::mark), and each stream that is concerned is [begun
-//! anew](super::Store::begin_anew), or stays where it is.
+//! A backup is one file. To restore it, copy it to its place while no service runs. [High-water marks](super::mark)
+//! find the streams that have published since. Each of them gets a [new state](super::Store::replace_state), or stays
+//! stopped.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,29 +10,31 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::row::{check, kind, record_sum, unsigned};
-use super::sqlite::{Fault, Phase, SqliteStore, find_head, io_failed, make_file, phases_of, state_of, sync_folder};
-use super::{Record, Records, StoreError, schema};
+use super::row::{StreamRow, kind_code, read_record, record_columns};
+use super::sqlite::{
+    Fault, QuestionState, SqliteStore, find_stream, io_failed, make_file, read_questions, read_state, sync_folder,
+};
+use super::{RecordKind, StoreError, schema};
 
-/// A stream as it was found by a check.
+/// Summary of a verified stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    /// Its name.
+pub struct StreamSummary {
+    /// Name of the stream.
     pub stream: String,
     /// Its version.
     pub version: u64,
-    /// Up to which version what it released may be read.
+    /// Last published version.
     pub published: u64,
-    /// How many releases it has.
+    /// Number of releases.
     pub releases: u64,
 }
 
 impl SqliteStore {
-    /// Writes a backup, of one moment, without keeping anybody from writing. The file is there whole and safe, or not
-    /// at all; only its owner may read it.
+    /// Writes a backup of one moment while others write. The file appears complete and durable, or not at all. Only
+    /// its owner may read it.
     ///
     /// # Errors
-    /// [`StoreError::Failed`], also where there is a file of that name.
+    /// [`StoreError::Failed`], also where a file of that name exists.
     pub fn backup(&self, to: &Path) -> Result<(), StoreError> {
         let mut draft = to.as_os_str().to_owned();
         draft.push(".partial");
@@ -40,7 +42,7 @@ impl SqliteStore {
         if to.exists() {
             return Err(StoreError::Failed(format!("{} exists already", to.display())));
         }
-        // One that was left by a backup that was interrupted.
+        // An interrupted backup may have left one.
         match fs::remove_file(draft) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io_failed(draft, &error)),
             _ => {}
@@ -48,7 +50,7 @@ impl SqliteStore {
         make_file(draft)?;
         let copied = self.read_on("backup", |source| {
             let mut copy = Connection::open_with_flags(draft, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            // All pages at once, in one reading transaction: it would begin anew after each change otherwise.
+            // All pages in one step: in several, each write of others would restart the backup.
             if Backup::new(source, &mut copy)?.step(-1)? != StepResult::Done {
                 return Err(StoreError::Unavailable("backup: the file is locked".to_owned()).into());
             }
@@ -62,17 +64,17 @@ impl SqliteStore {
             sync_folder(to)
         });
         if finished.is_err() {
-            // It is of no use, and the next one removes it where this cannot.
+            // The next backup removes it where this cannot.
             let _ = fs::remove_file(draft);
         }
         finished
     }
 
-    /// Reads everything in the store and compares it with its checksums; what streams there are.
+    /// Reads the whole store and verifies its checksums. Returns its streams.
     ///
     /// # Errors
     /// [`StoreError::Damaged`].
-    pub fn verify(&self) -> Result<Vec<Found>, StoreError> {
+    pub fn verify(&self) -> Result<Vec<StreamSummary>, StoreError> {
         self.read_on("verify", |connection| {
             let transaction = connection.unchecked_transaction()?;
             verify(&transaction)
@@ -80,11 +82,11 @@ impl SqliteStore {
     }
 }
 
-/// Reads everything in a backup and compares it with its checksums; what streams there are. The file is not changed.
+/// Reads a whole backup and verifies its checksums. Returns its streams, and does not change the file.
 ///
 /// # Errors
-/// [`StoreError::Damaged`], and [`StoreError::Schema`] where it is another program's or of a later version.
-pub fn check_backup(path: &Path) -> Result<Vec<Found>, StoreError> {
+/// [`StoreError::Damaged`], and [`StoreError::Schema`] for a later version or another program's file.
+pub fn check_backup(path: &Path) -> Result<Vec<StreamSummary>, StoreError> {
     let checked = || {
         let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match schema::found(&connection)?? {
@@ -95,14 +97,14 @@ pub fn check_backup(path: &Path) -> Result<Vec<Found>, StoreError> {
     checked().map_err(|fault: Fault| fault.explain("check of a backup", false).0)
 }
 
-fn verify(connection: &Connection) -> Result<Vec<Found>, Fault> {
+fn verify(connection: &Connection) -> Result<Vec<StreamSummary>, Fault> {
     for pragma in ["integrity_check", "foreign_key_check"] {
         let mut statement = connection.prepare(&format!("PRAGMA {pragma}"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let said: String = row.get(0)?;
-            if said != "ok" {
-                return Err(StoreError::Damaged(format!("{pragma}: {said}")).into());
+            let result: String = row.get(0)?;
+            if result != "ok" {
+                return Err(StoreError::Damaged(format!("{pragma}: {result}")).into());
             }
         }
     }
@@ -110,34 +112,37 @@ fn verify(connection: &Connection) -> Result<Vec<Found>, Fault> {
     let names = statement.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     let mut found = Vec::new();
     for name in names {
-        let head =
-            find_head(connection, &name)?.ok_or_else(|| StoreError::Damaged(format!("stream {name} is gone")))?;
-        state_of(connection, &head)?;
-        for row in phases_of(connection, &head)? {
-            Phase::load(connection, &row)?;
+        let row =
+            find_stream(connection, &name)?.ok_or_else(|| StoreError::Damaged(format!("stream {name} is gone")))?;
+        read_state(connection, &row)?;
+        for question in read_questions(connection, &row)? {
+            QuestionState::load(connection, &question)?;
         }
-        for (records, expected) in [(Records::Releases, head.releases), (Records::Said, head.said)] {
-            let mut statement = connection.prepare_cached(
-                "SELECT number, version, timestamp, body, sum FROM records WHERE stream = ?1 AND kind = ?2 ORDER BY number",
-            )?;
-            let mut rows = statement.query((head.number, kind(records)))?;
-            let mut count = 0;
-            while let Some(row) = rows.next()? {
-                count += 1;
-                let number = |column: usize| -> Result<u64, Fault> { Ok(unsigned(row.get(column)?)?) };
-                let record =
-                    Record { number: number(0)?, version: number(1)?, timestamp: number(2)?, body: row.get(3)? };
-                check(row.get(4)?, record_sum(&name, records, &record), || format!("record {count} of {name}"))?;
-                if record.number != count {
-                    return Err(StoreError::Damaged(format!("record {count} of {name} is gone")).into());
-                }
-            }
-            if count != expected {
-                return Err(StoreError::Damaged(format!("{name} has {expected} records, but {count} are there")).into());
-            }
-        }
-        let (version, published, releases) = (head.version, head.published, head.releases);
-        found.push(Found { stream: name, version, published, releases });
+        verify_records(connection, &row, RecordKind::Release, row.releases)?;
+        verify_records(connection, &row, RecordKind::Answer, row.answers)?;
+        let (version, published, releases) = (row.version, row.published, row.releases);
+        found.push(StreamSummary { stream: name, version, published, releases });
     }
     Ok(found)
+}
+
+fn verify_records(connection: &Connection, stream: &StreamRow, kind: RecordKind, expected: u64) -> Result<(), Fault> {
+    let name = &stream.name;
+    let mut statement = connection.prepare_cached(concat!(
+        "SELECT ",
+        record_columns!(),
+        " FROM records WHERE stream = ?1 AND kind = ?2 ORDER BY number"
+    ))?;
+    let mut rows = statement.query((stream.number, kind_code(kind)))?;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        count += 1;
+        if read_record(row, name, kind)?.number != count {
+            return Err(StoreError::Damaged(format!("record {count} of {name} is gone")).into());
+        }
+    }
+    if count != expected {
+        return Err(StoreError::Damaged(format!("{name} has {expected} records, but {count} are there")).into());
+    }
+    Ok(())
 }

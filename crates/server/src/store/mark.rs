@@ -1,13 +1,12 @@
-//! [`Marks`]: how far each stream had got when something of it was last published, kept outside the database.
+//! [`Marks`]: high-water marks of all streams, kept outside the database.
 //!
-//! A database that was restored from a backup is whole and in order, and yet older than what was published: its ledger
-//! has forgotten what was spent since. Nothing inside it can tell. So before anything is published, the version that it
-//! belongs to is written down in a file of its own, in another folder than the database's backups are made of; and
-//! whoever starts compares the two.
+//! A database that was restored from a backup is consistent, yet its ledger misses the budget spent since. Nothing in
+//! the database can tell. So before each publication its version is written to a file in another folder, and a service
+//! compares the two when it starts.
 //!
-//! The file is replaced whole, with a checksum, and knows a copy of itself (see [`tidegate_device::disk`]): one that
-//! was restored together with the database is refused like one that is damaged or gone. [`Marks::adopt`] is for whoever
-//! knows better.
+//! The file is replaced atomically, has a checksum, and detects copies of itself (see [`tidegate_device::disk`]). A
+//! file that was restored together with the database is refused, like a damaged or missing one. [`Marks::adopt`]
+//! overrides that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,29 +21,29 @@ use super::{Store, StoreError};
 
 const FILE: &str = "marks";
 
-/// How far a stream has come, so that something of it may have been published.
+/// High-water mark of a stream: nothing beyond it was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Its version.
+    /// Version of the stream.
     pub version: u64,
-    /// The last timestamp that it had spent for; `None` for none.
+    /// Last timestamp that it has spent budget for.
     pub timestamp: Option<u64>,
 }
 
-/// A note, kept apart from the store, of how far streams have come: a store that is older than that was put back from a
-/// backup, and what it says about budgets is not true any more.
+/// High-water marks, kept apart from the store. A store behind its mark was restored from a backup, so its ledger is
+/// outdated.
 pub trait HighWater: Send + Sync + fmt::Debug {
-    /// How far a stream has come.
+    /// Returns the mark of a stream.
     fn mark(&self, stream: &str) -> Option<Mark>;
 
-    /// Notes that it has come further; safe on return. A mark is never lowered.
+    /// Raises a mark, durably. A mark is never lowered.
     ///
     /// # Errors
-    /// What the disk says. Then it may have been raised or not, and nothing must be published.
+    /// Errors of the disk. The mark may have been raised or not, so nothing must be published.
     fn raise(&self, stream: &str, mark: Mark) -> io::Result<()>;
 }
 
-/// What was published of all streams, in a folder that nobody else has open.
+/// High-water marks in a folder that no other process has open.
 #[derive(Debug)]
 pub struct Marks(Mutex<Kept>);
 
@@ -62,48 +61,38 @@ struct Saved {
 
 const VERSION: u16 = 1;
 
-/// A stream of which more was published than its store knows.
+/// A stream whose store is behind its mark.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "stream {stream} is at version {version}, but version {marked} was published: the store was restored from an older backup"
+    "stream {stream} is at version {version}, but version {marked} was published: the store was restored from an \
+     older backup"
 )]
 pub struct Older {
-    /// The stream.
+    /// Name of the stream.
     pub stream: String,
-    /// Its version in the store; 0 where it is not there.
+    /// Its version in the store; 0 where it is missing.
     pub version: u64,
-    /// The version that was published.
+    /// Its marked version.
     pub marked: u64,
 }
 
-/// Why there are no marks to go by.
+/// Error of high-water marks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum MarkError {
-    /// Another process has them.
     #[error("the folder of the high-water marks is used by another process")]
     InUse,
-    /// They cannot be read or written.
     #[error("the high-water marks cannot be kept: {0}")]
     Io(#[from] io::Error),
-    /// Their file is not what was written.
-    #[error("the high-water marks are not what was written: {0}")]
+    #[error("the high-water marks are damaged: {0}")]
     Damaged(#[from] Damaged),
-    /// They were written by a later version of this program.
-    #[error("the high-water marks are of a version that is not known here")]
+    #[error("the high-water marks were written by another version of this program")]
     Version,
-    /// There are none, but the store has streams that have been advanced.
     #[error("there are no high-water marks, but stream {stream} has been advanced to version {version}")]
-    Missing {
-        /// A stream.
-        stream: String,
-        /// Its version.
-        version: u64,
-    },
-    /// The store is older than what was published.
+    Missing { stream: String, version: u64 },
     #[error(transparent)]
     Older(#[from] Older),
-    /// The store does not say.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -131,14 +120,13 @@ impl Kept {
     }
 }
 
-/// The higher of two.
+/// Returns the higher version and the later timestamp.
 fn higher(one: Mark, other: Mark) -> Mark {
     Mark { version: one.version.max(other.version), timestamp: one.timestamp.max(other.timestamp) }
 }
 
 impl Marks {
-    /// Opens the marks in a folder, which is made where it is missing. Where there are none, as before the first start,
-    /// the store must not have been used either.
+    /// Opens the marks in a folder, which is created where it is missing. Without marks, the store must be unused too.
     ///
     /// # Errors
     /// [`MarkError::Missing`], [`MarkError::Damaged`] (also for a copy), [`MarkError::InUse`].
@@ -154,17 +142,17 @@ impl Marks {
                     return Err(MarkError::Missing { stream, version });
                 }
             }
-            // From now on a missing file is a lost one.
+            // From now on a missing file is an error.
             kept.save(BTreeMap::new())?;
         }
         Ok(Self(Mutex::new(kept)))
     }
 
-    /// Makes marks anew, where they are missing, damaged or a copy: an operator's decision, who knows that nothing
-    /// later was published. Marks that can be read and are higher are kept.
+    /// Writes new marks where they are missing, damaged or a copy. An operator decides this, who knows that nothing
+    /// later was published. Readable marks that are higher stay.
     ///
     /// # Errors
-    /// [`MarkError::InUse`], [`MarkError::Io`]; and [`MarkError::Version`] where a later program has written them.
+    /// [`MarkError::InUse`], [`MarkError::Io`], and [`MarkError::Version`] for marks of a later program.
     pub fn adopt(folder: &Path, marks: impl IntoIterator<Item = (String, Mark)>) -> Result<Self, MarkError> {
         let folder = open(folder)?;
         let mut all = match disk::read(&folder, FILE) {
@@ -185,10 +173,10 @@ impl Marks {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The streams of which more was published than a store knows.
+    /// Returns the streams whose store is behind their marks.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub fn older(&self, store: &dyn Store) -> Result<Vec<Older>, StoreError> {
         let marks = self.kept().marks.clone();
         let mut older = Vec::new();
@@ -205,10 +193,10 @@ impl Marks {
         Ok(older)
     }
 
-    /// That a store knows of everything that was published.
+    /// Checks that a store is not behind any mark.
     ///
     /// # Errors
-    /// [`MarkError::Older`], for the first stream of which it does not.
+    /// [`MarkError::Older`], for the first stream that is.
     pub fn check_against(&self, store: &dyn Store) -> Result<(), MarkError> {
         self.older(store)?.into_iter().next().map_or(Ok(()), |older| Err(older.into()))
     }

@@ -1,15 +1,48 @@
-//! What both stores keep of a stream in one row, and the checksums with which every row is kept.
+//! Rows, checksums and rules that both stores share.
 
 use std::hash::Hasher;
+use std::ops::Range;
 
 use siphasher::sip::SipHasher24;
-use tidegate_device::wire::Batch;
-use tidegate_kernel::oracle::{AggregateError, MalformedReport, Oracle};
+use tidegate_kernel::oracle::{Aggregate, AggregateError, MalformedReport, Oracle};
 
-use super::{Advance, Lease, NewStream, NotTaken, OpenPhase, Record, Records, Status, StoreError};
+use super::{
+    Advance, BatchRejection, Lease, MergeOutcome, NewStream, OpenQuestion, Record, RecordKind, ReportBatch, Status,
+    StoreError, StreamRecord,
+};
 
-/// The checksum of a row: of all that is in it, so that a row that was moved is found out as well as one that was
-/// changed.
+/// Columns of a stream's row, in the order of [`StreamRow::read`].
+macro_rules! stream_columns {
+    () => {
+        "number, name, declaration, policy, status, epoch, holder, until, version, published, releases, said, open, sum"
+    };
+}
+pub(super) use stream_columns;
+
+/// Columns of a record's row, in the order of [`read_record`].
+macro_rules! record_columns {
+    () => {
+        "number, version, timestamp, body, sum"
+    };
+}
+pub(super) use record_columns;
+
+/// A row that a database returned.
+pub(super) trait Columns {
+    type Fault: From<StoreError>;
+
+    fn integer(&self, column: usize) -> Result<i64, Self::Fault>;
+    fn text(&self, column: usize) -> Result<String, Self::Fault>;
+    fn optional_text(&self, column: usize) -> Result<Option<String>, Self::Fault>;
+    fn bytes(&self, column: usize) -> Result<Vec<u8>, Self::Fault>;
+    fn flag(&self, column: usize) -> Result<bool, Self::Fault>;
+
+    fn number(&self, column: usize) -> Result<u64, Self::Fault> {
+        Ok(unsigned(self.integer(column)?)?)
+    }
+}
+
+/// Computes the checksum of a row, over all its columns. It also finds rows that were moved.
 pub(super) fn sum(parts: &[&[u8]]) -> i64 {
     let mut hasher = SipHasher24::new_with_key(b"tidegate: stored");
     for part in parts {
@@ -19,30 +52,29 @@ pub(super) fn sum(parts: &[&[u8]]) -> i64 {
     hasher.finish().cast_signed()
 }
 
-/// That a row is as it was written.
+/// Verifies a checksum.
 pub(super) fn check(found: i64, expected: i64, what: impl FnOnce() -> String) -> Result<(), StoreError> {
     if found == expected { Ok(()) } else { Err(StoreError::Damaged(format!("{} has another checksum", what()))) }
 }
 
-/// As databases keep numbers.
+/// Converts a number for a database, which has signed ones only.
 pub(super) fn signed(value: u64) -> Result<i64, StoreError> {
     i64::try_from(value)
-        .map_err(|_| StoreError::Failed(format!("{value} is larger than {}, the most that is kept", i64::MAX)))
+        .map_err(|_| StoreError::Failed(format!("{value} exceeds {}, the largest number of a store", i64::MAX)))
 }
 
-/// The nearest number that databases have, for limits that nothing is beyond.
-pub(super) fn limit(value: u64) -> i64 {
+/// Converts a bound, where no stored number is larger.
+pub(super) fn bound(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A number that was [kept](signed).
 pub(super) fn unsigned(value: i64) -> Result<u64, StoreError> {
     u64::try_from(value).map_err(|_| StoreError::Damaged(format!("{value} where no number is negative")))
 }
 
-/// What is kept of a stream besides its state, its questions and what it released.
+/// Row of a stream: everything but its state, questions and records.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct StreamRow {
     pub(super) number: i64,
     pub(super) name: String,
     pub(super) declaration: String,
@@ -50,21 +82,22 @@ pub(super) struct Head {
     pub(super) status: Status,
     pub(super) epoch: u64,
     pub(super) holder: Option<String>,
-    /// When the lease ends, in milliseconds since 1970.
+    /// End of the lease, in milliseconds since 1970.
     pub(super) until: u64,
     pub(super) version: u64,
     pub(super) published: u64,
-    /// How many records of each kind there are, and how many questions: so that none is missed that is gone.
+    /// Number of releases; this and the next two find rows that were lost.
     pub(super) releases: u64,
-    pub(super) said: u64,
+    /// Number of answers.
+    pub(super) answers: u64,
+    /// Number of questions.
     pub(super) open: u64,
 }
 
-/// How long leases are at most, in milliseconds.
+/// Longest lease, in milliseconds.
 const MAX_LEASE: u64 = 3_600_000;
 
-impl Head {
-    /// That of a new stream.
+impl StreamRow {
     pub(super) fn new(stream: &NewStream<'_>) -> Self {
         Self {
             number: 0,
@@ -78,15 +111,40 @@ impl Head {
             version: 0,
             published: 0,
             releases: 0,
-            said: 0,
+            answers: 0,
             open: 0,
         }
     }
 
-    /// The checksum of the row, whose number is not part of it: it is given by the database.
+    /// Reads a row of [`stream_columns`], and verifies its checksum.
+    pub(super) fn read<C: Columns>(row: &C) -> Result<Self, C::Fault> {
+        let status = row.text(4)?;
+        let stream = Self {
+            number: row.integer(0)?,
+            name: row.text(1)?,
+            declaration: row.text(2)?,
+            policy: row.text(3)?,
+            status: Status::ALL
+                .into_iter()
+                .find(|known| known.name() == status)
+                .ok_or_else(|| StoreError::Damaged(format!("{status:?} is no status")))?,
+            epoch: row.number(5)?,
+            holder: row.optional_text(6)?,
+            until: row.number(7)?,
+            version: row.number(8)?,
+            published: row.number(9)?,
+            releases: row.number(10)?,
+            answers: row.number(11)?,
+            open: row.number(12)?,
+        };
+        check(row.integer(13)?, stream.sum(), || format!("stream {}", stream.name))?;
+        Ok(stream)
+    }
+
+    /// Computes the checksum. It leaves out the row's number, which the database assigns.
     pub(super) fn sum(&self) -> i64 {
         let mut numbers = Vec::new();
-        for number in [self.epoch, self.until, self.version, self.published, self.releases, self.said, self.open] {
+        for number in [self.epoch, self.until, self.version, self.published, self.releases, self.answers, self.open] {
             numbers.extend_from_slice(&number.to_le_bytes());
         }
         let holder = self.holder.as_ref().map_or(&b""[..], |holder| holder.as_bytes());
@@ -95,9 +153,31 @@ impl Head {
         sum(&[self.name.as_bytes(), declaration, policy, self.status.name().as_bytes(), &held, holder, &numbers])
     }
 
-    pub(super) fn status_of(name: &str) -> Result<Status, StoreError> {
-        let status = Status::ALL.into_iter().find(|status| status.name() == name);
-        status.ok_or_else(|| StoreError::Damaged(format!("{name:?} is no status")))
+    /// Reads a state of columns body and sum, and verifies its checksum.
+    pub(super) fn read_state<C: Columns>(&self, row: Option<&C>) -> Result<Vec<u8>, C::Fault> {
+        let row = row.ok_or_else(|| StoreError::Damaged(format!("the state of stream {} is gone", self.name)))?;
+        let state = row.bytes(0)?;
+        check(row.integer(1)?, self.state_sum(&state), || format!("the state of stream {}", self.name))?;
+        Ok(state)
+    }
+
+    pub(super) fn state_sum(&self, state: &[u8]) -> i64 {
+        sum(&[b"state", self.name.as_bytes(), &self.version.to_le_bytes(), state])
+    }
+
+    pub(super) fn into_record(self, state: Vec<u8>, questions: Vec<QuestionRow>) -> StreamRecord {
+        let open = questions.into_iter().map(|row| row.asked).collect();
+        let Self { name, declaration, policy, status, epoch, version, published, .. } = self;
+        StreamRecord { name, declaration, policy, status, epoch, version, published, state, open }
+    }
+
+    /// Verifies that no question was lost.
+    pub(super) fn check_questions(&self, questions: &[QuestionRow]) -> Result<(), StoreError> {
+        if questions.len() as u64 == self.open {
+            return Ok(());
+        }
+        let (name, expected, found) = (&self.name, self.open, questions.len());
+        Err(StoreError::Damaged(format!("stream {name} has {expected} questions, but {found} are there")))
     }
 
     pub(super) fn set_status(&mut self, status: Status) -> Result<(), StoreError> {
@@ -111,7 +191,7 @@ impl Head {
     /// Gives the lease to a holder, unless another has it.
     pub(super) fn lease(&mut self, holder: &str, now: u64, until: u64) -> Option<Lease> {
         if self.holder.as_deref() != Some(holder) {
-            // A lease that ends that late was taken by a wrong clock. That it is taken over is safe: its epoch is over.
+            // A lease that ends this late was taken by a wrong clock. The new epoch fences its holder off.
             if self.holder.is_some() && self.until > now && self.until - now <= MAX_LEASE {
                 return None;
             }
@@ -122,38 +202,37 @@ impl Head {
         Some(Lease { stream: self.name.clone(), epoch: self.epoch })
     }
 
-    /// Takes the lease back; `false` where it is no longer held.
-    pub(super) fn give_back(&mut self, lease: &Lease) -> bool {
-        let held = self.epoch == lease.epoch && self.holder.is_some();
-        if held {
+    /// Ends a lease, if it is still held.
+    pub(super) fn release_lease(&mut self, lease: &Lease) {
+        if self.epoch == lease.epoch && self.holder.is_some() {
             (self.holder, self.until) = (None, 0);
         }
-        held
     }
 
     fn stale<T>(&self) -> Result<T, StoreError> {
         Err(StoreError::Stale(self.name.clone()))
     }
 
-    /// That the caller is the driver, and knows the version.
+    /// Checks the fencing token and the version.
     pub(super) fn fence(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
         if (self.epoch, self.version) == (lease.epoch, version) { Ok(()) } else { self.stale() }
     }
 
-    /// Moves on to the next version; the records that come with it, numbered.
+    /// Increments the version. Returns the new records with their numbers.
     pub(super) fn advance(
         &mut self,
         lease: &Lease,
         advance: &Advance<'_>,
-    ) -> Result<Vec<(Records, Record)>, StoreError> {
+    ) -> Result<Vec<(RecordKind, Record)>, StoreError> {
         self.fence(lease, advance.version)?;
         signed(self.version + 1)?;
         self.version += 1;
         self.open = advance.open.len() as u64;
-        let mut records = Vec::with_capacity(advance.releases.len() + advance.said.len());
-        for (kind, new, count) in
-            [(Records::Releases, advance.releases, &mut self.releases), (Records::Said, advance.said, &mut self.said)]
-        {
+        let mut records = Vec::with_capacity(advance.releases.len() + advance.answers.len());
+        for (kind, new, count) in [
+            (RecordKind::Release, advance.releases, &mut self.releases),
+            (RecordKind::Answer, advance.answers, &mut self.answers),
+        ] {
             for record in new {
                 *count += 1;
                 let (timestamp, body) = (record.timestamp, record.body.clone());
@@ -163,7 +242,7 @@ impl Head {
         Ok(records)
     }
 
-    /// Lets what was released be read, up to a version.
+    /// Publishes up to a version.
     pub(super) fn publish(&mut self, lease: &Lease, version: u64) -> Result<(), StoreError> {
         if self.epoch != lease.epoch || version > self.version {
             return self.stale();
@@ -172,8 +251,8 @@ impl Head {
         Ok(())
     }
 
-    /// Another state, of a later version, under a new epoch that nobody holds yet.
-    pub(super) fn begin_anew(&mut self, version: u64) -> Result<(), StoreError> {
+    /// Moves to a later version under a new epoch that nobody holds.
+    pub(super) fn replace_state(&mut self, version: u64) -> Result<(), StoreError> {
         if version <= self.version {
             return self.stale();
         }
@@ -184,61 +263,125 @@ impl Head {
     }
 }
 
-/// The number under which a kind of records is kept.
-pub(super) const fn kind(records: Records) -> i16 {
-    match records {
-        Records::Releases => 0,
-        Records::Said => 1,
+/// Number under which a kind of record is stored.
+pub(super) const fn kind_code(kind: RecordKind) -> i16 {
+    match kind {
+        RecordKind::Release => 0,
+        RecordKind::Answer => 1,
     }
 }
 
-/// The checksum of a record.
-pub(super) fn record_sum(stream: &str, records: Records, record: &Record) -> i64 {
+pub(super) fn record_sum(stream: &str, kind: RecordKind, record: &Record) -> i64 {
     let numbers = [record.number, record.version, record.timestamp].map(u64::to_le_bytes).concat();
-    sum(&[b"record", stream.as_bytes(), &kind(records).to_le_bytes(), &numbers, record.body.as_bytes()])
+    sum(&[b"record", stream.as_bytes(), &kind_code(kind).to_le_bytes(), &numbers, record.body.as_bytes()])
 }
 
-/// The checksum of a state.
-pub(super) fn state_sum(stream: &str, version: u64, state: &[u8]) -> i64 {
-    sum(&[b"state", stream.as_bytes(), &version.to_le_bytes(), state])
+/// Reads a row of [`record_columns`], and verifies its checksum.
+pub(super) fn read_record<C: Columns>(row: &C, stream: &str, kind: RecordKind) -> Result<Record, C::Fault> {
+    let (number, version, timestamp) = (row.number(0)?, row.number(1)?, row.number(2)?);
+    let record = Record { number, version, timestamp, body: row.text(3)? };
+    check(row.integer(4)?, record_sum(stream, kind, &record), || format!("record {number} of {stream}"))?;
+    Ok(record)
 }
 
-/// A question that is kept.
+/// Row of a question.
 #[derive(Debug)]
-pub(super) struct PhaseRow {
+pub(super) struct QuestionRow {
     pub(super) number: i64,
-    pub(super) asked: OpenPhase,
+    pub(super) asked: OpenQuestion,
     pub(super) closed: bool,
 }
 
-/// The checksum of a question.
-pub(super) fn phase_sum(stream: &str, place: i64, body: &[u8], closed: bool) -> i64 {
+impl QuestionRow {
+    /// Reads a row of number, place, body, closed and sum, and verifies its checksum.
+    pub(super) fn read<C: Columns>(row: &C, stream: &str) -> Result<Self, C::Fault> {
+        let (place, body, closed) = (row.integer(1)?, row.bytes(2)?, row.flag(3)?);
+        check(row.integer(4)?, question_sum(stream, place, &body, closed), || {
+            format!("a question of stream {stream}")
+        })?;
+        Ok(Self { number: row.integer(0)?, asked: decode(&body, "question")?, closed })
+    }
+
+    pub(super) fn oracle(&self) -> Result<Oracle, StoreError> {
+        self.asked.question.oracle().map_err(|error| StoreError::Failed(error.to_string()))
+    }
+}
+
+pub(super) fn question_sum(stream: &str, place: i64, body: &[u8], closed: bool) -> i64 {
     sum(&[b"phase", stream.as_bytes(), &place.to_le_bytes(), body, &[u8::from(closed)]])
 }
 
-/// The checksum of what a source has counted.
-pub(super) fn count_sum(phase: i64, source: &str, offset: u64, logged: u64, body: &[u8]) -> i64 {
-    let numbers = [phase.to_le_bytes(), offset.to_le_bytes(), logged.to_le_bytes()].concat();
+/// Changes of a stream's questions in [`advance`](super::Store::advance), each with its place.
+#[derive(Debug)]
+pub(super) struct QuestionChanges<'a> {
+    /// Row numbers of questions that are over.
+    pub(super) over: Vec<i64>,
+    /// Questions that stay open; they keep their reports and whether they are closed.
+    pub(super) kept: Vec<(i64, QuestionRow)>,
+    pub(super) added: Vec<(i64, &'a OpenQuestion)>,
+}
+
+impl<'a> QuestionChanges<'a> {
+    pub(super) fn new(mut before: Vec<QuestionRow>, open: &'a [OpenQuestion]) -> Self {
+        let mut changes = Self { over: Vec::new(), kept: Vec::new(), added: Vec::new() };
+        for (place, asked) in (0..).zip(open) {
+            match before.iter().position(|row| row.asked.question == asked.question) {
+                Some(index) => {
+                    let mut row = before.swap_remove(index);
+                    row.asked.closes = asked.closes;
+                    changes.kept.push((place, row));
+                }
+                None => changes.added.push((place, asked)),
+            }
+        }
+        changes.over.extend(before.iter().map(|row| row.number));
+        changes
+    }
+}
+
+pub(super) fn count_sum(question: i64, source: &str, offset: u64, logged: u64, body: &[u8]) -> i64 {
+    let numbers = [question.to_le_bytes(), offset.to_le_bytes(), logged.to_le_bytes()].concat();
     sum(&[b"count", &numbers, source.as_bytes(), body])
 }
 
-/// How something is kept as bytes.
-pub(super) fn encode(what: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
-    postcard::to_allocvec(what).map_err(|error| StoreError::Failed(format!("it cannot be written as bytes: {error}")))
+/// Decides about a range of a source that has been counted up to an offset. `None` means that it is to be added.
+pub(super) fn check_range(source: &str, offset: u64, range: &Range<u64>) -> Result<Option<MergeOutcome>, StoreError> {
+    if range.end <= offset {
+        return Ok(Some(MergeOutcome::AlreadyCounted));
+    }
+    if range.start == offset {
+        return Ok(None);
+    }
+    Err(StoreError::Range { source_name: source.to_owned(), counted: offset, start: range.start })
 }
 
-/// What was kept as bytes.
+/// Adds up the counts of all sources; `None` where no report came.
+pub(super) fn total(counts: impl IntoIterator<Item = Aggregate>) -> Result<Option<Aggregate>, StoreError> {
+    let mut total: Option<Aggregate> = None;
+    for counts in counts.into_iter().filter(|counts| counts.reports() > 0) {
+        match &mut total {
+            None => total = Some(counts),
+            Some(total) => total.merge(&counts).map_err(|error| StoreError::Damaged(error.to_string()))?,
+        }
+    }
+    Ok(total)
+}
+
+pub(super) fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
+    postcard::to_allocvec(value).map_err(|error| StoreError::Failed(format!("it cannot be encoded: {error}")))
+}
+
 pub(super) fn decode<T: serde::de::DeserializeOwned>(bytes: &[u8], what: &str) -> Result<T, StoreError> {
-    postcard::from_bytes(bytes).map_err(|error| StoreError::Damaged(format!("a {what} cannot be read: {error}")))
+    postcard::from_bytes(bytes).map_err(|error| StoreError::Damaged(format!("a {what} cannot be decoded: {error}")))
 }
 
-/// That an oracle's aggregate can count all reports of a batch.
-pub(super) fn well_formed(oracle: &Oracle, batch: &Batch<'_>) -> Result<(), NotTaken> {
+/// Checks that an oracle accepts all reports of a batch.
+pub(super) fn well_formed(oracle: &Oracle, batch: &ReportBatch) -> Result<(), BatchRejection> {
     let (given, expected) = (batch.report_length(), oracle.report_length());
     let checked = if given == expected {
         oracle.check_batch(batch.reports())
     } else {
         Err(AggregateError::Report { index: 0, problem: MalformedReport::Length { given, expected } })
     };
-    checked.map_err(|error| NotTaken::Malformed(error.to_string()))
+    checked.map_err(|error| BatchRejection::Malformed(error.to_string()))
 }

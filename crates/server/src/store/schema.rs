@@ -1,52 +1,105 @@
-//! The tables, as numbered steps: a store of an earlier version is brought up to date when it is opened, all steps or
-//! none. One of a later version, and another program's database, are refused.
+//! Tables of both stores, as numbered steps.
+//!
+//! A store of an earlier version is brought up to date when it is opened, all steps or none. A store of a later
+//! version and another program's database are refused.
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::StoreError;
 
-/// Which schema this program knows.
+/// Schema version of this program.
 pub(super) const KNOWN: u32 = 1;
 
-/// What the header of an SQLite file says whose it is: "TGST".
+/// Application id in the header of an SQLite file: "TGST".
 pub(super) const APPLICATION: i32 = 0x5447_5354;
 
-const _: () = assert!(SQLITE.len() == KNOWN as usize && POSTGRES.len() == KNOWN as usize);
+/// Words that differ between the two databases.
+struct Dialect {
+    /// Prefix of table names.
+    schema: &'static str,
+    /// Type of a key that the database assigns.
+    key: &'static str,
+    /// The same, where no number may ever be used again.
+    unique_key: &'static str,
+    integer: &'static str,
+    small: &'static str,
+    flag: &'static str,
+    bytes: &'static str,
+    /// Options after a table.
+    options: &'static str,
+}
 
-/// The steps of SQLite.
-const SQLITE: &[&str] = &["
-CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-INSERT INTO meta VALUES ('checks', 0);
-CREATE TABLE streams (
-    number INTEGER PRIMARY KEY,
+const SQLITE: Dialect = Dialect {
+    schema: "",
+    key: "INTEGER PRIMARY KEY",
+    unique_key: "INTEGER PRIMARY KEY AUTOINCREMENT",
+    integer: "INTEGER",
+    small: "INTEGER",
+    flag: "INTEGER",
+    bytes: "BLOB",
+    options: " STRICT",
+};
+
+const POSTGRES: Dialect = Dialect {
+    schema: "tidegate.",
+    key: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    unique_key: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    integer: "BIGINT",
+    small: "SMALLINT",
+    flag: "BOOLEAN",
+    bytes: "BYTEA",
+    options: "",
+};
+
+/// Tables that both stores have.
+const COMMON: &str = "
+CREATE TABLE {schema}streams (
+    number {key},
     name TEXT NOT NULL UNIQUE,
     declaration TEXT NOT NULL,
     policy TEXT NOT NULL,
     status TEXT NOT NULL,
-    epoch INTEGER NOT NULL,
+    epoch {integer} NOT NULL,
     holder TEXT,
-    until INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    published INTEGER NOT NULL,
-    releases INTEGER NOT NULL,
-    said INTEGER NOT NULL,
-    open INTEGER NOT NULL,
-    sum INTEGER NOT NULL
-) STRICT;
-CREATE TABLE states (
-    stream INTEGER PRIMARY KEY REFERENCES streams (number),
-    body BLOB NOT NULL,
-    sum INTEGER NOT NULL
-) STRICT;
-CREATE TABLE phases (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    stream INTEGER NOT NULL REFERENCES streams (number),
-    place INTEGER NOT NULL,
-    body BLOB NOT NULL,
-    closed INTEGER NOT NULL,
-    sum INTEGER NOT NULL
-) STRICT;
-CREATE INDEX phases_of_stream ON phases (stream, place);
+    until {integer} NOT NULL,
+    version {integer} NOT NULL,
+    published {integer} NOT NULL,
+    releases {integer} NOT NULL,
+    said {integer} NOT NULL,
+    open {integer} NOT NULL,
+    sum {integer} NOT NULL
+){options};
+CREATE TABLE {schema}states (
+    stream {integer} PRIMARY KEY REFERENCES {schema}streams (number),
+    body {bytes} NOT NULL,
+    sum {integer} NOT NULL
+){options};
+CREATE TABLE {schema}phases (
+    number {unique_key},
+    stream {integer} NOT NULL REFERENCES {schema}streams (number),
+    place {integer} NOT NULL,
+    body {bytes} NOT NULL,
+    closed {flag} NOT NULL,
+    sum {integer} NOT NULL
+){options};
+CREATE INDEX phases_of_stream ON {schema}phases (stream, place);
+CREATE TABLE {schema}records (
+    stream {integer} NOT NULL REFERENCES {schema}streams (number),
+    kind {small} NOT NULL,
+    number {integer} NOT NULL,
+    version {integer} NOT NULL,
+    timestamp {integer} NOT NULL,
+    body TEXT NOT NULL,
+    sum {integer} NOT NULL,
+    PRIMARY KEY (stream, kind, number)
+){options};
+CREATE INDEX records_by_timestamp ON {schema}records (stream, kind, timestamp, number);
+";
+
+/// Own tables of SQLite: identities are a log, a row for each transaction.
+const SQLITE_OWN: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+INSERT INTO meta VALUES ('checks', 0);
 CREATE TABLE seen (
     phase INTEGER NOT NULL REFERENCES phases (number),
     number INTEGER NOT NULL,
@@ -63,54 +116,13 @@ CREATE TABLE counts (
     sum INTEGER NOT NULL,
     PRIMARY KEY (phase, source)
 ) STRICT;
-CREATE TABLE records (
-    stream INTEGER NOT NULL REFERENCES streams (number),
-    kind INTEGER NOT NULL,
-    number INTEGER NOT NULL,
-    version INTEGER NOT NULL,
-    timestamp INTEGER NOT NULL,
-    body TEXT NOT NULL,
-    sum INTEGER NOT NULL,
-    PRIMARY KEY (stream, kind, number)
-) STRICT;
-CREATE INDEX records_by_timestamp ON records (stream, kind, timestamp, number);
-"];
+";
 
-/// The steps of PostgreSQL.
-pub(super) const POSTGRES: &[&str] = &["
+/// Own tables of PostgreSQL: a row for each identity, which several services insert side by side.
+const POSTGRES_OWN: &str = "
 CREATE SCHEMA IF NOT EXISTS tidegate;
 CREATE TABLE tidegate.meta (schema INTEGER NOT NULL, checks BIGINT NOT NULL);
 INSERT INTO tidegate.meta VALUES (1, 0);
-CREATE TABLE tidegate.streams (
-    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    declaration TEXT NOT NULL,
-    policy TEXT NOT NULL,
-    status TEXT NOT NULL,
-    epoch BIGINT NOT NULL,
-    holder TEXT,
-    until BIGINT NOT NULL,
-    version BIGINT NOT NULL,
-    published BIGINT NOT NULL,
-    releases BIGINT NOT NULL,
-    said BIGINT NOT NULL,
-    open BIGINT NOT NULL,
-    sum BIGINT NOT NULL
-);
-CREATE TABLE tidegate.states (
-    stream BIGINT PRIMARY KEY REFERENCES tidegate.streams (number),
-    body BYTEA NOT NULL,
-    sum BIGINT NOT NULL
-);
-CREATE TABLE tidegate.phases (
-    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    stream BIGINT NOT NULL REFERENCES tidegate.streams (number),
-    place BIGINT NOT NULL,
-    body BYTEA NOT NULL,
-    closed BOOLEAN NOT NULL,
-    sum BIGINT NOT NULL
-);
-CREATE INDEX phases_of_stream ON tidegate.phases (stream, place);
 CREATE TABLE tidegate.seen (
     phase BIGINT NOT NULL,
     id BYTEA NOT NULL,
@@ -125,24 +137,41 @@ CREATE TABLE tidegate.counts (
     sum BIGINT NOT NULL,
     PRIMARY KEY (phase, source)
 );
-CREATE TABLE tidegate.records (
-    stream BIGINT NOT NULL REFERENCES tidegate.streams (number),
-    kind SMALLINT NOT NULL,
-    number BIGINT NOT NULL,
-    version BIGINT NOT NULL,
-    timestamp BIGINT NOT NULL,
-    body TEXT NOT NULL,
-    sum BIGINT NOT NULL,
-    PRIMARY KEY (stream, kind, number)
-);
-CREATE INDEX records_by_timestamp ON tidegate.records (stream, kind, timestamp, number);
-"];
+";
+
+impl Dialect {
+    /// Writes the common tables in this dialect.
+    fn common(&self) -> String {
+        [
+            ("{schema}", self.schema),
+            ("{key}", self.key),
+            ("{unique_key}", self.unique_key),
+            ("{integer}", self.integer),
+            ("{small}", self.small),
+            ("{flag}", self.flag),
+            ("{bytes}", self.bytes),
+            ("{options}", self.options),
+        ]
+        .iter()
+        .fold(COMMON.to_owned(), |text, (word, meaning)| text.replace(word, meaning))
+    }
+}
+
+/// Returns the steps from a version on, for SQLite.
+fn sqlite_steps(from: u32) -> impl Iterator<Item = String> {
+    [SQLITE.common() + SQLITE_OWN].into_iter().skip(from as usize)
+}
+
+/// Returns the steps from a version on, for PostgreSQL.
+pub(super) fn postgres_steps(from: u32) -> impl Iterator<Item = String> {
+    [POSTGRES_OWN.to_owned() + &POSTGRES.common()].into_iter().skip(from as usize)
+}
 
 fn foreign(found: impl Into<String>) -> StoreError {
     StoreError::Schema { found: found.into(), known: KNOWN }
 }
 
-/// Which schema an SQLite file has: 0 where it is empty. Nothing is changed.
+/// Reads the schema version of an SQLite file, which is 0 for an empty one. Changes nothing.
 pub(super) fn found(connection: &Connection) -> Result<Result<u32, StoreError>, rusqlite::Error> {
     let application: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let schema: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -157,7 +186,7 @@ pub(super) fn found(connection: &Connection) -> Result<Result<u32, StoreError>, 
 
 /// Brings an SQLite file up to date.
 pub(super) fn migrate(connection: &mut Connection) -> Result<Result<(), StoreError>, rusqlite::Error> {
-    // Looked at first without changing anything: it may be somebody else's.
+    // Read before any change: the file may belong to another program.
     match found(connection)? {
         Ok(KNOWN) => return Ok(Ok(())),
         Ok(_) => {}
@@ -168,8 +197,8 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<Result<(), StoreErr
         Ok(schema) => schema,
         Err(error) => return Ok(Err(error)),
     };
-    for step in SQLITE.iter().skip(schema as usize) {
-        transaction.execute_batch(step)?;
+    for step in sqlite_steps(schema) {
+        transaction.execute_batch(&step)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", KNOWN)?;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidegate::kernel::SeededRandom;
 use tidegate_device::clock::{BootClock, Steady};
-use tidegate_server::engine::{Driver, News, Now, Told, Tools, Tray, first_state};
+use tidegate_server::driver::{Driver, DriverEvent, Now, Tools, first_state};
+use tidegate_server::ingest::{CuratorEvent, EventBuffer};
 use tidegate_server::store::sqlite::SqliteStore;
 use tidegate_server::store::{NewStream, Store as _};
 use tidegate_server::stream::Declaration;
@@ -18,8 +19,8 @@ const START: u64 = 1_800_000_000_000;
 const DECLARATION: &str = r#"{ "name": "counts", "tick": 1, "epoch": 1799999000, "spec":
     { "family": "central", "mechanism": "sample", "epsilon": 1.0, "window": 600, "domain": ["a", "b"] } }"#;
 
-/// Spent units of epsilon by three processes of five seconds each, the wall clock set 700 seconds ahead before each.
-/// `start` is what each finds of the steady clock.
+/// Returns the units of epsilon that three processes of five seconds spend. The wall clock is set 700 seconds ahead
+/// before each; `start` returns the steady clock of each.
 fn spent_by_three_processes(start: impl Fn(u64) -> Steady) -> u64 {
     let folder = TestFolder::new();
     let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
@@ -30,27 +31,27 @@ fn spent_by_three_processes(start: impl Fn(u64) -> Steady) -> u64 {
     let mut spent = 0;
     for process in 0..3 {
         let Steady { run, seconds } = start(process);
-        let tray = Tray::of(&declaration).unwrap().map(Arc::new);
+        let buffer = EventBuffer::new(&declaration).unwrap().map(Arc::new);
         let at = |second: u64| Now {
             wall: START + 1_000 * (705 * process + second),
             steady: Some(Steady { run, seconds: seconds + 5 * process + second }),
         };
-        let mut driver = Driver::open("counts", at(0), tray.clone(), tools.clone()).unwrap();
+        let mut driver = Driver::open("counts", at(0), buffer.clone(), tools.clone()).unwrap();
         for second in 0..5 {
-            let turn = driver.turn(at(second), &mut SeededRandom::new(process)).unwrap();
-            spent += turn.news.iter().map(units).sum::<u64>();
-            let tray = tray.as_ref().unwrap();
-            let told = Told { user: Some("one".to_owned()), value: "a".to_owned() };
-            tray.tell(at(second).wall, tray.open(), vec![told]);
+            let report = driver.run_due(at(second), &mut SeededRandom::new(process)).unwrap();
+            spent += report.events.iter().map(units).sum::<u64>();
+            let buffer = buffer.as_ref().unwrap();
+            let told = CuratorEvent { user: Some("one".to_owned()), value: "a".to_owned() };
+            buffer.push(at(second).wall, buffer.open_timestamp(), vec![told]);
         }
-        driver.give_back().unwrap();
+        driver.release_lease().unwrap();
     }
     spent
 }
 
-fn units(news: &News) -> u64 {
+fn units(news: &DriverEvent) -> u64 {
     match news {
-        News::Released { spent, .. } => spent.map_or(0, |spent| spent.units()),
+        DriverEvent::Released { spent, .. } => spent.map_or(0, |spent| spent.units()),
         _ => 0,
     }
 }
@@ -64,7 +65,7 @@ fn refunds_nothing_when_restarted_with_the_clock_ahead() {
 
 /// The reason why a service does not start without a clock that spans restarts.
 #[test]
-fn would_refund_budgets_if_each_start_were_a_run_of_its_own() {
+fn a_clock_run_for_each_start_would_refund() {
     let spent = spent_by_three_processes(|process| Steady { run: [process.to_le_bytes()[0]; 16], seconds: 0 });
     assert_eq!(spent, 3_000_000_000);
 }

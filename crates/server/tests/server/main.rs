@@ -1,4 +1,4 @@
-//! What the service promises, tried on real stores and on simulated ones.
+//! Tests of the service on real and simulated stores.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod clock;

@@ -1,5 +1,4 @@
-//! [`Model`]: the simplest store that does what the interface says, in memory, with faults on demand. What others do is compared with it, and what is built
-//! on stores is tried on it.
+//! [`Model`]: the simplest correct store, in memory, with faults on demand. Other stores are compared with it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,38 +9,38 @@ use tidegate_device::api::Receipt;
 use tidegate_device::wire::ReportId;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, Merged, NewRecord, NewStream, NotTaken, OpenPhase, PhaseKey, Record, Records, Status,
-    Store, StoreError, Stream, Wanted, digest,
+    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
+    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
 };
 
-/// What becomes of a transaction that writes.
+/// Outcome of a writing transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It is done.
+    /// Committed.
     Done,
-    /// It is not done, and the caller hears that it may try again.
+    /// Not committed; the caller may try again.
     Unavailable,
-    /// It is not done, for want of space.
+    /// Not committed; no space.
     Full,
-    /// It is not done, but the caller hears that nobody knows.
+    /// Not committed; the caller hears that the outcome is unknown.
     UnknownNotDone,
-    /// It is done, but the caller hears that nobody knows.
+    /// Committed; the caller hears that the outcome is unknown.
     UnknownDone,
 }
 
 /// A store in memory.
 pub(crate) struct Model {
     streams: Mutex<BTreeMap<String, Kept>>,
-    /// Says of each writing transaction, by its name, what becomes of it.
+    /// Decides the outcome of each writing transaction by its name.
     fate: Mutex<Fate>,
 }
 
 type Fate = Box<dyn FnMut(&'static str) -> Outcome + Send>;
 
-/// A stream of a model.
+/// A stream of the model.
 #[derive(Clone, Debug)]
 struct Kept {
-    stream: Stream,
+    stream: StreamRecord,
     holder: Option<(String, u64)>,
     phases: Vec<KeptPhase>,
     releases: Vec<Record>,
@@ -50,7 +49,7 @@ struct Kept {
 
 #[derive(Clone, Debug)]
 struct KeptPhase {
-    asked: OpenPhase,
+    asked: OpenQuestion,
     closed: bool,
     seen: BTreeMap<ReportId, u64>,
     counts: BTreeMap<String, (u64, Aggregate)>,
@@ -69,24 +68,24 @@ impl Default for Model {
 }
 
 impl Model {
-    /// An empty store in which each writing transaction meets the fate that is given.
+    /// Creates an empty store with a function that decides outcomes.
     pub(crate) fn new(fate: impl FnMut(&'static str) -> Outcome + Send + 'static) -> Self {
         Self { streams: Mutex::default(), fate: Mutex::new(Box::new(fate)) }
     }
 
-    /// From now on transactions meet another fate.
+    /// Replaces the function that decides outcomes.
     pub(crate) fn set_fate(&self, fate: impl FnMut(&'static str) -> Outcome + Send + 'static) {
         *self.fate.lock().unwrap() = Box::new(fate);
     }
 
-    /// A copy of all that is in it, without faults: a backup.
+    /// Copies the whole store, without faults.
     pub(crate) fn backup(&self) -> Self {
         let copy = Self::default();
         *copy.streams.lock().unwrap() = self.lock().clone();
         copy
     }
 
-    /// Puts a backup in the place of all that is in it.
+    /// Replaces the whole store by a backup.
     pub(crate) fn restore(&self, backup: &Self) {
         let streams = backup.lock().clone();
         *self.lock() = streams;
@@ -96,7 +95,7 @@ impl Model {
         self.streams.lock().unwrap()
     }
 
-    /// A transaction, all or nothing: what it changes is a copy.
+    /// Runs an atomic transaction on a copy.
     fn write<T>(
         &self,
         name: &'static str,
@@ -146,36 +145,36 @@ impl Kept {
         if holds { Ok(()) } else { Err(StoreError::Stale(self.stream.name.clone())) }
     }
 
-    fn phase(&mut self, timestamp: u64, phase: u16) -> Result<&mut KeptPhase, NotTaken> {
+    fn phase(&mut self, timestamp: u64, phase: u16) -> Result<&mut KeptPhase, BatchRejection> {
         let is =
             |kept: &&mut KeptPhase| (kept.asked.question.timestamp, kept.asked.question.phase) == (timestamp, phase);
         let open = self.phases.iter_mut().find(is).filter(|phase| !phase.closed);
-        open.ok_or(NotTaken::NotOpen { timestamp, phase })
+        open.ok_or(BatchRejection::NotOpen { timestamp, phase })
     }
 
-    fn records(&self, records: Records) -> &Vec<Record> {
+    fn records(&self, records: RecordKind) -> &Vec<Record> {
         match records {
-            Records::Releases => &self.releases,
-            Records::Said => &self.said,
+            RecordKind::Release => &self.releases,
+            RecordKind::Answer => &self.said,
         }
     }
 }
 
 impl KeptPhase {
-    fn take(&mut self, source: &str, intake: &Intake<'_>) -> Result<Receipt, NotTaken> {
+    fn take(&mut self, source: &str, intake: &ReportBatch) -> Result<Receipt, BatchRejection> {
         let oracle = self.asked.question.oracle().unwrap();
-        for (position, (_, report)) in intake.batch.iter().enumerate() {
+        for (position, (_, report, _)) in intake.iter().enumerate() {
             oracle
                 .check(report)
-                .map_err(|error| NotTaken::Malformed(format!("report {position} of the batch: {error}")))?;
+                .map_err(|error| BatchRejection::Malformed(format!("report {position} of the batch: {error}")))?;
         }
         let mut receipt = Receipt::default();
-        for (position, (id, report)) in intake.batch.iter().enumerate() {
+        for (position, (id, report, digest)) in intake.iter().enumerate() {
             if intake.implausible.contains(&position) {
                 receipt.implausible += 1;
                 continue;
             }
-            match self.seen.insert(id, digest(report)) {
+            match self.seen.insert(id, digest) {
                 None => {
                     receipt.accepted += 1;
                     let (offset, counts) =
@@ -183,7 +182,7 @@ impl KeptPhase {
                     *offset += 1;
                     counts.add(report).unwrap();
                 }
-                Some(before) if before == digest(report) => receipt.repeated += 1,
+                Some(before) if before == digest => receipt.repeated += 1,
                 Some(before) => {
                     self.seen.insert(id, before);
                     receipt.conflicting += 1;
@@ -206,7 +205,7 @@ impl Store for Model {
             if streams.contains_key(new.name) {
                 return Err(StoreError::Exists(new.name.to_owned()));
             }
-            let stream = Stream {
+            let stream = StreamRecord {
                 name: new.name.to_owned(),
                 declaration: new.declaration.to_owned(),
                 policy: new.policy.to_owned(),
@@ -234,8 +233,8 @@ impl Store for Model {
         Ok(self.lock().keys().cloned().collect())
     }
 
-    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
-        self.read(stream, |kept| Stream {
+    fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
+        self.read(stream, |kept| StreamRecord {
             open: kept.phases.iter().map(|phase| phase.asked.clone()).collect(),
             ..kept.stream.clone()
         })
@@ -267,8 +266,8 @@ impl Store for Model {
         })
     }
 
-    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.change("give_back", &lease.stream, |kept| {
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.change("release_lease", &lease.stream, |kept| {
             if kept.stream.epoch == lease.epoch {
                 kept.holder = None;
             }
@@ -276,34 +275,44 @@ impl Store for Model {
         })
     }
 
-    fn accept(&self, source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
-        let names: Vec<_> = intakes.iter().map(|intake| intake.stream).collect();
+    fn accept(
+        &self,
+        source: &str,
+        batches: &[ReportBatch],
+    ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        let names: Vec<_> = batches.iter().map(|intake| &*intake.stream).collect();
         self.write("accept", &names, |streams| {
-            let take = |intake: &Intake<'_>| {
-                let kept = streams.get_mut(intake.stream).ok_or(NotTaken::NoStream)?;
-                kept.phase(intake.batch.timestamp, intake.batch.phase)?.take(source, intake)
+            let take = |intake: &ReportBatch| {
+                let kept = streams.get_mut(&*intake.stream).ok_or(BatchRejection::NoStream)?;
+                kept.phase(intake.timestamp, intake.phase)?.take(source, intake)
             };
-            Ok(intakes.iter().map(take).collect())
+            Ok(batches.iter().map(take).collect())
         })
     }
 
-    fn merge(&self, key: &PhaseKey, source: &str, range: Range<u64>, more: &Aggregate) -> Result<Merged, StoreError> {
+    fn merge(
+        &self,
+        key: &PhaseKey,
+        source: &str,
+        range: Range<u64>,
+        more: &Aggregate,
+    ) -> Result<MergeOutcome, StoreError> {
         self.write("merge", &[&key.stream], |streams| {
-            let kept = streams.get_mut(&key.stream).ok_or(NotTaken::NoStream)?;
+            let kept = streams.get_mut(&key.stream).ok_or(BatchRejection::NoStream)?;
             let phase = kept.phase(key.timestamp, key.phase)?;
             let nothing = (0, phase.asked.question.oracle().unwrap().aggregate());
             let (offset, counts) = phase.counts.get(source).cloned().unwrap_or(nothing);
             if range.end <= offset {
-                return Ok(Merged::Before);
+                return Ok(MergeOutcome::AlreadyCounted);
             }
             if range.start != offset {
                 let (counted, start) = (offset, range.start);
                 return Err(StoreError::Range { source_name: source.to_owned(), counted, start });
             }
             let mut sum = counts;
-            sum.merge(more).map_err(|error| NotTaken::Malformed(error.to_string()))?;
+            sum.merge(more).map_err(|error| BatchRejection::Malformed(error.to_string()))?;
             phase.counts.insert(source.to_owned(), (range.end, sum));
-            Ok(Merged::Now)
+            Ok(MergeOutcome::Counted)
         })
     }
 
@@ -336,7 +345,7 @@ impl Store for Model {
                 }
             };
             add(&mut kept.releases, advance.releases);
-            add(&mut kept.said, advance.said);
+            add(&mut kept.said, advance.answers);
             Ok(())
         })
     }
@@ -351,8 +360,8 @@ impl Store for Model {
         })
     }
 
-    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
-        self.change("begin_anew", stream, |kept| {
+    fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.change("replace_state", stream, |kept| {
             if version <= kept.stream.version {
                 return Err(StoreError::Stale(stream.to_owned()));
             }
@@ -365,7 +374,7 @@ impl Store for Model {
         })
     }
 
-    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {
         self.read(stream, |kept| {
             let published = kept.stream.published;
             let is_wanted = |record: &&Record| {
@@ -375,6 +384,11 @@ impl Store for Model {
             };
             kept.records(records).iter().filter(is_wanted).take(wanted.limit).cloned().collect()
         })
+    }
+
+    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
+        Ok(self.records(stream, kind, &all)?.last().map_or(0, |record| record.number))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -1,4 +1,4 @@
-//! [`Postgres`]: a PostgreSQL server of a test's own, reached by a socket in its folder only, and gone with it.
+//! [`Postgres`]: a PostgreSQL server for one test, reached by a socket in its folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::store::TestFolder;
 
-/// A server that runs for as long as this is there.
+/// A server that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Postgres {
     folder: TestFolder,
@@ -15,7 +15,7 @@ pub(crate) struct Postgres {
     server: Option<Child>,
 }
 
-/// Where `initdb` and `postgres` are.
+/// Finds the folder of `initdb` and `postgres`.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let debian = std::fs::read_dir("/usr/lib/postgresql")
@@ -25,7 +25,8 @@ fn programs() -> PathBuf {
         .map(|version| version.path().join("bin"));
     let both = |folder: &PathBuf| ["initdb", "postgres"].iter().all(|program| folder.join(program).exists());
     std::env::split_paths(&path).chain(debian).find(both).expect(
-        "PostgreSQL is needed for this test, but initdb and postgres are neither in PATH nor in /usr/lib/postgresql/*/bin: .ci/build-tools installs it",
+        "PostgreSQL is needed for this test, but initdb and postgres are neither in PATH nor in \
+         /usr/lib/postgresql/*/bin: .ci/build-tools installs it",
     )
 }
 
@@ -34,7 +35,7 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// A command that stops with this process, and runs as somebody without rights: PostgreSQL does not run as root.
+/// Builds a command that ends with this process, as a user without rights: PostgreSQL refuses to run as root.
 fn as_somebody(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]);
@@ -70,7 +71,7 @@ impl Postgres {
         server
     }
 
-    /// Runs the server, again after a [stop](Self::stop).
+    /// Starts the server again after a [stop](Self::stop).
     pub(crate) fn run(&mut self) {
         let mut child = self.spawn();
         let until = Instant::now() + Duration::from_secs(60);
@@ -110,19 +111,19 @@ impl Postgres {
         }
     }
 
-    /// How it is reached.
+    /// Returns its URL.
     pub(crate) fn url(&self) -> String {
         format!("host={} user=tidegate dbname=postgres", self.folder.path().display())
     }
 
-    /// Says something to the server.
-    pub(crate) fn tell(&self, sql: &str) {
+    /// Runs a statement.
+    pub(crate) fn execute(&self, sql: &str) {
         postgres::Client::connect(&self.url(), postgres::NoTls).unwrap().batch_execute(sql).unwrap();
     }
 
-    /// Removes all that stores have made.
+    /// Drops all tables of stores.
     pub(crate) fn clear(&self) {
-        self.tell("SET client_min_messages = warning; DROP SCHEMA IF EXISTS tidegate CASCADE");
+        self.execute("SET client_min_messages = warning; DROP SCHEMA IF EXISTS tidegate CASCADE");
     }
 }
 

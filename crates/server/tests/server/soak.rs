@@ -1,18 +1,18 @@
-//! Ticks without end: memory must not grow with them.
+//! Memory over many ticks.
 
 use std::sync::{Arc, Mutex};
 
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::kernel::{Ledger, SeededRandom, Window};
-use tidegate_device::wire::{Batch, BatchWriter, ReportId, StreamTag};
-use tidegate_server::engine::{Driver, HighWater, Mark, Tools, first_state};
+use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
+use tidegate_server::driver::{Driver, HighWater, Mark, Tools, first_state};
 use tidegate_server::store::sqlite::SqliteStore;
-use tidegate_server::store::{Intake, NewStream, Records, Store, Wanted};
+use tidegate_server::store::{NewStream, RecordFilter, RecordKind, ReportBatch, Store};
 use tidegate_server::stream::Declaration;
 
 use crate::store::TestFolder;
 
-/// Marks in memory, for streams whose store is not put back.
+/// High-water marks in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(Mutex<Option<Mark>>);
 
@@ -27,22 +27,23 @@ impl HighWater for Noted {
     }
 }
 
-/// How much memory this process has, in KiB; `None` where the system does not tell.
+/// Returns the resident memory of this process in KiB; `None` where it is unknown.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// 600 ticks here; `TIDEGATE_TICKS` makes it as many as one likes.
+/// Runs 600 ticks, or as many as `TIDEGATE_TICKS` says.
 #[test]
-fn memory_does_not_grow_with_the_number_of_ticks() {
+fn memory_does_not_grow_with_ticks() {
     let ticks: u64 = std::env::var("TIDEGATE_TICKS").map_or(600, |ticks| ticks.parse().unwrap());
     let folder = TestFolder::new();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
     let declaration: Declaration = serde_json::from_str(
         r#"{"name": "soak", "tick": 10, "spec": {
-            "family": "local", "mechanism": "lpu", "epsilon": 1, "window": 10, "domain": 64, "population": 1000, "oracle": "grr"
+            "family": "local", "mechanism": "lpu", "epsilon": 1, "window": 10, "domain": 64,
+            "population": 1000, "oracle": "grr"
         }}"#,
     )
     .unwrap();
@@ -55,7 +56,7 @@ fn memory_does_not_grow_with_the_number_of_ticks() {
     let random = &mut SeededRandom::new(1);
     let (mut now, mut after_warm_up) = (0, None);
     for tick in 0..ticks {
-        let turn = driver.turn(now, random).unwrap();
+        let report = driver.run_due(now, random).unwrap();
         let question = driver.questions()[0].question.clone();
         assert_eq!((question.timestamp, question.oracle), (tick, OracleKind::Grr));
         let oracle = question.oracle().unwrap();
@@ -68,17 +69,17 @@ fn memory_does_not_grow_with_the_number_of_ticks() {
             batch.push(id, report.as_bytes()).unwrap();
         }
         let bytes = batch.write().unwrap();
-        let intake = Intake::new("soak", Batch::parse(&bytes).unwrap(), &[]);
+        let intake = ReportBatch::parse("soak", bytes.to_vec().into()).unwrap();
         assert_eq!(store.accept("only", &[intake]).unwrap()[0].as_ref().unwrap().accepted, 100);
-        let turn = driver.turn(turn.wake, random).unwrap();
-        now = turn.wake;
+        let report = driver.run_due(report.wake, random).unwrap();
+        now = report.wake;
         if tick == ticks / 4 {
             after_warm_up = resident();
         }
     }
-    driver.turn(now, random).unwrap();
-    let last = Wanted { after: ticks - 1, ..Wanted::default() };
-    let last = store.records("soak", Records::Releases, &last).unwrap();
+    driver.run_due(now, random).unwrap();
+    let last = RecordFilter { after: ticks - 1, ..RecordFilter::default() };
+    let last = store.records("soak", RecordKind::Release, &last).unwrap();
     assert_eq!((last.len(), last[0].timestamp), (1, ticks - 1));
     if let (Some(before), Some(after)) = (after_warm_up, resident()) {
         println!("{ticks} ticks: {before} KiB after a quarter of them, {after} KiB at the end");

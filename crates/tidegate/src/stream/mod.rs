@@ -233,9 +233,17 @@ impl Stream {
 
     /// The account that sealed data must be sealed for; `None` where devices keep their own.
     pub const fn account(&self) -> Option<Account> {
+        match self.ledger() {
+            Some(ledger) => Some(ledger.account()),
+            None => None,
+        }
+    }
+
+    /// The curator's ledger; `None` where devices keep their own, and where each class or user has one.
+    pub const fn ledger(&self) -> Option<&Ledger> {
         match &self.machine {
-            Machine::Central(shared) => Some(shared.mechanism.ledger().account()),
-            Machine::Scalar(numbers) => Some(numbers.mechanism.ledger().account()),
+            Machine::Central(shared) => Some(shared.mechanism.ledger()),
+            Machine::Scalar(numbers) => Some(numbers.mechanism.ledger()),
             _ => None,
         }
     }
@@ -489,6 +497,21 @@ impl Stream {
             Some(queries) => Ok(queries.push(release, population)?),
             None => Ok(Vec::new()),
         }
+    }
+
+    /// As [`Stream::answer_queries`], as JSON objects.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn answer_queries_in_json(
+        &mut self,
+        release: &Release,
+        population: Option<u64>,
+    ) -> Result<Vec<String>, StreamError> {
+        let (Some(queries), Some(values)) = (&mut self.queries, &self.values) else { return Ok(Vec::new()) };
+        let line = |said: &Said<'_>| serde_json::to_string(&said.line(release.timestamp, values));
+        let lines = queries.push(release, population)?.iter().map(line).collect::<Result<_, _>>();
+        lines.map_err(|error| StreamError::State(error.to_string()))
     }
 
     /// The standing queries of the spec; `None` where there are none.

@@ -1,4 +1,4 @@
-//! The API is what its description says.
+//! The API conforms to its OpenAPI document.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate_server::http::auth::Role;
 
 use super::{Server, batch, load, rooms, visits};
 
-/// Whether a value is as a schema says, as far as this document's schemas go.
+/// Validates a value by the subset of JSON Schema that the document uses.
 fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         return fits(value, document.pointer(reference.strip_prefix('#').unwrap()).unwrap(), document);
@@ -54,7 +54,7 @@ fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The status, media type and body of an answer to bytes.
+/// Sends bytes, and returns status, media type and body of the answer.
 fn call(server: &Server, request: &str) -> (u16, String, String) {
     let text = server.raw(request.as_bytes(), Duration::from_millis(400));
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{request}: {text}"));
@@ -105,7 +105,7 @@ fn every_answer_of_every_route_is_documented() {
                     } else {
                         queries.iter().map(|query| (*query, &bodies[0])).collect()
                     };
-                    // Without the right to ask, what is asked does not matter.
+                    // Without a token, the input does not matter.
                     let inputs = if role.is_none() { &inputs[..1] } else { &inputs[..] };
                     for (query, (media_type, body)) in inputs {
                         let path = path.replace("{stream}", stream);
@@ -115,7 +115,8 @@ fn every_answer_of_every_route_is_documented() {
                         }
                         let token = role.map(|role| format!("authorization: Bearer {}\r\n", server.token(role)));
                         let request = format!(
-                            "{method} {path}{query} HTTP/1.1\r\nhost: x\r\n{}content-type: {media_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                            "{method} {path}{query} HTTP/1.1\r\nhost: x\r\n{}content-type: {media_type}\r\n\
+                             content-length: {}\r\nconnection: close\r\n\r\n{body}",
                             token.unwrap_or_default(),
                             body.len(),
                         );

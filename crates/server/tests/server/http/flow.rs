@@ -1,4 +1,4 @@
-//! From a declaration to what analysts read.
+//! The way from a declaration to an analyst's answer.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -23,7 +23,7 @@ fn receipt(text: &str) -> Receipt {
 }
 
 #[test]
-fn reports_become_a_release_that_analysts_read_in_every_format() {
+fn reports_become_a_release_in_every_format() {
     let server = Server::start();
     server.create(&visits());
     // The same again is no new stream; another guarantee is refused.
@@ -111,7 +111,7 @@ fn reports_become_a_release_that_analysts_read_in_every_format() {
 }
 
 #[test]
-fn a_feed_goes_on_where_it_was_left_and_misses_nothing() {
+fn a_feed_resumes_and_misses_nothing() {
     let mut server = Server::start();
     server.create(&visits());
     let asked = server.question("visits", 500);
@@ -152,7 +152,7 @@ fn questions_are_held_back_until_there_are_others() {
     let later = server.get(None, &format!("{path}?after={round}&wait=30")).json();
     assert!(later["round"].as_u64().unwrap() > round);
     assert!(began.elapsed() < Duration::from_secs(5));
-    // A round that never was is not waited for, and who waits for nothing is answered in time.
+    // An unknown round is answered at once, and a wait without a change ends in time.
     assert_eq!(server.get(None, &format!("{path}?after=999999&wait=30")).status, 200);
     server.post(Some(Role::Operator), "/v1/streams/visits/pause", "", b"");
     thread::sleep(Duration::from_millis(2_200));
@@ -162,7 +162,7 @@ fn questions_are_held_back_until_there_are_others() {
     let (began, path) = (std::time::Instant::now(), format!("{path}?after={round}&wait=1"));
     assert_eq!(server.get(None, &path).json()["round"], json!(round));
     assert!(began.elapsed() >= Duration::from_secs(1));
-    // Who waits is let go when the service stops.
+    // A stop of the service ends waiting requests.
     let (address, path) = (server.address, path.replace("wait=1", "wait=60"));
     let waiting = thread::spawn(move || {
         let mut stream = TcpStream::connect(address).unwrap();
@@ -198,7 +198,7 @@ fn curators_are_told_events_and_release_them() {
     assert_eq!((&unnamed.json()["position"], &unnamed.json()["taken"]), (&json!(1), &json!(1)));
     assert!(!unnamed.text.contains("attic") && !unnamed.text.contains("u50"));
     open("load");
-    // Which tick is open may change between looking and telling; then it is refused, and told again.
+    // The open tick may change before the event arrives; then it is refused and sent again.
     let path = loop {
         let timestamp = server.get(Some(Role::Analyst), "/v1/streams/load").json()["open"].as_u64();
         let path = format!("/v1/streams/load/events?timestamp={}", timestamp.unwrap_or(0));
@@ -247,7 +247,7 @@ fn a_retired_stream_stays_retired() {
 }
 
 #[test]
-fn webhooks_hear_what_monitors_say_and_are_tried_again() {
+fn webhooks_get_monitor_answers_with_retries() {
     let receiver = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook?secret=abc", receiver.local_addr().unwrap());
     let (sender, messages) = channel();
@@ -321,7 +321,8 @@ fn a_cohort_of_poisoners_is_noticed() {
     let server = Server::start();
     // All ones where honest devices have few, and more devices than there should be.
     let declaration = json!({ "name": "bits", "tick": 1, "webhooks": [url], "spec": {
-        "family": "local", "mechanism": "lbu", "epsilon": 4, "window": 2, "population": 20, "oracle": "oue", "domain": 256,
+        "family": "local", "mechanism": "lbu", "epsilon": 4, "window": 2, "population": 20,
+        "oracle": "oue", "domain": 256,
     } });
     server.create(&declaration);
     let asked = server.question("bits", 500);

@@ -1,4 +1,4 @@
-//! What clients may take up.
+//! Limits of clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ fn limited(change: impl FnOnce(&mut Limits)) -> Server {
 }
 
 #[test]
-fn who_calls_too_often_is_told_when_to_come_back() {
+fn rate_limits_say_when_to_retry() {
     let of = |number| NonZeroU32::new(number).unwrap();
     let server = limited(|limits| {
         limits.address_rate = Rate { per_second: of(1), burst: of(3) };
@@ -38,7 +38,7 @@ fn who_calls_too_often_is_told_when_to_come_back() {
         }
     }
     assert!((3..=4).contains(&granted) && refused >= 2, "{granted} and {refused}");
-    // Tokens are counted by themselves, each of them, and wrong ones with those who have none.
+    // Each token has its own limit; unknown tokens share that of their address.
     for role in [Role::Analyst, Role::Operator] {
         let statuses: Vec<_> = (0..8).map(|_| server.get(Some(role), "/v1/streams").status).collect();
         assert_eq!(statuses[..5], [200; 5], "{statuses:?}");
@@ -59,7 +59,8 @@ fn slow_clients_are_let_go() {
     server.raw(b"", Duration::from_secs(5));
     server.raw(b"GET /healthz HTTP/1.1\r\nhost:", Duration::from_secs(5));
     let head = format!(
-        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
+        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\ncontent-length: 100\r\n\r\n{{",
         server.token(Role::Operator)
     );
     let answer = server.raw(head.as_bytes(), Duration::from_secs(5));
@@ -90,7 +91,7 @@ fn who_does_not_read_is_let_go() {
 }
 
 #[test]
-fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
+fn limits_connections_and_waiting_requests() {
     let server = limited(|limits| (limits.connections, limits.waiting) = (3, 1));
     server.create(&visits());
     server.post(Some(Role::Operator), "/v1/streams/visits/pause", "", b"");
@@ -98,7 +99,7 @@ fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
     let crowded = server.get(Some(Role::Analyst), "/v1/streams/visits/feed");
     crowded.refuses(503, "crowded");
     assert!(crowded.headers.contains_key("retry-after"));
-    // One is the feed's and one the client's; the third is taken, and the next waits for it.
+    // The feed and the client have one each; a third is open, and the next waits for it.
     let third = TcpStream::connect(server.address).unwrap();
     std::thread::sleep(Duration::from_millis(100));
     let mut fourth = TcpStream::connect(server.address).unwrap();
@@ -115,7 +116,7 @@ fn only_so_many_connections_and_so_many_waiting_requests_are_served() {
 
 pub(super) const TLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server/tls");
 
-/// A client that trusts an authority only.
+/// A client that trusts one certificate authority.
 fn trusting(authority: &str) -> ureq::Agent {
     let authority = std::fs::read(format!("{TLS}/{authority}.pem")).unwrap();
     let roots = RootCerts::from(vec![Certificate::from_pem(&authority).unwrap()]);
@@ -136,7 +137,7 @@ fn connections_are_sealed_where_there_is_a_certificate() {
     let response = trusting("authority").get(&url).call().unwrap();
     assert_eq!(response.status(), 200);
     assert!(response.headers().contains_key("strict-transport-security"));
-    // Plain text is not answered, and who does not trust the authority goes away.
+    // Plain text gets no answer, and a client that does not trust the authority disconnects.
     let plain = server.raw(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n", Duration::from_secs(5));
     assert!(!plain.contains("HTTP/1.1"), "{plain}");
     assert!(ureq::get(&url).call().is_err());
@@ -144,7 +145,7 @@ fn connections_are_sealed_where_there_is_a_certificate() {
 
 #[cfg(unix)]
 #[test]
-fn a_certificate_is_replaced_without_a_restart_and_only_by_one_that_can_be_used() {
+fn reloads_a_usable_certificate_without_restart() {
     let folder = TestFolder::new();
     let files = TlsFiles { certificate: folder.file("certificate.pem"), key: folder.file("key.pem") };
     let put = |prefix: &str| {

@@ -4,6 +4,7 @@ mod documented;
 mod flow;
 mod limits;
 mod observable;
+mod queries;
 mod refusals;
 mod values;
 
@@ -21,8 +22,8 @@ use tidegate::kernel::{Ledger, SeededRandom, VaultKey, Window};
 use tidegate_device::api::{OpenQuestion, OpenQuestions};
 use tidegate_device::clock::BootClock;
 use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
-use tidegate_server::engine::{HighWater, Mark, Tools};
-use tidegate_server::http::auth::{Role, Token, TokenEntry, Tokens};
+use tidegate_server::driver::{HighWater, Mark, Tools};
+use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, serve};
 use tidegate_server::service::{Service, ServiceSettings};
 use tidegate_server::store::sqlite::SqliteStore;
@@ -31,7 +32,7 @@ use ureq::http::Response;
 
 use crate::store::TestFolder;
 
-/// Marks in memory, for streams whose store is not put back.
+/// High-water marks in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(Mutex<HashMap<String, Mark>>);
 
@@ -46,7 +47,7 @@ impl HighWater for Marks {
     }
 }
 
-/// A service that is served until it is dropped.
+/// A service over HTTP that runs until it is dropped.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// The tokens, in the order of [`Role::ALL`].
@@ -63,7 +64,10 @@ impl Server {
     }
 
     pub(crate) fn start_with(webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
-        let folder = TestFolder::new();
+        Self::start_in(TestFolder::new(), webhooks, change)
+    }
+
+    fn start_in(folder: TestFolder, webhooks: WebhookSettings, change: impl FnOnce(&mut HttpSettings)) -> Self {
         let store = Arc::new(SqliteStore::open(&folder.file("store")).unwrap());
         let key = Some(Arc::new(VaultKey::new().unwrap()));
         let tools = Tools { store, marks: Arc::new(Marks::default()), key, holder: "only".to_owned(), lease: 60_000 };
@@ -71,8 +75,8 @@ impl Server {
         let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
         let settings = ServiceSettings { queue: 64, signer, clock };
         let service = Service::start(tools, settings, telemetry.clone()).unwrap();
-        let made: Vec<_> = Role::ALL.iter().map(|role| (*role, Token::new(*role).unwrap())).collect();
-        let entry = |(role, token): &(Role, Token)| TokenEntry {
+        let made: Vec<_> = Role::ALL.iter().map(|role| (*role, ApiToken::new(*role).unwrap())).collect();
+        let entry = |(role, token): &(Role, ApiToken)| TokenEntry {
             name: role.name().to_owned(),
             role: *role,
             sha256: token.sha256.clone(),
@@ -109,7 +113,7 @@ impl Server {
         &self.tokens[Role::ALL.iter().position(|one| *one == role).unwrap()]
     }
 
-    /// Where its store is.
+    /// Returns the folder of its store.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -141,7 +145,7 @@ impl Server {
         self.post(Some(role), path, "application/json", body.to_string().as_bytes())
     }
 
-    /// Creates a stream, which is to be new.
+    /// Creates a new stream.
     pub(crate) fn create(&self, declaration: &Value) {
         let answer = self.post_json(Role::Operator, "/v1/streams", declaration);
         assert_eq!(answer.status, 201, "{}", answer.text);
@@ -162,7 +166,7 @@ impl Server {
         panic!("nothing is asked");
     }
 
-    /// Calls until the answer is as it should be.
+    /// Repeats a request until its answer satisfies a condition.
     pub(crate) fn until(&self, role: Role, path: &str, is_so: impl Fn(&Answer) -> bool) -> Answer {
         let began = Instant::now();
         loop {
@@ -175,7 +179,7 @@ impl Server {
         }
     }
 
-    /// Sends bytes, and reads what comes back until the connection ends or so long.
+    /// Sends bytes, and reads the answer until the connection ends or the time is over.
     pub(crate) fn raw(&self, bytes: &[u8], patience: Duration) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(patience)).unwrap();
@@ -190,7 +194,7 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Begins to read a feed.
+    /// Opens a feed.
     pub(crate) fn feed(&self, stream: &str, query: &str, last_event_id: Option<&str>) -> Feed {
         let mut connection = TcpStream::connect(self.address).unwrap();
         connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -203,6 +207,13 @@ impl Server {
         let mut feed = Feed(BufReader::new(connection));
         assert_eq!(feed.line().unwrap(), "HTTP/1.1 200 OK");
         feed
+    }
+
+    /// Stops the service, and starts another one on the same store.
+    pub(crate) fn restart(mut self) -> Self {
+        self.stop();
+        let folder = std::mem::replace(&mut self.folder, TestFolder::new());
+        Self::start_in(folder, WebhookSettings::default(), |_| {})
     }
 
     pub(crate) fn stop(&mut self) {
@@ -224,7 +235,7 @@ impl Drop for Server {
 pub(crate) struct Feed(BufReader<TcpStream>);
 
 impl Feed {
-    /// The next line; `None` at the end.
+    /// Reads a line; `None` at the end.
     fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         match self.0.read_line(&mut line) {
@@ -233,7 +244,7 @@ impl Feed {
         }
     }
 
-    /// The kind, id and data of the next event; `None` at the end.
+    /// Reads kind, id and data of an event; `None` at the end.
     pub(crate) fn event(&mut self) -> Option<(String, String, Value)> {
         let (mut kind, mut id) = (String::new(), String::new());
         loop {
@@ -256,7 +267,7 @@ impl Feed {
     }
 }
 
-/// An answer, read whole.
+/// A complete answer.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -280,12 +291,12 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// Its media type, without parameters.
+    /// Returns the media type, without parameters.
     pub(crate) fn media_type(&self) -> &str {
         self.headers.get("content-type").map_or("", |value| value.split(';').next().unwrap().trim())
     }
 
-    /// That it says no, with a status and a word.
+    /// Asserts a refusal with a status and a code.
     #[track_caller]
     pub(crate) fn refuses(&self, status: u16, error: &str) {
         assert_eq!(self.status, status, "{}", self.text);
@@ -314,7 +325,8 @@ pub(crate) fn rooms() -> Value {
 /// A curator's stream of numbers.
 pub(crate) fn load() -> Value {
     json!({ "name": "load", "tick": 2, "spec": {
-        "family": "scalar", "mechanism": "laplace", "epsilon": 20, "domain": { "low": 0, "high": 100 }, "outside": "clamp",
+        "family": "scalar", "mechanism": "laplace", "epsilon": 20,
+        "domain": { "low": 0, "high": 100 }, "outside": "clamp",
     } })
 }
 

@@ -46,8 +46,8 @@ fn sleep_until(moment: u64) {
     thread::sleep(Duration::from_millis(moment.saturating_sub(now())));
 }
 
-/// Two services whose streams were created in one tick, and the next tick, the first that both see whole; `None` where
-/// the machine was too slow for that.
+/// Starts two services whose streams begin in one tick. Returns the next tick, the first complete one for both, or
+/// `None` where the machine was too slow.
 fn pair() -> Option<([Server; 2], u64)> {
     let servers = [Server::start(), Server::start()];
     let begun = now() / TICK + 1;
@@ -82,7 +82,7 @@ fn send_event(server: &Server, path: &str, token: &str, media_type: &str, body: 
     stream
 }
 
-/// Tells a service events, each user in a request; `None` where the tick is not open.
+/// Sends events, each user in a request; `None` where the tick is not open.
 fn tell(server: &Server, users: &[&str], reading: u64, timestamp: u64) -> Option<()> {
     let mut told: Vec<_> = users
         .iter()
@@ -125,7 +125,7 @@ fn disturb(server: &Server) -> Vec<TcpStream> {
     open
 }
 
-/// A JSON value without the numbers that noise decides.
+/// Removes the noisy numbers from JSON.
 fn without_noise(value: &Value) -> Value {
     match value {
         Value::Object(entries) => {
@@ -140,7 +140,7 @@ fn without_noise(value: &Value) -> Value {
     }
 }
 
-/// CSV without the columns that noise decides.
+/// Removes the noisy columns from CSV.
 fn columns_without_noise(text: &str) -> String {
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
@@ -152,8 +152,8 @@ fn columns_without_noise(text: &str) -> String {
     lines.map(|line| kept(line).join(",") + "\n").collect()
 }
 
-/// Metrics without measured durations, in the order of their names. How often the store is checked depends on how
-/// slowly the observer asks.
+/// Returns metrics without durations, ordered by name, and without the checks of the store, which depend on the
+/// observer's speed.
 fn without_durations(text: &str) -> String {
     let is_measured =
         |line: &str| ["_seconds_sum{", "_seconds_bucket{", "\"check\""].iter().any(|part| line.contains(part));
@@ -162,7 +162,7 @@ fn without_durations(text: &str) -> String {
     lines.join("\n")
 }
 
-/// A stream, or all of them, without the timestamp of the moment.
+/// Removes the present timestamp from streams.
 fn without_time(mut value: Value) -> Value {
     let strip = |stream: &mut Value| stream.as_object_mut().map(|stream| stream.remove("timestamp"));
     strip(&mut value);
@@ -170,7 +170,7 @@ fn without_time(mut value: Value) -> Value {
     value
 }
 
-/// All that an observer reads, by role and path: status, headers and body.
+/// Returns everything that an observer reads, by role and path: status, headers and body.
 fn observe(server: &Server) -> BTreeMap<String, String> {
     let public =
         ["/", "/status.js", "/status.css", "/healthz", "/readyz", "/openapi.json", "/v1/operator-key", "/none"];
@@ -180,7 +180,7 @@ fn observe(server: &Server) -> BTreeMap<String, String> {
     for stream in ["rooms", "load"] {
         paths.extend(streams.iter().map(|path| format!("/v1/streams/{stream}{path}")));
     }
-    // Last, so that it counts the requests before it.
+    // Last, so it counts the requests before it.
     paths.push("/metrics".to_owned());
     let mut observed = BTreeMap::new();
     for role in [None, Some(Role::Ingest), Some(Role::Analyst), Some(Role::Operator)] {
@@ -212,7 +212,7 @@ fn observe(server: &Server) -> BTreeMap<String, String> {
     observed
 }
 
-/// The files of a service and their sizes, and the size of the state of its stream of numbers.
+/// Returns the files of a service with their sizes, and the size of the state of its stream of numbers.
 type Files = (Vec<(String, u64)>, usize);
 
 fn files(server: &Server) -> Files {
@@ -226,8 +226,8 @@ fn files(server: &Server) -> Files {
     (sizes, store.stream("load").unwrap().state.len())
 }
 
-/// Tells two services of a pair different events in one tick, and returns what is observed of each after its release;
-/// `None` where the machine was too slow for that.
+/// Sends different events to two services in one tick, and returns what is observed of each after its release; `None`
+/// where the machine was too slow.
 fn observe_neighbours() -> Option<[(BTreeMap<String, String>, Files); 2]> {
     let (servers, open) = pair()?;
     let [quiet, busy] = &servers;
@@ -273,7 +273,7 @@ fn nothing_observable_depends_on_event_requests() {
     assert!(quiet["feed 0"].contains("\"counts\":\"noisy\""), "{}", quiet["feed 0"]);
 }
 
-/// Differences of two request ids, read as hexadecimal numbers in each way that their form allows.
+/// Returns the differences of two request ids, read as hexadecimal numbers in several ways.
 fn differences(before: &str, after: &str) -> Vec<u128> {
     let number = |text: &str| u128::from_str_radix(text, 16).unwrap();
     before.split('-').zip(after.split('-')).map(|(before, after)| number(after).wrapping_sub(number(before))).collect()
@@ -331,7 +331,7 @@ fn event_requests_use_up_no_limit_of_others() {
         send(&server, &request).read_exact(&mut answer).unwrap();
         String::from_utf8_lossy(&answer[9..]).into_owned()
     };
-    // Who has no token for events is refused at no one's cost, however often.
+    // A caller without a token for events is refused, at nobody's cost.
     assert!((0..20).all(|_| post("tg_i_wrong") == "401"));
     let ingest: Vec<_> = (0..20).map(|_| post(server.token(Role::Ingest))).collect();
     assert!(ingest.contains(&"429".to_owned()), "{ingest:?}");
@@ -367,7 +367,7 @@ fn answers_to_events_depend_on_the_request_only() {
     server.until(Role::Analyst, "/v1/streams/rooms", |answer| answer.json()["open"].is_u64());
     let tell = |user: &str, value: &str| {
         let event = json!({ "user": user, "value": value });
-        // Between two ticks nothing is taken.
+        // Between two ticks nothing is accepted.
         let mut answers = (0..50).map(|_| server.post_json(Role::Ingest, EVENTS, &event));
         let told = answers.find(|answer| answer.status != 409).unwrap();
         let headers: BTreeMap<_, _> =
@@ -393,21 +393,21 @@ fn outsiders_are_asked_nothing_by_a_curated_stream() {
     server.get(None, "/v1/streams/rooms/questions?after=0&wait=60").refuses(404, "no_policy");
 }
 
-/// A TLS connection by a client that resumes sessions where it may, and how it began.
+/// Connects with a client that resumes sessions, and returns the kind of handshake.
 fn handshake(server: &Server, config: &Arc<ClientConfig>) -> Option<HandshakeKind> {
     let name = ServerName::try_from("localhost").unwrap();
     let client = ClientConnection::new(Arc::clone(config), name).unwrap();
     let mut stream = StreamOwned::new(client, TcpStream::connect(server.address).unwrap());
     stream.sock.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    // To the end, so that a ticket that came is read.
+    // To the end, so a session ticket is read.
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     assert!(answer.starts_with(b"HTTP/1.1 200"));
     stream.conn.handshake_kind()
 }
 
-/// Sessions that a server remembers push each other out, so that whether one is resumed tells how many came since.
+/// A session cache evicts old sessions, so resumption would tell how many clients came since.
 #[test]
 fn tls_sessions_are_never_resumed() {
     let files = TlsFiles { certificate: format!("{TLS}/certificate.pem").into(), key: format!("{TLS}/key.pem").into() };

@@ -1,4 +1,4 @@
-//! Who is turned away, and how.
+//! Refusals.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::{Server, batch, rooms, visits};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All operations of the document that need a role.
+/// Returns all operations of the document that need a role.
 fn protected(document: &Value) -> Vec<(String, String, Role)> {
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -24,7 +24,7 @@ fn protected(document: &Value) -> Vec<(String, String, Role)> {
 }
 
 #[test]
-fn each_role_may_do_what_is_its_own_and_nothing_else() {
+fn each_role_may_use_its_own_routes_only() {
     let server = Server::start();
     server.create(&visits());
     let call = |method: &str, path: &str, header: Option<String>| {
@@ -65,7 +65,7 @@ fn each_role_may_do_what_is_its_own_and_nothing_else() {
 }
 
 #[test]
-fn what_is_not_understood_is_refused_in_one_form() {
+fn refuses_malformed_requests_in_one_form() {
     let server = Server::start();
     server.create(&visits());
     server.create(&rooms());
@@ -135,7 +135,8 @@ fn what_is_not_understood_is_refused_in_one_form() {
     server.post(operator, "/v1/streams", json_type, &long).refuses(413, "too_large");
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, " ".repeat(1 << 20));
     let chunked = format!(
-        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\nconnection: close\r\n\
+        "POST /v1/streams HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {}\r\n\
+         content-type: application/json\r\nconnection: close\r\n\
          transfer-encoding: chunked\r\n\r\n{chunk}1\r\n \r\n0\r\n\r\n",
         server.token(Role::Operator)
     );
@@ -181,7 +182,7 @@ fn what_is_not_understood_is_refused_in_one_form() {
 }
 
 #[test]
-fn answers_have_the_headers_that_browsers_need_to_be_careful() {
+fn answers_have_security_headers() {
     let server = Server::start();
     for path in ["/", "/healthz", "/nothing", "/v1/streams", "/openapi.json", "/status.js"] {
         let answer = server.get(None, path);

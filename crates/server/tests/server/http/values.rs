@@ -1,4 +1,4 @@
-//! Whatever a curator is told, the answer is the same and the tick is released.
+//! Whatever value an event has, its answer is the same and the tick is released.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,7 @@ use tidegate_server::http::auth::Role;
 
 use super::{Server, rooms};
 
-/// What a sender may put into the place of a number, as JSON, and what it stands for on the domain 0..100 with
-/// `missing = 40`.
+/// JSON values in place of a number, and their meaning on the domain 0..100 with `missing = 40`.
 const READINGS: [(&str, f64); 13] = [
     ("1", 1.0),
     ("1.5", 2.0),
@@ -24,7 +23,7 @@ const READINGS: [(&str, f64); 13] = [
     ("-Infinity", 40.0),
 ];
 
-/// A stream of numbers whose noise is zero, but for a chance of 1e-8.
+/// A stream of numbers whose noise is zero, except with probability 1e-8.
 fn numbers(name: &str) -> Value {
     let domain = json!({ "low": 0, "high": 100, "missing": 40 });
     json!({ "name": name, "tick": 2, "spec": {

@@ -1,4 +1,4 @@
-//! [`SimulatedDevice`]: a device as it is in the world, with its own disk and clocks.
+//! [`SimulatedDevice`]: a device with its own disk and clocks.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -16,7 +16,7 @@ use super::dice::Dice;
 
 const FILE: &str = "place.device";
 
-/// Those that were verified before: signing is slow, and each of thousands of lives begins with one.
+/// Verified policies: signing is slow, and thousands of devices need one.
 static POLICIES: LazyLock<Mutex<BTreeMap<String, VerifiedPolicy>>> = LazyLock::new(Mutex::default);
 
 fn policy_of(declaration: &Declaration) -> VerifiedPolicy {
@@ -29,16 +29,16 @@ fn policy_of(declaration: &Declaration) -> VerifiedPolicy {
     policies.entry(serde_json::to_string(declaration).unwrap()).or_insert_with(verify).clone()
 }
 
-/// How devices are broken, where they are.
+/// Defect of devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BrokenDevice {
     pub(super) disk: Broken,
-    /// A retry draws again.
+    /// A retry draws noise again.
     pub(super) draws_again: bool,
 }
 
 pub(super) struct SimulatedDevice {
-    /// Whose data these are.
+    /// Person whose data it holds.
     pub(super) person: usize,
     pub(super) declaration: Declaration,
     broken: BrokenDevice,
@@ -46,7 +46,7 @@ pub(super) struct SimulatedDevice {
     disks: u64,
     seed: u64,
     agent: Option<Agent<SimulatedDisk>>,
-    /// How far the wall clock is ahead, in seconds.
+    /// Offset of the wall clock, in seconds.
     ahead: i64,
     furthest: u64,
     run: u8,
@@ -54,12 +54,12 @@ pub(super) struct SimulatedDevice {
     machine: u8,
     backup: Option<Vec<u8>>,
     random: SeededRandom,
-    /// For a device that draws again: what it was before it answered.
+    /// State before the answer, for a device that draws again.
     before: Option<(Question, Vec<u8>)>,
 }
 
 impl SimulatedDevice {
-    /// A device that was enrolled a while ago: at `now`, in milliseconds, its first window has passed.
+    /// Creates a device whose first window has passed at `now`, in milliseconds.
     pub(super) fn new(person: usize, declaration: &Declaration, broken: BrokenDevice, seed: u64, now: u64) -> Self {
         let seed = seed.wrapping_mul(1_000).wrapping_add(person as u64);
         let enrolled = now - 100_000;
@@ -92,7 +92,7 @@ impl SimulatedDevice {
         ClockReading { wall, steady }
     }
 
-    /// The timestamp that its own clock shows.
+    /// Returns the timestamp of its own clock.
     pub(super) fn timestamp(&mut self, now: u64) -> Option<u64> {
         let wall = self.reading(now).wall;
         self.declaration.ticks().timestamp(wall)
@@ -111,7 +111,7 @@ impl SimulatedDevice {
         self.agent = opened.ok().map(|(agent, _)| agent);
     }
 
-    /// The report for a question, as a batch, if the device answers; and what it is.
+    /// Answers a question, if the device does: identity, report and batch.
     pub(super) fn answer(&mut self, now: u64, question: &Question) -> Option<(ReportId, Vec<u8>, Vec<u8>)> {
         if self.agent.is_none() {
             self.disk.go_on();
@@ -146,7 +146,7 @@ impl SimulatedDevice {
         Some((id, bytes, batch))
     }
 
-    /// The program, or the whole machine, stops.
+    /// Stops the program or the whole machine.
     pub(super) fn crash(&mut self, dice: &mut Dice, now: u64) {
         self.agent = None;
         if dice.chance(1, 3) {
@@ -162,17 +162,17 @@ impl SimulatedDevice {
         }
     }
 
-    /// The machine will stop after a few operations of its disk.
+    /// Stops the machine after a few disk operations.
     pub(super) fn crash_soon(&mut self, dice: &mut Dice) {
         self.disk.crash_in(u32::try_from(dice.below(9)).unwrap());
     }
 
-    /// The wall clock is set.
+    /// Sets the wall clock.
     pub(super) fn set_clock(&mut self, ahead: i64) {
         self.ahead = ahead;
     }
 
-    /// Something happens to the state: it is deleted, damaged, put back from a copy, or moved to another machine.
+    /// Deletes, damages, restores or moves the state.
     pub(super) fn spoil(&mut self, dice: &mut Dice, now: u64) {
         // What is deleted while the clock is set back counts as spent at the time that the clock shows: nothing else is
         // promised.
@@ -197,14 +197,14 @@ impl SimulatedDevice {
         }
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults.
     pub(super) fn calm(&mut self) {
         self.disk.go_on();
         self.ahead = 0;
     }
 }
 
-/// A batch of one report.
+/// Writes a batch of one report.
 pub(super) fn batch_of(stream: &str, question: &Question, id: ReportId, report: &[u8]) -> Vec<u8> {
     let mut writer = BatchWriter::new(StreamTag::of(stream), question.timestamp, question.phase, report.len());
     writer.push(id, report).unwrap();

@@ -1,4 +1,4 @@
-//! [`Dice`]: chance, from a seed.
+//! [`Dice`]: seeded random choices.
 
 use tidegate_kernel::{Randomness, SeededRandom};
 
@@ -6,22 +6,22 @@ use tidegate_kernel::{Randomness, SeededRandom};
 pub(super) struct Dice(SeededRandom);
 
 impl Dice {
-    /// Independent dice for each `which`.
+    /// Creates dice that are independent for each `which`.
     pub(super) fn new(seed: u64, which: u64) -> Self {
         Self(SeededRandom::with_stream(seed, which))
     }
 
-    /// A number below a limit, which is not zero.
+    /// Draws a number below a limit.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0.next_word() % limit
     }
 
-    /// A number below a limit, for lists.
+    /// Draws an index below a limit.
     pub(super) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap()
     }
 
-    /// One of the two ends, or between them.
+    /// Draws a number between two ends, inclusive.
     pub(super) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }

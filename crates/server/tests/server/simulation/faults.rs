@@ -1,4 +1,5 @@
-//! [`Faulty`]: any store, as one process sees it: each transaction may fail before or after it has happened, and the process may stop there.
+//! [`Faulty`]: a store as one process sees it. Transactions may fail before or after their commit, and the process may
+//! stop there.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,26 +9,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, Merged, NewStream, NotTaken, PhaseKey, Record, Records, Status, Store, StoreError, Stream,
-    Wanted,
+    Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
+    Status, Store, StoreError, StreamRecord,
 };
 
 use super::dice::Dice;
 
-/// What goes wrong with a transaction.
+/// Fault of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wrong {
-    /// The store is busy: nothing happened.
+    /// The store is busy; not committed.
     Busy,
-    /// The disk is full: nothing happened.
+    /// The disk is full; not committed.
     Full,
-    /// The answer is lost, and nothing happened.
+    /// The answer is lost; not committed.
     LostBefore,
-    /// It happened, and the answer is lost.
+    /// The answer is lost; committed.
     LostAfter,
-    /// The process stops before it.
+    /// The process stops before the transaction.
     StopsBefore,
-    /// The process stops after it, and has not heard of it.
+    /// The process stops after the commit, before the answer.
     StopsAfter,
 }
 
@@ -36,7 +37,7 @@ impl Wrong {
         [Self::Busy, Self::Full, Self::LostBefore, Self::LostAfter, Self::StopsBefore, Self::StopsAfter];
 }
 
-/// What all processes share: the store of the moment, and what was done to it.
+/// State that all processes share: the present store and its faults.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) store: Mutex<Arc<dyn Store>>,
@@ -46,15 +47,15 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct Inside {
     dice: Dice,
-    /// How many transactions in a thousand go wrong.
+    /// Faults in a thousand transactions.
     rate: u64,
     full: bool,
     wrong: BTreeMap<(&'static str, Wrong), u64>,
-    /// What was released, by which process: told by the store, also where the process did not hear of it.
+    /// Releases of each process, even where the process did not get the answer.
     released: Vec<Released>,
 }
 
-/// What a process has released.
+/// A release of a process.
 #[derive(Clone, Debug)]
 pub(super) struct Released {
     pub(super) process: u64,
@@ -78,28 +79,28 @@ impl Shared {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many transactions in a thousand go wrong from now on.
+    /// Sets the faults in a thousand transactions.
     pub(super) fn set_rate(&self, rate: u64) {
         self.lock().rate = rate;
     }
 
-    /// Whether nothing can be written.
+    /// Sets whether the disk is full.
     pub(super) fn set_full(&self, full: bool) {
         self.lock().full = full;
     }
 
-    /// What went wrong, how often.
+    /// Returns the faults and their numbers.
     pub(super) fn wrong(&self) -> BTreeMap<(&'static str, Wrong), u64> {
         self.lock().wrong.clone()
     }
 
-    /// What was released since this was last asked.
+    /// Takes the releases since the last call.
     pub(super) fn take_released(&self) -> Vec<Released> {
         std::mem::take(&mut self.lock().released)
     }
 }
 
-/// The store as one process sees it.
+/// A store as one process sees it.
 pub(super) struct Faulty {
     shared: Arc<Shared>,
     process: u64,
@@ -117,7 +118,7 @@ impl Faulty {
         Self { shared, process, stopped: Mutex::new(false) }
     }
 
-    /// Whether the process has stopped in the middle of a transaction.
+    /// Whether the process has stopped in a transaction.
     pub(super) fn has_stopped(&self) -> bool {
         *self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,7 +203,7 @@ impl Store for Faulty {
         self.read("names", |store| store.names())
     }
 
-    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+    fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
         self.read("stream", |store| store.stream(stream))
     }
 
@@ -218,12 +219,16 @@ impl Store for Faulty {
         self.write("lease", |store| store.lease(stream, holder, now, until))
     }
 
-    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
-        self.write("give_back", |store| store.give_back(lease))
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.write("release_lease", |store| store.release_lease(lease))
     }
 
-    fn accept(&self, source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
-        self.write("accept", |store| store.accept(source, intakes))
+    fn accept(
+        &self,
+        source: &str,
+        batches: &[ReportBatch],
+    ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        self.write("accept", |store| store.accept(source, batches))
     }
 
     fn merge(
@@ -232,7 +237,7 @@ impl Store for Faulty {
         source: &str,
         range: Range<u64>,
         counts: &Aggregate,
-    ) -> Result<Merged, StoreError> {
+    ) -> Result<MergeOutcome, StoreError> {
         self.write("merge", |store| store.merge(phase, source, range, counts))
     }
 
@@ -243,7 +248,7 @@ impl Store for Faulty {
     fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
         self.write("advance", |store| {
             let done = store.advance(lease, advance);
-            // Also where it was not done: whether it was is seen by what is published.
+            // Even without a commit: publications tell whether there was one.
             let released = advance.releases.iter().map(|record| Released {
                 process: self.process,
                 stream: lease.stream.clone(),
@@ -259,12 +264,16 @@ impl Store for Faulty {
         self.write("publish", |store| store.publish(lease, version))
     }
 
-    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
-        self.write("begin_anew", |store| store.begin_anew(stream, state, version))
+    fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.write("replace_state", |store| store.replace_state(stream, state, version))
     }
 
-    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {
         self.read("records", |store| store.records(stream, records, wanted))
+    }
+
+    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        self.read("latest", |store| store.latest(stream, kind))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -6,9 +6,9 @@ use std::io;
 
 use tidegate_device::disk;
 use tidegate_device::simulation::{Broken, SimulatedDisk};
-use tidegate_server::engine::{HighWater, Mark};
+use tidegate_server::driver::{HighWater, Mark};
 
-/// What is wrong with the marks.
+/// Defect of the marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Careless {
     /// Nothing.
@@ -18,7 +18,7 @@ pub(super) enum Careless {
     Never,
     /// The folder that they are in is not synced.
     Folder,
-    /// They lag two versions behind, so that what is published need not be marked yet.
+    /// They lag two versions behind, so a publication may come before its mark.
     Late,
 }
 
@@ -34,14 +34,14 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Marks on a new disk.
+    /// Creates marks on a new disk.
     pub(super) fn new(careless: Careless, seed: u64) -> Self {
         let broken = Broken { sync: false, names: careless == Careless::Folder };
         DISKS.with_borrow_mut(|disks| disks.insert(seed, SimulatedDisk::new(broken, seed)));
         Self { disk: seed, careless }
     }
 
-    /// The mark of a stream, also where the disk has stopped.
+    /// Returns the mark of a stream, even after the disk has stopped.
     pub(super) fn peek(&self, stream: &str) -> Option<Mark> {
         // Behind a heading, a checksum and where the file is: 56 bytes.
         postcard::from_bytes(self.disk().contents(&format!("{stream}.mark"))?.get(56..)?).ok()
@@ -60,7 +60,7 @@ impl Drop for Marks {
 
 impl HighWater for Marks {
     fn mark(&self, stream: &str) -> Option<Mark> {
-        // A disk that cannot be read cannot be written to either, so that nothing is published.
+        // A disk that cannot be read cannot be written to either, so nothing is published.
         let contents = disk::read(&self.disk(), &format!("{stream}.mark")).ok()??;
         postcard::from_bytes(&contents).ok()
     }

@@ -1,5 +1,4 @@
-//! A deterministic simulation: devices, a network, processes and a store from a seed, everything that can go wrong, and
-//! an observer.
+//! Deterministic simulation: devices, a network, server processes and a store from a seed, with faults and an observer.
 //!
 //! `TIDEGATE_SEED=n cargo test -p tidegate-server simulation` runs one seed only.
 
@@ -25,11 +24,11 @@ use sqlite::OnSqlite;
 use store::Breaks;
 use world::{Variant, World};
 
-/// How many worlds there are, and how many steps things go wrong in each.
+/// Number of worlds, and of steps with faults in each.
 const SEEDS: u64 = 400;
 const STEPS: u64 = 160;
 
-/// The seeds to run: all, or the one that was asked for.
+/// Returns the seeds to run: all, or the one of `TIDEGATE_SEED`.
 fn seeds(all: u64) -> Vec<u64> {
     match std::env::var("TIDEGATE_SEED") {
         Ok(seed) => vec![seed.parse().unwrap()],
@@ -71,7 +70,7 @@ fn whatever_happens_every_invariant_holds_after_every_step() {
     }
 }
 
-/// That some world of a broken variant violates one of these invariants; it is looked for in the first 400.
+/// Asserts that one of the first 400 worlds with a defect violates one of these invariants.
 fn assert_caught(variant: Variant, by: &[Invariant]) {
     let mut others = Vec::new();
     for seed in 0..SEEDS {
@@ -98,7 +97,7 @@ fn careless(marks: Careless) -> Variant {
 
 #[test]
 fn publishing_before_paying_is_caught() {
-    // What was published and forgotten is paid for and published again: whichever of these is seen first.
+    // A lost publication is paid for and published again; either may be seen first.
     let signs = [Invariant::PublishedIsDebited, Invariant::ReleasedOnce, Invariant::LedgerWindow];
     assert_caught(broken_store(Breaks::PublishesFirst), &signs);
 }
@@ -119,7 +118,7 @@ fn reports_that_count_each_time_are_caught() {
 }
 
 #[test]
-fn a_clean_up_that_forgets_that_a_phase_is_over_is_caught() {
+fn catches_a_store_that_reopens_closed_phases() {
     assert_caught(broken_store(Breaks::ForgetsWhatIsOver), &[Invariant::CountedAtMostOnce]);
 }
 
@@ -134,7 +133,7 @@ fn marks_that_are_raised_too_late_are_caught() {
 }
 
 #[test]
-fn marks_in_a_folder_that_is_not_synced_are_caught() {
+fn catches_marks_in_an_unsynced_folder() {
     assert_caught(careless(Careless::Folder), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
 }
 
@@ -144,7 +143,7 @@ fn a_device_that_draws_again_is_caught() {
 }
 
 #[test]
-fn a_device_that_does_not_sync_its_folder_is_caught() {
+fn catches_a_device_that_does_not_sync() {
     assert_caught(
         broken_device(Broken { sync: false, names: true }, false),
         &[Invariant::ReportsAreDrawnOnce, Invariant::DeviceWindow],

@@ -1,51 +1,51 @@
-//! [`Observer`]: sees everything that leaves devices, is acknowledged or published, keeps its own accounts, and says what is wrong.
+//! [`Observer`]: sees every report, acknowledgement and publication, keeps its own accounts, and finds violations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Deserialize;
-use tidegate::central::Central;
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::release::Release;
-use tidegate::scalar::{SavedScalar, Scalar};
 use tidegate::spec::StreamSpec;
+use tidegate::stream::Stream;
+use tidegate_device::clock::ClockGuard;
 use tidegate_kernel::Question;
-use tidegate_server::engine::DriveError;
-use tidegate_server::store::{Record, Records, Store, Stream, Wanted};
+use tidegate_server::driver::DriveError;
+use tidegate_server::store::{Record, RecordFilter, RecordKind, Store, StreamRecord};
 use tidegate_server::stream::Declaration;
 
 use super::faults::Released;
 
-/// What must hold.
+/// Invariant of a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Invariant {
-    /// What is published is paid for in the state that is safe.
+    /// Every publication is paid for in the durable state.
     PublishedIsDebited,
-    /// No device tells more than epsilon in any window.
+    /// No device spends more than epsilon in any window.
     DeviceWindow,
     /// No two different reports of a device for one phase.
     ReportsAreDrawnOnce,
-    /// What is published of a curator's stream costs at most epsilon in any window.
+    /// A curated stream spends at most epsilon in any window.
     LedgerWindow,
     /// A report counts at most once.
     CountedAtMostOnce,
-    /// A report that was acknowledged counts in the release of its timestamp.
+    /// An acknowledged report counts in the release of its timestamp.
     AcknowledgedIsCounted,
-    /// What a reader saw under a number stays as it is.
+    /// A record that was read never changes.
     ReleasesNeverChange,
     /// A timestamp is released once.
     ReleasedOnce,
     /// Versions and timestamps only grow.
     NeverBackwards,
-    /// A tick of which something was lost is not released.
+    /// A tick that lost events is not released.
     TicksAreWhole,
-    /// Nothing fails that has no reason to.
+    /// Nothing fails without a fault.
     FailsForAReason,
-    /// Once nothing goes wrong any more, streams go on.
+    /// Streams go on once there are no faults.
     GoesOn,
 }
 
-/// What does not hold, and where it was seen.
+/// A violated invariant, and where it was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) seed: u64,
@@ -61,7 +61,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The state of a stream as its driver saves it.
+/// State of a stream as its driver saves it.
 #[derive(Deserialize)]
 #[allow(dead_code)] // the order of all fields is the format
 struct Saved {
@@ -70,20 +70,20 @@ struct Saved {
     not_before: u64,
     due: Option<u64>,
     round: u64,
-    machine: Vec<u8>,
-    watch: Option<Vec<u8>>,
+    clock: Option<(ClockGuard, [u8; 16])>,
+    stream: Vec<u8>,
 }
 
-/// One report, wherever it goes.
+/// A report.
 pub(super) type Identity = [u8; 16];
 
 #[derive(Debug, Default)]
 struct Reports {
-    /// Those that may be counted: somebody tried to, and did not hear that it had failed.
+    /// Reports that may count: sent, with an unknown outcome.
     possible: BTreeSet<Identity>,
-    /// Those that are: somebody was told so.
+    /// Reports that were acknowledged.
     acknowledged: BTreeSet<Identity>,
-    /// How often somebody was told that it was counted now.
+    /// Acknowledgements as new, for each report.
     accepted: BTreeMap<Identity, u64>,
 }
 
@@ -91,17 +91,17 @@ struct Reports {
 struct Seen {
     records: BTreeMap<u64, (u64, String)>,
     said: BTreeMap<u64, (u64, String)>,
-    /// What was seen before the stream began anew, and is not there any more.
+    /// Records from before the state was replaced.
     earlier: BTreeSet<(u64, String)>,
     version: u64,
-    /// How many reports are in the release of a timestamp.
+    /// Number of reports in the release of each timestamp.
     reports: BTreeMap<u64, u64>,
 }
 
-/// What is known of a source of data, over all streams that it ever served.
+/// Knowledge about a person's data, over all streams.
 #[derive(Debug, Default)]
 struct Account {
-    /// What was told of a phase, and what that cost.
+    /// Report and cost of each phase.
     told: BTreeMap<(String, u64, u16), (Vec<u8>, u64)>,
 }
 
@@ -113,12 +113,12 @@ pub(super) struct Observer {
     people: BTreeMap<usize, Account>,
     reports: BTreeMap<(String, u64), Reports>,
     seen: BTreeMap<String, Seen>,
-    /// What releases of a curator's stream cost, also those from before it began anew.
+    /// Costs of a curated stream's releases, also from before its state was replaced.
     costs: BTreeMap<String, BTreeMap<(u64, String), u64>>,
-    /// Which processes were told something about a tick of a stream.
+    /// Processes that accepted events of a tick.
     told: BTreeMap<(String, u64), BTreeSet<u64>>,
     released: Vec<Released>,
-    /// Whether a backup was ever put back.
+    /// Whether a backup was ever restored.
     pub(super) restored: bool,
     found: Option<Violation>,
 }
@@ -144,7 +144,7 @@ impl Observer {
         self.found.as_ref()
     }
 
-    /// Notes the first thing that is wrong.
+    /// Records the first violation.
     pub(super) fn wrong(&mut self, invariant: Invariant, what: String) {
         let (seed, step) = (self.seed, self.step);
         self.found.get_or_insert(Violation { seed, step, invariant, what });
@@ -182,7 +182,7 @@ impl Observer {
         self.reports.entry((stream.to_owned(), timestamp)).or_default().possible.insert(id);
     }
 
-    /// A report was acknowledged, as counted now or before.
+    /// A report was acknowledged, as new or repeated.
     pub(super) fn acknowledged(&mut self, stream: &str, timestamp: u64, id: Identity, now: bool) {
         self.possible(stream, timestamp, id);
         let reports = self.reports.entry((stream.to_owned(), timestamp)).or_default();
@@ -196,7 +196,7 @@ impl Observer {
         self.check_counts(stream, timestamp);
     }
 
-    /// Whether all reports that were acknowledged, and no others, are in the release of a timestamp, once it is seen.
+    /// Checks that a release counts the acknowledged reports and no others.
     fn check_counts(&mut self, stream: &str, timestamp: u64) {
         let Some(counted) = self.seen.get(stream).and_then(|seen| seen.reports.get(&timestamp)).copied() else {
             return;
@@ -213,12 +213,12 @@ impl Observer {
         }
     }
 
-    /// A process was told something about a tick, and has said that it took it.
+    /// A process accepted an event of a tick.
     pub(super) fn told(&mut self, stream: &str, timestamp: u64, process: u64) {
         self.told.entry((stream.to_owned(), timestamp)).or_default().insert(process);
     }
 
-    /// A driver has stopped.
+    /// A driver has failed.
     pub(super) fn failed(&mut self, stream: &str, error: &DriveError, anything: bool) {
         let expected = match error {
             DriveError::Store(_) | DriveError::Held(_) | DriveError::Mark(_) => true,
@@ -230,8 +230,7 @@ impl Observer {
         }
     }
 
-    /// A backup was put back: what came since is as if it had never come, for streams that go on as if nothing had been
-    /// published since.
+    /// A backup was restored: later reports count as never sent, for streams that have not published since.
     pub(super) fn restored(&mut self, store: &dyn Store) {
         self.restored = true;
         for (stream, seen) in &mut self.seen {
@@ -245,34 +244,35 @@ impl Observer {
         }
     }
 
-    /// An operator has let a stream begin anew, in a store that was put back: it numbers what it releases from where
-    /// the backup was.
+    /// An operator has replaced the state of a stream in a restored store, which numbers records from the backup on.
     pub(super) fn begun_anew(&mut self, store: &dyn Store, stream: &str) {
-        let count = |records| store.records(stream, records, &Wanted::default()).map_or(0, |found| found.len() as u64);
-        let (releases, said) = (count(Records::Releases), count(Records::Said));
+        let count =
+            |records| store.records(stream, records, &RecordFilter::default()).map_or(0, |found| found.len() as u64);
+        let (releases, said) = (count(RecordKind::Release), count(RecordKind::Answer));
         let seen = self.seen.entry(stream.to_owned()).or_default();
         seen.earlier.extend(seen.records.split_off(&(releases + 1)).into_values());
         seen.said.split_off(&(said + 1));
     }
 
-    /// Everything that can be read is as it must be.
+    /// Checks everything that can be read.
     pub(super) fn look(&mut self, store: &dyn Store, released: Vec<Released>, declarations: &[Declaration]) {
         self.released.extend(released);
         for declaration in declarations {
             let (Ok(stream), Ok(records)) = (
                 store.stream(&declaration.name),
-                store.records(&declaration.name, Records::Releases, &Wanted::default()),
+                store.records(&declaration.name, RecordKind::Release, &RecordFilter::default()),
             ) else {
                 continue;
             };
-            let said = store.records(&declaration.name, Records::Said, &Wanted::default()).unwrap_or_default();
+            let said =
+                store.records(&declaration.name, RecordKind::Answer, &RecordFilter::default()).unwrap_or_default();
             if stream.version < self.seen.entry(stream.name.clone()).or_default().version {
                 self.wrong(Invariant::NeverBackwards, format!("{} is at version {}", stream.name, stream.version));
             }
             for record in &records {
                 self.read(declaration, record);
             }
-            self.look_at_said(&stream.name, &said);
+            self.look_at_answers(&stream.name, &said);
             self.look_at_debits(declaration, &stream, &records);
             self.seen.entry(stream.name.clone()).or_default().version = stream.version;
         }
@@ -317,8 +317,8 @@ impl Observer {
         }
     }
 
-    fn look_at_said(&mut self, name: &str, said: &[Record]) {
-        for record in said {
+    fn look_at_answers(&mut self, name: &str, answers: &[Record]) {
+        for record in answers {
             let seen = self.seen.entry(name.to_owned()).or_default();
             let now = (record.timestamp, record.body.clone());
             let before = seen.said.entry(record.number).or_insert_with(|| now.clone());
@@ -329,7 +329,7 @@ impl Observer {
         }
     }
 
-    /// What has ever been published of the data of a stream costs at most epsilon in any window.
+    /// Checks that all publications of a stream cost at most epsilon in any window.
     fn look_at_cost(&mut self, declaration: &Declaration, release: &Release, body: &str) {
         let epsilon = match &declaration.spec {
             StreamSpec::Central(spec) => spec.epsilon,
@@ -351,7 +351,7 @@ impl Observer {
         }
     }
 
-    /// All that was told about the tick was told to whoever released it.
+    /// Checks that the process that released a tick had all its events.
     fn look_at_told(&mut self, declaration: &Declaration, release: &Release, body: &str) {
         let Some(told) = self.told.get(&(declaration.name.clone(), release.timestamp)) else { return };
         let is_it = |released: &&Released| {
@@ -372,11 +372,11 @@ impl Observer {
         }
     }
 
-    /// Whatever can be read is in the state that is safe.
-    fn look_at_debits(&mut self, declaration: &Declaration, stream: &Stream, records: &[Record]) {
+    /// Checks that every readable record is in the durable state.
+    fn look_at_debits(&mut self, declaration: &Declaration, stream: &StreamRecord, records: &[Record]) {
         let name = &stream.name;
-        let Ok(saved) = postcard::from_bytes::<Saved>(&stream.state) else { return };
-        // What was released before a stream began anew is in no window with what comes.
+        let saved: Saved = postcard::from_bytes(&stream.state).unwrap();
+        // Releases from before a replaced state share no window with later ones.
         let Window::Timestamps(window) = declaration.spec.window() else { return };
         let counts = |record: &&Record| record.timestamp + window.get() > saved.not_before;
         let records: Vec<&Record> = records.iter().filter(counts).collect();
@@ -389,10 +389,11 @@ impl Observer {
         }
         match &declaration.spec {
             StreamSpec::Central(_) => {
-                let central: Central = postcard::from_bytes(&saved.machine).unwrap();
+                let loaded = Stream::load(declaration.spec.clone(), &saved.stream, None).unwrap();
+                let ledger = loaded.ledger().unwrap();
                 let spends: BTreeMap<u64, u64> =
-                    central.ledger().spends().map(|(timestamp, spent)| (timestamp, spent.units())).collect();
-                let clock = central.ledger().clock().unwrap_or(0);
+                    ledger.spends().map(|(timestamp, spent)| (timestamp, spent.units())).collect();
+                let clock = ledger.clock().unwrap_or(0);
                 for record in records.iter().filter(|record| record.timestamp + window.get() > clock) {
                     let release: Release = serde_json::from_str(&record.body).unwrap();
                     let spent = release.spent.most().map_or(0, |spent| spent.units());
@@ -402,9 +403,8 @@ impl Observer {
                 }
             }
             StreamSpec::Scalar(_) => {
-                let event =
-                    Scalar::load(postcard::from_bytes::<SavedScalar>(&saved.machine).unwrap(), &self.key).unwrap();
-                if event.ledger().clock() < Some(latest.timestamp) {
+                let loaded = Stream::load(declaration.spec.clone(), &saved.stream, Some(&self.key)).unwrap();
+                if loaded.ledger().unwrap().clock() < Some(latest.timestamp) {
                     missing = Some(format!("timestamp {} is not in the ledger", latest.timestamp));
                 }
             }
@@ -415,12 +415,12 @@ impl Observer {
         }
     }
 
-    /// How many releases of a stream were seen.
+    /// Returns the number of releases of a stream.
     pub(super) fn releases(&self, stream: &str) -> usize {
         self.seen.get(stream).map_or(0, |seen| seen.records.len())
     }
 
-    /// How many reports were acknowledged, of all streams.
+    /// Returns the number of acknowledged reports.
     pub(super) fn acknowledged_reports(&self) -> usize {
         self.reports.values().map(|reports| reports.acknowledged.len()).sum()
     }

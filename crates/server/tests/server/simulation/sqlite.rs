@@ -1,4 +1,4 @@
-//! [`OnSqlite`]: a real SQLite file under a world.
+//! [`OnSqlite`]: a real SQLite file under a simulated world.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,8 +9,7 @@ use tidegate_server::store::{SqliteStore, Store};
 use super::world::Base;
 use crate::store::TestFolder;
 
-/// A SQLite file. When the machine stops, the file is what it is at that moment, with its log, and nobody has closed
-/// it.
+/// An SQLite file. When the machine stops, the file and its log stay as they are at that moment, without a close.
 pub(super) struct OnSqlite {
     folder: TestFolder,
     files: u64,

@@ -1,4 +1,4 @@
-//! [`MemoryStore`]: a store in memory whose transactions are whole, and which can be told to break a promise.
+//! [`MemoryStore`]: a store in memory with atomic transactions, which can break a rule on purpose.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -7,31 +7,31 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidegate_device::api::Receipt;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, Merged, NewRecord, NewStream, NotTaken, OpenPhase, PhaseKey, Record, Records, Status,
-    Store, StoreError, Stream, Wanted, digest,
+    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, OpenQuestion, PhaseKey, Record, RecordFilter,
+    RecordKind, ReportBatch, Status, Store, StoreError, StreamRecord,
 };
 
 use super::dice::Dice;
 
-/// Which promise the store breaks.
+/// Rule that the store breaks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Breaks {
     /// None.
     #[default]
     Nothing,
-    /// What is released can be read before it is paid for, and a crash may come in between.
+    /// Publishes before it commits the cost, with a crash in between.
     PublishesFirst,
-    /// What was said to be safe is not, when the machine stops.
+    /// Loses acknowledged transactions when the machine stops.
     LosesCommits,
-    /// Whoever calls may drive, whatever epoch and version they believe in.
+    /// Ignores epoch and version.
     DoesNotFence,
-    /// The same identity counts each time.
+    /// Counts an identity each time.
     CountsRepetitions,
-    /// Identities are forgotten with their phase, and a phase that is over takes reports again.
+    /// Deletes identities with their phase, and accepts reports for a closed phase.
     ForgetsWhatIsOver,
 }
 
-/// What came for an open question.
+/// Reports for an open question.
 #[derive(Clone, Debug, Default)]
 struct Came {
     identities: BTreeMap<[u8; 16], u64>,
@@ -41,7 +41,7 @@ struct Came {
 
 #[derive(Clone, Debug)]
 struct Row {
-    stream: Stream,
+    stream: StreamRecord,
     holder: Option<(String, u64)>,
     closed: bool,
     came: Vec<Came>,
@@ -54,13 +54,13 @@ type Image = BTreeMap<String, Row>;
 #[derive(Debug)]
 struct Inside {
     image: Image,
-    /// What was there before the last few transactions.
+    /// State before the last few transactions.
     before: VecDeque<Image>,
     backup: Option<Image>,
     dice: Dice,
 }
 
-/// A store in memory. A backup can be made and put back.
+/// A store in memory, with backups.
 #[derive(Debug)]
 pub(super) struct MemoryStore {
     breaks: Breaks,
@@ -78,7 +78,7 @@ impl MemoryStore {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The machine stops. A store that keeps its promises keeps everything.
+    /// Stops the machine. A correct store keeps everything.
     pub(super) fn crash(&self) {
         let inside = &mut *self.lock();
         if self.breaks == Breaks::LosesCommits {
@@ -90,13 +90,13 @@ impl MemoryStore {
         }
     }
 
-    /// Makes a backup, in place of the last.
+    /// Makes a backup, which replaces the last.
     pub(super) fn back_up(&self) {
         let inside = &mut *self.lock();
         inside.backup = Some(inside.image.clone());
     }
 
-    /// Puts the last backup back.
+    /// Restores the last backup.
     pub(super) fn restore(&self) {
         let inside = &mut *self.lock();
         if let Some(backup) = &inside.backup {
@@ -105,14 +105,14 @@ impl MemoryStore {
         }
     }
 
-    /// Changes the state of a stream as a bad disk or another program would.
+    /// Changes the state of a stream, as a bad disk would.
     pub(super) fn damage(&self, stream: &str, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(row) = self.lock().image.get_mut(stream) {
             change(&mut row.stream.state);
         }
     }
 
-    /// A transaction on a stream. It changes nothing where it fails: whatever it refuses, it refuses first.
+    /// Runs a transaction on a stream. It refuses before any change.
     fn write<T>(&self, stream: &str, change: impl FnOnce(&mut Row) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let inside = &mut *self.lock();
         let before = (self.breaks == Breaks::LosesCommits).then(|| inside.image.clone());
@@ -140,21 +140,21 @@ impl MemoryStore {
         }
     }
 
-    fn take(&self, row: &mut Row, intake: &Intake<'_>) -> Result<Receipt, NotTaken> {
-        let (timestamp, phase) = (intake.batch.timestamp, intake.batch.phase);
-        let is_it = |open: &OpenPhase| open.question.timestamp == timestamp && open.question.phase == phase;
+    fn take(&self, row: &mut Row, intake: &ReportBatch) -> Result<Receipt, BatchRejection> {
+        let (timestamp, phase) = (intake.timestamp, intake.phase);
+        let is_it = |open: &OpenQuestion| open.question.timestamp == timestamp && open.question.phase == phase;
         let Some(position) = row.stream.open.iter().position(is_it) else {
             if self.breaks == Breaks::ForgetsWhatIsOver && row.stream.version > 0 {
-                return Ok(Receipt { accepted: intake.batch.len() as u64, ..Receipt::default() });
+                return Ok(Receipt { accepted: intake.len() as u64, ..Receipt::default() });
             }
-            return Err(NotTaken::NotOpen { timestamp, phase });
+            return Err(BatchRejection::NotOpen { timestamp, phase });
         };
         if row.closed {
-            return Err(NotTaken::NotOpen { timestamp, phase });
+            return Err(BatchRejection::NotOpen { timestamp, phase });
         }
-        let malformed = |problem: String| NotTaken::Malformed(problem);
+        let malformed = |problem: String| BatchRejection::Malformed(problem);
         let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
-        for (index, (_, report)) in intake.batch.iter().enumerate() {
+        for (index, (_, report, _)) in intake.iter().enumerate() {
             if !intake.implausible.contains(&index) {
                 oracle.check(report).map_err(|error| malformed(error.to_string()))?;
             }
@@ -162,12 +162,11 @@ impl MemoryStore {
         let mut receipt = Receipt::default();
         let came = &mut row.came[position];
         let counts = came.counts.get_or_insert_with(|| oracle.aggregate());
-        for (index, (id, report)) in intake.batch.iter().enumerate() {
+        for (index, (id, report, digest)) in intake.iter().enumerate() {
             if intake.implausible.contains(&index) {
                 receipt.implausible += 1;
                 continue;
             }
-            let digest = digest(report);
             match came.identities.get(id.as_bytes()) {
                 Some(before) if self.breaks != Breaks::CountsRepetitions => {
                     if *before == digest {
@@ -187,7 +186,7 @@ impl MemoryStore {
     }
 }
 
-/// Numbers what is released, or said, from where it was.
+/// Appends records with their numbers.
 fn number(records: &mut Vec<Record>, new: &[NewRecord], version: u64) {
     for NewRecord { timestamp, body } in new {
         let number = records.len() as u64 + 1;
@@ -201,7 +200,7 @@ impl Store for MemoryStore {
         if inside.image.contains_key(new.name) {
             return Err(StoreError::Exists(new.name.to_owned()));
         }
-        let stream = Stream {
+        let stream = StreamRecord {
             name: new.name.to_owned(),
             declaration: new.declaration.to_owned(),
             policy: new.policy.to_owned(),
@@ -228,7 +227,7 @@ impl Store for MemoryStore {
         Ok(self.lock().image.keys().cloned().collect())
     }
 
-    fn stream(&self, stream: &str) -> Result<Stream, StoreError> {
+    fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
         self.read(stream, |row| row.stream.clone())
     }
 
@@ -258,7 +257,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn give_back(&self, lease: &Lease) -> Result<(), StoreError> {
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
         self.write(&lease.stream, |row| {
             if row.stream.epoch == lease.epoch {
                 row.holder = None;
@@ -267,12 +266,16 @@ impl Store for MemoryStore {
         })
     }
 
-    fn accept(&self, _source: &str, intakes: &[Intake<'_>]) -> Result<Vec<Result<Receipt, NotTaken>>, StoreError> {
-        let mut receipts = Vec::with_capacity(intakes.len());
-        for intake in intakes {
-            receipts.push(match self.write(intake.stream, |row| Ok(self.take(row, intake))) {
+    fn accept(
+        &self,
+        _source: &str,
+        batches: &[ReportBatch],
+    ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        let mut receipts = Vec::with_capacity(batches.len());
+        for intake in batches {
+            receipts.push(match self.write(&intake.stream, |row| Ok(self.take(row, intake))) {
                 Ok(taken) => taken,
-                Err(StoreError::NoStream(_)) => Err(NotTaken::NoStream),
+                Err(StoreError::NoStream(_)) => Err(BatchRejection::NoStream),
                 Err(error) => return Err(error),
             });
         }
@@ -285,18 +288,18 @@ impl Store for MemoryStore {
         source: &str,
         range: Range<u64>,
         counts: &Aggregate,
-    ) -> Result<Merged, StoreError> {
+    ) -> Result<MergeOutcome, StoreError> {
         self.write(&phase.stream, |row| {
-            let not_open = NotTaken::NotOpen { timestamp: phase.timestamp, phase: phase.phase };
+            let not_open = BatchRejection::NotOpen { timestamp: phase.timestamp, phase: phase.phase };
             let is_it =
-                |open: &OpenPhase| open.question.timestamp == phase.timestamp && open.question.phase == phase.phase;
+                |open: &OpenQuestion| open.question.timestamp == phase.timestamp && open.question.phase == phase.phase;
             let position = row.stream.open.iter().position(is_it).filter(|_| !row.closed).ok_or(not_open)?;
-            let malformed = |problem: String| NotTaken::Malformed(problem);
+            let malformed = |problem: String| BatchRejection::Malformed(problem);
             let oracle = row.stream.open[position].question.oracle().map_err(|error| malformed(error.to_string()))?;
             let came = &mut row.came[position];
             let counted = came.sources.get(source).copied().unwrap_or(0);
             if range.end <= counted {
-                return Ok(Merged::Before);
+                return Ok(MergeOutcome::AlreadyCounted);
             }
             if range.start != counted {
                 let source_name = source.to_owned();
@@ -305,7 +308,7 @@ impl Store for MemoryStore {
             let own = came.counts.get_or_insert_with(|| oracle.aggregate());
             own.merge(counts).map_err(|error| malformed(error.to_string()))?;
             came.sources.insert(source.to_owned(), range.end);
-            Ok(Merged::Now)
+            Ok(MergeOutcome::Counted)
         })
     }
 
@@ -340,7 +343,7 @@ impl Store for MemoryStore {
             if self.breaks != Breaks::PublishesFirst {
                 number(&mut row.releases, advance.releases, row.stream.version);
             }
-            number(&mut row.said, advance.said, row.stream.version);
+            number(&mut row.said, advance.answers, row.stream.version);
             Ok(())
         })
     }
@@ -356,7 +359,7 @@ impl Store for MemoryStore {
         })
     }
 
-    fn begin_anew(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+    fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
         self.write(stream, |row| {
             if version <= row.stream.version {
                 return Err(StoreError::Stale(stream.to_owned()));
@@ -370,11 +373,11 @@ impl Store for MemoryStore {
         })
     }
 
-    fn records(&self, stream: &str, records: Records, wanted: &Wanted) -> Result<Vec<Record>, StoreError> {
+    fn records(&self, stream: &str, records: RecordKind, wanted: &RecordFilter) -> Result<Vec<Record>, StoreError> {
         self.read(stream, |row| {
             let all = match records {
-                Records::Releases => &row.releases,
-                Records::Said => &row.said,
+                RecordKind::Release => &row.releases,
+                RecordKind::Answer => &row.said,
             };
             let is_wanted = |record: &&Record| {
                 record.version <= row.stream.published
@@ -383,6 +386,11 @@ impl Store for MemoryStore {
             };
             all.iter().filter(is_wanted).take(wanted.limit).cloned().collect()
         })
+    }
+
+    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        let all = RecordFilter { limit: usize::MAX, ..RecordFilter::default() };
+        Ok(self.records(stream, kind, &all)?.last().map_or(0, |record| record.number))
     }
 
     fn check(&self) -> Result<(), StoreError> {

@@ -1,11 +1,11 @@
-//! Backups, and the marks that tell when one is too old.
+//! Backups and high-water marks.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tidegate_server::store::backup::{Found, check_backup};
+use tidegate_server::store::backup::{StreamSummary, check_backup};
 use tidegate_server::store::mark::{HighWater, Older};
 use tidegate_server::store::{Mark, MarkError, Marks, SqliteStore, Store, StoreError};
 
@@ -13,7 +13,7 @@ use super::{TestFolder, accept, advance, batch, begin, create, open, taken};
 use crate::model::Model;
 
 #[test]
-fn a_backup_that_is_made_under_load_is_one_moment() {
+fn a_backup_under_load_is_one_moment() {
     let folder = TestFolder::new();
     let (path, backup) = (folder.file("store"), folder.file("backup"));
     let store = SqliteStore::open(&path).unwrap();
@@ -39,7 +39,7 @@ fn a_backup_that_is_made_under_load_is_one_moment() {
         sender.join().unwrap()
     });
     assert!(matches!(store.backup(&backup), Err(StoreError::Failed(_))), "no backup is written over");
-    let expected = Found { stream: "a".to_owned(), version: 1, published: 0, releases: 0 };
+    let expected = StreamSummary { stream: "a".to_owned(), version: 1, published: 0, releases: 0 };
     assert_eq!(check_backup(&backup).unwrap(), std::slice::from_ref(&expected));
     assert_eq!(store.verify().unwrap(), [expected]);
     let restored = SqliteStore::open(&backup).unwrap();
@@ -50,7 +50,7 @@ fn a_backup_that_is_made_under_load_is_one_moment() {
 }
 
 #[test]
-fn a_restored_backup_is_found_out_and_begun_anew() {
+fn a_restored_backup_is_detected_and_replaced() {
     let folder = TestFolder::new();
     let (path, backup) = (folder.file("store"), folder.file("backup"));
     let store = SqliteStore::open(&path).unwrap();
@@ -80,7 +80,7 @@ fn a_restored_backup_is_found_out_and_begun_anew() {
     assert!(matches!(marks.check_against(&store), Err(MarkError::Older(found)) if found == older));
     let mark = marks.mark("a").unwrap();
     assert_eq!(mark, Mark { version: 4, timestamp: Some(2) });
-    store.begin_anew("a", b"from timestamp 30 on", mark.version + 1).unwrap();
+    store.replace_state("a", b"from timestamp 30 on", mark.version + 1).unwrap();
     marks.check_against(&store).unwrap();
     assert!(matches!(advance(&store, &lease, 3, &[]), Err(StoreError::Stale(_))), "the old driver is out");
     // A store in which the stream is missing altogether is older, too.
@@ -107,7 +107,7 @@ fn marks_are_kept_and_never_lowered() {
 }
 
 #[test]
-fn missing_marks_are_refused_once_the_store_was_used() {
+fn refuses_missing_marks_of_a_used_store() {
     let folder = TestFolder::new();
     let (place, store) = (folder.file("marks"), Model::default());
     create(&store, "idle");
@@ -124,7 +124,7 @@ fn missing_marks_are_refused_once_the_store_was_used() {
 }
 
 #[test]
-fn marks_that_are_torn_flipped_or_copied_are_refused() {
+fn refuses_torn_flipped_or_copied_marks() {
     let folder = TestFolder::new();
     let (place, store) = (folder.file("marks"), Model::default());
     let marks = Marks::open(&place, &store).unwrap();
@@ -133,7 +133,7 @@ fn marks_that_are_torn_flipped_or_copied_are_refused() {
     let file = place.join("marks");
     let bytes = fs::read(&file).unwrap();
     let write = |bytes: &[u8]| {
-        // In place, so that it is still the same file.
+        // In place: it stays the same file.
         use std::io::Write;
         let mut open = fs::OpenOptions::new().write(true).truncate(true).open(&file).unwrap();
         open.write_all(bytes).unwrap();
@@ -152,7 +152,7 @@ fn marks_that_are_torn_flipped_or_copied_are_refused() {
     fs::copy(&file, folder.file("copy")).unwrap();
     fs::rename(folder.file("copy"), &file).unwrap();
     assert!(matches!(Marks::open(&place, &store), Err(MarkError::Damaged(_))));
-    // Whoever knows better keeps what can be read.
+    // Adopting keeps the marks that can be read.
     let given = BTreeMap::from([("a".to_owned(), Mark { version: 3, timestamp: Some(9_000) })]);
     let marks = Marks::adopt(&place, given).unwrap();
     assert_eq!(marks.mark("a"), Some(Mark { version: 700, timestamp: Some(9_000) }));

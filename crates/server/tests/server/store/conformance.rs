@@ -1,19 +1,18 @@
-//! Each rule of the interface, on each store.
+//! Conformance: each rule of the store's contract, on each store.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use tidegate_device::wire::Batch;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_server::store::{
-    Advance, Intake, Lease, Merged, NewRecord, NewStream, NotTaken, PhaseKey, Record, Records, SqliteStore, Status,
-    Store, StoreError, Wanted,
+    Advance, BatchRejection, Lease, MergeOutcome, NewRecord, NewStream, PhaseKey, Record, RecordFilter, RecordKind,
+    ReportBatch, SqliteStore, Status, Store, StoreError,
 };
 
 use super::{DOMAIN, TestFolder, accept, advance, batch, begin, counts, create, open, question, taken};
 use crate::model::Model;
 
-/// Makes a test of each rule for the stores that need no server, and a list of them for the one that does.
+/// Makes a test of each rule for the stores that need no server, and a list of rules for PostgreSQL.
 macro_rules! rules {
     ($($rule:ident),* $(,)?) => {
         pub(crate) const ALL: &[(&str, fn(&dyn Store))] = &[$((stringify!($rule), $rule)),*];
@@ -34,36 +33,36 @@ macro_rules! rules {
 }
 
 rules![
-    a_stream_is_what_it_was_created_as,
-    a_name_is_given_once_even_if_its_stream_is_retired,
-    what_was_declared_can_be_replaced,
-    a_stream_that_is_not_there_is_said_to_be_missing,
+    reads_back_a_created_stream,
+    refuses_a_name_twice_even_if_retired,
+    replaces_a_declaration,
+    reports_a_missing_stream,
     a_retired_stream_stays_retired,
     a_lease_is_held_by_one_until_its_end,
-    a_lease_that_was_given_back_is_free_at_once,
+    a_released_lease_is_free_at_once,
     a_report_is_counted_once,
-    another_report_under_the_same_identity_is_refused,
-    the_same_identity_in_another_phase_is_another_report,
-    implausible_reports_are_not_taken,
-    a_batch_with_a_malformed_report_is_not_taken,
-    batches_of_one_transaction_are_taken_in_order,
-    a_phase_that_is_not_open_takes_nothing,
-    a_closed_phase_takes_nothing_and_closing_again_gives_the_same,
-    replays_after_the_clean_up_are_not_counted,
-    a_question_that_goes_on_keeps_its_reports,
+    refuses_a_conflicting_report,
+    counts_an_identity_in_each_phase,
+    skips_implausible_reports,
+    rejects_a_batch_with_a_malformed_report,
+    accepts_batches_of_a_transaction_in_order,
+    a_phase_that_is_not_open_accepts_nothing,
+    closing_a_phase_is_final_and_repeatable,
+    replays_after_the_clean_up_do_not_count,
+    a_kept_question_keeps_its_reports,
     partial_counts_are_merged_once,
-    ranges_without_their_predecessor_are_refused,
-    counts_of_another_oracle_are_refused,
-    reports_and_merged_counts_of_one_source_follow_each_other,
+    refuses_ranges_without_their_predecessor,
+    refuses_counts_of_another_oracle,
+    reports_and_merged_counts_share_an_offset,
     a_stale_epoch_changes_nothing,
     a_stale_version_changes_nothing,
-    only_what_was_published_is_read,
+    reads_published_records_only,
     records_are_read_back_byte_for_byte,
-    records_are_chosen_by_number_and_timestamp,
-    a_stream_begun_anew_forgets_its_questions_and_its_driver,
+    filters_records_by_number_and_timestamp,
+    a_replaced_state_drops_questions_and_lease,
     streams_do_not_mix,
-    nothing_is_lost_or_counted_twice_while_phases_close,
-    a_store_that_works_says_so,
+    counts_exactly_once_while_phases_close,
+    a_working_store_passes_its_check,
 ];
 
 fn total(store: &dyn Store, lease: &Lease, version: u64) -> Option<Vec<u64>> {
@@ -74,7 +73,7 @@ fn is_stale(outcome: Result<(), StoreError>) -> bool {
     matches!(outcome, Err(StoreError::Stale(_)))
 }
 
-fn a_stream_is_what_it_was_created_as(store: &dyn Store) {
+fn reads_back_a_created_stream(store: &dyn Store) {
     let new = NewStream { name: "a", declaration: "{\"é\": 1}", policy: "{}", state: &[0, 255, 7] };
     store.create(&new).unwrap();
     let stream = store.stream("a").unwrap();
@@ -87,7 +86,7 @@ fn a_stream_is_what_it_was_created_as(store: &dyn Store) {
     assert_eq!(store.names().unwrap(), ["B", "a", "b"]);
 }
 
-fn a_name_is_given_once_even_if_its_stream_is_retired(store: &dyn Store) {
+fn refuses_a_name_twice_even_if_retired(store: &dyn Store) {
     create(store, "a");
     let again = || store.create(&NewStream { name: "a", declaration: "x", policy: "", state: b"" });
     assert!(matches!(again(), Err(StoreError::Exists(_))));
@@ -96,14 +95,14 @@ fn a_name_is_given_once_even_if_its_stream_is_retired(store: &dyn Store) {
     assert_eq!(store.stream("a").unwrap().declaration, "{}");
 }
 
-fn what_was_declared_can_be_replaced(store: &dyn Store) {
+fn replaces_a_declaration(store: &dyn Store) {
     create(store, "a");
     store.redeclare("a", "{\"webhooks\": []}").unwrap();
     assert_eq!(store.stream("a").unwrap().declaration, "{\"webhooks\": []}");
     assert_eq!(store.stream("a").unwrap().state, b"first");
 }
 
-fn a_stream_that_is_not_there_is_said_to_be_missing(store: &dyn Store) {
+fn reports_a_missing_stream(store: &dyn Store) {
     fn is_missing<T>(outcome: Result<T, StoreError>) -> bool {
         matches!(outcome, Err(StoreError::NoStream(name)) if name == "a")
     }
@@ -113,16 +112,17 @@ fn a_stream_that_is_not_there_is_said_to_be_missing(store: &dyn Store) {
     assert!(is_missing(store.set_status("a", Status::Paused)));
     assert!(is_missing(store.redeclare("a", "")));
     assert!(is_missing(store.lease("a", "driver", 0, 1)));
-    assert!(is_missing(store.give_back(&lease)));
+    assert!(is_missing(store.release_lease(&lease)));
     assert!(is_missing(store.close(&lease, 0)));
     assert!(is_missing(advance(store, &lease, 0, &[])));
     assert!(is_missing(store.publish(&lease, 0)));
-    assert!(is_missing(store.begin_anew("a", b"", 1)));
-    assert!(is_missing(store.records("a", Records::Said, &Wanted::default())));
-    assert_eq!(accept(store, "a", &batch("a", 0, 0, [(1, 1)])).unwrap(), Err(NotTaken::NoStream));
+    assert!(is_missing(store.replace_state("a", b"", 1)));
+    assert!(is_missing(store.records("a", RecordKind::Answer, &RecordFilter::default())));
+    assert!(is_missing(store.latest("a", RecordKind::Release)));
+    assert_eq!(accept(store, "a", &batch("a", 0, 0, [(1, 1)])).unwrap(), Err(BatchRejection::NoStream));
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 0, phase: 0 };
     let nothing = question(0, 0).oracle().unwrap().aggregate();
-    assert!(matches!(store.merge(&key, "x", 0..1, &nothing), Err(StoreError::NotTaken(NotTaken::NoStream))));
+    assert!(matches!(store.merge(&key, "x", 0..1, &nothing), Err(StoreError::Rejected(BatchRejection::NoStream))));
 }
 
 fn a_retired_stream_stays_retired(store: &dyn Store) {
@@ -149,15 +149,15 @@ fn a_lease_is_held_by_one_until_its_end(store: &dyn Store) {
     assert_eq!(store.stream("a").unwrap().epoch, 2);
 }
 
-fn a_lease_that_was_given_back_is_free_at_once(store: &dyn Store) {
+fn a_released_lease_is_free_at_once(store: &dyn Store) {
     create(store, "a");
     let first = store.lease("a", "one", 0, 1_000_000).unwrap().unwrap();
-    store.give_back(&first).unwrap();
+    store.release_lease(&first).unwrap();
     let second = store.lease("a", "two", 1, 1_000_000).unwrap().unwrap();
     assert_eq!(second.epoch, 2);
-    store.give_back(&first).unwrap();
+    store.release_lease(&first).unwrap();
     assert_eq!(store.lease("a", "three", 2, 1_000_000).unwrap(), None, "an old lease gives nothing back");
-    store.give_back(&second).unwrap();
+    store.release_lease(&second).unwrap();
     assert_eq!(store.lease("a", "two", 3, 1_000_000).unwrap().unwrap().epoch, 3, "nor does anybody get it again");
 }
 
@@ -171,7 +171,7 @@ fn a_report_is_counted_once(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 150, 0, 0, 0, 0, 0, 0]));
 }
 
-fn another_report_under_the_same_identity_is_refused(store: &dyn Store) {
+fn refuses_a_conflicting_report(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 2)])).unwrap().unwrap();
     let outcome = accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 5), (3, 3)]));
@@ -179,7 +179,7 @@ fn another_report_under_the_same_identity_is_refused(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 1, 1, 1, 0, 0, 0, 0]));
 }
 
-fn the_same_identity_in_another_phase_is_another_report(store: &dyn Store) {
+fn counts_an_identity_in_each_phase(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     let bytes = batch("a", 3, 0, [(1, 1)]);
     let mut other = bytes.clone();
@@ -190,25 +190,27 @@ fn the_same_identity_in_another_phase_is_another_report(store: &dyn Store) {
     assert_eq!(totals.iter().flatten().map(|total| total.reports()).collect::<Vec<_>>(), [1, 1]);
 }
 
-fn implausible_reports_are_not_taken(store: &dyn Store) {
+fn skips_implausible_reports(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, (0..10).map(|device| (device, 2)));
-    let intake = Intake::new("a", Batch::parse(&bytes).unwrap(), &[0, 4, 9]);
+    let mut intake = ReportBatch::parse("a", bytes.into()).unwrap();
+    intake.implausible = vec![0, 4, 9];
     assert_eq!(store.accept("here", std::slice::from_ref(&intake)).unwrap(), [Ok(taken(7, 0, 0, 3))]);
-    let whole = Intake::new("a", intake.batch, &[]);
+    let mut whole = intake.clone();
+    whole.implausible.clear();
     assert_eq!(store.accept("here", &[whole]).unwrap(), [Ok(taken(3, 7, 0, 0))], "their identities are free");
     assert_eq!(total(store, &lease, 1), Some(vec![0, 0, 10, 0, 0, 0, 0, 0]));
 }
 
-fn a_batch_with_a_malformed_report_is_not_taken(store: &dyn Store) {
+fn rejects_a_batch_with_a_malformed_report(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, [(1, 1), (2, 8), (3, 3)]);
-    assert!(matches!(accept(store, "a", &bytes).unwrap(), Err(NotTaken::Malformed(_))));
+    assert!(matches!(accept(store, "a", &bytes).unwrap(), Err(BatchRejection::Malformed(_))));
     assert_eq!(accept(store, "a", &batch("a", 3, 0, [(1, 4)])).unwrap(), Ok(taken(1, 0, 0, 0)));
     assert_eq!(total(store, &lease, 1), Some(vec![0, 0, 0, 0, 1, 0, 0, 0]));
 }
 
-fn batches_of_one_transaction_are_taken_in_order(store: &dyn Store) {
+fn accepts_batches_of_a_transaction_in_order(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     let batches = [
         batch("a", 3, 0, [(1, 1), (2, 1)]),
@@ -218,12 +220,11 @@ fn batches_of_one_transaction_are_taken_in_order(store: &dyn Store) {
         batch("a", 3, 0, [(4, 9)]),
         batch("a", 3, 1, [(1, 7), (2, 7)]),
     ];
-    let intake = |bytes: &'static [u8]| Intake::new("a", Batch::parse(bytes).unwrap(), &[]);
-    let intakes: Vec<_> = batches.iter().map(|bytes| intake(bytes.clone().leak())).collect();
+    let intakes: Vec<_> = batches.iter().map(|bytes| ReportBatch::parse("a", bytes.clone().into()).unwrap()).collect();
     let outcomes = store.accept("here", &intakes).unwrap();
     assert_eq!(outcomes[..3], [Ok(taken(2, 0, 0, 0)), Ok(taken(1, 0, 0, 0)), Ok(taken(1, 1, 1, 0))]);
-    assert_eq!(outcomes[3], Err(NotTaken::NotOpen { timestamp: 3, phase: 2 }));
-    assert!(matches!(outcomes[4], Err(NotTaken::Malformed(_))));
+    assert_eq!(outcomes[3], Err(BatchRejection::NotOpen { timestamp: 3, phase: 2 }));
+    assert!(matches!(outcomes[4], Err(BatchRejection::Malformed(_))));
     assert_eq!(outcomes[5], Ok(taken(1, 1, 0, 0)));
     let totals = store.close(&lease, 1).unwrap();
     assert_eq!(counts(totals[0].as_ref().unwrap()), [0, 3, 0, 0, 0, 0, 0, 0]);
@@ -231,16 +232,16 @@ fn batches_of_one_transaction_are_taken_in_order(store: &dyn Store) {
     assert_eq!(store.accept("here", &[]).unwrap(), []);
 }
 
-fn a_phase_that_is_not_open_takes_nothing(store: &dyn Store) {
+fn a_phase_that_is_not_open_accepts_nothing(store: &dyn Store) {
     begin(store, "a", &[open(3, 1)]);
     for (timestamp, phase) in [(3, 0), (2, 1), (4, 1), (u64::MAX, 1)] {
         let outcome = accept(store, "a", &batch("a", timestamp, phase, [(1, 1)])).unwrap();
-        assert_eq!(outcome, Err(NotTaken::NotOpen { timestamp, phase }));
+        assert_eq!(outcome, Err(BatchRejection::NotOpen { timestamp, phase }));
     }
     assert_eq!(accept(store, "a", &batch("a", 3, 1, [(1, 1)])).unwrap(), Ok(taken(1, 0, 0, 0)));
 }
 
-fn a_closed_phase_takes_nothing_and_closing_again_gives_the_same(store: &dyn Store) {
+fn closing_a_phase_is_final_and_repeatable(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 2)])).unwrap().unwrap();
     let totals = store.close(&lease, 1).unwrap();
@@ -249,22 +250,22 @@ fn a_closed_phase_takes_nothing_and_closing_again_gives_the_same(store: &dyn Sto
     assert!(totals[1].is_none());
     for device in [1, 3] {
         let outcome = accept(store, "a", &batch("a", 3, 0, [(device, 1)])).unwrap();
-        assert_eq!(outcome, Err(NotTaken::NotOpen { timestamp: 3, phase: 0 }));
+        assert_eq!(outcome, Err(BatchRejection::NotOpen { timestamp: 3, phase: 0 }));
     }
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 1 };
     let merged = store.merge(&key, "x", 0..1, totals[0].as_ref().unwrap());
-    assert!(matches!(merged, Err(StoreError::NotTaken(NotTaken::NotOpen { .. }))));
+    assert!(matches!(merged, Err(StoreError::Rejected(BatchRejection::NotOpen { .. }))));
     assert_eq!(store.close(&lease, 1).unwrap(), totals);
     assert_eq!(store.stream("a").unwrap().open, [open(3, 0), open(3, 1)], "it still waits for an answer");
 }
 
-fn replays_after_the_clean_up_are_not_counted(store: &dyn Store) {
+fn replays_after_the_clean_up_do_not_count(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let bytes = batch("a", 3, 0, (0..20).map(|device| (device, 1)));
     accept(store, "a", &bytes).unwrap().unwrap();
     store.close(&lease, 1).unwrap();
     advance(store, &lease, 1, &[open(4, 0)]).unwrap();
-    assert_eq!(accept(store, "a", &bytes).unwrap(), Err(NotTaken::NotOpen { timestamp: 3, phase: 0 }));
+    assert_eq!(accept(store, "a", &bytes).unwrap(), Err(BatchRejection::NotOpen { timestamp: 3, phase: 0 }));
     assert_eq!(total(store, &lease, 2), None);
     // The same devices are heard at the next timestamp.
     advance(store, &lease, 2, &[open(5, 0)]).unwrap();
@@ -272,7 +273,7 @@ fn replays_after_the_clean_up_are_not_counted(store: &dyn Store) {
     assert_eq!(accept(store, "a", &next).unwrap(), Ok(taken(20, 0, 0, 0)));
 }
 
-fn a_question_that_goes_on_keeps_its_reports(store: &dyn Store) {
+fn a_kept_question_keeps_its_reports(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0), open(3, 1)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1)])).unwrap().unwrap();
     accept(store, "a", &batch("a", 3, 1, [(1, 1)])).unwrap().unwrap();
@@ -286,7 +287,11 @@ fn a_question_that_goes_on_keeps_its_reports(store: &dyn Store) {
     assert_eq!(counts(totals[1].as_ref().unwrap()), [0, 1, 1, 0, 0, 0, 0, 0]);
     advance(store, &lease, 2, &[later]).unwrap();
     let outcome = accept(store, "a", &batch("a", 3, 1, [(3, 1)])).unwrap();
-    assert_eq!(outcome, Err(NotTaken::NotOpen { timestamp: 3, phase: 1 }), "what is closed is never opened again");
+    assert_eq!(
+        outcome,
+        Err(BatchRejection::NotOpen { timestamp: 3, phase: 1 }),
+        "what is closed is never opened again"
+    );
 }
 
 fn partial_counts_are_merged_once(store: &dyn Store) {
@@ -294,23 +299,26 @@ fn partial_counts_are_merged_once(store: &dyn Store) {
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut part = question(3, 0).oracle().unwrap().aggregate();
     part.add_batch(&[1, 1, 2]).unwrap();
-    assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), Merged::Now);
-    assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), Merged::Before);
-    assert_eq!(store.merge(&key, "x", 2..4, &part).unwrap(), Merged::Before);
-    assert_eq!(store.merge(&key, "y", 0..3, &part).unwrap(), Merged::Now);
-    assert_eq!(store.merge(&key, "x", 5..8, &part).unwrap(), Merged::Now);
+    assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), MergeOutcome::Counted);
+    assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), MergeOutcome::AlreadyCounted);
+    assert_eq!(store.merge(&key, "x", 2..4, &part).unwrap(), MergeOutcome::AlreadyCounted);
+    assert_eq!(store.merge(&key, "y", 0..3, &part).unwrap(), MergeOutcome::Counted);
+    assert_eq!(store.merge(&key, "x", 5..8, &part).unwrap(), MergeOutcome::Counted);
     assert_eq!(total(store, &lease, 1), Some(vec![0, 6, 3, 0, 0, 0, 0, 0]));
     advance(store, &lease, 1, &[open(4, 0)]).unwrap();
     let key = PhaseKey { timestamp: 4, ..key };
-    assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), Merged::Now, "each phase begins at 0");
+    assert_eq!(store.merge(&key, "x", 0..5, &part).unwrap(), MergeOutcome::Counted, "each phase begins at 0");
 }
 
-fn ranges_without_their_predecessor_are_refused(store: &dyn Store) {
+fn refuses_ranges_without_their_predecessor(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut part = question(3, 0).oracle().unwrap().aggregate();
     part.add_batch(&[1]).unwrap();
-    let refused = |range, at| matches!(store.merge(&key, "x", range, &part), Err(StoreError::Range { counted, .. }) if counted == at);
+    let refused = |range, at| {
+        let outcome = store.merge(&key, "x", range, &part);
+        matches!(outcome, Err(StoreError::Range { counted, .. }) if counted == at)
+    };
     assert!(refused(1..2, 0));
     store.merge(&key, "x", 0..4, &part).unwrap();
     assert!(refused(3..5, 4));
@@ -318,37 +326,38 @@ fn ranges_without_their_predecessor_are_refused(store: &dyn Store) {
     assert_eq!(total(store, &lease, 1), Some(vec![0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
-fn counts_of_another_oracle_are_refused(store: &dyn Store) {
+fn refuses_counts_of_another_oracle(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut other = question(3, 0);
     other.domain = DOMAIN + 1;
     let mut wide = other.oracle().unwrap().aggregate();
     wide.add(&[8]).unwrap();
-    let refused =
-        |counts| matches!(store.merge(&key, "x", 0..1, counts), Err(StoreError::NotTaken(NotTaken::Malformed(_))));
+    let refused = |counts| {
+        matches!(store.merge(&key, "x", 0..1, counts), Err(StoreError::Rejected(BatchRejection::Malformed(_))))
+    };
     assert!(refused(&wide));
     let unary = tidegate_kernel::Question { oracle: OracleKind::Oue, ..question(3, 0) }.oracle().unwrap().aggregate();
     assert!(refused(&unary));
     assert_eq!(total(store, &lease, 1), None);
 }
 
-fn reports_and_merged_counts_of_one_source_follow_each_other(store: &dyn Store) {
+fn reports_and_merged_counts_share_an_offset(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     let key = PhaseKey { stream: "a".to_owned(), timestamp: 3, phase: 0 };
     let mut part = question(3, 0).oracle().unwrap().aggregate();
     part.add_batch(&[5, 5]).unwrap();
     accept(store, "a", &batch("a", 3, 0, [(1, 1), (2, 1), (3, 1)])).unwrap().unwrap();
-    assert_eq!(store.merge(&key, "here", 0..3, &part).unwrap(), Merged::Before);
-    assert_eq!(store.merge(&key, "here", 3..5, &part).unwrap(), Merged::Now);
+    assert_eq!(store.merge(&key, "here", 0..3, &part).unwrap(), MergeOutcome::AlreadyCounted);
+    assert_eq!(store.merge(&key, "here", 3..5, &part).unwrap(), MergeOutcome::Counted);
     assert_eq!(accept(store, "a", &batch("a", 3, 0, [(3, 1), (4, 1)])).unwrap(), Ok(taken(1, 1, 0, 0)));
-    assert_eq!(store.merge(&key, "here", 4..6, &part).unwrap(), Merged::Before);
+    assert_eq!(store.merge(&key, "here", 4..6, &part).unwrap(), MergeOutcome::AlreadyCounted);
     assert_eq!(total(store, &lease, 1), Some(vec![0, 4, 0, 0, 0, 2, 0, 0]));
 }
 
 fn a_stale_epoch_changes_nothing(store: &dyn Store) {
     let asleep = begin(store, "a", &[open(3, 0)]);
-    store.give_back(&asleep).unwrap();
+    store.release_lease(&asleep).unwrap();
     let awake = store.lease("a", "other", 0, 1_000).unwrap().unwrap();
     accept(store, "a", &batch("a", 3, 0, [(1, 1)])).unwrap().unwrap();
     let before = store.stream("a").unwrap();
@@ -381,24 +390,27 @@ fn records(timestamps: impl IntoIterator<Item = u64>, what: &str) -> Vec<NewReco
         .collect()
 }
 
-fn only_what_was_published_is_read(store: &dyn Store) {
+fn reads_published_records_only(store: &dyn Store) {
     let lease = begin(store, "a", &[]);
     let (releases, said) = (records([3, 4], "released"), records([4], "said"));
-    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, said: &said }).unwrap();
+    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &said }).unwrap();
     let more = records([5], "released");
-    store.advance(&lease, &Advance { version: 2, state: b"", open: &[], releases: &more, said: &[] }).unwrap();
-    let read = |kind| store.records("a", kind, &Wanted::default()).unwrap();
-    assert_eq!((read(Records::Releases).len(), read(Records::Said).len()), (0, 0));
+    store.advance(&lease, &Advance { version: 2, state: b"", open: &[], releases: &more, answers: &[] }).unwrap();
+    let read = |kind| store.records("a", kind, &RecordFilter::default()).unwrap();
+    let latest = || [RecordKind::Release, RecordKind::Answer].map(|kind| store.latest("a", kind).unwrap());
+    assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));
     store.publish(&lease, 1).unwrap();
-    assert_eq!((read(Records::Releases).len(), read(Records::Said).len()), (0, 0));
+    assert_eq!((read(RecordKind::Release).len(), read(RecordKind::Answer).len()), (0, 0));
+    assert_eq!(latest(), [0, 0]);
     store.publish(&lease, 2).unwrap();
+    assert_eq!(latest(), [2, 1]);
     let record = |number, timestamp, body: &str| Record { number, version: 2, timestamp, body: body.to_owned() };
-    assert_eq!(read(Records::Releases), [record(1, 3, "{\"released\": 3}"), record(2, 4, "{\"released\": 4}")]);
-    assert_eq!(read(Records::Said), [record(1, 4, "{\"said\": 4}")]);
+    assert_eq!(read(RecordKind::Release), [record(1, 3, "{\"released\": 3}"), record(2, 4, "{\"released\": 4}")]);
+    assert_eq!(read(RecordKind::Answer), [record(1, 4, "{\"said\": 4}")]);
     store.publish(&lease, 3).unwrap();
-    assert_eq!(read(Records::Releases).len(), 3);
+    assert_eq!((read(RecordKind::Release).len(), latest()), (3, [3, 1]));
     store.publish(&lease, 1).unwrap();
-    assert_eq!(read(Records::Releases).len(), 3, "what was published stays so");
+    assert_eq!(read(RecordKind::Release).len(), 3, "what was published stays so");
     assert_eq!(store.stream("a").unwrap().published, 3);
 }
 
@@ -407,20 +419,20 @@ fn records_are_read_back_byte_for_byte(store: &dyn Store) {
     let body = "{ \"z\":1.0e-3,\t\"a\": [1,2 ,3], \"n\": \"\\u00e9é\u{1f30a}'\\\"\" }\n".to_owned();
     let bodies = [body, String::new(), "x".repeat(200_000)];
     let releases: Vec<_> = bodies.iter().map(|body| NewRecord { timestamp: 7, body: body.clone() }).collect();
-    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, said: &[] }).unwrap();
+    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &[] }).unwrap();
     store.publish(&lease, 2).unwrap();
-    let read = store.records("a", Records::Releases, &Wanted::default()).unwrap();
+    let read = store.records("a", RecordKind::Release, &RecordFilter::default()).unwrap();
     assert_eq!(read.into_iter().map(|record| record.body).collect::<Vec<_>>(), bodies);
 }
 
-fn records_are_chosen_by_number_and_timestamp(store: &dyn Store) {
+fn filters_records_by_number_and_timestamp(store: &dyn Store) {
     let lease = begin(store, "a", &[]);
     let releases = records([10, 11, 11, 12, 15, 14], "released");
-    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, said: &[] }).unwrap();
+    store.advance(&lease, &Advance { version: 1, state: b"", open: &[], releases: &releases, answers: &[] }).unwrap();
     store.publish(&lease, 2).unwrap();
     let numbers = |after, from, to, limit| -> Vec<u64> {
-        let wanted = Wanted { after, from, to, limit };
-        store.records("a", Records::Releases, &wanted).unwrap().iter().map(|record| record.number).collect()
+        let wanted = RecordFilter { after, from, to, limit };
+        store.records("a", RecordKind::Release, &wanted).unwrap().iter().map(|record| record.number).collect()
     };
     assert_eq!(numbers(0, 0, u64::MAX, 1_000), [1, 2, 3, 4, 5, 6]);
     assert_eq!(numbers(2, 0, u64::MAX, 2), [3, 4]);
@@ -434,17 +446,17 @@ fn records_are_chosen_by_number_and_timestamp(store: &dyn Store) {
     assert_eq!(numbers(0, 0, u64::MAX, usize::MAX).len(), 6);
 }
 
-fn a_stream_begun_anew_forgets_its_questions_and_its_driver(store: &dyn Store) {
+fn a_replaced_state_drops_questions_and_lease(store: &dyn Store) {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, [(1, 1)])).unwrap().unwrap();
-    assert!(is_stale(store.begin_anew("a", b"anew", 1)), "it has that version");
-    store.begin_anew("a", b"anew", 9).unwrap();
+    assert!(is_stale(store.replace_state("a", b"anew", 1)), "it has that version");
+    store.replace_state("a", b"anew", 9).unwrap();
     let stream = store.stream("a").unwrap();
     assert_eq!((stream.version, stream.state.as_slice(), stream.open.len()), (9, &b"anew"[..], 0));
     assert!(is_stale(advance(store, &lease, 9, &[])), "its driver does not know");
     assert_eq!(
         accept(store, "a", &batch("a", 3, 0, [(1, 1)])).unwrap(),
-        Err(NotTaken::NotOpen { timestamp: 3, phase: 0 })
+        Err(BatchRejection::NotOpen { timestamp: 3, phase: 0 })
     );
     let lease = store.lease("a", "driver", 0, 1).unwrap().unwrap();
     assert!(lease.epoch > 1);
@@ -463,9 +475,9 @@ fn streams_do_not_mix(store: &dyn Store) {
     assert_eq!(total(store, &b, 1), Some(vec![0, 1, 0, 0, 0, 0, 0, 0]));
 }
 
-/// Gateways send what they have until it is acknowledged or its phase is over, twice now and then, while a driver
-/// closes phase after phase: of each phase, exactly what was acknowledged is counted.
-fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
+/// Gateways send batches until they are acknowledged or the phase is over, some twice, while a driver closes phases.
+/// Each phase counts exactly the acknowledged reports.
+fn counts_exactly_once_while_phases_close(store: &dyn Store) {
     const PHASES: u64 = 12;
     const GATEWAYS: u32 = 3;
     let lease = begin(store, "a", &[open(0, 0)]);
@@ -482,10 +494,10 @@ fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
                         break;
                     }
                     let timestamp = now.load(Ordering::SeqCst);
-                    // Every third round the gateways send the same devices' reports, so that only one of them is first.
+                    // Every third round the gateways send the same devices' reports, so only one of them is first.
                     let first = if round % 3 == 0 { round * 10 } else { (gateway + 1) * 1_000_000 + round * 10 };
                     let bytes = batch("a", timestamp, 0, (first..first + 10).map(|device| (device, 1)));
-                    let intake = Intake::new("a", Batch::parse(&bytes).unwrap(), &[]);
+                    let intake = ReportBatch::parse("a", bytes.to_vec().into()).unwrap();
                     let intakes = if round % 2 == 0 { vec![intake] } else { vec![intake.clone(), intake] };
                     for outcome in store.accept(&source, &intakes).unwrap() {
                         match outcome {
@@ -494,7 +506,7 @@ fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
                                 let place = &acknowledged[usize::try_from(timestamp).unwrap()];
                                 place.fetch_add(receipt.accepted, Ordering::SeqCst);
                             }
-                            Err(not) => assert_eq!(not, NotTaken::NotOpen { timestamp, phase: 0 }),
+                            Err(not) => assert_eq!(not, BatchRejection::NotOpen { timestamp, phase: 0 }),
                         }
                     }
                 }
@@ -517,7 +529,7 @@ fn nothing_is_lost_or_counted_twice_while_phases_close(store: &dyn Store) {
     assert!(counted.iter().sum::<u64>() > 0, "nothing came at all");
 }
 
-fn a_store_that_works_says_so(store: &dyn Store) {
+fn a_working_store_passes_its_check(store: &dyn Store) {
     store.check().unwrap();
     store.check().unwrap();
 }

@@ -1,5 +1,4 @@
-//! Torn writes, flipped bits, full disks, foreign files: what was acknowledged is there, and what is damaged is found
-//! out.
+//! Torn writes, flipped bits, full disks and foreign files.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tidegate_server::store::backup::check_backup;
 use tidegate_server::store::{
-    Advance, Lease, NewRecord, Records, SqliteOptions, SqliteStore, Status, Store, StoreError, Wanted,
+    Advance, Lease, NewRecord, RecordFilter, RecordKind, SqliteOptions, SqliteStore, Status, Store, StoreError,
 };
 
 use super::differential::Dice;
@@ -18,14 +17,14 @@ fn record(timestamp: u64, body: &str) -> NewRecord {
     NewRecord { timestamp, body: body.to_owned() }
 }
 
-/// A store with a bit of everything in it.
+/// A store with rows in all tables.
 fn furnish(store: &dyn Store) -> Lease {
     let lease = begin(store, "a", &[open(3, 0)]);
     accept(store, "a", &batch("a", 3, 0, (0..40).map(|device| (device, 1)))).unwrap().unwrap();
     let releases = [record(2, "{\"release\": 2}"), record(3, "{\"release\": 3}")];
     let said = [record(3, "{\"alarm\": 3}")];
     let next =
-        Advance { version: 1, state: &[7; 300], open: &[open(3, 0), open(4, 1)], releases: &releases, said: &said };
+        Advance { version: 1, state: &[7; 300], open: &[open(3, 0), open(4, 1)], releases: &releases, answers: &said };
     store.advance(&lease, &next).unwrap();
     accept(store, "a", &batch("a", 4, 1, (0..40).map(|device| (device, 2)))).unwrap().unwrap();
     store.publish(&lease, 2).unwrap();
@@ -33,20 +32,20 @@ fn furnish(store: &dyn Store) -> Lease {
     lease
 }
 
-/// All that can be read of a furnished store, or why not.
+/// Reads everything of such a store, or returns the error.
 fn read_all(store: &dyn Store) -> Result<String, StoreError> {
     let mut all = format!("{:?}", store.names()?);
     for stream in ["a", "b"] {
         all += &format!("{:?}", store.stream(stream)?);
-        for kind in [Records::Releases, Records::Said] {
-            all += &format!("{:?}", store.records(stream, kind, &Wanted::default())?);
-            all += &format!("{:?}", store.records(stream, kind, &Wanted { from: 1, ..Wanted::default() })?);
+        for kind in [RecordKind::Release, RecordKind::Answer] {
+            all += &format!("{:?}", store.records(stream, kind, &RecordFilter::default())?);
+            all += &format!("{:?}", store.records(stream, kind, &RecordFilter { from: 1, ..RecordFilter::default() })?);
         }
     }
     Ok(all)
 }
 
-/// What a crash leaves: the file and its log.
+/// Files after a crash: the database and its log.
 fn crash(from: &Path, to: &Path) {
     for suffix in ["", "-wal"] {
         let with = |path: &Path| format!("{}{suffix}", path.display());
@@ -63,7 +62,7 @@ fn log_of(path: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_was_acknowledged_survives_whatever_happens_to_the_log_behind_it() {
+fn acknowledged_reports_survive_a_damaged_log_tail() {
     let folder = TestFolder::new();
     let (path, copy) = (folder.file("store"), folder.file("copy"));
     let store = SqliteStore::open(&path).unwrap();
@@ -110,24 +109,25 @@ fn a_crash_after_any_transaction_loses_none() {
         let total = SqliteStore::open(&copy).unwrap().close(&lease, version).unwrap();
         assert_eq!(total[0].as_ref().unwrap().reports(), 2);
         let releases = [record(version, "{}")];
-        let next = Advance { version, state: b"s", open: &[open(version, 0)], releases: &releases, said: &[] };
+        let next = Advance { version, state: b"s", open: &[open(version, 0)], releases: &releases, answers: &[] };
         store.advance(&lease, &next).unwrap();
         crash(&path, &copy);
         assert_eq!(SqliteStore::open(&copy).unwrap().stream("a").unwrap(), store.stream("a").unwrap());
         store.publish(&lease, version + 1).unwrap();
         crash(&path, &copy);
-        let published = SqliteStore::open(&copy).unwrap().records("a", Records::Releases, &Wanted::default()).unwrap();
+        let published =
+            SqliteStore::open(&copy).unwrap().records("a", RecordKind::Release, &RecordFilter::default()).unwrap();
         assert_eq!(published.len() as u64, version);
     }
 }
 
 #[test]
-fn a_byte_that_was_changed_in_any_row_is_found_out_and_nothing_is_written_any_more() {
+fn a_changed_byte_in_any_row_stops_writing() {
     type Use = fn(&dyn Store, &Lease) -> Result<(), StoreError>;
     let look: Use = |store, _| store.stream("a").map(drop);
     let take: Use = |store, _| accept(store, "a", &batch("a", 4, 1, [(77, 1)])).map(drop);
     let close: Use = |store, lease| store.close(lease, 2).map(drop);
-    let read: Use = |store, _| store.records("a", Records::Releases, &Wanted::default()).map(drop);
+    let read: Use = |store, _| store.records("a", RecordKind::Release, &RecordFilter::default()).map(drop);
     let changes: [(&str, Use); 14] = [
         ("UPDATE streams SET declaration = '{ }' WHERE name = 'a'", look),
         ("UPDATE streams SET version = 1 WHERE name = 'a'", look),
@@ -162,7 +162,7 @@ fn a_byte_that_was_changed_in_any_row_is_found_out_and_nothing_is_written_any_mo
 }
 
 #[test]
-fn a_file_with_a_flipped_bit_is_found_out_or_reads_as_before() {
+fn a_flipped_bit_is_detected_or_harmless() {
     let folder = TestFolder::new();
     let (path, backup, flipped) = (folder.file("store"), folder.file("backup"), folder.file("flipped"));
     let store = SqliteStore::open(&path).unwrap();
@@ -195,7 +195,7 @@ fn a_file_with_a_flipped_bit_is_found_out_or_reads_as_before() {
 }
 
 #[test]
-fn a_full_disk_loses_nothing_and_does_nothing_by_halves() {
+fn a_full_disk_loses_nothing() {
     let folder = TestFolder::new();
     let path = folder.file("store");
     let small = SqliteOptions { max_pages: Some(60), ..SqliteOptions::default() };
@@ -215,7 +215,7 @@ fn a_full_disk_loses_nothing_and_does_nothing_by_halves() {
     assert!(matches!(accept(&store, "a", &bytes(taken_in)), Err(StoreError::Failed(_))), "it is still full");
     assert_eq!(accept(&store, "a", &bytes(0)).unwrap(), Ok(taken(0, 500, 0, 0)), "what is there is known");
     let big = [record(3, &"x".repeat(300_000))];
-    let next = Advance { version: 1, state: b"s", open: &[], releases: &big, said: &[] };
+    let next = Advance { version: 1, state: b"s", open: &[], releases: &big, answers: &[] };
     assert!(matches!(store.advance(&lease, &next), Err(StoreError::Failed(_))));
     assert_eq!(store.status("a").unwrap(), (Status::Running, 1));
     drop(store);
@@ -229,7 +229,7 @@ fn a_full_disk_loses_nothing_and_does_nothing_by_halves() {
 }
 
 #[test]
-fn files_of_others_and_of_later_versions_are_refused_and_left_alone() {
+fn refuses_foreign_and_later_files() {
     let folder = TestFolder::new();
     let foreign = folder.file("foreign");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE birds (name TEXT)").unwrap();
@@ -253,7 +253,7 @@ fn files_of_others_and_of_later_versions_are_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_that_another_process_writes_to_is_waited_for_in_vain_but_not_for_ever() {
+fn waits_for_a_locked_file_with_a_limit() {
     let folder = TestFolder::new();
     let path = folder.file("store");
     let hasty = SqliteOptions { patience: Duration::from_millis(30), ..SqliteOptions::default() };

@@ -1,18 +1,17 @@
-//! Thousands of random transactions, on a store and on the model: whatever one says, the other says.
+//! Differential test: thousands of random transactions on a store and on the model, with equal results.
 
 use std::collections::HashMap;
 
-use tidegate_device::wire::Batch;
 use tidegate_kernel::oracle::Aggregate;
 use tidegate_server::store::{
-    Advance, Intake, Lease, NewRecord, NewStream, OpenPhase, PhaseKey, Records, SqliteStore, Status, Store, StoreError,
-    Wanted,
+    Advance, Lease, NewRecord, NewStream, OpenQuestion, PhaseKey, RecordFilter, RecordKind, ReportBatch, SqliteStore,
+    Status, Store, StoreError,
 };
 
 use super::{TestFolder, batch, open, question};
 use crate::model::Model;
 
-/// A generator of small numbers (splitmix64): the same for the same seed.
+/// A seeded generator of small numbers (splitmix64).
 #[derive(Debug)]
 pub(crate) struct Dice(pub(crate) u64);
 
@@ -30,7 +29,7 @@ impl Dice {
     }
 
     fn value(&mut self) -> u8 {
-        // Mostly the same, so that repetitions are as frequent as conflicts; now and then one that is none.
+        // Mostly the same, so repetitions are as frequent as conflicts; sometimes a malformed one.
         match self.below(12) {
             0..8 => 3,
             other => u8::try_from(other).unwrap() - 4,
@@ -45,19 +44,19 @@ enum Step {
     Redeclare(String, String),
     SetStatus(String, Status),
     Lease(String, String, u64, u64),
-    GiveBack(Lease),
+    ReleaseLease(Lease),
     Accept(String, Vec<(String, Vec<u8>, Vec<usize>)>),
     Merge(PhaseKey, String, std::ops::Range<u64>, Aggregate),
     Close(Lease, u64),
-    Advance(Lease, u64, Vec<OpenPhase>, Vec<NewRecord>, Vec<NewRecord>),
+    Advance(Lease, u64, Vec<OpenQuestion>, Vec<NewRecord>, Vec<NewRecord>),
     Publish(Lease, u64),
-    BeginAnew(String, u64),
-    Records(String, Records, Wanted),
+    ReplaceState(String, u64),
+    Records(String, RecordKind, RecordFilter),
     Look(String),
     Names,
 }
 
-/// What a store said, to be compared.
+/// Formats a result for comparison.
 fn said<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
     match outcome {
         Ok(done) => format!("{done:?}"),
@@ -66,8 +65,7 @@ fn said<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
 }
 
 impl Step {
-    /// One that could be in place: about the few streams there are, and with what is known about them, sometimes out of
-    /// date.
+    /// Draws a plausible transaction about a few streams, sometimes with outdated knowledge.
     fn draw(dice: &mut Dice, known: &Known) -> Self {
         let name = ["a", "b", "c"][usize::try_from(dice.below(3)).unwrap()].to_owned();
         let lease = match known.leases.len() {
@@ -83,14 +81,14 @@ impl Step {
             0 => Self::Create(name),
             1 => Self::Redeclare(name, format!("{{\"n\": {}}}", dice.below(100))),
             2 => Self::SetStatus(name, Status::ALL[usize::try_from(dice.below(41)).unwrap() / 20]),
-            // None lasts, or for longer than the steps do: so that it does not matter whose clock it goes by.
+            // Over at once, or longer than all steps, so no clock matters.
             3 => Self::Lease(
                 name,
                 format!("driver {}", dice.below(2)),
                 known.steps,
                 known.steps + 1_000_000 * dice.below(2),
             ),
-            4 if dice.below(4) == 0 => Self::GiveBack(lease),
+            4 if dice.below(4) == 0 => Self::ReleaseLease(lease),
             5..=12 => {
                 let mut batches = Vec::new();
                 for _ in 0..1 + dice.below(4) {
@@ -136,12 +134,16 @@ impl Step {
                 Self::Advance(lease, version, asked, releases, said)
             }
             18 => Self::Publish(lease, near),
-            19 if dice.below(6) == 0 => Self::BeginAnew(name, near + dice.below(3)),
+            19 if dice.below(6) == 0 => Self::ReplaceState(name, near + dice.below(3)),
             20 => {
-                let kind = if dice.below(2) == 0 { Records::Releases } else { Records::Said };
+                let kind = if dice.below(2) == 0 { RecordKind::Release } else { RecordKind::Answer };
                 let (from, limit) = (dice.below(6), usize::try_from(dice.below(9)).unwrap());
                 let to = if dice.below(2) == 0 { u64::MAX } else { from + dice.below(4) };
-                Self::Records(name, kind, Wanted { after: dice.below(6), from: from.saturating_sub(3), to, limit })
+                Self::Records(
+                    name,
+                    kind,
+                    RecordFilter { after: dice.below(6), from: from.saturating_sub(3), to, limit },
+                )
             }
             21 => Self::Names,
             _ => Self::Look(name),
@@ -162,11 +164,13 @@ impl Step {
                 }
                 said(lease)
             }
-            Self::GiveBack(lease) => said(store.give_back(lease)),
+            Self::ReleaseLease(lease) => said(store.release_lease(lease)),
             Self::Accept(source, batches) => {
                 let mut intakes = Vec::new();
                 for (stream, bytes, implausible) in batches {
-                    intakes.push(Intake::new(stream, Batch::parse(bytes).unwrap(), implausible));
+                    let mut batch = ReportBatch::parse(stream, bytes.clone().into()).unwrap();
+                    batch.implausible.clone_from(implausible);
+                    intakes.push(batch);
                 }
                 said(store.accept(source, &intakes))
             }
@@ -179,7 +183,8 @@ impl Step {
             }
             Self::Advance(lease, version, open, releases, said_records) => {
                 let state = format!("state {version}");
-                let next = Advance { version: *version, state: state.as_bytes(), open, releases, said: said_records };
+                let next =
+                    Advance { version: *version, state: state.as_bytes(), open, releases, answers: said_records };
                 let outcome = store.advance(lease, &next);
                 if let (Some(known), Ok(())) = (known, &outcome) {
                     known.versions.insert(lease.stream.clone(), version + 1);
@@ -187,21 +192,23 @@ impl Step {
                 said(outcome)
             }
             Self::Publish(lease, version) => said(store.publish(lease, *version)),
-            Self::BeginAnew(name, version) => {
-                let outcome = store.begin_anew(name, b"anew", *version);
+            Self::ReplaceState(name, version) => {
+                let outcome = store.replace_state(name, b"anew", *version);
                 if let (Some(known), Ok(())) = (known, &outcome) {
                     known.versions.insert(name.clone(), *version);
                 }
                 said(outcome)
             }
-            Self::Records(name, kind, wanted) => said(store.records(name, *kind, wanted)),
+            Self::Records(name, kind, filter) => {
+                said(store.records(name, *kind, filter)) + &said(store.latest(name, *kind))
+            }
             Self::Look(name) => said(store.stream(name)) + &said(store.status(name)),
             Self::Names => said(store.names()),
         }
     }
 }
 
-/// What whoever uses a store remembers.
+/// Knowledge of a store's user.
 #[derive(Debug, Default)]
 struct Known {
     steps: u64,
@@ -209,8 +216,7 @@ struct Known {
     versions: HashMap<String, u64>,
 }
 
-/// Goes through random steps on two handles of one store, as two processes would have, of which one is now and then
-/// opened anew, and on the model.
+/// Runs random steps on the model and on two handles of one store, of which one is reopened now and then.
 pub(crate) fn compare<S: Store>(seed: u64, open: &dyn Fn() -> S, second: &S) {
     let mut first = Some(open());
     let (model, mut known, mut dice) = (Model::default(), Known::default(), Dice(seed));

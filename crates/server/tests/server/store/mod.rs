@@ -1,4 +1,4 @@
-//! Stores: each keeps the rules of the interface, and none loses or makes up anything.
+//! Tests of the stores.
 
 mod backup;
 mod conformance;
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_device::api::Receipt;
-use tidegate_device::wire::{Batch, BatchWriter, ReportId, StreamTag};
+use tidegate_device::wire::{BatchWriter, ReportId, StreamTag};
 use tidegate_kernel::oracle::{Aggregate, OracleKind};
 use tidegate_kernel::{Cohort, Question, View};
-use tidegate_server::store::{Advance, Intake, Lease, NewStream, NotTaken, OpenPhase, Store, StoreError};
+use tidegate_server::store::{Advance, BatchRejection, Lease, NewStream, OpenQuestion, ReportBatch, Store, StoreError};
 
-/// A folder of a test's own, removed at its end.
+/// A temporary folder.
 #[derive(Debug)]
 pub(crate) struct TestFolder(PathBuf);
 
@@ -52,11 +52,11 @@ pub(crate) fn question(timestamp: u64, phase: u16) -> Question {
     Question { timestamp, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: DOMAIN, view: View::Values }
 }
 
-pub(crate) fn open(timestamp: u64, phase: u16) -> OpenPhase {
-    OpenPhase { question: question(timestamp, phase), closes: 1_000 * (timestamp + 1) }
+pub(crate) fn open(timestamp: u64, phase: u16) -> OpenQuestion {
+    OpenQuestion { question: question(timestamp, phase), closes: 1_000 * (timestamp + 1) }
 }
 
-/// Reports of devices, each with its value, as they are sent.
+/// Writes a batch of reports of devices, each with its value.
 pub(crate) fn batch(stream: &str, timestamp: u64, phase: u16, reports: impl IntoIterator<Item = (u32, u8)>) -> Vec<u8> {
     let tag = StreamTag::of(stream);
     let mut writer = BatchWriter::new(tag, timestamp, phase, 1);
@@ -68,9 +68,13 @@ pub(crate) fn batch(stream: &str, timestamp: u64, phase: u16, reports: impl Into
     writer.write().unwrap()
 }
 
-/// Gives one batch to a store.
-pub(crate) fn accept(store: &dyn Store, stream: &str, bytes: &[u8]) -> Result<Result<Receipt, NotTaken>, StoreError> {
-    let intake = Intake::new(stream, Batch::parse(bytes).unwrap(), &[]);
+/// Sends one batch to a store.
+pub(crate) fn accept(
+    store: &dyn Store,
+    stream: &str,
+    bytes: &[u8],
+) -> Result<Result<Receipt, BatchRejection>, StoreError> {
+    let intake = ReportBatch::parse(stream, bytes.to_vec().into()).unwrap();
     Ok(store.accept("here", &[intake])?.remove(0))
 }
 
@@ -78,19 +82,19 @@ pub(crate) fn create(store: &dyn Store, name: &str) {
     store.create(&NewStream { name, declaration: "{}", policy: "", state: b"first" }).unwrap();
 }
 
-/// A new stream, driven by its first driver, with the questions that are given.
-pub(crate) fn begin(store: &dyn Store, name: &str, open: &[OpenPhase]) -> Lease {
+/// Creates a stream with open questions, and takes its lease.
+pub(crate) fn begin(store: &dyn Store, name: &str, open: &[OpenQuestion]) -> Lease {
     create(store, name);
     let lease = store.lease(name, "driver", 0, 1_000).unwrap().unwrap();
     advance(store, &lease, 0, open).unwrap();
     lease
 }
 
-pub(crate) fn advance(store: &dyn Store, lease: &Lease, version: u64, open: &[OpenPhase]) -> Result<(), StoreError> {
-    store.advance(lease, &Advance { version, state: b"next", open, releases: &[], said: &[] })
+pub(crate) fn advance(store: &dyn Store, lease: &Lease, version: u64, open: &[OpenQuestion]) -> Result<(), StoreError> {
+    store.advance(lease, &Advance { version, state: b"next", open, releases: &[], answers: &[] })
 }
 
-/// How many reports were counted, and for which value.
+/// Returns the number of reports for each value.
 pub(crate) fn counts(total: &Aggregate) -> Vec<u64> {
     total.supports()
 }

@@ -1,4 +1,4 @@
-//! What holds on PostgreSQL.
+//! The PostgreSQL store.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,7 +8,7 @@ use super::{accept, advance, batch, begin, conformance, counts, create, differen
 use crate::postgres::Postgres;
 
 #[test]
-fn a_postgres_store_keeps_every_rule_and_says_what_the_model_says() {
+fn postgres_conforms_and_agrees_with_the_model() {
     let server = Postgres::start();
     let mut broken = Vec::new();
     for (name, rule) in conformance::ALL {
@@ -27,7 +27,7 @@ fn a_postgres_store_keeps_every_rule_and_says_what_the_model_says() {
 }
 
 #[test]
-fn nothing_is_lost_or_made_up_when_the_database_fails() {
+fn a_failing_database_loses_and_invents_nothing() {
     let mut server = Postgres::start();
     let url = server.url();
     let store = PostgresStore::open(&url).unwrap();
@@ -60,26 +60,29 @@ fn nothing_is_lost_or_made_up_when_the_database_fails() {
     let left: i64 = client.query_one("SELECT count(*) FROM tidegate.seen", &[]).unwrap().get(0);
     assert_eq!(left, 0);
 
-    // A byte that is not what was written is found out, and nothing is written any more.
+    // A changed byte is detected, and writing stops.
     create(&store, "b");
-    server.tell("UPDATE tidegate.states SET body = set_byte(body, 0, 0) WHERE stream = (SELECT number FROM tidegate.streams WHERE name = 'b')");
+    server.execute(
+        "UPDATE tidegate.states SET body = set_byte(body, 0, 0)
+         WHERE stream = (SELECT number FROM tidegate.streams WHERE name = 'b')",
+    );
     assert!(matches!(store.stream("b"), Err(StoreError::Damaged(_))));
     assert!(matches!(advance(&store, &lease, 2, &[]), Err(StoreError::Failed(_))));
     drop(store);
 
     // A database that a later version has changed, or that does not sync, is left alone.
-    server.tell("UPDATE tidegate.meta SET schema = 99");
+    server.execute("UPDATE tidegate.meta SET schema = 99");
     assert!(matches!(PostgresStore::open(&url), Err(StoreError::Schema { found, .. }) if found == "99"));
-    server.tell("UPDATE tidegate.meta SET schema = 1");
-    server.tell("ALTER SYSTEM SET fsync = off");
-    server.tell("SELECT pg_reload_conf()");
+    server.execute("UPDATE tidegate.meta SET schema = 1");
+    server.execute("ALTER SYSTEM SET fsync = off");
+    server.execute("SELECT pg_reload_conf()");
     let refused = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         matches!(PostgresStore::open(&url), Err(StoreError::Failed(why)) if why.contains("fsync"))
     });
     assert!(refused);
 
-    // What is wrong with a URL is not repeated, for it has a password.
+    // An error does not repeat the URL, which contains a password.
     let error = PostgresStore::open("postgres://tidegate:secret@[").unwrap_err().to_string();
     assert!(!error.contains("secret"), "{error}");
 }

@@ -1,0 +1,91 @@
+//! Control step of a stream of devices: open a timestamp, ask, close, count, answer.
+
+use tidegate::kernel::oracle::{Aggregate, Estimate};
+use tidegate::local::Step;
+use tidegate::spec::StreamSpec;
+
+use super::state::unreadable;
+use super::suspicion::suspicions;
+use super::{DriveError, Driver, DriverEvent, Next};
+use crate::store::OpenQuestion;
+
+impl Driver {
+    /// Does one step. Returns when to come back, or `None` after a change.
+    pub(super) fn step_devices(&mut self, now: u64, events: &mut Vec<DriverEvent>) -> Result<Option<u64>, DriveError> {
+        if let Some(closes) = self.open.iter().map(|open| open.closes).max() {
+            if now < closes {
+                return Ok(Some(closes));
+            }
+            let counts = self.tools.store.close(&self.lease, self.version)?;
+            let estimates = self.estimate(&counts, events)?;
+            let questions: Vec<_> = self.open.drain(..).map(|open| open.question).collect();
+            let step = self.stream.answer(&questions, &estimates)?;
+            self.round += 1;
+            return self.commit_step(step, events).map(|()| None);
+        }
+        let timestamp = match self.next(now)? {
+            Next::Wait(wake) => return Ok(Some(wake)),
+            Next::Open(timestamp) => timestamp,
+        };
+        // A round that closed before anybody was asked would count nothing.
+        if now >= self.schedule.closes(timestamp, 0) {
+            return Ok(Some(self.schedule.ends(timestamp)));
+        }
+        if let Some(last) = self.last
+            && timestamp > last + 1
+        {
+            events.push(DriverEvent::Skipped { count: timestamp - last - 1 });
+        }
+        let step = self.stream.open(timestamp)?;
+        (self.last, self.round) = (Some(timestamp), 0);
+        self.commit_step(step, events).map(|()| None)
+    }
+
+    /// Estimates frequencies from the counts of the open questions, and reports implausible ones.
+    fn estimate(
+        &self,
+        counts: &[Option<Aggregate>],
+        events: &mut Vec<DriverEvent>,
+    ) -> Result<Vec<Option<Estimate>>, DriveError> {
+        if counts.len() != self.open.len() {
+            return Err(unreadable(&self.declaration.name, "the store has counts for other questions"));
+        }
+        let mut estimates = Vec::with_capacity(counts.len());
+        for (count, OpenQuestion { question, .. }) in counts.iter().zip(&self.open) {
+            let (timestamp, phase) = (question.timestamp, question.phase);
+            let estimate = count.as_ref().and_then(|count| count.estimate().ok());
+            let reports = count.as_ref().map_or(0, Aggregate::reports);
+            events.push(DriverEvent::Counted { timestamp, phase, reports });
+            if let Some(estimate) = &estimate {
+                let StreamSpec::Local(spec) = &self.declaration.spec else { continue };
+                #[allow(clippy::cast_precision_loss)] // an expectation
+                let expected = question.cohort.share() * spec.population().unwrap_or(0) as f64;
+                let found = suspicions(estimate, expected);
+                events.extend(found.into_iter().map(|suspicion| DriverEvent::Suspicious {
+                    timestamp,
+                    phase,
+                    suspicion,
+                }));
+            }
+            estimates.push(estimate);
+        }
+        Ok(estimates)
+    }
+
+    /// Commits the questions or the release of a mechanism's step.
+    fn commit_step(&mut self, step: Step, events: &mut Vec<DriverEvent>) -> Result<(), DriveError> {
+        match step {
+            Step::Ask(questions) => {
+                let Some(timestamp) = self.last else { return Ok(()) };
+                let closes = self.schedule.closes(timestamp, self.round);
+                events.push(DriverEvent::Asked { timestamp, questions: questions.len() });
+                self.open = questions.into_iter().map(|question| OpenQuestion { question, closes }).collect();
+                self.advance(Vec::new(), None, events)
+            }
+            Step::Done(release) => {
+                let due = self.schedule.due(release.timestamp);
+                self.advance(vec![release], Some(due), events)
+            }
+        }
+    }
+}

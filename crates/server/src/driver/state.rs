@@ -1,0 +1,79 @@
+//! Saved state of a stream's driver: version, clock and mechanism, encoded with postcard.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tidegate::kernel::VaultKey;
+use tidegate::stream::Stream;
+use tidegate_device::clock::ClockGuard;
+
+use super::DriveError;
+use crate::store::{Mark, StreamRecord};
+use crate::stream::Declaration;
+
+pub(super) const VERSION: u16 = 2;
+
+/// The fields' order is the saved form.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SavedState {
+    pub(super) version: u16,
+    pub(super) last: Option<u64>,
+    pub(super) not_before: u64,
+    pub(super) due: Option<u64>,
+    pub(super) round: u64,
+    pub(super) pace: Option<(ClockGuard, [u8; 16])>,
+    pub(super) stream: Vec<u8>,
+}
+
+/// Encodes the first state of a stream, for [`Store::create`](crate::store::Store::create).
+///
+/// The driver opens no timestamp before `not_before`; a stream that is reset after a restored backup needs it.
+///
+/// # Errors
+/// An invalid declaration.
+pub fn first_state(declaration: &Declaration, not_before: u64, key: Option<&VaultKey>) -> Result<Vec<u8>, DriveError> {
+    declaration.check()?;
+    let stream = save_stream(&declaration.new_stream()?, &declaration.name, key)?;
+    let saved = SavedState { version: VERSION, last: None, not_before, due: None, round: 0, pace: None, stream };
+    encode(&saved, &declaration.name)
+}
+
+/// Returns the high-water mark of a stream: its version and its last opened timestamp.
+///
+/// # Errors
+/// A state that cannot be decoded.
+pub fn progress(stream: &StreamRecord) -> Result<Mark, DriveError> {
+    Ok(Mark { version: stream.version, timestamp: load(stream)?.last })
+}
+
+pub(super) fn load(stream: &StreamRecord) -> Result<SavedState, DriveError> {
+    let (version, _): (u16, _) =
+        postcard::take_from_bytes(&stream.state).map_err(|error| unreadable(&stream.name, error))?;
+    if version != VERSION {
+        let problem = format!("its version is {version}, and this program reads version {VERSION}");
+        return Err(unreadable(&stream.name, problem));
+    }
+    decode(&stream.state, &stream.name)
+}
+
+pub(super) fn encode(value: &impl Serialize, stream: &str) -> Result<Vec<u8>, DriveError> {
+    postcard::to_allocvec(value).map_err(|error| unreadable(stream, error))
+}
+
+pub(super) fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8], stream: &str) -> Result<T, DriveError> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) => Err(unreadable(stream, "it has bytes after its end")),
+        Err(error) => Err(unreadable(stream, error)),
+    }
+}
+
+/// Encodes the running stream. Readings that wait are encrypted with the key.
+pub(super) fn save_stream(stream: &Stream, name: &str, key: Option<&VaultKey>) -> Result<Vec<u8>, DriveError> {
+    stream.save(key).map_err(|error| DriveError::of_state(error, name))
+}
+
+pub(super) fn unreadable(stream: &str, problem: impl fmt::Display) -> DriveError {
+    DriveError::State { stream: stream.to_owned(), problem: problem.to_string() }
+}

@@ -1,0 +1,150 @@
+//! Routes for devices and collectors: operator's key, policies, questions and reports.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value as JsonValue, json};
+use tidegate_device::api::{BATCH, Receipt};
+use tidegate_device::wire::{BatchText, MAX_BATCH};
+
+use crate::http::App;
+use crate::http::auth::Role;
+use crate::http::middleware::Identity;
+use crate::http::problem::{Answer, Problem};
+use crate::http::request::{Name, Params, Shared, media_type, unsupported};
+use crate::http::route::{Route, any_of, number, object, parameter};
+use crate::ingest::ReportError;
+
+/// Longest wait for new questions, in seconds.
+const MAX_WAIT: u64 = 60;
+
+pub(super) fn routes() -> Vec<Route> {
+    let wait = json!({ "type": "integer", "minimum": 0, "maximum": MAX_WAIT, "default": 0 });
+    let bytes = json!({ BATCH: { "schema": { "type": "string", "format": "binary" } } });
+    vec![
+        Route::get("/v1/operator-key", "operatorKey", "The key with which devices verify policies", operator_key)
+            .granted(200, object("OperatorKey")),
+        Route::get(
+            "/v1/streams/{stream}/policy",
+            "policy",
+            "The privacy policy of devices, signed by the operator",
+            policy,
+        )
+        .granted(200, object("SignedPolicy"))
+        .refused(&[404]),
+        Route::get("/v1/streams/{stream}/questions", "questions", "The open questions to devices", questions)
+            .parameters([
+                parameter("after", "A known round: the answer waits until there is another.", number()),
+                parameter("wait", "Longest wait, in seconds.", wait),
+            ])
+            .granted(200, object("Asking"))
+            .refused(&[400, 404, 503]),
+        Route::post(
+            "/v1/streams/{stream}/reports",
+            "reports",
+            "Accepts reports of devices. They are durable when the answer comes; sent again, they do not count again",
+            reports,
+        )
+        .role(Role::Ingest)
+        .body(any_of([object("Batch"), bytes]))
+        .granted(200, object("Receipt"))
+        .refused(&[400, 404, 408, 409, 413, 415, 503]),
+    ]
+}
+
+async fn operator_key(State(app): Shared) -> Json<JsonValue> {
+    Json(json!({ "algorithm": "ed25519", "key": hex::encode(app.service.operator_key()) }))
+}
+
+fn no_policy() -> Problem {
+    let message = "this stream asks no devices, so it has no policy and no questions";
+    Problem::new(StatusCode::NOT_FOUND, "no_policy", message)
+}
+
+async fn policy(State(app): Shared, Name(name): Name) -> Answer<Response> {
+    app.overview(&name)?;
+    let policy = app.service.policy(&name).ok_or_else(no_policy)?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], policy.to_string()).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LongPoll {
+    after: Option<u64>,
+    wait: Option<u64>,
+}
+
+async fn questions(
+    State(app): Shared,
+    Extension(identity): Extension<Identity>,
+    Name(name): Name,
+    Params(LongPoll { after, wait }): Params<LongPoll>,
+) -> Answer<Response> {
+    let wait = wait.unwrap_or(0);
+    if wait > MAX_WAIT {
+        return Err(Problem::bad("parameter", format!("wait: at most {MAX_WAIT} seconds")));
+    }
+    let mut changes = app.service.changes(&name).ok_or_else(Problem::no_stream)?;
+    // The round of a curated stream would tell strangers when it publishes.
+    app.service.policy(&name).ok_or_else(no_policy)?;
+    let mut stopping = app.stopping.clone();
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(wait);
+    let mut place = None;
+    loop {
+        changes.borrow_and_update();
+        let asking = app.service.asking(&name).ok_or_else(Problem::no_stream)?;
+        // Any other round ends the wait, so that a client does not wait for a round that never was.
+        if after != Some(asking.round) || wait == 0 || tokio::time::Instant::now() >= deadline || *stopping.borrow() {
+            return Ok(Json(asking).into_response());
+        }
+        if place.is_none() {
+            place = Some(app.place(identity.token.is_some())?);
+        }
+        tokio::select! {
+            _ = changes.changed() => {}
+            _ = stopping.changed() => {}
+            () = tokio::time::sleep_until(deadline) => {}
+        }
+    }
+}
+
+async fn reports(State(app): Shared, Name(name): Name, request: Request) -> Answer<Json<Receipt>> {
+    let refused = |reason| app.telemetry.meters().refused(known(&app, &name), reason, 1);
+    let media_type = media_type(request.headers());
+    let is_text = match media_type.as_deref() {
+        Some(BATCH) => false,
+        Some("application/json") => true,
+        _ => {
+            refused("malformed");
+            return Err(unsupported("application/vnd.tidegate.batch or application/json"));
+        }
+    };
+    let body = app.body(request.into_body(), MAX_BATCH).await.inspect_err(|_| refused("malformed"))?;
+    let batch = if is_text { bytes_of_text(&name, &body).inspect_err(|_| refused("malformed"))? } else { body };
+    Ok(Json(app.service.report(&name, batch).await?))
+}
+
+/// Returns the name of a stream if it exists: others would fill the metrics.
+fn known<'a>(app: &App, name: &'a str) -> &'a str {
+    if app.service.changes(name).is_some() { name } else { "" }
+}
+
+fn bytes_of_text(name: &str, body: &[u8]) -> Answer<Bytes> {
+    // Errors do not repeat reports.
+    let text: BatchText = serde_json::from_slice(body).map_err(|error| {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        Problem::bad(
+            "malformed",
+            format!("{place}: expected a batch: stream, timestamp, phase and reports, each with id and report"),
+        )
+    })?;
+    if text.stream != name {
+        return Err(ReportError::OtherStream.into());
+    }
+    Ok(text.to_bytes().map_err(ReportError::from)?.into())
+}

@@ -1,0 +1,67 @@
+//! Route for events of a curated stream.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use serde::Deserialize;
+use serde_json::{Value as JsonValue, json};
+use tidegate_device::wire::MAX_BATCH;
+
+use crate::http::auth::Role;
+use crate::http::problem::Answer;
+use crate::http::request::{NDJSON, Name, Params, Shared, media_type, unsupported};
+use crate::http::route::{Route, any_of, number, object, parameter, schema_ref, text};
+use crate::ingest::events::parse_events;
+
+/// Path of the events route.
+///
+/// Each user's event can be a request of its own, so the number of requests may be what is protected. Nothing
+/// observable follows them, accepted or refused: no metric, no log line at any level, no limit shared with other
+/// routes. `docs/threat-model.md` has the list.
+pub(in crate::http) const EVENTS: &str = "/v1/streams/{stream}/events";
+
+pub(super) fn routes() -> Vec<Route> {
+    let one_or_many = json!({ "application/json": { "schema": {
+        "oneOf": [schema_ref("Event"), { "type": "array", "items": schema_ref("Event"), "minItems": 1 }],
+    } } });
+    let timestamp = parameter(
+        "timestamp",
+        "Timestamp of the events, which must be the open tick. A stream of numbers requires it.",
+        number(),
+    );
+    vec![
+        Route::post(
+            EVENTS,
+            "events",
+            "Adds events to the open tick of a curated stream. They are kept in memory until it is over",
+            events,
+        )
+        .role(Role::Ingest)
+        .parameters([timestamp])
+        .body(any_of([one_or_many, text(NDJSON)]))
+        .granted(200, object("Taken"))
+        .refused(&[400, 404, 408, 409, 413, 415]),
+    ]
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct About {
+    timestamp: Option<u64>,
+}
+
+async fn events(
+    State(app): Shared,
+    Name(name): Name,
+    Params(About { timestamp }): Params<About>,
+    request: Request,
+) -> Answer<Json<JsonValue>> {
+    let is_lines = match media_type(request.headers()).as_deref() {
+        Some("application/json") => false,
+        Some(NDJSON) => true,
+        _ => return Err(unsupported("application/json or application/x-ndjson")),
+    };
+    let body = app.body(request.into_body(), MAX_BATCH).await?;
+    let events = parse_events(&body, is_lines)?;
+    drop(body);
+    Ok(Json(json!({ "taken": app.service.push_events(&name, timestamp, events)? })))
+}

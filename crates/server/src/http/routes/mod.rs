@@ -1,0 +1,29 @@
+//! The routes, by subject. Each file declares its routes and has their handlers.
+
+mod devices;
+pub(super) mod events;
+mod feed;
+mod operators;
+mod query;
+mod records;
+mod status;
+
+pub(super) use query::QueryCache;
+
+use super::route::Route;
+
+/// Returns the declarations of all routes.
+pub(super) fn all() -> Vec<Route> {
+    [
+        status::routes(),
+        operators::routes(),
+        devices::routes(),
+        events::routes(),
+        records::routes(),
+        query::routes(),
+        feed::routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

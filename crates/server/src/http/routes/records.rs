@@ -1,0 +1,220 @@
+//! Routes for published records: releases and answers, page by page.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use axum::extract::State;
+use axum::http::{HeaderName, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value as JsonValue, json};
+use tidegate::release::Release;
+use tidegate::spec::StreamSpec;
+use tidegate_table::Format;
+use tidegate_table::releases::ReleaseLayout;
+
+use crate::http::App;
+use crate::http::auth::Role;
+use crate::http::problem::{Answer, Problem};
+use crate::http::request::{NDJSON, Name, Params, Shared};
+use crate::http::route::{Route, any_of, number, object, parameter, text};
+use crate::service::Overview;
+use crate::store::{Record, RecordFilter, RecordKind};
+use crate::stream::Declaration;
+
+/// Most records in one answer.
+pub(super) const MAX_RECORDS: usize = 10_000;
+
+/// Most numbers in one answer, about: large domains get fewer releases.
+pub(super) const MAX_NUMBERS: usize = 2_000_000;
+
+/// Header with the number to go on from, for formats that have no place for it.
+const NEXT: HeaderName = HeaderName::from_static("tidegate-next");
+
+pub(super) fn routes() -> Vec<Route> {
+    let last = parameter("last", "The last records, instead of `after`, `from` and `to`.", number());
+    vec![
+        Route::get("/v1/streams/{stream}/releases", "releases", "Published releases", releases)
+            .role(Role::Analyst)
+            .parameters(paging(&["json", "ndjson", "csv"]))
+            .parameters([last])
+            .granted(200, any_of([object("Releases"), text(NDJSON), text("text/csv")]))
+            .refused(&[400, 404, 503]),
+        Route::get("/v1/streams/{stream}/answers", "answers", "Published answers of queries and monitors", answers)
+            .role(Role::Analyst)
+            .parameters(paging(&["json", "ndjson"]))
+            .granted(200, any_of([object("Answers"), text(NDJSON)]))
+            .refused(&[400, 404, 503]),
+    ]
+}
+
+fn paging(formats: &[&str]) -> Vec<JsonValue> {
+    vec![
+        parameter("after", "Records after this number: `next` of the last answer.", number()),
+        parameter("from", "Records of this timestamp and later ones.", number()),
+        parameter("to", "Records of this timestamp and earlier ones.", number()),
+        parameter(
+            "limit",
+            "Most records; large domains get fewer.",
+            json!({ "type": "integer", "minimum": 1, "maximum": MAX_RECORDS, "default": 1000 }),
+        ),
+        parameter("format", "Format of the answer.", json!({ "enum": formats, "default": "json" })),
+    ]
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    after: Option<u64>,
+    from: Option<u64>,
+    to: Option<u64>,
+    limit: Option<usize>,
+    last: Option<u64>,
+    #[serde(default)]
+    format: PageFormat,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PageFormat {
+    #[default]
+    Json,
+    Ndjson,
+    Csv,
+}
+
+impl Page {
+    /// Returns the filter, for a domain of so many values.
+    fn filter(&self, domain: usize) -> Answer<RecordFilter> {
+        let limit = self.limit.unwrap_or(1_000);
+        if !(1..=MAX_RECORDS).contains(&limit) {
+            return Err(Problem::bad("parameter", format!("limit: 1 to {MAX_RECORDS}")));
+        }
+        let limit = limit.min((MAX_NUMBERS / domain.max(1)).max(1));
+        let (after, from, to) = (self.after.unwrap_or(0), self.from.unwrap_or(0), self.to.unwrap_or(u64::MAX));
+        // Stores have signed numbers, and none larger.
+        let most = i64::MAX.unsigned_abs();
+        Ok(RecordFilter { after: after.min(most), from: from.min(most), to: to.min(most), limit })
+    }
+}
+
+/// Returns the number to go on from, where there may be more.
+fn next_of(records: &[Record], limit: usize) -> Option<u64> {
+    (records.len() >= limit).then(|| records.last().map(|record| record.number)).flatten()
+}
+
+/// Writes records as a list, with their bodies as they are stored.
+fn listed(name: &str, key: &str, each: &str, records: &[Record], next: Option<u64>) -> Response {
+    let mut text = format!(r#"{{"stream":"{name}","{key}":["#);
+    for (place, record) in records.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        text.push_str(&record_text(each, record));
+    }
+    let next = next.map_or_else(|| "null".to_owned(), |next| next.to_string());
+    text.push_str(&format!(r#"],"next":{next}}}"#));
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// Writes a record, with its body as it is stored.
+pub(super) fn record_text(each: &str, record: &Record) -> String {
+    let Record { number, version, timestamp, body } = record;
+    format!(r#"{{"number":{number},"version":{version},"timestamp":{timestamp},"{each}":{body}}}"#)
+}
+
+/// Returns the number of values of a stream.
+pub(super) fn domain_of(declaration: &Declaration) -> Answer<usize> {
+    Ok(match &declaration.spec {
+        StreamSpec::Local(spec) => spec.values().map_err(unreadable)?.count() as usize,
+        StreamSpec::Central(spec) => spec.values().map_err(unreadable)?.count() as usize,
+        _ => 1,
+    })
+}
+
+pub(super) fn unreadable(error: impl std::fmt::Display) -> Problem {
+    tracing::error!(%error, "a stream's records cannot be read");
+    Problem::later("store", "the store is not available", 5)
+}
+
+impl App {
+    pub(super) fn overview(&self, stream: &str) -> Answer<Overview> {
+        self.service.overview(stream).ok_or_else(Problem::no_stream)
+    }
+
+    /// Reads records. Blocks.
+    pub(super) fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Answer<Vec<Record>> {
+        let began = Instant::now();
+        let found = self.service.records(stream, kind, filter);
+        self.telemetry.meters().store("read", began.elapsed());
+        Ok(found?)
+    }
+
+    /// Returns the number of the last record; zero where there is none. Blocks.
+    pub(super) fn latest(&self, stream: &str, kind: RecordKind) -> Answer<u64> {
+        let began = Instant::now();
+        let latest = self.service.latest(stream, kind);
+        self.telemetry.meters().store("read", began.elapsed());
+        Ok(latest?)
+    }
+}
+
+async fn releases(State(app): Shared, Name(name): Name, Params(page): Params<Page>) -> Answer<Response> {
+    let overview = app.overview(&name)?;
+    let mut filter = page.filter(domain_of(&overview.declaration)?)?;
+    let (stream, last) = (name.clone(), page.last);
+    if last.is_some() && (page.after.is_some() || page.from.is_some() || page.to.is_some()) {
+        return Err(Problem::bad("parameter", "last: not together with after, from and to"));
+    }
+    let records = app.blocking(move |app| {
+        if let Some(last) = last {
+            filter.after = app.latest(&stream, RecordKind::Release)?.saturating_sub(last);
+        }
+        app.records(&stream, RecordKind::Release, &filter)
+    });
+    let records = records.await??;
+    let next = next_of(&records, filter.limit);
+    let (format, media_type) = match page.format {
+        PageFormat::Json => return Ok(listed(&name, "releases", "release", &records, next)),
+        PageFormat::Ndjson => (Format::Ndjson, NDJSON),
+        PageFormat::Csv => (Format::Csv, "text/csv; charset=utf-8"),
+    };
+    let shape = ReleaseLayout::of(&overview.declaration.spec).map_err(unreadable)?;
+    let mut text = String::new();
+    shape.begin(format, &mut text);
+    for record in &records {
+        let release: Release = serde_json::from_str(&record.body).map_err(unreadable)?;
+        shape.write(&release, None, format, &mut text).map_err(unreadable)?;
+    }
+    Ok(with_next(media_type, text, next))
+}
+
+fn with_next(media_type: &'static str, text: String, next: Option<u64>) -> Response {
+    let mut response = ([(header::CONTENT_TYPE, media_type)], text).into_response();
+    if let Some(next) = next {
+        response.headers_mut().insert(NEXT, next.into());
+    }
+    response
+}
+
+async fn answers(State(app): Shared, Name(name): Name, Params(page): Params<Page>) -> Answer<Response> {
+    app.overview(&name)?;
+    if page.last.is_some() {
+        return Err(Problem::bad("parameter", "last: for releases only"));
+    }
+    let (filter, stream) = (page.filter(1)?, name.clone());
+    let records = app.blocking(move |app| app.records(&stream, RecordKind::Answer, &filter)).await??;
+    let next = next_of(&records, filter.limit);
+    match page.format {
+        PageFormat::Json => Ok(listed(&name, "answers", "answer", &records, next)),
+        PageFormat::Csv => Err(Problem::bad("parameter", "format: answers have no common fields: json or ndjson")),
+        PageFormat::Ndjson => {
+            let mut text = String::new();
+            records.iter().for_each(|record| {
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{}", record.body);
+            });
+            Ok(with_next(NDJSON, text, next))
+        }
+    }
+}

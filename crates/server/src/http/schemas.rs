@@ -1,0 +1,184 @@
+//! JSON schemas of the API's requests and answers.
+
+use serde_json::{Value, json};
+
+use super::route::{number, schema_ref};
+
+/// Returns all schemas, by name.
+pub(super) fn schemas() -> Value {
+    let value = json!({ "oneOf": [{ "type": "string" }, { "type": "integer", "minimum": 0, "maximum": u32::MAX }] });
+    let asked = json!({
+        "value": value, "first": value, "last": value,
+        "top": { "type": "integer", "minimum": 1 },
+        "delta": { "type": "integer", "minimum": 1 },
+        "unit": { "type": "string" },
+        "confidence": { "type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": 0.95 },
+        "at": {
+            "description": "The last timestamp of the period; by default that of the last release.",
+            "type": ["integer", "null"], "minimum": 0,
+        },
+        "name": { "type": "string", "minLength": 1 },
+    });
+    let declared = json!({
+        "name": { "type": "string", "pattern": "^[a-z0-9_-]{1,64}$" },
+        "tick": {
+            "description": "Length of a timestamp, in seconds.",
+            "type": "integer", "minimum": 1, "maximum": u64::MAX,
+        },
+        "epoch": {
+            "description": "Beginning of timestamp 0, in seconds since 1970.",
+            "type": "integer", "minimum": 0, "maximum": u64::MAX,
+        },
+        "spec": {
+            "description": "Mechanism and privacy: the keys of a spec file.",
+            "type": "object",
+            "required": ["family", "mechanism", "epsilon"],
+            "properties": { "family": { "enum": ["local", "central", "scalar"] }, "mechanism": { "type": "string" } },
+        },
+        "webhooks": { "type": "array", "items": { "type": "string", "pattern": "^https?://" } },
+    });
+    let mut shown = declared.clone();
+    if let (Value::Object(shown), Value::Object(own)) = (
+        &mut shown,
+        json!({
+            "status": { "enum": ["running", "paused", "retired"] },
+            "version": number(),
+            "published": number(),
+            "open": { "description": "The open timestamp.", "type": ["integer", "null"] },
+            "timestamp": { "description": "The timestamp of this moment.", "type": ["integer", "null"] },
+            "driven": { "type": "boolean" },
+            "problem": { "type": ["string", "null"] },
+        }),
+    ) {
+        shown.extend(own);
+    }
+    let record = |key: &str, body: Value| {
+        json!({
+            "type": "object",
+            "required": ["number", "version", "timestamp", key],
+            "properties": { "number": number(), "version": number(), "timestamp": number(), key: body },
+        })
+    };
+    let listed = |key: &str, each: Value| {
+        json!({
+            "type": "object",
+            "required": ["stream", key, "next"],
+            "properties": {
+                "stream": { "type": "string" },
+                key: { "type": "array", "items": each },
+                "next": { "type": ["integer", "null"] },
+            },
+        })
+    };
+    json!({
+        "Problem": {
+            "type": "object",
+            "required": ["error", "message"],
+            "properties": {
+                "error": { "description": "Code for programs.", "type": "string" },
+                "message": { "description": "Text for people.", "type": "string" },
+                "position": { "description": "Line or element of the request, from zero.", "type": "integer" },
+                "taken": { "description": "Events before it that were accepted.", "type": "integer" },
+            },
+            "additionalProperties": false,
+        },
+        "State": { "type": "object", "required": ["status"], "properties": { "status": { "type": "string" } } },
+        "OperatorKey": {
+            "type": "object",
+            "required": ["algorithm", "key"],
+            "properties": {
+                "algorithm": { "const": "ed25519" }, "key": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
+            },
+        },
+        "Declaration": {
+            "type": "object", "required": ["name", "tick", "spec"], "properties": declared,
+            "additionalProperties": false,
+        },
+        "Stream": {
+            "type": "object", "required": ["name", "tick", "spec", "status", "version", "published"],
+            "properties": shown,
+        },
+        "Streams": {
+            "type": "object", "required": ["streams"],
+            "properties": { "streams": { "type": "array", "items": schema_ref("Stream") } },
+        },
+        "SignedPolicy": {
+            "type": "object", "required": ["policy", "signature"],
+            "properties": {
+                "policy": { "type": "object" }, "signature": { "type": "array", "items": { "type": "integer" } },
+            },
+        },
+        "Asking": {
+            "type": "object", "required": ["stream", "round", "questions"],
+            "properties": {
+                "stream": { "type": "string" }, "round": number(),
+                "questions": { "type": "array", "items": {
+                    "type": "object", "required": ["question", "report_length", "closes"],
+                    "properties": { "question": { "type": "object" }, "report_length": number(), "closes": number() },
+                } },
+            },
+        },
+        "Batch": {
+            "type": "object", "required": ["stream", "timestamp", "phase", "reports"],
+            "properties": {
+                "stream": { "type": "string" }, "timestamp": number(),
+                "phase": { "type": "integer", "minimum": 0, "maximum": u16::MAX },
+                "reports": { "type": "array", "minItems": 1, "items": {
+                    "type": "object", "required": ["id", "report"],
+                    "properties": {
+                        "id": { "type": "string", "pattern": "^[0-9a-fA-F]{32}$" },
+                        "report": { "type": "string", "pattern": "^([0-9a-fA-F]{2})+$" },
+                    },
+                    "additionalProperties": false,
+                } },
+            },
+            "additionalProperties": false,
+        },
+        "Receipt": {
+            "type": "object", "required": ["accepted", "repeated", "conflicting", "implausible"],
+            "properties": {
+                "accepted": number(), "repeated": number(), "conflicting": number(), "implausible": number(),
+            },
+        },
+        "Event": {
+            "type": "object",
+            "properties": {
+                "user": { "type": ["string", "null"] },
+                "value": { "description": "A text or a number; anything else counts as a missing value" },
+            },
+            "additionalProperties": false,
+        },
+        "Taken": { "type": "object", "required": ["taken"], "properties": { "taken": number() } },
+        "Releases": listed("releases", record("release", json!({
+            "type": "object", "required": ["timestamp", "statistic", "freshness", "spent"],
+            "properties": {
+                "timestamp": number(),
+                "freshness": { "enum": ["fresh", "approximated", "nullified"] },
+                "spent": {
+                    "description": "Budget spent: by nobody, by everyone, or by the users of some slots.",
+                    "oneOf": [
+                        { "type": "null" },
+                        { "type": "string" },
+                        {
+                            "type": "object", "required": ["first_slot", "slots", "epsilon"],
+                            "properties": {
+                                "first_slot": number(), "slots": number(), "epsilon": { "type": "string" },
+                            },
+                        },
+                    ],
+                },
+                "reports": number(),
+                "seeded": {
+                    "description": "Whether its randomness comes from a seed; false where it is missing.",
+                    "type": "boolean",
+                },
+            },
+        }))),
+        "Answers": listed("answers", record("answer", schema_ref("Answer"))),
+        "Query": {
+            "description": "About one value, the values from first to last, or the most frequent ones.",
+            "type": "object", "properties": asked, "additionalProperties": false,
+        },
+        "Answer": { "type": "object", "required": ["t"], "properties": { "t": number() } },
+    })
+}

@@ -1,0 +1,171 @@
+//! [`StreamHandle`]: shared view of a running stream, for requests and for its driver's thread.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tidegate_device::wire::StreamTag;
+use tokio::sync::watch;
+
+use super::Change;
+use crate::driver::{DriveError, Driver, Tools, progress};
+use crate::ingest::EventBuffer;
+use crate::ingest::admission::{Admission, Admissions};
+use crate::store::{Status, StoreError, StreamRecord};
+use crate::stream::Declaration;
+
+/// A running stream.
+#[derive(Debug)]
+pub(super) struct StreamHandle {
+    pub(super) name: Arc<str>,
+    pub(super) tag: StreamTag,
+    pub(super) policy: Option<Arc<str>>,
+    pub(super) buffer: Option<Arc<EventBuffer>>,
+    pub(super) view: Mutex<View>,
+    pub(super) change: watch::Sender<Change>,
+    /// Set when the declaration has changed, so the driver must be opened again.
+    pub(super) reopen: AtomicBool,
+    woken: Mutex<bool>,
+    wake: Condvar,
+}
+
+/// State of a stream, as requests see it.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) declaration: Arc<Declaration>,
+    pub(super) status: Status,
+    /// How often operators have set the status; a status that was read before the last of these is outdated.
+    pub(super) status_changes: u64,
+    pub(super) version: u64,
+    pub(super) published: u64,
+    pub(super) driven: bool,
+    pub(super) questions: Admissions,
+    pub(super) problem: Option<String>,
+}
+
+impl View {
+    /// Returns a status read after `status_changes` changes, or the one that operators have set since.
+    const fn newer(&self, read: Status, status_changes: u64) -> Status {
+        if self.status_changes == status_changes { read } else { self.status }
+    }
+
+    /// Sets the figures; returns whether one changed.
+    fn set(&mut self, version: u64, published: u64, status: Status, driven: bool) -> bool {
+        let before = (self.version, self.published, self.status, self.driven);
+        (self.version, self.published, self.status, self.driven) = (version, published, status, driven);
+        self.problem = None;
+        before != (version, published, status, driven)
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads the declaration of a stored stream.
+pub(super) fn declaration_of(stream: &StreamRecord) -> Result<Declaration, DriveError> {
+    serde_json::from_str(&stream.declaration)
+        .map_err(|error| DriveError::State { stream: stream.name.clone(), problem: error.to_string() })
+}
+
+impl StreamHandle {
+    pub(super) fn new(found: StreamRecord, declaration: Declaration, buffer: Option<Arc<EventBuffer>>) -> Self {
+        Self {
+            name: found.name.as_str().into(),
+            tag: StreamTag::of(&found.name),
+            policy: (!found.policy.is_empty()).then(|| found.policy.into()),
+            buffer,
+            change: watch::Sender::new(Change { round: found.version, published: found.published }),
+            reopen: AtomicBool::new(false),
+            woken: Mutex::default(),
+            wake: Condvar::new(),
+            view: Mutex::new(View {
+                questions: Admission::all(&found.open, &Arc::default(), &declaration),
+                declaration: Arc::new(declaration),
+                status: found.status,
+                status_changes: 0,
+                version: found.version,
+                published: found.published,
+                driven: false,
+                problem: None,
+            }),
+        }
+    }
+
+    /// Wakes the driver's thread.
+    pub(super) fn wake(&self) {
+        *lock(&self.woken) = true;
+        self.wake.notify_all();
+    }
+
+    /// Sleeps until the time is over or somebody calls [`wake`](Self::wake).
+    pub(super) fn sleep(&self, most: Duration) {
+        let guard = lock(&self.woken);
+        let waited = self.wake.wait_timeout_while(guard, most, |woken| !*woken);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    /// Updates the view, and wakes requests that wait if `update` returns true.
+    pub(super) fn update(&self, update: impl FnOnce(&mut View) -> bool) {
+        let mut view = lock(&self.view);
+        let changed = update(&mut view);
+        let published = view.published;
+        drop(view);
+        if changed {
+            self.change.send_modify(|change| {
+                change.round += 1;
+                change.published = published;
+            });
+        }
+    }
+
+    /// Shows the state of this process's driver.
+    pub(super) fn show_driver(&self, driver: &Driver, tools: &Tools) -> Result<(), StoreError> {
+        let status_changes = lock(&self.view).status_changes;
+        let status = tools.store.status(&self.name)?.0;
+        let questions = driver.questions();
+        self.update(|view| {
+            let status = view.newer(status, status_changes);
+            let same_questions = view.questions.len() == questions.len()
+                && view.questions.iter().zip(questions).all(|(old, new)| old.question == new.question);
+            let changed = view.set(driver.version(), driver.published(), status, true);
+            if !same_questions {
+                view.questions = Admission::all(questions, &view.questions, &view.declaration);
+            }
+            changed || !same_questions
+        });
+        Ok(())
+    }
+
+    /// Shows an error of the driver.
+    pub(super) fn show_problem(&self, problem: String) {
+        self.update(|view| {
+            let changed = view.problem.as_ref() != Some(&problem) || view.driven;
+            (view.problem, view.driven) = (Some(problem), false);
+            changed
+        });
+    }
+
+    /// Shows the progress of another process that drives the stream, and raises the mark: this process may be next.
+    pub(super) fn show_other(&self, tools: &Tools) -> Result<(), DriveError> {
+        let (known, status_changes) = {
+            let view = lock(&self.view);
+            (view.version, view.status_changes)
+        };
+        let stream = tools.store.stream(&self.name)?;
+        if stream.version != known {
+            tools.marks.raise(&self.name, progress(&stream)?).map_err(DriveError::Mark)?;
+        }
+        let declaration = declaration_of(&stream)?;
+        self.update(|view| {
+            let status = view.newer(stream.status, status_changes);
+            let changed = view.set(stream.version, stream.published, status, false) || *view.declaration != declaration;
+            if changed {
+                view.declaration = Arc::new(declaration);
+                view.questions = Admission::all(&stream.open, &view.questions, &view.declaration);
+            }
+            changed
+        });
+        Ok(())
+    }
+}

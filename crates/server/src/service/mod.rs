@@ -1,0 +1,408 @@
+//! [`Service`]: all streams of a store, with one thread for each stream and one for writing reports.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `handle` | shared view of a running stream |
+//! | `run` | thread that drives a stream |
+
+mod handle;
+mod run;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use ed25519_dalek::SigningKey;
+use serde::Serialize;
+use tidegate::kernel::NoEntropy;
+use tidegate_device::api::{OpenQuestion, OpenQuestions, Receipt};
+use tidegate_device::clock::BootClock;
+use tidegate_device::enrolment::PolicyError;
+use tokio::sync::watch;
+
+use handle::{StreamHandle, declaration_of, lock};
+
+use crate::driver::{DriveError, DriverEvent, Tools, first_state, progress};
+use crate::ingest::admission::Admission;
+use crate::ingest::commit::{Pending, commit, write_groups};
+use crate::ingest::{CuratorEvent, EventBuffer, EventBufferError, EventError, ReportError};
+use crate::store::{BatchRejection, NewStream, Record, RecordFilter, RecordKind, ReportBatch, Status, StoreError};
+use crate::stream::{Declaration, DeclarationError};
+
+/// Settings of a service.
+#[derive(Debug)]
+pub struct ServiceSettings {
+    /// Most batches that wait for the writer.
+    pub queue: usize,
+    /// Key that signs policies.
+    pub signer: SigningKey,
+    /// Clock that spans restarts of the process. Without it a wrong wall clock could refund budgets.
+    pub clock: BootClock,
+}
+
+/// Observer of a service, for metrics and webhooks. Nothing that it hears is secret. It is called on the working
+/// threads, so it must not block.
+pub trait Observer: Send + Sync + fmt::Debug {
+    /// Hears an event of a stream's driver.
+    fn driver_event(&self, stream: &str, event: &DriverEvent);
+
+    /// Hears that a stream's driver failed; it is opened again.
+    fn failed(&self, stream: &str, error: &DriveError);
+
+    /// Hears the outcome of a batch of reports.
+    fn received(&self, stream: &str, outcome: &Result<Receipt, ReportError>);
+
+    /// Hears of a group commit: how many batches, and how long it took.
+    fn committed(&self, batches: usize, took: Duration);
+}
+
+/// Error of starting a service or creating a stream.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum ServiceError {
+    #[error("there is no stream {0}")]
+    NoStream(String),
+    #[error(transparent)]
+    Declaration(#[from] DeclarationError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    EventBuffer(#[from] EventBufferError),
+    #[error(transparent)]
+    Entropy(#[from] NoEntropy),
+    #[error("a thread cannot be started: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Change counter of a stream, for requests that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Grows with every change.
+    pub round: u64,
+    /// Last published version.
+    pub published: u64,
+}
+
+/// Summary of a stream, from memory.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overview {
+    /// Declaration of the stream.
+    #[serde(flatten)]
+    pub declaration: Declaration,
+    /// Status that its operator has set.
+    pub status: Status,
+    /// How often it was advanced.
+    pub version: u64,
+    /// Last published version.
+    pub published: u64,
+    /// Open timestamp.
+    pub open: Option<u64>,
+    /// Whether this process drives it.
+    pub driven: bool,
+    /// Error that stops it.
+    pub problem: Option<String>,
+}
+
+/// All streams of a store, running.
+#[derive(Debug)]
+pub struct Service {
+    tools: Tools,
+    signer: SigningKey,
+    clock: BootClock,
+    observer: Arc<dyn Observer>,
+    streams: RwLock<HashMap<String, Arc<StreamHandle>>>,
+    commit_queue: Mutex<Option<SyncSender<Pending>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stopping: Arc<AtomicBool>,
+}
+
+/// Returns the time, in milliseconds since 1970.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Service {
+    /// Starts all streams of a store.
+    ///
+    /// # Errors
+    /// A store that cannot be read or is behind its high-water marks, or no threads.
+    pub fn start(
+        tools: Tools,
+        settings: ServiceSettings,
+        observer: Arc<dyn Observer>,
+    ) -> Result<Arc<Self>, ServiceError> {
+        let names = tools.store.names()?;
+        for name in &names {
+            let found = tools.store.stream(name)?;
+            if let Some(mark) = tools.marks.mark(name)
+                && mark.version > found.version
+            {
+                let (stream, found, marked) = (name.clone(), found.version, mark.version);
+                return Err(DriveError::Older { stream, found, marked }.into());
+            }
+            tools.marks.raise(name, progress(&found)?).map_err(DriveError::Mark)?;
+        }
+        let (sender, receiver) = sync_channel(settings.queue.max(1));
+        let service = Arc::new(Self {
+            observer: Arc::clone(&observer),
+            signer: settings.signer,
+            clock: settings.clock,
+            streams: RwLock::default(),
+            commit_queue: Mutex::new(Some(sender)),
+            threads: Mutex::default(),
+            stopping: Arc::default(),
+            tools,
+        });
+        let (store, source) = (Arc::clone(&service.tools.store), service.tools.holder.clone());
+        service.spawn("writer", move || write_groups(&*store, &source, &receiver, &*observer))?;
+        for name in &names {
+            service.start_stream(name)?;
+        }
+        Ok(service)
+    }
+
+    fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ServiceError> {
+        let thread = thread::Builder::new().name(format!("tidegate {name}")).spawn(work);
+        lock(&self.threads).push(thread.map_err(ServiceError::Thread)?);
+        Ok(())
+    }
+
+    /// Starts to drive a stored stream, unless this process does already.
+    fn start_stream(&self, name: &str) -> Result<(), ServiceError> {
+        let found = self.tools.store.stream(name)?;
+        let declaration = declaration_of(&found)?;
+        let buffer = EventBuffer::new(&declaration)?.map(Arc::new);
+        let handle = Arc::new(StreamHandle::new(found, declaration, buffer));
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if streams.contains_key(name) {
+            return Ok(());
+        }
+        streams.insert(name.to_owned(), Arc::clone(&handle));
+        drop(streams);
+        let (tools, observer, stopping) = (self.tools.clone(), Arc::clone(&self.observer), Arc::clone(&self.stopping));
+        let clock = self.clock;
+        self.spawn(name, move || run::drive(&handle, &tools, clock, &*observer, &stopping))
+    }
+
+    fn handle(&self, stream: &str) -> Option<Arc<StreamHandle>> {
+        self.streams.read().unwrap_or_else(PoisonError::into_inner).get(stream).cloned()
+    }
+
+    /// Creates a stream. If it exists and promises the same, replaces its queries, monitors and webhooks. Blocks.
+    ///
+    /// # Errors
+    /// An invalid declaration, or one that changes what the stream promises.
+    pub fn create(&self, declaration: &Declaration) -> Result<(), ServiceError> {
+        declaration.check()?;
+        let name = &declaration.name;
+        let text = to_json(name, declaration)?;
+        let mut slot_key = [0; 16];
+        getrandom::fill(&mut slot_key).map_err(|error| ServiceError::Entropy(error.into()))?;
+        let policy = match declaration.policy(slot_key)? {
+            Some(policy) => to_json(name, &policy.sign(&self.signer)?)?,
+            None => String::new(),
+        };
+        let state = first_state(declaration, 0, self.tools.key.as_deref())?;
+        let new = NewStream { name, declaration: &text, policy: &policy, state: &state };
+        match self.tools.store.create(&new) {
+            Ok(()) => {}
+            // After an unknown outcome, the store tells what happened.
+            Err(StoreError::Exists(_) | StoreError::Unknown(_)) => {
+                let found = self.tools.store.stream(name)?;
+                let earlier = declaration_of(&found)?;
+                declaration.follows(&earlier)?;
+                if *declaration != earlier {
+                    let redeclared = self.tools.store.redeclare(name, &text);
+                    // Even after an error, the driver reads what the store has.
+                    if let Some(handle) = self.handle(name) {
+                        handle.reopen.store(true, Ordering::Release);
+                        handle.wake();
+                    }
+                    redeclared?;
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.start_stream(name)
+    }
+
+    /// Sets the status of a stream. Blocks.
+    ///
+    /// # Errors
+    /// An unknown or retired stream.
+    pub fn set_status(&self, stream: &str, status: Status) -> Result<(), ServiceError> {
+        let handle = self.handle(stream).ok_or_else(|| ServiceError::NoStream(stream.to_owned()))?;
+        self.tools.store.set_status(stream, status)?;
+        handle.update(|view| {
+            view.status_changes += 1;
+            std::mem::replace(&mut view.status, status) != status
+        });
+        handle.wake();
+        Ok(())
+    }
+
+    /// Returns all streams, ordered by name.
+    pub fn streams(&self) -> Vec<Overview> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        let mut names: Vec<_> = streams.keys().cloned().collect();
+        drop(streams);
+        names.sort();
+        names.iter().filter_map(|name| self.overview(name)).collect()
+    }
+
+    /// Returns the summary of a stream.
+    pub fn overview(&self, stream: &str) -> Option<Overview> {
+        let handle = self.handle(stream)?;
+        let open_tick = handle.buffer.as_ref().and_then(|buffer| buffer.open_timestamp());
+        let view = lock(&handle.view);
+        Some(Overview {
+            declaration: (*view.declaration).clone(),
+            status: view.status,
+            version: view.version,
+            published: view.published,
+            open: view.questions.first().map(|open| open.question.timestamp).or(open_tick),
+            driven: view.driven,
+            problem: view.problem.clone(),
+        })
+    }
+
+    /// Returns the signed policy of a stream, as JSON; `None` for an unknown or curated stream.
+    pub fn policy(&self, stream: &str) -> Option<Arc<str>> {
+        self.handle(stream)?.policy.clone()
+    }
+
+    /// Returns the public key with which devices verify policies.
+    pub fn operator_key(&self) -> [u8; 32] {
+        self.signer.verifying_key().to_bytes()
+    }
+
+    /// Returns the open questions of a stream.
+    pub fn asking(&self, stream: &str) -> Option<OpenQuestions> {
+        let handle = self.handle(stream)?;
+        // Read the round first: after a change in between, a request that waits for a later round is woken at once.
+        let round = handle.change.borrow().round;
+        let questions = Arc::clone(&lock(&handle.view).questions);
+        let asked = |open: &Arc<Admission>| OpenQuestion {
+            question: open.question.clone(),
+            report_length: open.report_length,
+            closes: open.closes,
+        };
+        Some(OpenQuestions { stream: stream.to_owned(), round, questions: questions.iter().map(asked).collect() })
+    }
+
+    /// Subscribes to the changes of a stream.
+    pub fn changes(&self, stream: &str) -> Option<watch::Receiver<Change>> {
+        Some(self.handle(stream)?.change.subscribe())
+    }
+
+    /// Accepts a batch of reports. It is durable when this returns.
+    ///
+    /// # Errors
+    /// Reasons why no report was accepted. After [`ReportError::Store`] and [`ReportError::Busy`] the batch can be sent
+    /// again as it is.
+    pub async fn report(&self, stream: &str, body: Bytes) -> Result<Receipt, ReportError> {
+        let outcome = self.accept_report(stream, body).await;
+        self.observer.received(stream, &outcome);
+        outcome
+    }
+
+    async fn accept_report(&self, stream: &str, body: Bytes) -> Result<Receipt, ReportError> {
+        let handle = self.handle(stream).ok_or(BatchRejection::NoStream)?;
+        let mut admission = None;
+        let batch = ReportBatch::parse_with(&handle.name, body, |batch| {
+            if batch.stream != handle.tag {
+                return Err(ReportError::OtherStream);
+            }
+            let (timestamp, phase) = (batch.timestamp, batch.phase);
+            let questions = Arc::clone(&lock(&handle.view).questions);
+            let is_asked =
+                |open: &&Arc<Admission>| (open.question.timestamp, open.question.phase) == (timestamp, phase);
+            let open = questions.iter().find(is_asked).ok_or(BatchRejection::NotOpen { timestamp, phase })?;
+            open.admit(batch).inspect(|_| admission = Some(Arc::clone(open)))
+        })?;
+        let queue = lock(&self.commit_queue).clone();
+        match (queue, admission) {
+            (Some(queue), Some(admission)) => commit(queue, admission, batch).await,
+            _ => Err(ReportError::Busy),
+        }
+    }
+
+    /// Adds events to the open tick of a curated stream, in memory only. Returns how many were accepted.
+    /// [`EventBuffer::push`] says when the timestamp is needed.
+    ///
+    /// # Errors
+    /// The reason why an event was rejected; those before it were accepted.
+    pub fn push_events(
+        &self,
+        stream: &str,
+        timestamp: Option<u64>,
+        events: Vec<CuratorEvent>,
+    ) -> Result<usize, EventError> {
+        let handle = self.handle(stream).ok_or_else(|| EventError::NoStream(stream.to_owned()))?;
+        let buffer = handle.buffer.as_ref().ok_or(EventError::NotCurated)?;
+        match buffer.push(now(), timestamp, events) {
+            (accepted, None) => Ok(accepted),
+            (accepted, Some(reason)) => Err(EventError::Rejected { accepted, reason }),
+        }
+    }
+
+    /// Returns published records of a stream. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Result<Vec<Record>, StoreError> {
+        self.tools.store.records(stream, kind, filter)
+    }
+
+    /// Returns the number of the last published record; zero where there is none. Blocks.
+    ///
+    /// # Errors
+    /// Errors of the store.
+    pub fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        self.tools.store.latest(stream, kind)
+    }
+
+    /// Checks that reports can be accepted and streams are driven. Blocks.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn ready(&self) -> Result<(), StoreError> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable("the service is stopping".to_owned()));
+        }
+        if lock(&self.threads).iter().any(JoinHandle::is_finished) {
+            return Err(StoreError::Failed("a thread of the service has stopped".to_owned()));
+        }
+        self.tools.store.check()
+    }
+
+    /// Stops the service: commits the reports that wait, and releases all leases. Blocks.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        lock(&self.commit_queue).take();
+        for handle in self.streams.read().unwrap_or_else(PoisonError::into_inner).values() {
+            handle.wake();
+        }
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // A thread that panicked has stopped, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn to_json(stream: &str, value: &impl Serialize) -> Result<String, DriveError> {
+    serde_json::to_string(value)
+        .map_err(|error| DriveError::State { stream: stream.to_owned(), problem: error.to_string() })
+}

@@ -1,0 +1,208 @@
+//! Statements on rows of a PostgreSQL store.
+
+use postgres::Row;
+use tidegate_kernel::oracle::{Aggregate, Oracle};
+
+use super::super::row::{
+    Columns, QuestionRow, StreamRow, check, count_sum, decode, encode, kind_code, question_sum, record_sum, signed,
+    stream_columns, total,
+};
+use super::super::{OpenQuestion, Record, RecordKind, StoreError};
+use super::fault::Fault;
+use super::pool::Connection;
+
+impl Columns for Row {
+    type Fault = Fault;
+
+    fn integer(&self, column: usize) -> Result<i64, Fault> {
+        Ok(self.try_get(column)?)
+    }
+
+    fn text(&self, column: usize) -> Result<String, Fault> {
+        Ok(self.try_get(column)?)
+    }
+
+    fn optional_text(&self, column: usize) -> Result<Option<String>, Fault> {
+        Ok(self.try_get(column)?)
+    }
+
+    fn bytes(&self, column: usize) -> Result<Vec<u8>, Fault> {
+        Ok(self.try_get(column)?)
+    }
+
+    fn flag(&self, column: usize) -> Result<bool, Fault> {
+        Ok(self.try_get(column)?)
+    }
+}
+
+const STREAM: &str = concat!("SELECT ", stream_columns!(), " FROM tidegate.streams WHERE name = $1");
+const STREAM_FOR_UPDATE: &str =
+    concat!("SELECT ", stream_columns!(), " FROM tidegate.streams WHERE name = $1 FOR UPDATE");
+
+fn missing(stream: &str) -> StoreError {
+    StoreError::NoStream(stream.to_owned())
+}
+
+pub(super) fn find_stream(connection: &mut Connection, stream: &str) -> Result<Option<StreamRow>, Fault> {
+    connection.query(STREAM, &[&stream])?.first().map(StreamRow::read).transpose()
+}
+
+pub(super) fn stream_row(connection: &mut Connection, stream: &str) -> Result<StreamRow, Fault> {
+    find_stream(connection, stream)?.ok_or_else(|| missing(stream).into())
+}
+
+/// Reads the row of a stream, and locks it until the transaction ends.
+pub(super) fn find_stream_for_update(connection: &mut Connection, stream: &str) -> Result<StreamRow, Fault> {
+    let rows = connection.query(STREAM_FOR_UPDATE, &[&stream])?;
+    rows.first().map(StreamRow::read).transpose()?.ok_or_else(|| missing(stream).into())
+}
+
+pub(super) fn update_stream(connection: &mut Connection, row: &StreamRow) -> Result<(), Fault> {
+    connection.execute(
+        "UPDATE tidegate.streams SET declaration = $2, policy = $3, status = $4, epoch = $5, holder = $6, until = $7,
+             version = $8, published = $9, releases = $10, said = $11, open = $12, sum = $13
+         WHERE number = $1",
+        &[
+            &row.number,
+            &row.declaration,
+            &row.policy,
+            &row.status.name(),
+            &signed(row.epoch)?,
+            &row.holder,
+            &signed(row.until)?,
+            &signed(row.version)?,
+            &signed(row.published)?,
+            &signed(row.releases)?,
+            &signed(row.answers)?,
+            &signed(row.open)?,
+            &row.sum(),
+        ],
+    )?;
+    Ok(())
+}
+
+pub(super) fn put_state(connection: &mut Connection, stream: &StreamRow, state: &[u8]) -> Result<(), Fault> {
+    connection.execute(
+        "INSERT INTO tidegate.states (stream, body, sum) VALUES ($1, $2, $3)
+         ON CONFLICT (stream) DO UPDATE SET body = excluded.body, sum = excluded.sum",
+        &[&stream.number, &state, &stream.state_sum(state)],
+    )?;
+    Ok(())
+}
+
+/// Reads the questions of a stream, in order.
+pub(super) fn read_questions(connection: &mut Connection, stream: &StreamRow) -> Result<Vec<QuestionRow>, Fault> {
+    let sql = "SELECT number, place, body, closed, sum FROM tidegate.phases WHERE stream = $1 ORDER BY place";
+    let rows = connection.query(sql, &[&stream.number])?;
+    let questions = rows.iter().map(|row| QuestionRow::read(row, &stream.name)).collect::<Result<Vec<_>, Fault>>()?;
+    stream.check_questions(&questions)?;
+    Ok(questions)
+}
+
+pub(super) fn add_question(
+    connection: &mut Connection,
+    stream: &StreamRow,
+    place: i64,
+    asked: &OpenQuestion,
+) -> Result<(), Fault> {
+    let body = encode(asked)?;
+    connection.execute(
+        "INSERT INTO tidegate.phases (stream, place, body, closed, sum) VALUES ($1, $2, $3, false, $4)",
+        &[&stream.number, &place, &body, &question_sum(&stream.name, place, &body, false)],
+    )?;
+    Ok(())
+}
+
+pub(super) fn update_question(
+    connection: &mut Connection,
+    stream: &StreamRow,
+    place: i64,
+    row: &QuestionRow,
+) -> Result<(), Fault> {
+    let body = encode(&row.asked)?;
+    connection.execute(
+        "UPDATE tidegate.phases SET place = $2, body = $3, closed = $4, sum = $5 WHERE number = $1",
+        &[&row.number, &place, &body, &row.closed, &question_sum(&stream.name, place, &body, row.closed)],
+    )?;
+    Ok(())
+}
+
+/// Deletes questions with their counts. Their identities are swept later.
+pub(super) fn delete_questions(connection: &mut Connection, over: &[i64]) -> Result<(), Fault> {
+    if !over.is_empty() {
+        connection.execute("DELETE FROM tidegate.counts WHERE phase = ANY($1)", &[&over])?;
+        connection.execute("DELETE FROM tidegate.phases WHERE number = ANY($1)", &[&over])?;
+    }
+    Ok(())
+}
+
+pub(super) fn add_record(
+    connection: &mut Connection,
+    stream: &StreamRow,
+    kind: RecordKind,
+    record: &Record,
+) -> Result<(), Fault> {
+    connection.execute(
+        "INSERT INTO tidegate.records (stream, kind, number, version, timestamp, body, sum)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &[
+            &stream.number,
+            &kind_code(kind),
+            &signed(record.number)?,
+            &signed(record.version)?,
+            &signed(record.timestamp)?,
+            &record.body,
+            &record_sum(&stream.name, kind, record),
+        ],
+    )?;
+    Ok(())
+}
+
+fn read_count(question: i64, row: &Row) -> Result<(u64, Aggregate), Fault> {
+    let (source, offset, body) = (row.text(0)?, row.number(1)?, row.bytes(2)?);
+    check(row.integer(3)?, count_sum(question, &source, offset, 0, &body), || format!("the counts of {source}"))?;
+    Ok((offset, decode(&body, "count")?))
+}
+
+/// Reads the counts of a source, and locks them until the transaction ends.
+pub(super) fn count_for_update(
+    connection: &mut Connection,
+    question: i64,
+    source: &str,
+    oracle: &Oracle,
+) -> Result<(u64, Aggregate), Fault> {
+    // Insert an empty row first, so that two that begin at once wait for each other.
+    let nothing = encode(&oracle.aggregate())?;
+    connection.execute(
+        "INSERT INTO tidegate.counts (phase, source, counted, body, sum) VALUES ($1, $2, 0, $3, $4)
+         ON CONFLICT DO NOTHING",
+        &[&question, &source, &nothing, &count_sum(question, source, 0, 0, &nothing)],
+    )?;
+    let sql = "SELECT source, counted, body, sum FROM tidegate.counts WHERE phase = $1 AND source = $2 FOR UPDATE";
+    let rows = connection.query(sql, &[&question, &source])?;
+    let row = rows.first().ok_or_else(|| StoreError::Damaged(format!("the counts of {source} are gone")))?;
+    read_count(question, row)
+}
+
+pub(super) fn put_count(
+    connection: &mut Connection,
+    question: i64,
+    source: &str,
+    offset: u64,
+    counts: &Aggregate,
+) -> Result<(), Fault> {
+    let body = encode(counts)?;
+    connection.execute(
+        "UPDATE tidegate.counts SET counted = $3, body = $4, sum = $5 WHERE phase = $1 AND source = $2",
+        &[&question, &source, &signed(offset)?, &body, &count_sum(question, source, offset, 0, &body)],
+    )?;
+    Ok(())
+}
+
+/// Adds up the counts of all sources; `None` where no report came.
+pub(super) fn read_total(connection: &mut Connection, question: i64) -> Result<Option<Aggregate>, Fault> {
+    let sql = "SELECT source, counted, body, sum FROM tidegate.counts WHERE phase = $1";
+    let rows = connection.query(sql, &[&question])?;
+    let counts = rows.iter().map(|row| read_count(question, row).map(|(_, counts)| counts));
+    Ok(total(counts.collect::<Result<Vec<_>, Fault>>()?)?)
+}

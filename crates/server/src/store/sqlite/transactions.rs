@@ -1,0 +1,242 @@
+//! Transactions of an SQLite store.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use rusqlite::{CachedStatement, OptionalExtension, params};
+use tidegate_device::api::Receipt;
+use tidegate_kernel::oracle::Aggregate;
+
+use super::super::row::{
+    QuestionChanges, StreamRow, bound, check_range, kind_code, read_record, record_columns, signed, total, unsigned,
+};
+use super::super::{
+    Advance, BatchRejection, Lease, MergeOutcome, NewStream, PhaseKey, Record, RecordFilter, RecordKind, ReportBatch,
+    Status, Store, StoreError, StreamRecord,
+};
+use super::SqliteStore;
+use super::question::SourceCount;
+use super::rows::{
+    add_question, add_record, delete_question, find_stream, put_count, put_state, read_counts, read_questions,
+    read_state, stream_row, update_question,
+};
+
+impl Store for SqliteStore {
+    fn create(&self, stream: &NewStream<'_>) -> Result<(), StoreError> {
+        self.write("create", |writer| {
+            if find_stream(&writer.connection, stream.name)?.is_some() {
+                return Err(StoreError::Exists(stream.name.to_owned()).into());
+            }
+            let mut row = StreamRow::new(stream);
+            writer
+                .connection
+                .prepare_cached(
+                    "INSERT INTO streams (name, declaration, policy, status, epoch, until, version, published,
+                         releases, said, open, sum)
+                     VALUES (?1, ?2, ?3, ?4, 0, 0, 0, 0, 0, 0, 0, ?5)",
+                )?
+                .execute(params![row.name, row.declaration, row.policy, row.status.name(), row.sum()])?;
+            row.number = writer.connection.last_insert_rowid();
+            put_state(&writer.connection, &row, stream.state)
+        })
+    }
+
+    fn redeclare(&self, stream: &str, declaration: &str) -> Result<(), StoreError> {
+        self.change("redeclare", stream, |_, row| {
+            declaration.clone_into(&mut row.declaration);
+            Ok(())
+        })
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        self.read("names", |connection| {
+            let mut statement = connection.prepare_cached("SELECT name FROM streams ORDER BY name")?;
+            let names = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            Ok(names)
+        })
+    }
+
+    fn stream(&self, stream: &str) -> Result<StreamRecord, StoreError> {
+        self.read("stream", |connection| {
+            let row = stream_row(connection, stream)?;
+            let state = read_state(connection, &row)?;
+            let open = read_questions(connection, &row)?;
+            Ok(row.into_record(state, open))
+        })
+    }
+
+    fn status(&self, stream: &str) -> Result<(Status, u64), StoreError> {
+        self.read("status", |connection| stream_row(connection, stream).map(|row| (row.status, row.version)))
+    }
+
+    fn set_status(&self, stream: &str, status: Status) -> Result<(), StoreError> {
+        self.change("set_status", stream, |_, row| Ok(row.set_status(status)?))
+    }
+
+    fn lease(&self, stream: &str, holder: &str, now: u64, until: u64) -> Result<Option<Lease>, StoreError> {
+        let until = until.min(i64::MAX.unsigned_abs());
+        self.change("lease", stream, |_, row| Ok(row.lease(holder, now, until)))
+    }
+
+    fn release_lease(&self, lease: &Lease) -> Result<(), StoreError> {
+        self.change("release_lease", &lease.stream, |_, row| {
+            row.release_lease(lease);
+            Ok(())
+        })
+    }
+
+    fn accept(
+        &self,
+        source: &str,
+        batches: &[ReportBatch],
+    ) -> Result<Vec<Result<Receipt, BatchRejection>>, StoreError> {
+        self.write("accept", |writer| {
+            let mut outcomes = Vec::with_capacity(batches.len());
+            for batch in batches {
+                outcomes.push(match writer.question(&batch.stream, batch.timestamp, batch.phase)? {
+                    Ok((question, _)) => question.accept(source, batch)?,
+                    Err(rejection) => Err(rejection),
+                });
+            }
+            let mut saved = HashSet::new();
+            for ReportBatch { stream, timestamp, phase, .. } in batches {
+                let open = writer.streams.get_mut(&**stream).and_then(|open| open.get_mut(&(*timestamp, *phase)));
+                if let Some(question) = open.filter(|question| saved.insert(question.number)) {
+                    question.save(&writer.connection, source)?;
+                }
+            }
+            Ok(outcomes)
+        })
+    }
+
+    fn merge(
+        &self,
+        key: &PhaseKey,
+        source: &str,
+        range: Range<u64>,
+        counts: &Aggregate,
+    ) -> Result<MergeOutcome, StoreError> {
+        self.write("merge", |writer| {
+            let (question, connection) =
+                writer.question(&key.stream, key.timestamp, key.phase)?.map_err(StoreError::Rejected)?;
+            let before = question.sources.get(source).cloned();
+            let mut merged = before.unwrap_or_else(|| SourceCount::new(&question.oracle));
+            if let Some(outcome) = check_range(source, merged.offset, &range)? {
+                return Ok(outcome);
+            }
+            let malformed = |error: &dyn ToString| StoreError::from(BatchRejection::Malformed(error.to_string()));
+            merged.counts.merge(counts).map_err(|error| malformed(&error))?;
+            merged.offset = range.end;
+            put_count(connection, question.number, source, &merged)?;
+            question.sources.insert(source.to_owned(), merged);
+            Ok(MergeOutcome::Counted)
+        })
+    }
+
+    fn close(&self, lease: &Lease, version: u64) -> Result<Vec<Option<Aggregate>>, StoreError> {
+        self.write("close", |writer| {
+            let row = stream_row(&writer.connection, &lease.stream)?;
+            row.fence(lease, version)?;
+            for ((_, phase), open) in writer.streams.remove(&lease.stream).into_iter().flatten() {
+                writer.usual.insert((lease.stream.clone(), phase), open.identities.len());
+            }
+            let mut totals = Vec::new();
+            for (place, mut question) in (0..).zip(read_questions(&writer.connection, &row)?) {
+                if !question.closed {
+                    question.closed = true;
+                    update_question(&writer.connection, &row, place, &question)?;
+                }
+                let sources = read_counts(&writer.connection, question.number)?;
+                totals.push(total(sources.into_values().map(|source| source.counts))?);
+            }
+            Ok(totals)
+        })
+    }
+
+    fn advance(&self, lease: &Lease, advance: &Advance<'_>) -> Result<(), StoreError> {
+        self.change("advance", &lease.stream, |writer, row| {
+            row.fence(lease, advance.version)?;
+            let before = read_questions(&writer.connection, row)?;
+            let records = row.advance(lease, advance)?;
+            writer.streams.remove(&lease.stream);
+            let connection = &writer.connection;
+            let changes = QuestionChanges::new(before, advance.open);
+            changes.over.iter().try_for_each(|question| delete_question(connection, *question))?;
+            changes.kept.iter().try_for_each(|(place, kept)| update_question(connection, row, *place, kept))?;
+            changes.added.iter().try_for_each(|(place, asked)| add_question(connection, row, *place, asked))?;
+            put_state(connection, row, advance.state)?;
+            records.iter().try_for_each(|(kind, record)| add_record(connection, row, *kind, record))
+        })
+    }
+
+    fn publish(&self, lease: &Lease, version: u64) -> Result<(), StoreError> {
+        self.change("publish", &lease.stream, |_, row| Ok(row.publish(lease, version)?))
+    }
+
+    fn replace_state(&self, stream: &str, state: &[u8], version: u64) -> Result<(), StoreError> {
+        self.change("replace_state", stream, |writer, row| {
+            let before = read_questions(&writer.connection, row)?;
+            row.replace_state(version)?;
+            writer.streams.remove(stream);
+            before.iter().try_for_each(|question| delete_question(&writer.connection, question.number))?;
+            put_state(&writer.connection, row, state)
+        })
+    }
+
+    fn records(&self, stream: &str, kind: RecordKind, filter: &RecordFilter) -> Result<Vec<Record>, StoreError> {
+        self.read("records", |connection| {
+            let row = stream_row(connection, stream)?;
+            // The filter decides which index is right; `+` keeps SQLite from using the other.
+            let all_times = (filter.from, filter.to) == (0, u64::MAX);
+            let mut statement: CachedStatement<'_> = connection.prepare_cached(if all_times {
+                concat!(
+                    "SELECT ",
+                    record_columns!(),
+                    " FROM records WHERE stream = ?1 AND kind = ?2 AND number > ?3
+                      AND +timestamp BETWEEN ?4 AND ?5 AND version <= ?6 ORDER BY number LIMIT ?7"
+                )
+            } else {
+                concat!(
+                    "SELECT ",
+                    record_columns!(),
+                    " FROM records WHERE stream = ?1 AND kind = ?2 AND +number > ?3
+                      AND timestamp BETWEEN ?4 AND ?5 AND version <= ?6 ORDER BY number LIMIT ?7"
+                )
+            })?;
+            let mut rows = statement.query(params![
+                row.number,
+                kind_code(kind),
+                bound(filter.after),
+                bound(filter.from),
+                bound(filter.to),
+                signed(row.published)?,
+                i64::try_from(filter.limit).unwrap_or(i64::MAX),
+            ])?;
+            let mut records = Vec::new();
+            while let Some(row) = rows.next()? {
+                records.push(read_record(row, stream, kind)?);
+            }
+            Ok(records)
+        })
+    }
+
+    fn latest(&self, stream: &str, kind: RecordKind) -> Result<u64, StoreError> {
+        self.read("latest", |connection| {
+            let row = stream_row(connection, stream)?;
+            let mut statement = connection.prepare_cached(
+                "SELECT number FROM records WHERE stream = ?1 AND kind = ?2 AND version <= ?3
+                 ORDER BY number DESC LIMIT 1",
+            )?;
+            let number = (row.number, kind_code(kind), signed(row.published)?);
+            let number = statement.query_row(number, |row| row.get(0)).optional()?;
+            Ok(unsigned(number.unwrap_or(0))?)
+        })
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.write("check", |writer| {
+            writer.connection.prepare_cached("UPDATE meta SET value = value + 1 WHERE name = 'checks'")?.execute([])?;
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! Queries of analysts, from standing queries in memory.
+
+use serde_json::{Value, json};
+use tidegate_device::api::BATCH;
+use tidegate_server::http::auth::Role;
+
+use super::{Server, batch, visits};
+
+const QUERY: &str = "/v1/streams/visits/query";
+
+/// Asks about the last release, and returns the timestamp of the answer.
+///
+/// The answer comes from memory. With a timestamp, the same question is answered by a replay of its period.
+fn assert_equals_replay(server: &Server, mut question: Value) -> Option<u64> {
+    let kept = server.post_json(Role::Analyst, QUERY, &question);
+    if kept.status == 404 {
+        return None;
+    }
+    assert_eq!(kept.status, 200, "{question}: {}", kept.text);
+    let timestamp = kept.json()["t"].as_u64().unwrap();
+    question["at"] = json!(timestamp);
+    let replayed = server.post_json(Role::Analyst, QUERY, &question);
+    assert_eq!((replayed.status, replayed.json()), (200, kept.json()), "{question}");
+    Some(timestamp)
+}
+
+fn questions() -> [Value; 4] {
+    [
+        json!({ "value": "shop" }),
+        json!({ "first": "work", "last": "out", "delta": 2, "unit": "counts" }),
+        json!({ "value": "home", "delta": 3, "confidence": 0.9, "name": "long" }),
+        json!({ "top": 2 }),
+    ]
+}
+
+#[test]
+fn answers_from_memory_equal_a_replay() {
+    let mut server = Server::start();
+    server.create(&visits());
+    let mut last = [None; 4];
+    // A question that was asked before the first release goes on from there.
+    for round in 0..6 {
+        let asked = server.question("visits", 300);
+        let timestamp = asked.question.timestamp;
+        let bytes = batch("visits", &asked, 0..60, u32::try_from(round % 4).unwrap(), round);
+        server.post(Some(Role::Ingest), "/v1/streams/visits/reports", BATCH, &bytes);
+        let path = format!("/v1/streams/visits/releases?from={timestamp}");
+        server.until(Role::Analyst, &path, |answer| {
+            answer.json()["releases"].as_array().is_some_and(|releases| !releases.is_empty())
+        });
+        for (question, last) in questions().into_iter().zip(&mut last) {
+            let answered = assert_equals_replay(&server, question);
+            assert!(answered >= *last, "{answered:?} after {last:?}");
+            *last = answered.or(*last);
+        }
+        // Two releases may come between two questions.
+        if round == 3 {
+            std::thread::sleep(std::time::Duration::from_millis(2_200));
+        }
+    }
+    assert!(last.iter().all(Option::is_some), "{last:?}");
+    server = server.restart();
+    for (question, last) in questions().into_iter().zip(last) {
+        assert!(assert_equals_replay(&server, question) >= last);
+    }
+}
