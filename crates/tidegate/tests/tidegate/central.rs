@@ -382,17 +382,17 @@ fn a_tracked_state_that_knows_what_cannot_be_is_not_loaded() {
         ("parts", 0.into()),
         ("parts", 3.into()),
         ("last", 5.into()),
-        ("watch/measured", 0.into()),
-        ("watch/excess", (-1.0).into()),
-        ("watch/offset", (-1.0).into()),
+        ("detector/measurements", 0.into()),
+        ("detector/cusum", (-1.0).into()),
+        ("detector/offset", (-1.0).into()),
         ("jumps/seen", 1e300.into()),
-        ("jumps/narrow", 1e3.into()),
-        ("jumps/unseen", (-1.0).into()),
+        ("jumps/concentration", 1e3.into()),
+        ("jumps/undetected_squares", (-1.0).into()),
         ("jumps/timestamps", (-1.0).into()),
     ];
     for (field, value) in forged {
         let mut changed = json.clone();
-        let place = changed.pointer_mut(&format!("/machine/track/pace/{field}")).unwrap();
+        let place = changed.pointer_mut(&format!("/machine/track/scheduler/{field}")).unwrap();
         assert_ne!(*place, value, "{field}");
         *place = value;
         assert!(serde_json::from_value::<Central>(changed).is_err(), "{field}");
