@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 /// The shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two with leaves
-/// that nobody holds. Level 0 is the root, level [`Shape::height`] the leaves; the nodes of a level are numbered from
+/// that nobody holds. Level 0 is the root, level [`TreeShape::height`] the leaves; the nodes of a level are numbered from
 /// left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
-pub struct Shape {
+pub struct TreeShape {
     domain: u32,
     height: u32,
 }
 
-impl From<u32> for Shape {
+impl From<u32> for TreeShape {
     fn from(domain: u32) -> Self {
         Self::new(domain)
     }
 }
 
-impl From<Shape> for u32 {
-    fn from(shape: Shape) -> Self {
+impl From<TreeShape> for u32 {
+    fn from(shape: TreeShape) -> Self {
         shape.domain
     }
 }
@@ -27,7 +27,7 @@ impl From<Shape> for u32 {
 /// The largest domain that a hierarchy is built over.
 const MAX_TREE_DOMAIN: u32 = 1 << 31;
 
-impl Shape {
+impl TreeShape {
     /// The shape for a domain; one of no values has one that nobody holds, one above 2^31 is cut to that.
     pub const fn new(domain: u32) -> Self {
         let domain = match domain {
@@ -106,7 +106,7 @@ impl Shape {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedTree")]
 pub struct Tree {
-    shape: Shape,
+    shape: TreeShape,
     /// Level after level, the nodes of each from left to right.
     frequencies: Vec<f64>,
     variances: Vec<f64>,
@@ -115,7 +115,7 @@ pub struct Tree {
 /// A tree as it is loaded, before its numbers are checked against its shape.
 #[derive(Deserialize)]
 struct SavedTree {
-    shape: Shape,
+    shape: TreeShape,
     frequencies: Vec<f64>,
     variances: Vec<f64>,
 }
@@ -132,19 +132,19 @@ impl TryFrom<SavedTree> for Tree {
 impl Tree {
     /// A tree from the frequencies and variances of its nodes, level after level; `None` where their number does not
     /// fit the shape.
-    pub fn new(shape: Shape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
+    pub fn new(shape: TreeShape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
         let nodes = shape.offset(shape.height() + 1);
         (frequencies.len() == nodes && variances.len() == nodes).then_some(Self { shape, frequencies, variances })
     }
 
     /// A tree from what each position in the vector of all nodes has: a frequency and a variance.
-    pub(crate) fn from_positions(shape: Shape, node: impl FnMut(usize) -> (f64, f64)) -> Self {
+    pub(crate) fn from_positions(shape: TreeShape, node: impl FnMut(usize) -> (f64, f64)) -> Self {
         let (frequencies, variances) = (0..shape.offset(shape.height() + 1)).map(node).unzip();
         Self { shape, frequencies, variances }
     }
 
     /// The shape.
-    pub const fn shape(&self) -> &Shape {
+    pub const fn shape(&self) -> &TreeShape {
         &self.shape
     }
 
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_cover_holds_exactly_its_range_with_as_few_nodes_as_possible() {
         for domain in 1..=19 {
-            let shape = Shape::new(domain);
+            let shape = TreeShape::new(domain);
             for first in 0..domain {
                 for last in first..domain {
                     let mut covered = vec![0; domain as usize];

@@ -86,76 +86,32 @@ pub struct Classes(Vec<Class>);
 pub const MAX_CLASSES: usize = u16::MAX as usize;
 
 /// Classes that cannot be declared, or a choice that cannot be made.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClassError {
-    /// No classes, or too many.
     #[error("{given} classes are outside 1..={MAX_CLASSES}")]
-    Number {
-        /// How many were given.
-        given: usize,
-    },
-    /// Two classes have one name.
+    Number { given: usize },
     #[error("two classes are called {name:?}")]
-    Repeated {
-        /// The name.
-        name: String,
-    },
-    /// No class has this number.
+    Repeated { name: String },
     #[error("class {class} is not one of 0..{classes}")]
-    Unknown {
-        /// The number that was given.
-        class: u16,
-        /// How many classes there are.
-        classes: usize,
-    },
-    /// A number that no user was given.
+    Unknown { class: u16, classes: usize },
     #[error("user {user} was never registered")]
-    NoSuchUser {
-        /// The number.
-        user: u32,
-    },
-    /// A user who has left cannot change class, nor leave again.
+    NoSuchUser { user: u32 },
     #[error("user {user} has left; call rejoin with the same number")]
-    HasLeft {
-        /// The user.
-        user: u32,
-    },
-    /// A user who is there cannot join.
+    HasLeft { user: u32 },
     #[error("user {user} is registered already; change the class instead")]
-    IsThere {
-        /// The user.
-        user: u32,
-    },
-    /// All numbers for users have been given out.
+    IsThere { user: u32 },
     #[error("no more users can be registered")]
     Full,
-    /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after {last}, the last one begun")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// Values for a timestamp that has not begun, or has passed.
+    Time { given: u64, last: u64 },
     #[error("timestamp {given} is not the one that has begun; begin it before sealing its values")]
-    NotBegun {
-        /// The timestamp that was given.
-        given: u64,
-    },
-    /// A user's value was given twice.
+    NotBegun { given: u64 },
     #[error("the value at position {position} is a second one of the same user")]
-    SecondValue {
-        /// The position of the value among those given.
-        position: usize,
-    },
-    /// A value of somebody who was never registered.
+    SecondValue { position: usize },
     #[error("the value at position {position} is of a user who was never registered")]
-    UnknownUser {
-        /// The position of the value among those given.
-        position: usize,
-    },
+    UnknownUser { position: usize },
     /// Values that cannot be counted.
     #[error(transparent)]
     Histogram(#[from] HistogramError),

@@ -113,33 +113,19 @@ fn rebuild(tree: &Tree, frequencies: Vec<f64>, variances: Vec<f64>) -> Result<Tr
 }
 
 /// Why a statistic could not be repaired.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostProcessingError {
     /// The statistic is not one that a mechanism publishes.
     #[error(transparent)]
     Unsound(#[from] Unsound),
-    /// A number or a symbol, which has no frequencies to be repaired.
     #[error("a number or a symbol cannot be repaired; repairs are of frequencies")]
     NotFrequencies,
-    /// Frequencies of variance zero are known exactly, but contradict each other.
     #[error(
         "node {node} of level {level} is known to be {known}, but what it is made of, which is known as well, sums to {sum}"
     )]
-    Contradiction {
-        /// The level of the node; 0 is the root.
-        level: u32,
-        /// The node, counted from the left.
-        node: u32,
-        /// What it is known to be.
-        known: f64,
-        /// What its children, or the values of a histogram, sum to.
-        sum: f64,
-    },
-    /// Frequencies cannot be made to sum to this.
+    Contradiction { level: u32, node: u32, known: f64, sum: f64 },
     #[error("frequencies that are not negative cannot sum to {total}; a total is a number from zero to {LARGEST:e}")]
-    Total {
-        /// The total that was asked for.
-        total: f64,
-    },
+    Total { total: f64 },
 }

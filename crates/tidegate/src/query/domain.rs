@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::post_processing;
 use crate::release::{Release, Statistic};
-use crate::tree::Shape;
+use crate::tree::TreeShape;
 
 use super::error::QueryError;
 
@@ -54,7 +54,7 @@ impl Domain {
         Ok(match self {
             Self::Histogram(_) => Place::Values(first as usize..last as usize + 1),
             Self::Tree(size) => {
-                let shape = Shape::new(size);
+                let shape = TreeShape::new(size);
                 let nodes = shape.cover(first, last).into_iter();
                 Place::Nodes(nodes.map(|(level, node)| shape.offset(level) + node as usize).collect())
             }

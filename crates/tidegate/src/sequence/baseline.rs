@@ -53,7 +53,7 @@ impl fmt::Display for BaselineKind {
 /// What a baseline is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct BaselineSettings {
     /// The number of symbols.
     pub domain: u32,
     /// What each step loses, in the sense of local differential privacy.
@@ -64,7 +64,7 @@ pub struct Settings {
     pub budget: Epsilon,
 }
 
-impl Settings {
+impl BaselineSettings {
     /// Local differential privacy of epsilon for each timestamp by itself.
     pub const fn new(domain: u32, epsilon: Epsilon) -> Self {
         Self { domain, epsilon, window: Window::EVENT, budget: epsilon }
@@ -72,6 +72,7 @@ impl Settings {
 }
 
 /// Why a baseline could not be made, or released nothing.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaselineError {
@@ -94,7 +95,7 @@ pub enum BaselineError {
 #[serde(try_from = "Saved")]
 pub struct Baseline {
     kind: BaselineKind,
-    settings: Settings,
+    settings: BaselineSettings,
     ledger: Ledger,
     oracle: Oracle,
 }
@@ -103,7 +104,7 @@ const VERSION: u16 = 1;
 
 impl Baseline {
     /// A baseline that has released nothing yet.
-    pub fn new(kind: BaselineKind, settings: Settings) -> Result<Self, BaselineError> {
+    pub fn new(kind: BaselineKind, settings: BaselineSettings) -> Result<Self, BaselineError> {
         let oracle = Oracle::new(kind.oracle(), settings.domain, settings.epsilon)?;
         Ok(Self { kind, settings, ledger: Ledger::new(settings.budget, settings.window), oracle })
     }
@@ -114,7 +115,7 @@ impl Baseline {
     }
 
     /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &BaselineSettings {
         &self.settings
     }
 
@@ -163,7 +164,7 @@ fn chosen(length: usize, random: &mut impl Randomness) -> usize {
 struct Saving<'a> {
     version: u16,
     kind: BaselineKind,
-    settings: Settings,
+    settings: BaselineSettings,
     ledger: &'a Ledger,
 }
 
@@ -180,7 +181,7 @@ impl Serialize for Baseline {
 struct Saved {
     version: u16,
     kind: BaselineKind,
-    settings: Settings,
+    settings: BaselineSettings,
     ledger: Ledger,
 }
 

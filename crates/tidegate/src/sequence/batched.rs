@@ -26,7 +26,7 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, SpendError};
 
 use super::belief::Belief;
 use super::bins::{self, Shares, index};
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::clusters::best_clusters;
 use super::course::{Course, Saved};
 use super::crr::{self, CrrError};
@@ -54,10 +54,10 @@ const ANSWERS: usize = 96;
 /// What a batched mechanism is set to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct BatchedSettings {
     /// As for single steps, with a batch in place of a symbol: epsilon is what a whole batch spends, and timestamps
     /// and the window count batches. The distance of two sequences is the sum over their symbols.
-    pub batch: crr::Settings,
+    pub batch: crr::CrrSettings,
     /// How many symbols a batch has.
     pub length: u32,
     /// How many symbols of a batch are answered together: all, unless given. Where the length is no multiple, the last
@@ -67,50 +67,23 @@ pub struct Settings {
 }
 
 /// Why there is no such batched mechanism, or it released nothing.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchedError {
-    /// More sequences than a channel is computed for.
     #[error(
         "sequences of {length} symbols from a domain of {domain} are {sequences}, more than {CLUSTER_LIMIT}; \
          release batches, or divide them into parts, of at most {longest}"
     )]
-    TooLarge {
-        /// The size of the domain.
-        domain: u32,
-        /// How many symbols are answered together.
-        length: u32,
-        /// How many sequences there are, in digits or as a power.
-        sequences: String,
-        /// How many symbols could be answered together; zero where not even one.
-        longest: u32,
-    },
-    /// A batch or a part without symbols.
+    TooLarge { domain: u32, length: u32, sequences: String, longest: u32 },
     #[error("a batch has at least one symbol, and so has a part of it")]
     Empty,
-    /// A batch of too many symbols.
     #[error("a batch of {given} symbols is longer than {MAX_LENGTH}")]
-    Length {
-        /// How many it would have.
-        given: u32,
-    },
-    /// A timestamp whose symbols would have timestamps that are more than can be counted.
+    Length { given: u32 },
     #[error("timestamp {given} of a batch of {length} symbols is too large to give each symbol a timestamp of its own")]
-    Timestamp {
-        /// The timestamp of the batch.
-        given: u64,
-        /// How many symbols a batch has.
-        length: u32,
-    },
-    /// An epsilon too small to give each part a share.
+    Timestamp { given: u64, length: u32 },
     #[error("epsilon {epsilon} cannot be divided among {parts} parts")]
-    Share {
-        /// The epsilon of a batch.
-        epsilon: Epsilon,
-        /// The number of parts.
-        parts: usize,
-    },
-    /// A batch that was gathered for something else.
+    Share { epsilon: Epsilon, parts: usize },
     #[error("the batch was not gathered for this mechanism; use Batched::gather")]
     OtherBatch,
     /// A batch that could not be gathered or sealed.
@@ -131,15 +104,15 @@ macro_rules! by_way_of_step {
     )* };
 }
 
-by_way_of_step!(ModelError, ChannelError, tidegate_kernel::Refusal, tidegate_kernel::primitives::ChannelError);
+by_way_of_step!(ModelError, ChannelMatrixError, tidegate_kernel::Refusal, tidegate_kernel::primitives::ChannelError);
 
 /// Why [`Batched::answer_and_save`] released nothing.
+#[allow(missing_docs)]
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError<E> {
     /// The answer failed.
     #[error(transparent)]
     Answer(#[from] BatchedError),
-    /// The ledger could not be saved. The amount counts as spent.
     #[error("the ledger could not be saved, so nothing was released: {0}")]
     NotSaved(E),
 }
@@ -153,12 +126,12 @@ pub enum AnswerError<E> {
 ///
 /// ```
 /// use tidegate::kernel::SystemRandom;
-/// use tidegate::sequence::batched::{Batched, Settings};
+/// use tidegate::sequence::batched::{Batched, BatchedSettings};
 /// use tidegate::sequence::crr;
 /// use tidegate::sequence::model::Model;
 ///
 /// let model = Model::dense(vec![0.7, 0.3], vec![0.9, 0.1, 0.2, 0.8])?;
-/// let mut mechanism = Batched::new(model, Settings { batch: crr::Settings::new("3".parse()?), length: 3, part: None })?;
+/// let mut mechanism = Batched::new(model, BatchedSettings { batch: crr::CrrSettings::new("3".parse()?), length: 3, part: None })?;
 /// let mut batch = mechanism.gather()?;
 /// for symbol in [0, 0, 1] {
 ///     batch.push(symbol)?;
@@ -168,9 +141,9 @@ pub enum AnswerError<E> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Saved<Settings>")]
+#[serde(try_from = "Saved<BatchedSettings>")]
 pub struct Batched {
-    settings: Settings,
+    settings: BatchedSettings,
     /// In batches: its belief is of the first symbol of the next one.
     course: Course,
     parts: Vec<Part>,
@@ -189,7 +162,7 @@ impl Batched {
     /// # Errors
     /// [`BatchedError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart; settings
     /// that are wrong for [`Crr`](crr::Crr), too.
-    pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, BatchedError> {
+    pub fn new(model: impl Into<Arc<Model>>, settings: BatchedSettings) -> Result<Self, BatchedError> {
         let model = model.into();
         settings.batch.check(&model)?;
         let parts = divide(&settings, model.domain())?;
@@ -198,7 +171,7 @@ impl Batched {
     }
 
     /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &BatchedSettings {
         &self.settings
     }
 
@@ -381,7 +354,7 @@ impl Batched {
 }
 
 /// The parts of a batch, with their shares of epsilon: in proportion to their symbols, the last has what is left.
-fn divide(settings: &Settings, domain: u32) -> Result<Vec<Part>, BatchedError> {
+fn divide(settings: &BatchedSettings, domain: u32) -> Result<Vec<Part>, BatchedError> {
     let part = settings.part.unwrap_or(settings.length).min(settings.length);
     if part == 0 {
         return Err(BatchedError::Empty);
@@ -509,10 +482,10 @@ pub fn channel(
     check_size(domain, length)?;
     let size = (domain as usize).pow(length);
     if belief.len() != size {
-        return Err(ChannelError::Belief { given: belief.len(), expected: size }.into());
+        return Err(ChannelMatrixError::Belief { given: belief.len(), expected: size }.into());
     }
     if let Some(expected) = distance.domain().filter(|expected| *expected != domain as usize) {
-        return Err(ChannelError::Belief { given: domain as usize, expected }.into());
+        return Err(ChannelMatrixError::Belief { given: domain as usize, expected }.into());
     }
     if length == 1 {
         return Ok(effort::channel(belief, epsilon, distance, effort)?);
@@ -549,10 +522,10 @@ impl Serialize for Batched {
     }
 }
 
-impl TryFrom<Saved<Settings>> for Batched {
+impl TryFrom<Saved<BatchedSettings>> for Batched {
     type Error = String;
 
-    fn try_from(saved: Saved<Settings>) -> Result<Self, String> {
+    fn try_from(saved: Saved<BatchedSettings>) -> Result<Self, String> {
         saved.restore(Self::new, |mechanism| &mut mechanism.course)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::model::{Model, ModelError, Order, VERSION, check_distribution};
 
 /// What an observer who knows the model and saw all that was released believes the present symbol to be.
@@ -104,7 +104,7 @@ impl Belief {
         self.check(model)?;
         if channel.domain() != self.present.len() {
             let (given, expected) = (self.present.len(), channel.domain());
-            return Err(ChannelError::Belief { given, expected }.into());
+            return Err(ChannelMatrixError::Belief { given, expected }.into());
         }
         let likelihoods = channel.likelihood_of_mixtures(output);
         let likelihood = |symbol: usize| likelihoods[channel.mixture_of()[symbol] as usize];
@@ -194,7 +194,7 @@ impl Belief {
         }
         let sequences = self.sequences(model, length)?;
         if channel.domain() != sequences.len() {
-            return Err(ChannelError::Belief { given: sequences.len(), expected: channel.domain() }.into());
+            return Err(ChannelMatrixError::Belief { given: sequences.len(), expected: channel.domain() }.into());
         }
         let likelihoods = channel.likelihood_of_mixtures(output);
         let mixtures = sequences.iter().zip(channel.mixture_of());

@@ -19,7 +19,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
-use super::channel::{Channel, ChannelError, Parts, SUM_TOLERANCE};
+use super::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
 
 /// A distance between symbols that lie on a line, symbol `x` at `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -74,7 +74,7 @@ const SAME_CUT: f64 = 1e-12;
 /// assert!(cost < 0.9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Result<Channel, ChannelMatrixError> {
     let belief = normalised(belief)?;
     let shares = Shares::new(epsilon)?;
     if let Some(identity) = identity(&belief, &shares) {
@@ -95,11 +95,11 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    pub(super) fn new(epsilon: Epsilon) -> Result<Self, ChannelError> {
+    pub(super) fn new(epsilon: Epsilon) -> Result<Self, ChannelMatrixError> {
         let power = epsilon.as_f64().exp();
         let independent = 1.0 / power;
         if !(independent > 0.0 && independent < 1.0) {
-            return Err(ChannelError::Independent { given: independent });
+            return Err(ChannelMatrixError::Independent { given: independent });
         }
         Ok(Self { independent, cap: power + 1.0, theta: 1.0 / (power + 1.0) })
     }
@@ -111,16 +111,16 @@ impl Shares {
 }
 
 /// A belief with sum one, or why it is none.
-pub(super) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelError> {
+pub(super) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
     if belief.is_empty() {
-        return Err(ChannelError::Empty { what: "symbol" });
+        return Err(ChannelMatrixError::Empty { what: "symbol" });
     }
     if let Some(&given) = belief.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-        return Err(ChannelError::Probability { what: "a belief", given });
+        return Err(ChannelMatrixError::Probability { what: "a belief", given });
     }
     let total: f64 = belief.iter().sum();
     if (total - 1.0).abs() > SUM_TOLERANCE {
-        return Err(ChannelError::Sum { what: "a belief", given: total });
+        return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
     }
     Ok(belief.iter().map(|weight| weight / total).collect())
 }
@@ -138,7 +138,7 @@ pub(super) fn is_identity_private(belief: &[f64], shares: &Shares) -> bool {
 
 /// The channel that answers with the symbol itself or with one drawn from the belief, if it is private: it is then
 /// optimal for every distance. Symbols that are not possible are answered like the most likely one.
-pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelError>> {
+pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelMatrixError>> {
     if !is_identity_private(belief, shares) {
         return None;
     }
@@ -382,7 +382,7 @@ pub(super) fn best_bins(belief: &[f64], shares: &Shares, distance: LineDistance)
 }
 
 /// The channel that answers with bins. Those with the same representative are one cell.
-fn assemble(belief: &[f64], shares: &Shares, bins: &[Bin]) -> Result<Channel, ChannelError> {
+fn assemble(belief: &[f64], shares: &Shares, bins: &[Bin]) -> Result<Channel, ChannelMatrixError> {
     let mut symbols: Vec<u32> = bins.iter().map(|bin| bin.representative).collect();
     symbols.sort_unstable();
     symbols.dedup();

@@ -35,63 +35,24 @@ pub struct Parts {
 pub const SUM_TOLERANCE: f64 = 1e-9;
 
 /// Why parts do not make a channel, or a channel was asked for what it does not have.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ChannelError {
-    /// An independent share outside of (0, 1).
+pub enum ChannelMatrixError {
     #[error("the independent share {given} is not between zero and one")]
-    Independent {
-        /// What was given.
-        given: f64,
-    },
-    /// No symbols, or no outputs.
+    Independent { given: f64 },
     #[error("a channel has at least one {what}")]
-    Empty {
-        /// What there is none of.
-        what: &'static str,
-    },
-    /// Something points to what is not there.
+    Empty { what: &'static str },
     #[error("{what} {given} is not below {limit}")]
-    Index {
-        /// What points.
-        what: &'static str,
-        /// Where it points.
-        given: u32,
-        /// How many there are.
-        limit: usize,
-    },
-    /// The outputs are not in ascending order, or an output, a position or a cell appears twice in a list.
+    Index { what: &'static str, given: u32, limit: usize },
     #[error("{what} {given} appears twice or, among outputs, out of order")]
-    Repeated {
-        /// What appears.
-        what: &'static str,
-        /// Which one.
-        given: u32,
-    },
-    /// A probability that is negative or not finite, or that of an output that is zero.
+    Repeated { what: &'static str, given: u32 },
     #[error("{given} is not a probability of {what}")]
-    Probability {
-        /// Of what.
-        what: &'static str,
-        /// What was given.
-        given: f64,
-    },
-    /// Probabilities that do not sum to one.
+    Probability { what: &'static str, given: f64 },
     #[error("the probabilities of {what} sum to {given}, not to 1 (within {SUM_TOLERANCE})")]
-    Sum {
-        /// Of what.
-        what: &'static str,
-        /// Their sum.
-        given: f64,
-    },
-    /// A belief of another size than the domain.
+    Sum { what: &'static str, given: f64 },
     #[error("a belief over {given} symbols does not fit a channel over {expected}")]
-    Belief {
-        /// The size of the belief.
-        given: usize,
-        /// The size of the domain.
-        expected: usize,
-    },
+    Belief { given: usize, expected: usize },
 }
 
 /// A factored channel; see the [module](self).
@@ -111,7 +72,7 @@ pub enum ChannelError {
 /// assert!((channel.probability(0, 0) - 0.742_484_391).abs() < 1e-9);
 /// let leakage = channel.leakage(&[0.3, 0.7])?;
 /// assert!(leakage.largest() <= 1.0 + 1e-12);
-/// # Ok::<(), tidegate::sequence::channel::ChannelError>(())
+/// # Ok::<(), tidegate::sequence::channel::ChannelMatrixError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Channel {
@@ -147,21 +108,21 @@ impl Channel {
     ///
     /// Whether it is private is not checked here, since that needs a belief: see [`Channel::leakage`] and
     /// [`Channel::excess`].
-    pub fn new(parts: Parts) -> Result<Self, ChannelError> {
+    pub fn new(parts: Parts) -> Result<Self, ChannelMatrixError> {
         let Parts { independent, mut outputs, mut rows, mut mixtures, mixture_of } = parts;
         if !(independent > 0.0 && independent < 1.0) {
-            return Err(ChannelError::Independent { given: independent });
+            return Err(ChannelMatrixError::Independent { given: independent });
         }
         let domain = mixture_of.len();
         if domain == 0 {
-            return Err(ChannelError::Empty { what: "symbol" });
+            return Err(ChannelMatrixError::Empty { what: "symbol" });
         }
         check_outputs(&outputs, domain)?;
         normalise(&mut outputs, "outputs")?;
         check_lists(&mut rows, outputs.len(), "a row's output")?;
         check_lists(&mut mixtures, rows.len(), "a mixture's cell")?;
         if let Some(&given) = mixture_of.iter().find(|&&mixture| mixture as usize >= mixtures.len()) {
-            return Err(ChannelError::Index { what: "a symbol's mixture", given, limit: mixtures.len() });
+            return Err(ChannelMatrixError::Index { what: "a symbol's mixture", given, limit: mixtures.len() });
         }
         let mut sums = vec![0.0; outputs.len()];
         let mixed = mixtures.iter().map(|mixture| mix(mixture, &rows, &mut sums)).collect();
@@ -246,27 +207,27 @@ impl Channel {
     }
 
     /// How much each mixture weighs under a belief, which need not be normalised.
-    fn weights(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelError> {
+    fn weights(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
         if belief.len() != self.domain() {
-            return Err(ChannelError::Belief { given: belief.len(), expected: self.domain() });
+            return Err(ChannelMatrixError::Belief { given: belief.len(), expected: self.domain() });
         }
         let mut weights = vec![0.0; self.mixtures.len()];
         for (&mixture, &weight) in self.mixture_of.iter().zip(belief) {
             weights[mixture as usize] += weight;
         }
         if let Some(&given) = belief.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-            return Err(ChannelError::Probability { what: "a belief", given });
+            return Err(ChannelMatrixError::Probability { what: "a belief", given });
         }
         let total: f64 = weights.iter().sum();
         if (total - 1.0).abs() > SUM_TOLERANCE {
-            return Err(ChannelError::Sum { what: "a belief", given: total });
+            return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
         }
         weights.iter_mut().for_each(|weight| *weight /= total);
         Ok(weights)
     }
 
     /// The probability of each output, in the order of [`Channel::outputs`], under a belief.
-    pub fn marginal(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelError> {
+    pub fn marginal(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
         Ok(self.marginal_of(&self.weights(belief)?))
     }
 
@@ -306,7 +267,7 @@ impl Channel {
     }
 
     /// What the channel lets an adversary of this belief learn, from its definition, on both sides.
-    pub fn leakage(&self, belief: &[f64]) -> Result<Sides, ChannelError> {
+    pub fn leakage(&self, belief: &[f64]) -> Result<Sides, ChannelMatrixError> {
         let weights = self.weights(belief)?;
         let marginal = self.marginal_of(&weights);
         let extremes = self.extremes(|mixture| weights[mixture] > 0.0);
@@ -330,7 +291,7 @@ impl Channel {
     /// By how much the channel misses being epsilon-SIP for a belief in the sense of the factored form: the larger of
     /// `max_y |sum_x beta(x) pi(y|x) - q(y)|` and `max (r(y|c) - K q(y))`, with `K = 1/l + 1`; zero or rounding for a
     /// good one.
-    pub fn excess(&self, belief: &[f64]) -> Result<f64, ChannelError> {
+    pub fn excess(&self, belief: &[f64]) -> Result<f64, ChannelMatrixError> {
         let marginal = self.marginal(belief)?;
         let off = marginal.iter().zip(&self.outputs).map(|(marginal, (_, q))| (marginal - q).abs());
         let balance = off.fold(0.0, f64::max) / (1.0 - self.independent);
@@ -341,7 +302,7 @@ impl Channel {
 
     /// The expected distance between symbol and answer, under a belief; `distance(symbol, answer)` is called for each
     /// symbol that is possible and each answer.
-    pub fn expected_cost(&self, belief: &[f64], distance: impl Fn(u32, u32) -> f64) -> Result<f64, ChannelError> {
+    pub fn expected_cost(&self, belief: &[f64], distance: impl Fn(u32, u32) -> f64) -> Result<f64, ChannelMatrixError> {
         self.weights(belief)?;
         let total: f64 = belief.iter().sum();
         let mut cost = 0.0;
@@ -358,40 +319,40 @@ impl Channel {
     }
 }
 
-fn check_outputs(outputs: &[(u32, f64)], domain: usize) -> Result<(), ChannelError> {
+fn check_outputs(outputs: &[(u32, f64)], domain: usize) -> Result<(), ChannelMatrixError> {
     if outputs.is_empty() {
-        return Err(ChannelError::Empty { what: "output" });
+        return Err(ChannelMatrixError::Empty { what: "output" });
     }
     for pair in outputs.windows(2) {
         if pair[0].0 >= pair[1].0 {
-            return Err(ChannelError::Repeated { what: "output", given: pair[1].0 });
+            return Err(ChannelMatrixError::Repeated { what: "output", given: pair[1].0 });
         }
     }
     for &(given, q) in outputs {
         if given as usize >= domain {
-            return Err(ChannelError::Index { what: "output", given, limit: domain });
+            return Err(ChannelMatrixError::Index { what: "output", given, limit: domain });
         }
         if !(q.is_finite() && q > 0.0) {
-            return Err(ChannelError::Probability { what: "an output", given: q });
+            return Err(ChannelMatrixError::Probability { what: "an output", given: q });
         }
     }
     Ok(())
 }
 
 /// Checks sparse distributions, orders them, leaves out their zeros and makes them sum to one.
-fn check_lists(lists: &mut [Vec<(u32, f64)>], limit: usize, what: &'static str) -> Result<(), ChannelError> {
+fn check_lists(lists: &mut [Vec<(u32, f64)>], limit: usize, what: &'static str) -> Result<(), ChannelMatrixError> {
     for list in lists {
         for &(given, probability) in list.iter() {
             if given as usize >= limit {
-                return Err(ChannelError::Index { what, given, limit });
+                return Err(ChannelMatrixError::Index { what, given, limit });
             }
             if !(probability.is_finite() && probability >= 0.0) {
-                return Err(ChannelError::Probability { what, given: probability });
+                return Err(ChannelMatrixError::Probability { what, given: probability });
             }
         }
         list.sort_unstable_by_key(|(index, _)| *index);
         if let Some(pair) = list.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(ChannelError::Repeated { what, given: pair[0].0 });
+            return Err(ChannelMatrixError::Repeated { what, given: pair[0].0 });
         }
         list.retain(|(_, probability)| *probability > 0.0);
         normalise(list, what)?;
@@ -399,10 +360,10 @@ fn check_lists(lists: &mut [Vec<(u32, f64)>], limit: usize, what: &'static str) 
     Ok(())
 }
 
-fn normalise(list: &mut [(u32, f64)], what: &'static str) -> Result<(), ChannelError> {
+fn normalise(list: &mut [(u32, f64)], what: &'static str) -> Result<(), ChannelMatrixError> {
     let sum: f64 = list.iter().map(|(_, probability)| probability).sum();
     if (sum - 1.0).abs() > SUM_TOLERANCE || sum.is_nan() {
-        return Err(ChannelError::Sum { what, given: sum });
+        return Err(ChannelMatrixError::Sum { what, given: sum });
     }
     list.iter_mut().for_each(|(_, probability)| *probability /= sum);
     Ok(())

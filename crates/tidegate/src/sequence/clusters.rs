@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use tidegate_kernel::Epsilon;
 
 use super::bins::{Shares, identity, index, normalised};
-use super::channel::{Channel, ChannelError, Parts};
+use super::channel::{Channel, ChannelMatrixError, Parts};
 use super::distance::DistanceMatrix;
 
 /// How often clusters are mended, from each beginning.
@@ -46,9 +46,9 @@ const WORK: usize = 1 << 22;
 /// assert!(channel.expected_cost(&belief, |x, y| matrix.between(x, y))? < 2.5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, matrix: &DistanceMatrix) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, matrix: &DistanceMatrix) -> Result<Channel, ChannelMatrixError> {
     if matrix.domain() != belief.len() {
-        return Err(ChannelError::Belief { given: belief.len(), expected: matrix.domain() });
+        return Err(ChannelMatrixError::Belief { given: belief.len(), expected: matrix.domain() });
     }
     let belief = normalised(belief)?;
     let shares = Shares::new(epsilon)?;
@@ -99,7 +99,7 @@ pub(super) fn best_clusters(
     distance: impl Fn(u32, u32) -> f64,
     mean: impl Fn(u32) -> f64,
     representative: impl Fn(&[(u32, f64)], f64) -> u32,
-) -> Result<Channel, ChannelError> {
+) -> Result<Channel, ChannelMatrixError> {
     let possible: Vec<(u32, f64)> =
         (0_u32..).zip(belief).filter(|(_, weight)| **weight > 0.0).map(|(x, weight)| (x, *weight)).collect();
     let mut best: Option<(f64, Clusters)> = None;
@@ -119,7 +119,7 @@ pub(super) fn best_clusters(
         }
     }
     // A single cluster is always heavy enough, so that there is one.
-    let (_, clusters) = best.ok_or(ChannelError::Empty { what: "cluster" })?;
+    let (_, clusters) = best.ok_or(ChannelMatrixError::Empty { what: "cluster" })?;
     clusters.assemble(belief, shares, distance)
 }
 
@@ -244,7 +244,7 @@ impl Clusters {
         belief: &[f64],
         shares: &Shares,
         distance: impl Fn(u32, u32) -> f64,
-    ) -> Result<Channel, ChannelError> {
+    ) -> Result<Channel, ChannelMatrixError> {
         let mut order: Vec<usize> = (0..self.representatives.len()).collect();
         order.sort_unstable_by_key(|cluster| self.representatives[*cluster]);
         let mut cell_of = vec![0; order.len()];

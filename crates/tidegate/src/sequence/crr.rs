@@ -15,7 +15,7 @@ use tidegate_kernel::primitives::{self, ChannelLimits, ChannelParts, PrimitiveEr
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, Window};
 
 use super::belief::Belief;
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::course::{Course, Saved};
 use super::distance::Distance;
 use super::effort;
@@ -37,7 +37,7 @@ pub enum Guarantee {
 /// What a mechanism is set to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct CrrSettings {
     /// What each step spends, in units of the guarantee.
     pub epsilon: Epsilon,
     /// What is guaranteed.
@@ -53,7 +53,7 @@ pub struct Settings {
     pub effort: Effort,
 }
 
-impl Settings {
+impl CrrSettings {
     /// Sequence information privacy of epsilon for each timestamp by itself, and as few wrong answers as possible.
     pub const fn new(epsilon: Epsilon) -> Self {
         Self {
@@ -99,38 +99,24 @@ impl Settings {
 pub const MAX_GAP: u64 = 1 << 20;
 
 /// Why a mechanism could not be made, or released nothing.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CrrError {
-    /// An epsilon that cannot be halved.
     #[error("epsilon {given} is too small to be guaranteed locally; its half is below {}", Epsilon::MIN)]
-    Epsilon {
-        /// What was given.
-        given: Epsilon,
-    },
-    /// A budget whose double is more than can be counted.
+    Epsilon { given: Epsilon },
     #[error("a budget of {given} in units of sequence information privacy is more than {}, half of what can be counted", Epsilon::MAX.as_f64() / 2.0)]
-    Budget {
-        /// What was given.
-        given: Epsilon,
-    },
+    Budget { given: Epsilon },
     /// No channel has the epsilon, or the kernel does not take the channel for private.
     #[error(transparent)]
     Limits(#[from] primitives::ChannelError),
     /// No channel for the belief.
     #[error(transparent)]
-    Channel(#[from] ChannelError),
-    /// A linear programme was asked for, but the library was built without.
+    Channel(#[from] ChannelMatrixError),
     #[error("a thorough search needs the feature `programme`, without which the library was built")]
     NoProgramme,
-    /// A matrix of distances over another domain than the model's.
     #[error("the matrix of distances is over {given} symbols, the model over {expected}")]
-    Matrix {
-        /// The size of the matrix.
-        given: usize,
-        /// The size of the model.
-        expected: u32,
-    },
+    Matrix { given: usize, expected: u32 },
     /// The belief could not be carried on.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -141,31 +127,19 @@ pub enum CrrError {
     /// moved to its timestamp; a batch is refused before the clock moves. A guess can still answer, for nothing.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after the last one; the next is {next}")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The first that is allowed.
-        next: u64,
-    },
-    /// A timestamp too far in the future.
+    Time { given: u64, next: u64 },
     #[error("timestamp {given} lies {gap} timestamps ahead, more than {MAX_GAP}, over which a belief is carried")]
-    Gap {
-        /// The timestamp that was given.
-        given: u64,
-        /// How many timestamps would be left out.
-        gap: u64,
-    },
+    Gap { given: u64, gap: u64 },
 }
 
 /// Why [`Crr::step_and_save`] released nothing.
+#[allow(missing_docs)]
 #[derive(Debug, thiserror::Error)]
 pub enum StepError<E> {
     /// The step failed.
     #[error(transparent)]
     Step(#[from] CrrError),
-    /// The ledger could not be saved. The amount counts as spent.
     #[error("the ledger could not be saved, so nothing was released: {0}")]
     NotSaved(E),
 }
@@ -186,14 +160,14 @@ pub enum StepError<E> {
 /// ```
 /// use tidegate::kernel::{SystemRandom, Window};
 /// use tidegate::release::Statistic;
-/// use tidegate::sequence::crr::{Crr, Settings};
+/// use tidegate::sequence::crr::{Crr, CrrSettings};
 /// use tidegate::sequence::model::Model;
 ///
 /// let model = Model::dense(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8])?;
-/// let settings = Settings {
+/// let settings = CrrSettings {
 ///     window: Window::of(10).ok_or("a window has a length")?,
 ///     budget: "5".parse()?,
-///     ..Settings::new("0.5".parse()?)
+///     ..CrrSettings::new("0.5".parse()?)
 /// };
 /// let mut mechanism = Crr::new(model, settings)?;
 /// let random = &mut SystemRandom::new()?;
@@ -205,16 +179,16 @@ pub enum StepError<E> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Saved<Settings>")]
+#[serde(try_from = "Saved<CrrSettings>")]
 pub struct Crr {
-    settings: Settings,
+    settings: CrrSettings,
     course: Course,
     limits: ChannelLimits,
 }
 
 impl Crr {
     /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
-    pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, CrrError> {
+    pub fn new(model: impl Into<Arc<Model>>, settings: CrrSettings) -> Result<Self, CrrError> {
         let model = model.into();
         settings.check(&model)?;
         let limits = ChannelLimits::new(settings.step()?)?;
@@ -223,7 +197,7 @@ impl Crr {
     }
 
     /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &CrrSettings {
         &self.settings
     }
 
@@ -258,7 +232,7 @@ impl Crr {
     }
 
     fn channel_for(&self, belief: &Belief) -> Result<Channel, CrrError> {
-        let Settings { distance, effort, .. } = &self.settings;
+        let CrrSettings { distance, effort, .. } = &self.settings;
         Ok(effort::channel(belief.present(), self.limits.epsilon(), distance, *effort)?)
     }
 
@@ -354,10 +328,10 @@ impl Serialize for Crr {
     }
 }
 
-impl TryFrom<Saved<Settings>> for Crr {
+impl TryFrom<Saved<CrrSettings>> for Crr {
     type Error = String;
 
-    fn try_from(saved: Saved<Settings>) -> Result<Self, String> {
+    fn try_from(saved: Saved<CrrSettings>) -> Result<Self, String> {
         saved.restore(Self::new, |mechanism| &mut mechanism.course)
     }
 }

@@ -103,35 +103,16 @@ pub struct DistanceMatrix {
 }
 
 /// Why numbers are not a [`DistanceMatrix`].
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatrixError {
-    /// No symbol, or more than [`MAX_MATRIX`].
     #[error("a distance matrix over {given} symbols is outside 1..={MAX_MATRIX}")]
-    Domain {
-        /// How many rows there are.
-        given: usize,
-    },
-    /// A row with more or fewer numbers than there are rows.
+    Domain { given: usize },
     #[error("row {row} of the distance matrix has {given} numbers instead of {expected}")]
-    Row {
-        /// Which row, from 0 on.
-        row: usize,
-        /// How many numbers it has.
-        given: usize,
-        /// How many there must be.
-        expected: usize,
-    },
-    /// A number that is negative or not finite.
+    Row { row: usize, given: usize, expected: usize },
     #[error("row {row}, column {column} of the distance matrix is {given}; distances are finite and not negative")]
-    Entry {
-        /// Which row, from 0 on.
-        row: usize,
-        /// Which column, from 0 on.
-        column: usize,
-        /// What is there.
-        given: f64,
-    },
+    Entry { row: usize, column: usize, given: f64 },
 }
 
 impl DistanceMatrix {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
 use super::bins::{self, LineDistance};
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::clusters;
 use super::distance::Distance;
 use super::grid;
@@ -39,7 +39,12 @@ pub enum Effort {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance, effort: Effort) -> Result<Channel, ChannelError> {
+pub fn channel(
+    belief: &[f64],
+    epsilon: Epsilon,
+    distance: &Distance,
+    effort: Effort,
+) -> Result<Channel, ChannelMatrixError> {
     #[cfg(feature = "programme")]
     if effort == Effort::Thorough {
         return super::programme::channel(belief, epsilon, distance);

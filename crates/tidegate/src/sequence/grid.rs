@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 use tidegate_kernel::Epsilon;
 
 use super::bins::{Shares, identity, index, normalised};
-use super::channel::{Channel, ChannelError, Parts};
+use super::channel::{Channel, ChannelMatrixError, Parts};
 use super::clusters::best_clusters;
 
 /// Into how many blocks a grid is divided, up to three more.
@@ -181,7 +181,7 @@ fn blocks(belief: &[f64], width: u32) -> Vec<Block> {
 /// assert!(channel.leakage(&belief)?.largest() <= 1.5 + 1e-9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], columns: u32, epsilon: Epsilon) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], columns: u32, epsilon: Epsilon) -> Result<Channel, ChannelMatrixError> {
     let width = columns.clamp(1, index(belief.len()).max(1));
     let belief = normalised(belief)?;
     let shares = Shares::new(epsilon)?;
@@ -224,7 +224,7 @@ fn expand(
     answers: &[u32],
     width: u32,
     domain: usize,
-) -> Result<Channel, ChannelError> {
+) -> Result<Channel, ChannelMatrixError> {
     let mut outputs: Vec<(u32, f64, usize)> =
         channel.outputs().iter().enumerate().map(|(at, (block, q))| (answers[*block as usize], *q, at)).collect();
     outputs.sort_unstable_by_key(|(cell, ..)| *cell);

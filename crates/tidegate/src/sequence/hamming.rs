@@ -11,7 +11,7 @@
 
 use tidegate_kernel::Epsilon;
 
-use super::channel::{Channel, ChannelError, Parts, SUM_TOLERANCE};
+use super::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
 
 /// An output that is kept in part has at least this probability: integer weights could not follow it much below.
 const LEAST_PART: f64 = 1e-9;
@@ -57,7 +57,7 @@ struct Ranked {
 /// assert!(channel.ldp_loss() < 2.0 * 0.5 + 1e-12); // for every symbol, whatever the belief
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelMatrixError> {
     let ranked = Ranked::new(belief, epsilon)?;
     let (kept, rest) = ranked.keep();
     let k = kept.len();
@@ -80,17 +80,17 @@ pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelError
 }
 
 impl Ranked {
-    fn new(belief: &[f64], epsilon: Epsilon) -> Result<Self, ChannelError> {
+    fn new(belief: &[f64], epsilon: Epsilon) -> Result<Self, ChannelMatrixError> {
         let size = u32::try_from(belief.len()).unwrap_or(u32::MAX);
         if size == 0 {
-            return Err(ChannelError::Empty { what: "symbol" });
+            return Err(ChannelMatrixError::Empty { what: "symbol" });
         }
         if let Some(&given) = belief.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-            return Err(ChannelError::Probability { what: "a belief", given });
+            return Err(ChannelMatrixError::Probability { what: "a belief", given });
         }
         let total: f64 = belief.iter().sum();
         if (total - 1.0).abs() > SUM_TOLERANCE {
-            return Err(ChannelError::Sum { what: "a belief", given: total });
+            return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
         }
         let u = epsilon.as_f64().exp();
         let cap = u + 1.0;
@@ -229,7 +229,7 @@ impl Ranked {
         (0..draft.q.len()).map(of).sum()
     }
 
-    fn build(&self, draft: Draft, domain: usize) -> Result<Channel, ChannelError> {
+    fn build(&self, draft: Draft, domain: usize) -> Result<Channel, ChannelMatrixError> {
         // Outputs ascend by symbol, whereas ranks descend by belief.
         let mut ranks: Vec<usize> = (0..draft.q.len()).collect();
         ranks.sort_unstable_by_key(|rank| self.symbols[*rank]);

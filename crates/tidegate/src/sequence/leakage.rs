@@ -172,33 +172,19 @@ pub struct Exact {
 pub const MAX_PAIRS_OF_SEQUENCES: u64 = 1 << 26;
 
 /// Why the exact leakage was not computed.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExactError {
-    /// Too much to enumerate.
     #[error(
         "{steps} steps of {batch} symbols each over a domain of {domain} have {domain}^{} pairs of sequences, more than the {MAX_PAIRS_OF_SEQUENCES} that are enumerated",
         2 * u64::from(*.batch) * u64::from(*.steps)
     )]
-    TooLarge {
-        /// The size of the domain.
-        domain: u32,
-        /// The symbols of a batch.
-        batch: u32,
-        /// The number of steps.
-        steps: u32,
-    },
-    /// No steps, or batches of no symbols.
+    TooLarge { domain: u32, batch: u32, steps: u32 },
     #[error("a sequence has at least one step, of at least one symbol")]
     Nothing,
-    /// A mechanism whose matrix is no channel over the symbols.
     #[error("after {released} releases the mechanism gave no channel: {problem}")]
-    NoChannel {
-        /// How many outputs had been released.
-        released: usize,
-        /// What is wrong with it.
-        problem: String,
-    },
+    NoChannel { released: usize, problem: String },
 }
 
 /// The exact leakage of a mechanism on sequences of `steps` symbols (or batches) that the model produces, by

@@ -11,7 +11,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::MAX_DOMAIN;
 
-use super::channel::{ChannelError, SUM_TOLERANCE};
+use super::channel::{ChannelMatrixError, SUM_TOLERANCE};
 
 /// How many pairs of symbols a model of order 2 may have at most: so many numbers is its belief.
 pub const MAX_PAIRS: u64 = 1 << 24;
@@ -20,104 +20,39 @@ pub const MAX_PAIRS: u64 = 1 << 24;
 pub const MAX_DENSE: u64 = 1 << 26;
 
 /// Why there is no such model, or a belief cannot be carried on.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Too few symbols, or too many.
     #[error("a model over {given} symbols is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// How many there are.
-        given: u64,
-    },
-    /// A list of another length than the symbols ask for.
+    Domain { given: u64 },
     #[error("{what} has {given} entries, but {expected} are needed")]
-    Length {
-        /// Which list.
-        what: &'static str,
-        /// Its length.
-        given: usize,
-        /// What it should be.
-        expected: usize,
-    },
-    /// A number that is no probability.
+    Length { what: &'static str, given: usize, expected: usize },
     #[error("{given} in {what} {row} is no probability")]
-    Probability {
-        /// Which list.
-        what: &'static str,
-        /// Which of them.
-        row: u64,
-        /// The number.
-        given: f64,
-    },
-    /// Probabilities that do not sum to one.
+    Probability { what: &'static str, row: u64, given: f64 },
     #[error("{what} {row} sums to {given}, not to 1 (within {SUM_TOLERANCE})")]
-    Sum {
-        /// Which list.
-        what: &'static str,
-        /// Which of them.
-        row: u64,
-        /// The sum.
-        given: f64,
-    },
-    /// A symbol that is not of the domain.
+    Sum { what: &'static str, row: u64, given: f64 },
     #[error("symbol {given} in {what} is outside the domain 0..{domain}")]
-    Symbol {
-        /// Where it stands.
-        what: &'static str,
-        /// The symbol.
-        given: u32,
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// Rows or entries that are named twice, or out of order.
+    Symbol { what: &'static str, given: u32, domain: u32 },
     #[error("{what} {row} is not in ascending order, each once")]
-    Order {
-        /// Which list.
-        what: &'static str,
-        /// Which of them.
-        row: u64,
-    },
-    /// Too many pairs of symbols for order 2.
+    Order { what: &'static str, row: u64 },
     #[error("a model of order 2 over {domain} symbols has a belief over {} pairs, more than {MAX_PAIRS}", u64::from(*.domain) * u64::from(*.domain))]
-    TooManyPairs {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A matrix too large to be kept.
+    TooManyPairs { domain: u32 },
     #[error("a matrix over {domain} symbols has more than {MAX_DENSE} entries; give the transitions sparse")]
-    TooDense {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A pseudo-count that is negative or not finite.
+    TooDense { domain: u32 },
     #[error("a pseudo-count of {given} is not a finite number of at least 0")]
-    PseudoCount {
-        /// What was given.
-        given: f64,
-    },
-    /// Nothing to learn from.
+    PseudoCount { given: f64 },
     #[error("there is no symbol to learn from, and no pseudo-count to do without")]
     NoData,
-    /// A saved model or belief of another version.
     #[error("version {given} of a saved {what} is not known; this program reads version {VERSION}")]
-    Version {
-        /// What was saved.
-        what: &'static str,
-        /// Its version.
-        given: u16,
-    },
-    /// A belief of another model.
+    Version { what: &'static str, given: u16 },
     #[error("the belief is not one of this model")]
     OtherModel,
-    /// An output that the channel never gives.
     #[error("output {given} cannot have come from this channel")]
-    Impossible {
-        /// The output.
-        given: u32,
-    },
+    Impossible { given: u32 },
     /// The channel is over another domain.
     #[error(transparent)]
-    Channel(#[from] ChannelError),
+    Channel(#[from] ChannelMatrixError),
 }
 
 pub(super) const VERSION: u16 = 1;

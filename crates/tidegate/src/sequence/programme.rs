@@ -22,7 +22,7 @@ use clarabel::solver::{
 use tidegate_kernel::Epsilon;
 
 use super::bins::{self, LineDistance, Shares, index};
-use super::channel::{Channel, ChannelError, Parts};
+use super::channel::{Channel, ChannelMatrixError, Parts};
 use super::distance::Distance;
 use super::effort::{self, Effort};
 
@@ -67,7 +67,7 @@ const LEAST_OUTPUTS: [f64; 4] = [1e-7, 1e-6, 1e-5, 1e-4];
 /// assert!((cost(&programme::channel(&belief, epsilon, &distance)?)? - 0.5044).abs() < 1e-4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<Channel, ChannelMatrixError> {
     let known = effort::channel(belief, epsilon, distance, Effort::Fast)?;
     let belief = bins::normalised(belief)?;
     let shares = Shares::new(epsilon)?;
@@ -97,7 +97,7 @@ pub(super) fn cheaper(
     solved: Option<Channel>,
     belief: &[f64],
     distance: impl Fn(u32, u32) -> f64,
-) -> Result<Channel, ChannelError> {
+) -> Result<Channel, ChannelMatrixError> {
     let Some(solved) = solved else { return Ok(known) };
     let better = solved.expected_cost(belief, &distance)? < known.expected_cost(belief, &distance)?;
     Ok(if better { solved } else { known })

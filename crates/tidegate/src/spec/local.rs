@@ -7,7 +7,7 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Window};
 
 use super::{MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, unused};
-use crate::local::mtsp::Smoother;
+use crate::local::mtsp::GroupAverage;
 use crate::local::{Local, LocalKind, Settings};
 use crate::query::Correlation;
 
@@ -37,7 +37,7 @@ pub struct LocalSpec {
     pub reuse: Option<bool>,
     /// How `mtsp` and `mtsp_population` average: [`Settings::smoother`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub smoother: Option<Smoother>,
+    pub smoother: Option<GroupAverage>,
     /// Which timestamps are released, whoever answers; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,

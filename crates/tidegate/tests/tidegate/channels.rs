@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate::kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel};
 use tidegate::kernel::{Epsilon, SeededRandom};
 use tidegate::sequence::bins::{self, LineDistance};
-use tidegate::sequence::channel::{Channel, ChannelError};
+use tidegate::sequence::channel::{Channel, ChannelMatrixError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix, MatrixError};
 use tidegate::sequence::effort::{self, Effort};
 use tidegate::sequence::{clusters, programme};
@@ -262,15 +262,15 @@ proptest! {
 fn what_is_no_belief_or_does_not_fit_is_refused() {
     let epsilon = "1".parse().unwrap();
     let bins = |belief: &[f64]| bins::channel(belief, epsilon, LineDistance::Absolute).unwrap_err();
-    assert!(matches!(bins(&[]), ChannelError::Empty { .. }));
-    assert!(matches!(bins(&[0.5, f64::NAN]), ChannelError::Probability { .. }));
-    assert!(matches!(bins(&[1.5, -0.5]), ChannelError::Probability { .. }));
-    assert!(matches!(bins(&[0.5, 0.4]), ChannelError::Sum { .. }));
+    assert!(matches!(bins(&[]), ChannelMatrixError::Empty { .. }));
+    assert!(matches!(bins(&[0.5, f64::NAN]), ChannelMatrixError::Probability { .. }));
+    assert!(matches!(bins(&[1.5, -0.5]), ChannelMatrixError::Probability { .. }));
+    assert!(matches!(bins(&[0.5, 0.4]), ChannelMatrixError::Sum { .. }));
     let far = bins::channel(&[0.5, 0.5], "1000".parse().unwrap(), LineDistance::Squared).unwrap_err();
-    assert!(matches!(far, ChannelError::Independent { .. }));
+    assert!(matches!(far, ChannelMatrixError::Independent { .. }));
     let matrix = matrix_of(&Distance::Hamming, 3);
     let other = clusters::channel(&[0.5, 0.5], epsilon, &matrix).unwrap_err();
-    assert_eq!(other, ChannelError::Belief { given: 2, expected: 3 });
+    assert_eq!(other, ChannelMatrixError::Belief { given: 2, expected: 3 });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Channels for cells of a grid.
 
 use tidegate::kernel::SeededRandom;
-use tidegate::sequence::channel::ChannelError;
+use tidegate::sequence::channel::ChannelMatrixError;
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::{clusters, grid, programme};
 
@@ -87,7 +87,7 @@ fn the_best_answer_on_a_grid_is_found_from_cell_to_cell() {
 #[test]
 fn what_is_no_belief_is_refused() {
     let epsilon = "1".parse().unwrap();
-    assert!(matches!(grid::channel(&[], 10, epsilon), Err(ChannelError::Empty { .. })));
-    assert!(matches!(grid::channel(&[0.5, 0.6], 2, epsilon), Err(ChannelError::Sum { .. })));
-    assert!(matches!(grid::channel(&[1.5, -0.5], 2, epsilon), Err(ChannelError::Probability { .. })));
+    assert!(matches!(grid::channel(&[], 10, epsilon), Err(ChannelMatrixError::Empty { .. })));
+    assert!(matches!(grid::channel(&[0.5, 0.6], 2, epsilon), Err(ChannelMatrixError::Sum { .. })));
+    assert!(matches!(grid::channel(&[1.5, -0.5], 2, epsilon), Err(ChannelMatrixError::Probability { .. })));
 }

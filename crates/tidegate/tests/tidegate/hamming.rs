@@ -4,7 +4,7 @@ use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus, ZeroConeT};
 use tidegate::kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel};
 use tidegate::kernel::{Epsilon, Randomness, SeededRandom};
-use tidegate::sequence::channel::{Channel, ChannelError, Parts};
+use tidegate::sequence::channel::{Channel, ChannelMatrixError, Parts};
 use tidegate::sequence::hamming;
 
 use crate::support::{random_belief, unit};
@@ -238,13 +238,13 @@ fn a_channel_over_many_symbols_stays_small() {
 #[test]
 fn what_is_no_belief_is_refused() {
     let refused = |belief: &[f64]| hamming::channel(belief, epsilon(1.0)).unwrap_err();
-    assert_eq!(refused(&[]), ChannelError::Empty { what: "symbol" });
+    assert_eq!(refused(&[]), ChannelMatrixError::Empty { what: "symbol" });
     assert_eq!(
         refused(&[0.5, 0.4]).to_string(),
         "the probabilities of a belief sum to 0.9, not to 1 (within 0.000000001)"
     );
     assert_eq!(refused(&[1.5, -0.5]).to_string(), "-0.5 is not a probability of a belief");
-    assert!(matches!(refused(&[f64::NAN, 1.0]), ChannelError::Probability { .. }));
+    assert!(matches!(refused(&[f64::NAN, 1.0]), ChannelMatrixError::Probability { .. }));
 }
 
 #[test]
@@ -280,8 +280,8 @@ fn parts_that_are_no_channel_are_refused() {
         change(&mut parts);
         Channel::new(parts).unwrap_err();
     }
-    assert!(matches!(channel.leakage(&[0.5, 0.5]), Err(ChannelError::Belief { given: 2, expected: 3 })));
-    assert!(matches!(channel.marginal(&[0.5, 0.5, 0.5]), Err(ChannelError::Sum { .. })));
+    assert!(matches!(channel.leakage(&[0.5, 0.5]), Err(ChannelMatrixError::Belief { given: 2, expected: 3 })));
+    assert!(matches!(channel.marginal(&[0.5, 0.5, 0.5]), Err(ChannelMatrixError::Sum { .. })));
 }
 
 /// Where all symbols are believed at theta or more, all are kept, however the rounding of their sum falls.

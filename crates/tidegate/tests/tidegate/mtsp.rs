@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate::kernel::oracle::{Estimate, OracleKind};
 use tidegate::kernel::simulation::{estimate_of, sample_without_replacement};
 use tidegate::kernel::{Cohort, Question, SLOTS, SeededRandom, View};
-use tidegate::local::mtsp::Smoother;
+use tidegate::local::mtsp::GroupAverage;
 use tidegate::local::{Local, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::tree::Tree;
@@ -114,7 +114,7 @@ proptest! {
         window in 1_u64..7,
         steps in proptest::collection::vec((1_u64..4, any::<u64>(), 0_u64..5, 1_u64..3_000), 1..25),
     ) {
-        let smoother = if median { Smoother::Median } else { Smoother::Mean };
+        let smoother = if median { GroupAverage::Median } else { GroupAverage::Mean };
         let settings = Settings { reuse, oracle, smoother, ..settings(window, domain) };
         let mut mechanism = Local::new(KINDS[usize::from(population)], settings).unwrap();
         let (mut timestamp, mut asked) = (0, Asked::default());
@@ -295,7 +295,9 @@ fn a_level_that_is_silent_in_the_first_round_does_not_stop_a_publication() {
 #[test]
 fn a_stream_that_stands_still_is_published_seldom_and_averaged() {
     let counts = [400_000, 300_000, 200_000, 100_000];
-    for (kind, smoother) in KINDS.into_iter().flat_map(|kind| [(kind, Smoother::Mean), (kind, Smoother::Median)]) {
+    for (kind, smoother) in
+        KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
+    {
         let mut mechanism = Local::new(kind, Settings { smoother, ..settings(10, 4) }).unwrap();
         let mut random = SeededRandom::new(5);
         let (mut fresh, mut errors) = (0, 0.0);
@@ -327,7 +329,9 @@ fn using_the_first_round_again_lowers_the_stated_error() {
 
 #[test]
 fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
-    for (kind, smoother) in KINDS.into_iter().flat_map(|kind| [(kind, Smoother::Mean), (kind, Smoother::Median)]) {
+    for (kind, smoother) in
+        KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
+    {
         let settings = Settings { oracle: Some(OracleKind::Oue), reuse: true, smoother, ..settings(3, 13) };
         let first = save(&Local::new(kind, settings).unwrap());
         let drive = |interrupted: bool| {
@@ -389,7 +393,7 @@ fn names_and_limits() {
     assert_eq!("mtsp".parse(), Ok(LocalKind::Mtsp));
     assert_eq!("mtsp_population".parse(), Ok(LocalKind::MtspPopulation));
     let text = r#"{"epsilon": "1", "window": 5, "domain": 4, "population": 100}"#;
-    assert_eq!(serde_json::from_str::<Settings>(text).unwrap().smoother, Smoother::Mean);
+    assert_eq!(serde_json::from_str::<Settings>(text).unwrap().smoother, GroupAverage::Mean);
     // Every level needs a slot at every timestamp: with 4 levels, windows up to 2^16 / 8.
     let new = |window| Local::new(LocalKind::MtspPopulation, settings(window, 16)).map(drop);
     assert!(new(u64::from(SLOTS) / 8).is_ok());

@@ -25,7 +25,7 @@ pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Shape;
+    use crate::tree::TreeShape;
     use tidegate_kernel::oracle::{Oracle, OracleKind};
 
     #[test]
@@ -34,7 +34,7 @@ mod tests {
         // Five users, two of whom hold value 1; two are asked; the release says 0.1. So the difference is 0.3 at both
         // nodes.
         let values = [0, 0, 0, 1, 1];
-        let released = Tree::new(Shape::new(2), vec![1.0, 0.9, 0.1], vec![0.0; 3]).unwrap();
+        let released = Tree::new(TreeShape::new(2), vec![1.0, 0.9, 0.1], vec![0.0; 3]).unwrap();
         for kind in [OracleKind::Oue, OracleKind::Grr, OracleKind::Sue] {
             let oracle = Oracle::new(kind, 2, "1".parse().unwrap()).unwrap();
             let all_reports: Vec<u8> = (0..4).filter(|report| oracle.check(&[*report]).is_ok()).collect();
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     #[allow(clippy::unwrap_used)]
     fn silent_levels_are_left_out_of_the_mean() {
-        let released = Tree::new(Shape::new(3), vec![0.5; 6], vec![0.0; 6]).unwrap();
+        let released = Tree::new(TreeShape::new(3), vec![0.5; 6], vec![0.0; 6]).unwrap();
         let oracle = Oracle::new(OracleKind::Grr, 2, "1".parse().unwrap()).unwrap();
         let mut aggregate = oracle.aggregate();
         (0..9).for_each(|_| aggregate.add(&[1]).unwrap());

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// How the publications of a group are averaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Smoother {
+pub enum GroupAverage {
     /// By the mean, weighted by inverse variance.
     #[default]
     Mean,
@@ -92,17 +92,17 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    pub(super) fn new(nodes: usize, smoother: Smoother) -> Self {
+    pub(super) fn new(nodes: usize, smoother: GroupAverage) -> Self {
         let newest = match smoother {
-            Smoother::Mean => Vec::new(),
-            Smoother::Median => vec![VecDeque::new(); nodes],
+            GroupAverage::Mean => Vec::new(),
+            GroupAverage::Median => vec![VecDeque::new(); nodes],
         };
         Self { means: vec![Mean::default(); nodes], newest }
     }
 
     /// Whether it is of so many nodes.
-    pub(super) fn fits(&self, nodes: usize, smoother: Smoother) -> bool {
-        self.means.len() == nodes && self.newest.len() == if smoother == Smoother::Mean { 0 } else { nodes }
+    pub(super) fn fits(&self, nodes: usize, smoother: GroupAverage) -> bool {
+        self.means.len() == nodes && self.newest.len() == if smoother == GroupAverage::Mean { 0 } else { nodes }
     }
 
     /// Takes in a fresh publication of a node: into its group, or as the first of a new one. Returns the smoothed value
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_has_not_moved_is_averaged_and_what_has_begins_anew() {
-        for smoother in [Smoother::Mean, Smoother::Median] {
+        for smoother in [GroupAverage::Mean, GroupAverage::Median] {
             let mut groups = Groups::new(1, smoother);
             assert_eq!(groups.publish(0, &one(0.5, 0.01)), Some((0.5, 0.01)));
             let (value, variance) = groups.publish(0, &one(0.6, 0.01)).unwrap_or_default();
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_median_is_over_a_bounded_number_and_states_its_variance() {
-        let mut groups = Groups::new(1, Smoother::Median);
+        let mut groups = Groups::new(1, GroupAverage::Median);
         let mut last = (0.0, 0.0);
         for index in 0..100 {
             last = groups.publish(0, &one(if index % 2 == 0 { 0.5 } else { 0.52 }, 0.01)).unwrap_or_default();

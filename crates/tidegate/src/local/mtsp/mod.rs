@@ -26,11 +26,11 @@ use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, Settings, Step};
 use crate::policy::Pool;
 use crate::release::Freshness;
-use crate::tree::{Shape, Tree};
+use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
 use dissimilarity::dissimilarity;
+pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
-pub use grouping::{MEDIAN_OF, Smoother};
 use pruning::{Node, Pruned};
 
 /// MTSP-LDP.
@@ -91,13 +91,13 @@ impl Mtsp {
 
     /// Population division. The share of a timestamp must have a slot for each level.
     pub(super) fn of_population(settings: &Settings) -> Result<Self, LocalError> {
-        let levels = u64::from(Shape::new(settings.domain).height());
+        let levels = u64::from(TreeShape::new(settings.domain).height());
         Self::new(Division::of_population(settings, 2 * levels)?, settings)
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn new(division: Division, settings: &Settings) -> Result<Self, LocalError> {
-        let shape = Shape::new(settings.domain);
+        let shape = TreeShape::new(settings.domain);
         let nodes = shape.offset(shape.height() + 1);
         Ok(Self {
             share: division.share(settings, 2)?,
@@ -118,7 +118,7 @@ impl Mtsp {
 
     /// Whether a state that was loaded is one of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
-        let shape = Shape::new(settings.domain);
+        let shape = TreeShape::new(settings.domain);
         let nodes = shape.offset(shape.height() + 1);
         let phase_fits = match &self.phase {
             Phase::Idle => true,
@@ -397,7 +397,7 @@ impl Round {
 }
 
 /// The tree before anything is known: uniform, with the largest error everywhere but at the root.
-fn uniform(shape: Shape) -> Tree {
+fn uniform(shape: TreeShape) -> Tree {
     let nodes: Vec<Node> = (0..=shape.height()).flat_map(|level| pruning::nodes_of(shape, level)).collect();
     Tree::from_positions(shape, |position| {
         let Node { level, number, .. } = nodes[position];
@@ -417,7 +417,7 @@ fn drifted(tree: &Tree, drift: f64, kept: impl Fn(usize) -> bool) -> Tree {
 
 /// What answers about divisions of the domain into nodes say of each node of a tree. A node that is in several of them
 /// is estimated by all of them together.
-fn measure(shape: Shape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
+fn measure(shape: TreeShape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
     let mut measured = vec![Mean::default(); shape.offset(shape.height() + 1)];
     for (nodes, answer) in levels.iter().zip(answers) {
         let Some(answer) = answer else { continue };
@@ -431,7 +431,7 @@ fn measure(shape: Shape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -
 }
 
 /// Gives the descendants of nodes their shares, in proportion to how many values they hold.
-fn infer_below(shape: Shape, nodes: &[Node], measured: &mut [Mean]) {
+fn infer_below(shape: TreeShape, nodes: &[Node], measured: &mut [Mean]) {
     for &node in nodes {
         let whole = measured[node.position];
         let values = f64::from(shape.leaves(node.level, node.number));
@@ -474,7 +474,7 @@ mod tests {
             for &oracle in &oracles {
                 let settings = settings(domain, epsilon, 60, oracle);
                 for mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
-                    let silent: Vec<Option<Answer<'_>>> = (0..Shape::new(domain).height()).map(|_| None).collect();
+                    let silent: Vec<Option<Answer<'_>>> = (0..TreeShape::new(domain).height()).map(|_| None).collect();
                     let prospects = mechanism.prospects(&silent);
                     let oracles = mechanism.allocation_oracles(&prospects, &settings);
                     let cost = |k| if k == 0 { 0.0 } else { mechanism.cost(k, &prospects, &oracles, &settings) };
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn the_uniform_tree_counts_values_and_not_padding() {
-        let tree = uniform(Shape::new(3));
+        let tree = uniform(TreeShape::new(3));
         assert_eq!(tree.nodes().0, [1.0, 2.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
         assert_eq!(tree.node(0, 0), (1.0, 0.0));
     }

@@ -128,12 +128,12 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
     assert!(loads(&|_| ()));
     assert!(!loads(&|state| state["version"] = 9.into()));
     assert!(!loads(&|state| state["more"] = 1.into()));
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["reference"] = 0.into()));
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["unit"] = 0.into()));
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["origins"] = serde_json::json!([])));
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["mean"]["followed"][0]["states"][0] = 1e30.into()));
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["values"]["followed"] = serde_json::json!([])));
-    assert!(!loads(&|state| state["state"][1]["Numbers"]["deviations"]["ranges"]["groups"] = serde_json::json!([])));
+    assert!(!loads(&|state| state["state"][1]["Histogram"]["mean"]["reference"] = 0.into()));
+    assert!(!loads(&|state| state["state"][1]["Histogram"]["mean"]["unit"] = 0.into()));
+    assert!(!loads(&|state| state["state"][1]["Histogram"]["mean"]["origins"] = serde_json::json!([])));
+    assert!(!loads(&|state| state["state"][1]["Histogram"]["mean"]["filters"][0]["states"][0] = 1e30.into()));
+    assert!(!loads(&|state| state["state"][1]["Histogram"]["deviations"]["values"]["filters"] = serde_json::json!([])));
+    assert!(!loads(&|state| state["state"][1]["Histogram"]["deviations"]["haar"]["groups"] = serde_json::json!([])));
 }
 
 /// A golden file is never edited; a new version gets a new one.

@@ -5,7 +5,7 @@ use tidegate::post_processing::Unsound;
 use tidegate::query::{Correlation, Domain, History, Interval, Monitor, Query, QueryError, Rule, Unit};
 use tidegate::release::Freshness::{Approximated, Fresh, Nullified};
 use tidegate::release::{Freshness, Release, Statistic};
-use tidegate::tree::{Shape, Tree};
+use tidegate::tree::{Tree, TreeShape};
 
 use super::{assert_close, history, release, stream, window};
 use crate::support::error;
@@ -210,7 +210,7 @@ fn releases_out_of_order_or_of_another_domain_are_refused_and_change_nothing() {
     let refusal = history.push(release(4, &[0.5; 3], 0.01, Fresh), None).unwrap_err();
     assert_eq!(refusal, QueryError::OtherDomain { given: Domain::Histogram(3), expected });
     assert!(refusal.to_string().contains("histogram of 3 values"), "{refusal}");
-    let tree = Statistic::Tree(Tree::new(Shape::new(2), vec![1.0, 0.5, 0.5], vec![0.0, 0.1, 0.1]).unwrap());
+    let tree = Statistic::Tree(Tree::new(TreeShape::new(2), vec![1.0, 0.5, 0.5], vec![0.0, 0.1, 0.1]).unwrap());
     let refusal = history.push(Release { statistic: tree, ..release(4, &[], 0.0, Fresh) }, None);
     assert_eq!(refusal, Err(QueryError::OtherDomain { given: Domain::Tree(2), expected }));
     let refusal = history.push(release(4, &[0.5, 0.5], -0.01, Fresh), None);

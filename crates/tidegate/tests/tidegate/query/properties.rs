@@ -6,7 +6,7 @@ use tidegate::post_processing::PostProcessing;
 use tidegate::query::{Answer, History, Monitor, Query, Rule, Score, Unit};
 use tidegate::release::Freshness::{Approximated, Fresh, Nullified};
 use tidegate::release::{Freshness, Histogram, Release, Statistic};
-use tidegate::tree::{Shape, Tree};
+use tidegate::tree::{Tree, TreeShape};
 
 use super::{history, release, window};
 use crate::support::{error, repeatable, unit};
@@ -70,7 +70,7 @@ pub fn drifted(statistic: &Statistic, by: f64) -> Statistic {
 
 /// A tree with these leaves, whose other nodes disagree with them a little.
 fn tree_of(leaves: &[f64], variance: f64) -> Tree {
-    let shape = Shape::new(leaves.len() as u32);
+    let shape = TreeShape::new(leaves.len() as u32);
     let mut random = SeededRandom::new(leaves[0].to_bits());
     let (mut frequencies, mut variances) = (Vec::new(), Vec::new());
     for level in 0..=shape.height() {
