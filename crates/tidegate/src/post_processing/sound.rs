@@ -1,15 +1,15 @@
-//! What every published statistic is: numbers of a sensible size, as many as its shape says.
+//! Validation of published statistics.
 
 use std::slice;
 
 use crate::release::Statistic;
 use crate::tree::TreeShape;
 
-/// The largest absolute value of a frequency and of a variance that is taken for one; large enough for any estimate,
-/// and small enough that sums over any domain and any time stay finite.
+/// Largest absolute frequency, and largest variance. Large enough for any estimate, small enough for finite sums over
+/// any domain and time.
 pub const LARGEST: f64 = 1e100;
 
-/// Why a statistic is not one that a mechanism publishes.
+/// Error of a statistic that no mechanism publishes.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -26,13 +26,13 @@ pub enum Unsound {
     Variance { position: usize, given: f64 },
 }
 
-/// Refuses what no mechanism publishes.
+/// Rejects what no mechanism publishes.
 pub(crate) fn check(statistic: &Statistic) -> Result<(), Unsound> {
     let (frequencies, variances) = match statistic {
         Statistic::Histogram(_) | Statistic::Counts(_) => statistic.leaves(),
         Statistic::Tree(tree) => {
             let (shape, (frequencies, variances)) = (tree.shape(), tree.nodes());
-            // A loaded tree may claim any shape. No shape is built for a domain that the nodes cannot hold.
+            // A loaded tree may claim any shape, so its size is checked before a shape is built.
             let holds = shape.domain() as usize <= frequencies.len() && shape.domain() <= 1 << 31;
             let fits = holds && {
                 let expected = TreeShape::new(shape.domain());

@@ -1,11 +1,11 @@
-//! What a question or a release can be refused for.
+//! [`QueryError`]: rejected queries, releases and rules.
 
 use crate::post_processing::Unsound;
 
 use super::domain::Domain;
 use super::monitor::Direction;
 
-/// Why a question was not answered, or a release or a rule not accepted.
+/// Error of a query, or of a rejected release or rule.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
