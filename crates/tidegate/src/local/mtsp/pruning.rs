@@ -1,11 +1,11 @@
-//! Which nodes of the tree are asked about one by one, and which only as a whole.
+//! [`Pruned`]: the nodes of a tree that are asked about singly, and those asked about as a whole.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::View;
 
 use crate::tree::TreeShape;
 
-/// A node: its level, its number there, and its position in a vector of all nodes.
+/// A node: level, number and index in a vector of all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) level: u32,
@@ -19,28 +19,27 @@ pub(super) fn nodes_of(shape: TreeShape, level: u32) -> impl Iterator<Item = Nod
     (0..shape.nodes(level)).map(move |number| Node { level, number, position: offset + number as usize })
 }
 
-/// The nodes as ranges of values, which they must divide the domain into.
+/// Nodes as ranges of values; they must partition the domain.
 pub(super) fn view(shape: TreeShape, nodes: impl IntoIterator<Item = Node>) -> View {
     View::Ranges(nodes.into_iter().map(|node| node.number * shape.width(node.level)).collect())
 }
 
-/// A tree in which some nodes are closed: nothing below them is asked.
+/// A tree with closed nodes, below which nothing is asked.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pruned {
     closed: Vec<bool>,
 }
 
 impl Pruned {
-    /// Closes the nodes that are cold. A node of a single value is closed anyway, since there is nothing to tell apart
-    /// below it.
+    /// Closes the cold nodes. A node of one value is always closed.
     pub(super) fn new(shape: TreeShape, is_cold: impl Fn(Node) -> bool) -> Self {
         let all = (0..=shape.height()).flat_map(|level| nodes_of(shape, level));
-        // The root is never cold: everyone is in it.
+        // The root is never cold.
         let closes = |node: Node| shape.leaves(node.level, node.number) == 1 || (node.level > 0 && is_cold(node));
         Self { closed: all.map(closes).collect() }
     }
 
-    /// Whether it is of a tree of this shape.
+    /// Whether it fits a tree of this shape.
     pub(super) fn fits(&self, shape: TreeShape) -> bool {
         let single = |node: Node| shape.leaves(node.level, node.number) == 1;
         let mut nodes = (0..=shape.height()).flat_map(|level| nodes_of(shape, level));
@@ -48,8 +47,8 @@ impl Pruned {
             && nodes.all(|node| self.closed[node.position] || !single(node))
     }
 
-    /// The divisions of the domain that are asked about, from level 1 down to the last that tells more than the one
-    /// above: the open nodes of the level, and the closed nodes of it and of the levels above, each as a whole.
+    /// Partitions of the domain to ask about, from level 1 down to the last that refines the one above: open nodes of
+    /// the level, and closed nodes of it and the levels above.
     pub(super) fn levels(&self, shape: TreeShape) -> Vec<Vec<Node>> {
         let mut levels = Vec::new();
         let mut current: Vec<Node> = nodes_of(shape, 0).collect();
@@ -74,7 +73,7 @@ fn children(shape: TreeShape, node: Node) -> impl Iterator<Item = Node> {
     below(shape, node, node.level + 1)
 }
 
-/// The descendants of a node at a level below it.
+/// Descendants of a node at a lower level.
 pub(super) fn below(shape: TreeShape, node: Node, level: u32) -> impl Iterator<Item = Node> {
     let generations = level - node.level;
     let (first, offset) = (node.number << generations, shape.offset(level));
@@ -95,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_full_tree_over_any_domain_asks_each_level_once() {
-        // Six values: a root, (0-3)(4-5), (0-1)(2-3)(4-5), then all; nothing is padded in.
+        // Six values: a root, (0-3)(4-5), (0-1)(2-3)(4-5), then all; no padding.
         let shape = TreeShape::new(6);
         let levels = Pruned::new(shape, |_| false).levels(shape);
         let starts: Vec<_> = levels.iter().map(|level| starts(shape, level)).collect();
@@ -118,7 +117,7 @@ mod tests {
         let shape = TreeShape::new(8);
         assert_eq!(Pruned::new(shape, |node| node.level == 1).levels(shape).len(), 1);
         assert_eq!(Pruned::new(shape, |node| node.level == 2).levels(shape).len(), 2);
-        // The root is asked about in no case, and never pruned.
+        // The root is never asked about, and never pruned.
         assert_eq!(Pruned::new(shape, |_| true).levels(shape).len(), 1);
     }
 
