@@ -102,7 +102,7 @@ fn single_steps(model: &Model, belief: &Belief, steps: u32, amount: Epsilon) -> 
 }
 
 #[test]
-fn longer_batches_have_fewer_errors_at_the_same_epsilon_for_each_symbol() {
+fn longer_batches_have_fewer_errors_per_symbol() {
     for (length, error) in [(1, 0.1545), (2, 0.1014), (3, 0.0275), (4, 0.0139)] {
         let mechanism = Batched::new(binary_chain(), settings(&length.to_string(), length)).unwrap();
         let found = expected(&mechanism) / f64::from(length);
@@ -130,7 +130,7 @@ fn channels_over_sequences_are_private_by_programme_and_by_clusters() {
 }
 
 #[test]
-fn clusters_of_sequences_are_near_to_the_optimum_and_serve_many_sequences() {
+fn sequence_clusters_are_near_the_optimum() {
     let cost = |length: u32, effort| {
         let batch =
             crr::CrrSettings { effort, ..crr::CrrSettings::new(epsilon("0.5").checked_mul(length.into()).unwrap()) };
@@ -147,7 +147,7 @@ fn clusters_of_sequences_are_near_to_the_optimum_and_serve_many_sequences() {
 }
 
 #[test]
-fn what_is_believed_of_the_next_batch_follows_from_all_batches_before() {
+fn belief_follows_from_all_earlier_batches() {
     let random = &mut SeededRandom::new(651);
     for model in [random_chain(3, random), second_order(3, random)] {
         for length in [1, 2] {
@@ -261,7 +261,7 @@ fn saving_and_loading_at_any_point_changes_nothing() {
 }
 
 #[test]
-fn too_many_sequences_are_refused_by_number_and_limit_and_can_be_divided() {
+fn rejects_too_many_sequences_and_allows_parts() {
     let model = Model::uniform(10).unwrap();
     let error = Batched::new(model.clone(), settings("1", 5)).unwrap_err();
     let expected = BatchedError::TooLarge { domain: 10, length: 5, sequences: "100000".to_owned(), longest: 4 };
@@ -284,7 +284,7 @@ fn too_many_sequences_are_refused_by_number_and_limit_and_can_be_divided() {
 }
 
 #[test]
-fn a_window_counts_batches_and_what_it_does_not_grant_can_be_guessed_for_nothing() {
+fn window_counts_batches_and_guesses_are_free() {
     let random = &mut SeededRandom::new(656);
     let batch = crr::CrrSettings {
         window: Window::of(2).unwrap(),
@@ -367,7 +367,7 @@ fn settings_and_batches_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_timestamp_or_a_length_too_large_is_refused_before_anything_is_spent() {
+fn rejects_large_timestamp_or_length_without_spending() {
     let random = &mut SeededRandom::new(642);
     let mut mechanism = Batched::new(binary_chain(), settings("1", 2)).unwrap();
     for given in [u64::MAX / 2 + 7, u64::MAX / 2, u64::MAX] {
@@ -386,7 +386,7 @@ fn a_timestamp_or_a_length_too_large_is_refused_before_anything_is_spent() {
 }
 
 #[test]
-fn a_batch_with_one_answer_for_all_is_released_though_nothing_is_left() {
+fn releases_a_constant_batch_without_budget() {
     // A fair bit at first, and then a symbol that is nearly certain.
     let model = Model::dense(vec![0.5, 0.5], vec![0.999, 0.001, 0.999, 0.001]).unwrap();
     let batch = crr::CrrSettings { window: Window::Unbounded, ..crr::CrrSettings::new(epsilon("0.1")) };
@@ -401,7 +401,7 @@ fn a_batch_with_one_answer_for_all_is_released_though_nothing_is_left() {
 
 /// After each call, the belief is that of an observer who knows the channels and what was released.
 #[test]
-fn the_belief_follows_from_what_was_released_in_parts_and_between_them() {
+fn belief_is_updated_after_each_part() {
     let random = &mut SeededRandom::new(644);
     let lazy = Model::dense(vec![0.9, 0.1], vec![0.88, 0.12, 0.3, 0.7]).unwrap();
     let (mut constant, mut paid) = (0, 0);

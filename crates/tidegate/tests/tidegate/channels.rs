@@ -71,7 +71,7 @@ fn matrix_of(distance: &Distance, domain: usize) -> DistanceMatrix {
 }
 
 #[test]
-fn channels_for_every_distance_are_private_and_the_programme_is_never_worse_than_bins() {
+fn programme_is_private_and_no_worse_than_bins() {
     let random = &mut SeededRandom::new(641);
     for _ in 0..30 {
         let (belief, epsilon) = case(random);
@@ -154,7 +154,7 @@ fn the_programme_finds_the_optimum_that_another_solver_finds() {
 }
 
 #[test]
-fn on_larger_domains_the_programme_comes_within_a_percent_of_the_optimum() {
+fn programme_is_within_a_percent_of_optimum() {
     for (domain, epsilon, absolute, squared) in [(200, "1", 31.979_072_801, 2_083.001_044_757)] {
         let (belief, epsilon) = (written_down(domain), epsilon.parse().unwrap());
         for (distance, optimum) in LINE.into_iter().zip([absolute, squared]) {
@@ -167,7 +167,7 @@ fn on_larger_domains_the_programme_comes_within_a_percent_of_the_optimum() {
 }
 
 #[test]
-fn where_every_symbol_is_likely_enough_the_symbol_itself_is_answered_whatever_the_distance() {
+fn likely_symbols_are_answered_for_any_distance() {
     let belief = [0.3, 0.3, 0.0, 0.4];
     let epsilon: Epsilon = "1.5".parse().unwrap();
     let matrix = Distance::Matrix(matrix_of(&Distance::Squared, 4));
@@ -214,7 +214,7 @@ fn bins_serve_large_domains_and_extreme_epsilons() {
 }
 
 #[test]
-fn clusters_are_private_and_near_to_bins_and_to_the_optimum() {
+fn clusters_are_private_and_near_the_optimum() {
     let random = &mut SeededRandom::new(644);
     let (mut by_clusters, mut by_bins) = (0.0, 0.0);
     for _ in 0..20 {
@@ -274,7 +274,7 @@ fn what_is_no_belief_or_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_distance_matrix_is_checked_when_it_is_made_and_when_it_is_loaded() {
+fn distance_matrix_is_validated_on_creation_and_load() {
     assert_eq!(DistanceMatrix::new(Vec::new()), Err(MatrixError::Domain { given: 0 }));
     let ragged = DistanceMatrix::new(vec![vec![0.0, 1.0], vec![1.0]]);
     assert_eq!(ragged, Err(MatrixError::Row { row: 1, given: 1, expected: 2 }));

@@ -46,7 +46,7 @@ fn lazy_walk(domain: u32, length: u64, random: &mut SeededRandom) -> Vec<u32> {
 }
 
 #[test]
-fn a_step_answers_through_the_channel_of_the_belief_that_follows_from_earlier_answers() {
+fn step_uses_channel_of_the_updated_belief() {
     let model = lazy_chain(5);
     let random = &mut SeededRandom::new(630);
     let mut mechanism = Crr::new(model.clone(), CrrSettings::new(epsilon("1"))).unwrap();
@@ -84,7 +84,7 @@ fn the_share_of_wrong_answers_is_what_the_channels_say() {
 }
 
 #[test]
-fn a_window_spends_no_more_than_its_budget_in_either_unit() {
+fn window_never_exceeds_its_budget_in_either_unit() {
     for (guarantee, granted) in [(Guarantee::Sequence, 2), (Guarantee::Local, 2)] {
         let (window, budget) = (Window::of(3).unwrap(), epsilon("1"));
         let settings = CrrSettings { guarantee, window, budget, ..CrrSettings::new(epsilon("0.5")) };

@@ -34,7 +34,7 @@ fn every_channel_keeps_both_sides_and_twice_epsilon_locally() {
 }
 
 #[test]
-fn on_a_small_grid_it_is_as_good_as_clusters_and_near_the_optimum() {
+fn small_grid_matches_clusters_and_optimum() {
     let random = &mut SeededRandom::new(661);
     let (domain, columns) = (64, 8);
     let distance = Distance::Grid { columns };
@@ -73,7 +73,7 @@ fn a_large_grid_loses_little_by_blocks() {
 }
 
 #[test]
-fn the_best_answer_on_a_grid_is_found_from_cell_to_cell() {
+fn finds_the_best_answer_on_a_grid() {
     let random = &mut SeededRandom::new(662);
     for _ in 0..20 {
         let belief = normalised((0..120).map(|_| unit(random).powi(3)).collect());

@@ -41,7 +41,7 @@ fn measured(channel: &Channel, belief: &[f64]) -> (f64, f64, f64) {
 }
 
 #[test]
-fn a_thousand_beliefs_get_channels_that_are_private_on_both_sides_and_locally_on_all_rows() {
+fn channels_of_random_beliefs_are_private() {
     let random = &mut SeededRandom::new(600);
     let mut reached = 0;
     for _ in 0..1_000 {
@@ -209,7 +209,7 @@ fn a_bit_has_the_binary_closed_form() {
 }
 
 #[test]
-fn where_all_beliefs_are_large_enough_the_symbol_is_kept_but_for_the_independent_answer() {
+fn likely_symbols_are_kept_except_independent_answers() {
     let belief = [0.4, 0.35, 0.25, 0.0];
     let channel = hamming::channel(&belief, epsilon(2.0)).unwrap();
     let l = (-2.0_f64).exp();
@@ -286,7 +286,7 @@ fn parts_that_are_no_channel_are_refused() {
 
 /// Where all symbols are believed at theta or more, all are kept, however the rounding of their sum falls.
 #[test]
-fn as_many_symbols_as_epsilon_can_tell_apart_are_all_kept() {
+fn keeps_all_symbols_that_epsilon_can_separate() {
     let random = &mut SeededRandom::new(640);
     let check = |belief: &[f64], amount: f64| {
         let channel = hamming::channel(belief, epsilon(amount)).unwrap();

@@ -131,7 +131,7 @@ fn the_account_adds_up_and_periods_begin_anew() {
 
 /// A fair bit released 1,000 times at epsilon 0.1.
 #[test]
-fn the_pointwise_bound_holds_for_one_sequence_and_none_holds_for_all() {
+fn pointwise_bound_holds_for_fixed_sequences_only() {
     let mut leakage = Leakage::new(None);
     (0..1_000).for_each(|timestamp| leakage.note(timestamp, epsilon(0.1)));
     let bound = leakage.pointwise(1e-5).unwrap();
@@ -184,7 +184,7 @@ fn ever_exceeded(mut bound_after: impl FnMut(u32) -> f64) -> f64 {
 }
 
 #[test]
-fn the_pointwise_bound_holds_for_whoever_stops_at_the_worst_moment() {
+fn pointwise_bound_holds_at_any_stopping_time() {
     for (delta, exact) in [(0.01, 0.002_507), (0.1, 0.031_31)] {
         let mut leakage = Leakage::new(None);
         let probability = ever_exceeded(|steps| {

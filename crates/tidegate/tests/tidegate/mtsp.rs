@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(repeatable(200))]
 
     #[test]
-    fn whatever_is_answered_it_goes_on_within_its_account_with_one_release_each(
+    fn any_answers_give_one_release_within_budget(
         population in any::<bool>(),
         median in any::<bool>(),
         reuse in any::<bool>(),
@@ -163,7 +163,7 @@ proptest! {
 }
 
 #[test]
-fn each_level_is_asked_of_its_own_part_and_all_parts_make_up_the_whole() {
+fn levels_ask_disjoint_parts_of_everyone() {
     // Eleven values: four levels.
     for kind in KINDS {
         let mut mechanism = Local::new(kind, settings(5, 11)).unwrap();
@@ -196,7 +196,7 @@ fn over_time_every_user_answers_every_level_about_equally_often() {
 }
 
 #[test]
-fn the_stated_variance_of_a_fresh_release_is_the_true_one() {
+fn fresh_release_states_its_true_variance() {
     // The first timestamp is published in every run, since the uniform start is far off, and no inner node is cold.
     // Each cohort is a sample drawn without replacement.
     let counts = [14_000, 600, 2_000, 3_400];
@@ -228,7 +228,7 @@ fn the_stated_variance_of_a_fresh_release_is_the_true_one() {
 }
 
 #[test]
-fn cold_parts_are_asked_as_a_whole_and_divided_by_their_number_of_values() {
+fn cold_nodes_are_asked_whole_and_divided_evenly() {
     // Eleven values, all users in the first two: (4-7) and (8-10) hold nobody.
     let mut counts = [0; 11];
     (counts[0], counts[1]) = (600_000, 400_000);
@@ -254,7 +254,7 @@ fn cold_parts_are_asked_as_a_whole_and_divided_by_their_number_of_values() {
 }
 
 #[test]
-fn a_level_that_is_silent_in_a_publication_keeps_its_numbers() {
+fn silent_level_keeps_its_published_numbers() {
     let counts = [300_000, 100_000, 400_000, 200_000];
     let mut mechanism = Local::new(LocalKind::Mtsp, settings(1, 4)).unwrap();
     let mut random = SeededRandom::new(3);
@@ -278,7 +278,7 @@ fn a_level_that_is_silent_in_a_publication_keeps_its_numbers() {
 }
 
 #[test]
-fn a_level_that_is_silent_in_the_first_round_does_not_stop_a_publication() {
+fn silent_level_does_not_stop_a_publication() {
     let counts = [10_000, 10_000, 970_000, 10_000];
     for kind in KINDS {
         for silent in 0..2 {
@@ -328,7 +328,7 @@ fn using_the_first_round_again_lowers_the_stated_error() {
 }
 
 #[test]
-fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
+fn saved_state_continues_identically_at_any_step() {
     for (kind, smoother) in
         KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
     {
@@ -436,7 +436,7 @@ fn error_of_ranges(kind: LocalKind) -> f64 {
 }
 
 #[test]
-fn ranges_over_a_wide_domain_are_more_accurate_than_sums_of_a_histogram() {
+fn tree_ranges_beat_histogram_sums_on_wide_domains() {
     let (mtsp, population) = (error_of_ranges(LocalKind::Mtsp), error_of_ranges(LocalKind::MtspPopulation));
     for (kind, tree) in
         [(LocalKind::Lbu, mtsp), (LocalKind::Lba, mtsp), (LocalKind::Lpu, population), (LocalKind::Lpa, population)]

@@ -137,7 +137,7 @@ fn consistency_is_the_exact_weighted_least_squares_solution() {
 }
 
 #[test]
-fn the_variance_of_a_range_is_at_most_the_sum_over_its_cover() {
+fn range_variance_is_at_most_its_cover_sum() {
     let mut random = SeededRandom::new(2);
     for domain in [2, 5, 8, 13] {
         let shape = TreeShape::new(domain);
@@ -199,7 +199,7 @@ fn consistency_makes_random_ranges_about_three_times_better() {
 }
 
 #[test]
-fn consistency_of_a_histogram_is_that_of_a_tree_with_one_level() {
+fn histogram_consistency_equals_one_level_tree() {
     let flat = PostProcessing::Consistency.apply(&histogram(&[0.5, 0.3], &[0.01, 0.03])).unwrap();
     let tree = consistent(&tree(TreeShape::new(2), &[1.0, 0.5, 0.3], &[0.0, 0.01, 0.03]));
     let ((flat, flat_variances), (leaves, variances)) = (flat.leaves(), tree.leaves());

@@ -19,7 +19,7 @@ pub fn classes() -> Classes {
 }
 
 #[test]
-fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit() {
+fn class_windows_hold_across_saves() {
     let drive = |interrupted: bool, users: u64| {
         let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
         let mut random = SeededRandom::new(20);
@@ -54,7 +54,7 @@ fn with_classes_no_window_of_any_is_exceeded_and_saved_state_goes_on_bit_for_bit
 }
 
 #[test]
-fn a_state_with_classes_that_does_not_fit_together_is_not_loaded() {
+fn rejects_inconsistent_class_state() {
     let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
     let sealed = ClassHistograms::seal(mechanism.ledgers().account(), 0, &[0, 1], vec![5; 6]).unwrap();
     let _released = mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(21)).unwrap();

@@ -25,7 +25,7 @@ pub fn asked(
 }
 
 #[test]
-fn a_number_that_stands_still_is_found_to_within_a_few_cells_by_answers_that_are_often_false() {
+fn finds_a_constant_from_often_false_answers() {
     let (models, mut random) = (GridModels::new(128), SeededRandom::new(14));
     for truth in [3.5, 40.5, 90.5, 126.5] {
         let mut density = GridFilter::new(&models);
@@ -41,7 +41,7 @@ fn a_number_that_stands_still_is_found_to_within_a_few_cells_by_answers_that_are
 }
 
 #[test]
-fn what_came_later_makes_an_estimate_better() {
+fn smoothing_improves_estimates() {
     let (models, mut random) = (GridModels::new(128), SeededRandom::new(15));
     let (mut at_once, mut later, mut covered, mut count) = (0.0, 0.0, 0.0, 0.0);
     for _ in 0..12 {
@@ -73,7 +73,7 @@ fn what_came_later_makes_an_estimate_better() {
 /// Means of batches with noise find a level, whether numbers scatter around it or not, and tell a level from none at
 /// all.
 #[test]
-fn means_find_a_level_and_tell_whether_there_is_one() {
+fn means_detect_a_level() {
     let (models, mut random) = (GridModels::new(128), SeededRandom::new(17));
     let mut found = |truth: &mut dyn FnMut(&mut SeededRandom) -> f64| {
         let mut density = GridFilter::new(&models);

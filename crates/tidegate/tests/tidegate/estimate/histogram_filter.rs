@@ -44,7 +44,7 @@ fn scattered(coins: bool, deviation: f64, random: &mut SeededRandom) -> (f64, f6
 /// false alarm has a probability below 1e-6 (Student's t). Where scatter is not known of, intervals hold the truth 85
 /// times in 100 if it is about as large as the noise, and 62 times if it is a tenth.
 #[test]
-fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
+fn irregular_counts_have_correct_intervals() {
     for (coins, deviation, least) in [(true, 10.0, 0.92), (true, 30.0, 0.89), (true, 100.0, 0.82), (false, 30.0, 0.96)]
     {
         let runs: Vec<(f64, f64)> =
@@ -65,7 +65,7 @@ fn counts_that_scatter_are_estimated_as_that_and_intervals_say_so() {
 /// error from ten to fifty timestamps later, 0.048, is exceeded with a probability below 2e-6, even if the errors of a
 /// run were all one. Where one number may count by any amount, it is 0.40.
 #[test]
-fn a_number_that_jumps_once_is_not_taken_for_one_that_scatters() {
+fn single_jump_is_not_irregular_variation() {
     let (mut squares, mut count) = (0.0, 0.0);
     for seed in 0..24 {
         let mut random = SeededRandom::new(seed);
@@ -87,7 +87,7 @@ fn a_number_that_jumps_once_is_not_taken_for_one_that_scatters() {
 
 /// The mean squared errors of what is believed of 64 numbers after sixty observations, and of the means of these, over
 /// several runs.
-fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
+fn deviation_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
     let error = |means: &[f64]| means.iter().zip(truth).map(|(mean, truth)| (mean - truth).powi(2)).sum::<f64>();
     let (mut believed, mut observed) = (0.0, 0.0);
     for _ in 0..6 {
@@ -108,22 +108,22 @@ fn profile_errors(truth: &[f64], random: &mut SeededRandom) -> (f64, f64) {
 /// Who knew how far all but four of the sparse numbers are from zero, a quarter, would have four fifths of the error of
 /// the observations.
 #[test]
-fn where_neighbours_are_alike_or_few_values_stand_out_a_profile_makes_use_of_it() {
+fn deviation_filter_exploits_smooth_and_sparse_domains() {
     let mut random = SeededRandom::new(23);
     let smooth: Vec<f64> = (0..64).map(|number| 0.3 * (f64::from(number) / 10.0).sin()).collect();
     let mean = smooth.iter().sum::<f64>() / 64.0;
     let smooth: Vec<f64> = smooth.iter().map(|number| number - mean).collect();
-    let (believed, observed) = profile_errors(&smooth, &mut random);
+    let (believed, observed) = deviation_errors(&smooth, &mut random);
     assert!(believed < 0.5 * observed, "{believed} {observed}");
     let sparse: Vec<f64> = (0..64).map(|number| if number % 21 == 0 { 3.75 } else { -0.25 }).collect();
-    let (believed, observed) = profile_errors(&sparse, &mut random);
+    let (believed, observed) = deviation_errors(&sparse, &mut random);
     assert!(believed < 0.85 * observed, "{believed} {observed}");
 }
 
 /// Who took the largest spread that is possible for that of all numbers, 0.01, would believe `100 g² 0.5 / n` after n
 /// observations, where `g = 0.01 n / (0.5 + 0.01 n)`: 0.234 after 30.
 #[test]
-fn where_nothing_can_be_told_from_noise_little_is_believed() {
+fn pure_noise_shrinks_to_the_mean() {
     // Frequencies of 100 values, the squares of which sum to one at most, seen with a variance of one half.
     let mut random = SeededRandom::new(24);
     let mut profile = DeviationFilter::new(100, 0.5, 1.0, ConstantPrior::Possible);
@@ -171,7 +171,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_settled_is_nowhere_negative_whatever_the_variances(
+    fn projection_is_non_negative_for_any_variances(
         numbers in prop::collection::vec((-1.0..1.0_f64, (-160.0..2.0_f64).prop_map(|power| 10_f64.powf(power))), 1..40),
         total in prop_oneof![1 => Just(0.0), 9 => 0.01..3.0_f64],
     ) {
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_of_about_the_same_variance_are_settled_to_their_sum(
+    fn similar_variances_project_to_the_exact_sum(
         numbers in prop::collection::vec((-1.0..1.0_f64, -4.0..0.0_f64), 1..40),
         scale in -140.0..2.0_f64,
         total in prop_oneof![1 => Just(0.0), 9 => 0.01..3.0_f64],
@@ -195,7 +195,7 @@ proptest! {
 }
 
 #[test]
-fn what_many_rare_values_have_too_much_is_not_taken_from_frequent_ones() {
+fn projection_spares_frequent_values() {
     let (frequent, rare) = ([0.4, 0.2, 0.1], 0.3 / 97.0);
     let mut random = SeededRandom::new(3);
     let (mut of_settled, mut of_projected) = (0.0, 0.0);

@@ -29,7 +29,7 @@ fn follow(step: f64, random: &mut SeededRandom) -> (f64, f64) {
 /// within the bounds by at least two standard errors of 24 runs, and five more are allowed for: a false alarm has a
 /// probability below 1e-6 (Student's t).
 #[test]
-fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_cover() {
+fn random_walks_have_near_optimal_error_and_coverage() {
     for step in [0.01, 0.1, 0.3, 1.0] {
         let runs: Vec<(f64, f64)> = (0..24).map(|seed| follow(step, &mut SeededRandom::new(seed))).collect();
         let (error, error_se) = mean_of(runs.iter().map(|run| run.0));
@@ -47,7 +47,7 @@ fn walks_are_followed_almost_as_well_as_if_their_steps_were_known_and_intervals_
 /// Noise has a standard deviation of one, and what was learned of three hundred timestamps of rest is worth nothing
 /// after the jump.
 #[test]
-fn a_number_that_stood_still_is_followed_when_it_jumps() {
+fn constant_number_is_tracked_after_a_jump() {
     let mut squares = [0.0; 4];
     for seed in 0..24 {
         let (mut random, mut bank) = (SeededRandom::new(seed), ModelBank::new(1, 1.0, ConstantPrior::Possible));
@@ -84,7 +84,7 @@ fn mean_square(truth: impl Fn(u64) -> f64, counts: impl Fn(u64) -> bool, length:
 /// Who knew when the number jumped would have an error of 1/40. A third more is exceeded threefold by the mean of 24
 /// squares with a probability below 2e-6.
 #[test]
-fn forty_observations_after_a_jump_a_level_is_known_almost_as_if_it_began_there() {
+fn level_is_known_forty_observations_after_a_jump() {
     let error = mean_square(|timestamp| if timestamp < 300 { 0.0 } else { 8.0 }, |timestamp| timestamp == 340, 341);
     assert!(error < 0.1, "{error}");
 }
@@ -95,7 +95,7 @@ fn forty_observations_after_a_jump_a_level_is_known_almost_as_if_it_began_there(
 /// of how it moves, the fall has 3.1). The mean of some sixty independent squares is 1.9 times what is expected with a
 /// probability below 2e-5.
 #[test]
-fn what_is_known_to_have_jumped_moves_on_as_before() {
+fn numbers_keep_moving_after_a_known_jump() {
     let truth = |timestamp: u64| 2.0 * (timestamp % 100) as f64;
     let error = |known: bool| {
         let (mut squares, mut count) = (0.0, 0.0);
@@ -123,7 +123,7 @@ fn what_is_known_to_have_jumped_moves_on_as_before() {
 /// A hundred observations of numbers that stand still, then all jump: that this is known leaves it as good an idea as
 /// before to observe them rarely.
 #[test]
-fn a_jump_that_is_known_says_nothing_about_how_numbers_move() {
+fn known_jump_teaches_nothing_about_motion() {
     let expected = |known: bool| {
         let (mut random, mut bank) = (SeededRandom::new(30), ModelBank::new(20, 1.0, ConstantPrior::Possible));
         let mut seen = |level: f64| (0..20).map(|_| level + standard_normal(&mut random)).collect::<Vec<f64>>();
@@ -148,7 +148,7 @@ fn a_jump_that_is_known_says_nothing_about_how_numbers_move() {
 /// times before. Three times what is expected, 0.03, is exceeded with a probability below 2e-6, even if the errors of a
 /// run were all one; where levels are moved while the number is elsewhere, it is 0.14.
 #[test]
-fn a_level_that_was_left_is_known_when_the_number_comes_back() {
+fn earlier_level_is_recognised_on_return() {
     let truth = |timestamp: u64| if timestamp % 200 >= 100 { 30.0 } else { 0.0 };
     let error = mean_square(truth, |timestamp| timestamp > 800, 840);
     assert!(error < 0.09, "{error}");
@@ -158,7 +158,7 @@ fn a_level_that_was_left_is_known_when_the_number_comes_back() {
 /// expected, 0.0073, is exceeded with a probability below 2e-6, even if the errors of a run were all one; without
 /// models of waves it is 0.42.
 #[test]
-fn a_wave_of_a_day_is_followed_as_one() {
+fn daily_cycle_is_estimated() {
     let truth = |timestamp: u64| 50.0 + 2.0 * (timestamp as f64 * std::f64::consts::TAU / 24.0).sin();
     let error = mean_square(truth, |timestamp| timestamp >= 300, 600);
     assert!(error < 0.022, "{error}");
@@ -168,7 +168,7 @@ fn a_wave_of_a_day_is_followed_as_one() {
 /// weeks a day is known from those before it: three times what is expected, 0.0195, is exceeded with a probability
 /// below 2e-6, even if the errors of a run were all one. Without seasons it is 0.86.
 #[test]
-fn days_of_a_week_are_followed_each_as_it_was_a_week_before() {
+fn weekly_season_is_estimated() {
     let truth = |timestamp: u64| 50.0 + [0.0, 0.0, 1.0, 0.0, 0.0, 6.0, 3.0][(timestamp % 7) as usize];
     let error = mean_square(truth, |timestamp| timestamp >= 350, 700);
     assert!(error < 0.06, "{error}");
@@ -178,7 +178,7 @@ fn days_of_a_week_are_followed_each_as_it_was_a_week_before() {
 /// which they are hardly moved: three times what is expected of 120 squares, 0.0078, is exceeded with a probability
 /// below 2e-6 if those of a run are independent. Where stillness is only possible, it is 0.069.
 #[test]
-fn what_is_known_at_first_is_not_moved_by_noise_where_it_likely_stands_still() {
+fn noise_does_not_move_a_known_constant() {
     let after_twenty = |stillness: ConstantPrior| {
         let mut square = 0.0;
         for seed in 0..24 {
@@ -200,7 +200,7 @@ fn what_is_known_at_first_is_not_moved_by_noise_where_it_likely_stands_still() {
 /// and nothing is said by what repeats itself. A level of a thousand stays one in between, to within six standard
 /// deviations of a single observation, and its stated variance is no more than that of one.
 #[test]
-fn what_repeats_itself_says_nothing_of_places_that_were_never_seen() {
+fn season_forecasts_no_unobserved_phase() {
     for every in [2_u64, 6, 7, 12, 14, 24, 48] {
         let (mut random, mut bank) = (SeededRandom::new(every), ModelBank::new(1, 1.0, ConstantPrior::Possible));
         for observation in 0..40_u64 {
@@ -217,7 +217,7 @@ fn what_repeats_itself_says_nothing_of_places_that_were_never_seen() {
 /// for that alone. What is expected, 0.06, is exceeded threefold with a probability below 2e-6, even if the errors of a
 /// run were all one.
 #[test]
-fn what_is_far_off_for_once_does_not_move_a_level() {
+fn outlier_does_not_move_a_level() {
     let spike = |timestamp: u64| timestamp % 50 == 49;
     let error = mean_square(|at| if spike(at) { 30.0 } else { 0.0 }, |at| at > 200 && !spike(at), 600);
     assert!(error < 0.18, "{error}");
@@ -226,7 +226,7 @@ fn what_is_far_off_for_once_does_not_move_a_level() {
 /// Numbers can be far larger than the noise; the first observation of one is then all that is known of it. An error
 /// above six deviations has a probability below 1e-8 in each of 24 runs.
 #[test]
-fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observation() {
+fn large_number_follows_its_first_observation() {
     for seed in 0..24_u32 {
         let size = 10_f64.powf(1.0 + 0.145 * f64::from(seed));
         let (mut random, mut bank) = (SeededRandom::new(seed.into()), ModelBank::new(1, 1.0, ConstantPrior::Possible));
@@ -242,7 +242,7 @@ fn a_number_that_is_far_larger_than_the_noise_is_as_good_as_its_first_observatio
 }
 
 #[test]
-fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not() {
+fn constant_numbers_prefer_rare_exact_observations() {
     let learn = |step: f64| {
         let (mut random, mut bank, mut truth) =
             (SeededRandom::new(12), ModelBank::new(20, 1.0, ConstantPrior::Possible), vec![0.0; 20]);
@@ -261,7 +261,7 @@ fn still_numbers_are_worth_rare_and_exact_observations_and_restless_ones_are_not
 }
 
 #[test]
-fn numbers_of_which_little_is_seen_are_drawn_to_the_mean_where_the_others_are() {
+fn noisy_numbers_shrink_to_the_common_mean() {
     let mut random = SeededRandom::new(13);
     let mut bank = ModelBank::new(200, 1.0, ConstantPrior::Possible);
     for timestamp in 0..50_u64 {

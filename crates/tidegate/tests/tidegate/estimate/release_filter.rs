@@ -14,7 +14,7 @@ use crate::central::counts_of;
 use crate::support::{bytes, copy_of, hex};
 
 #[test]
-fn releases_of_any_mechanism_become_better_by_those_before_them() {
+fn filter_improves_releases_of_any_mechanism() {
     for restless in [false, true] {
         let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(10).unwrap(), 4);
         let mut mechanism = Central::new(CentralKind::Uniform, settings).unwrap();
@@ -40,7 +40,7 @@ fn releases_of_any_mechanism_become_better_by_those_before_them() {
 }
 
 #[test]
-fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
+fn unfilterable_releases_pass_unchanged() {
     let release = |timestamp, statistic, freshness| Release {
         timestamp,
         statistic,
@@ -68,7 +68,7 @@ fn what_cannot_be_smoothed_is_passed_on_as_it_is() {
 
 /// A smoother that has seen a number, or counts.
 #[test]
-fn counts_with_next_to_no_noise_or_more_than_anything_are_smoothed_to_numbers() {
+fn extreme_variances_filter_to_finite_numbers() {
     for exponent in [-300, -200, -100, 0, 100, 150, 200, 300] {
         let (variance, mut smoother) = (10_f64.powi(exponent), ReleaseFilter::new());
         for timestamp in 0..6_u64 {
@@ -90,7 +90,7 @@ fn counts_with_next_to_no_noise_or_more_than_anything_are_smoothed_to_numbers() 
     }
 }
 
-fn used_smoothers() -> [ReleaseFilter; 2] {
+fn used_filters() -> [ReleaseFilter; 2] {
     let mut smoothers = [ReleaseFilter::new(), ReleaseFilter::new()];
     for timestamp in 0..5 {
         let number = Number { value: 3.0 + timestamp as f64, variance: 1.0 }.into();
@@ -111,8 +111,8 @@ fn used_smoothers() -> [ReleaseFilter; 2] {
 }
 
 #[test]
-fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refused() {
-    let [number, counts] = used_smoothers();
+fn saved_filter_continues_and_invalid_one_is_rejected() {
+    let [number, counts] = used_filters();
     for smoother in [ReleaseFilter::new(), number, counts.clone()] {
         let loaded: ReleaseFilter = postcard::from_bytes(&postcard::to_allocvec(&smoother).unwrap()).unwrap();
         assert_eq!(loaded, smoother);
@@ -138,9 +138,9 @@ fn a_saved_smoother_goes_on_as_if_nothing_had_happened_and_a_wrong_one_is_refuse
 
 /// A golden file is never edited; a new version gets a new one.
 #[test]
-fn saved_smoothers_and_tracked_classes_still_load() {
+fn golden_filters_and_tracked_classes_load() {
     let now: Vec<String> =
-        used_smoothers().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
+        used_filters().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
     for (golden, now) in include_str!("../../golden/release_filter_v5.txt").lines().zip(&now) {
         let loaded: ReleaseFilter = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");

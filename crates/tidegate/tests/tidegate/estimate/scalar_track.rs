@@ -35,7 +35,7 @@ fn mean_error_of(kind: ScalarKind, delay: u32, epsilon: &str, protects: Protects
 }
 
 #[test]
-fn where_a_contributor_is_protected_tracked_counts_have_a_part_of_the_error_of_the_noise() {
+fn tracked_counts_beat_their_noise() {
     let protects = Protects::Contribution(NonZeroU64::new(3).unwrap());
     for epsilon in ["0.1", "1"] {
         let (tracked, _) = mean_error_of(ScalarKind::Track, 0, epsilon, protects);
@@ -49,7 +49,7 @@ fn where_a_contributor_is_protected_tracked_counts_have_a_part_of_the_error_of_t
 }
 
 #[test]
-fn with_a_small_epsilon_a_level_is_found_and_scattered_readings_cost_no_more_than_a_constant() {
+fn small_epsilon_finds_levels_and_never_loses() {
     // A level far from the middle, and readings anywhere, of which nothing can be foretold.
     let error = |truth: &dyn Fn(&mut SeededRandom) -> f64| {
         let settings = ScalarSettings::new("0.1".parse().unwrap(), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
@@ -76,7 +76,7 @@ fn with_a_small_epsilon_a_level_is_found_and_scattered_readings_cost_no_more_tha
 /// least 5.5 standard deviations above the mean, both found from 30 such runs with other seeds: a false alarm of any
 /// has a probability below 1e-5.
 #[test]
-fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_mostly_much_less() {
+fn tracking_rarely_loses_to_a_constant() {
     type Course = fn(f64, &mut SeededRandom) -> f64;
     fn around(level: f64, random: &mut SeededRandom) -> f64 {
         level + 0.1 * (unit(random) + unit(random) - 1.0)
@@ -112,7 +112,7 @@ fn whatever_a_stream_does_tracking_it_costs_little_more_than_a_constant_and_most
 }
 
 #[test]
-fn tracked_readings_have_a_fraction_of_the_error_of_noisy_ones_and_a_delay_lowers_it() {
+fn tracking_beats_noise_and_delay_lowers_error() {
     let tracked = mean_error(ScalarKind::Track, 0, "1");
     assert!(tracked < 0.4 * mean_error(ScalarKind::Constant, 0, "1"), "{tracked}");
     assert!(tracked < 0.1 * mean_error(ScalarKind::Laplace, 0, "1"), "{tracked}");

@@ -24,7 +24,7 @@ fn budget_selection_reproduces_example_2() {
 }
 
 #[test]
-fn budget_selection_reads_the_registration_and_skips_those_who_have_nothing() {
+fn budget_selection_skips_classes_without_budget() {
     // With four careful users registered the threshold is that of the others, with five it is theirs: so it must not
     // depend on who is there.
     let budgets = [Some(epsilon("0.4")), Some(epsilon("0.8"))];
@@ -157,7 +157,7 @@ fn personalised_absorption_pays_back_what_it_borrowed() {
 
 /// The paper nullifies a timestamp for all if one user has borrowed it. Here each class pays back for itself.
 #[test]
-fn a_class_with_a_long_window_does_not_hold_up_one_with_a_short_window() {
+fn long_window_does_not_delay_short_window() {
     for estimator in ESTIMATORS {
         let declared = classes(&[("1", 40), ("1", 2)]);
         let mut mechanism = Personal::new(PersonalKind::Pba, declared, settings(4, estimator)).unwrap();
@@ -176,7 +176,7 @@ fn a_class_with_a_long_window_does_not_hold_up_one_with_a_short_window() {
 }
 
 #[test]
-fn state_saved_between_any_two_timestamps_goes_on_bit_for_bit() {
+fn saved_state_continues_identically_at_any_timestamp() {
     for kind in PersonalKind::ALL {
         for estimator in ESTIMATORS {
             for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {

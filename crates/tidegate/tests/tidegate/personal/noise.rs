@@ -18,7 +18,7 @@ const NEIGHBOURS: [(Neighbours, u64); 2] = [(Neighbours::AddRemove, 1), (Neighbo
 
 /// With one class nothing is sampled or shrunk: what is left is the noise.
 #[test]
-fn the_first_release_and_the_measured_distance_have_the_noise_of_either_kind_of_neighbours() {
+fn release_and_distance_noise_fit_both_neighbour_relations() {
     for (kind, estimator) in VARIANTS {
         for (neighbours, sensitivity) in NEIGHBOURS {
             let what = format!("{kind} {estimator:?} {neighbours:?}");
@@ -121,7 +121,7 @@ fn alike(members: [u64; 3], random: &mut SeededRandom) -> Vec<u64> {
 }
 
 #[test]
-fn the_stratified_estimate_has_about_the_stated_error_and_is_unbiased_for_classes_that_are_alike() {
+fn stratified_estimate_is_unbiased_for_similar_classes() {
     let members = [3_000, 2_000, 1_000];
     let [mean, error, stated] = first_release(Estimator::Stratified, members, |random| alike(members, random));
     // Of 4,000 runs with a standard deviation of about 25 each, the mean is within five standard errors.
@@ -193,7 +193,7 @@ fn classes_are_merged_where_that_lowers_the_error() {
 }
 
 #[test]
-fn a_group_leans_only_where_its_classes_were_seen_to_be_alike() {
+fn group_leans_only_for_similar_classes() {
     let budgets = ["0.01", "0.02", "0.03", "0.04"].map(|budget| Some(epsilon(budget)));
     let members = [5_000; 4];
     let offers = Offers { budgets: &budgets, members: &members, domain: 10, neighbours: Neighbours::AddRemove };

@@ -21,7 +21,7 @@ fn answer(mechanism: &mut Plbu, timestamp: u64, counts: &[[u64; 3]], random: &mu
 }
 
 #[test]
-fn the_local_baseline_asks_each_class_for_its_share_and_averages_by_inverse_variance() {
+fn plbu_averages_classes_by_inverse_variance() {
     let counts = [[3_000, 2_000, 1_000], [1_500, 1_000, 500]];
     let mut random = SeededRandom::new(21);
     let declared = classes(&[("1", 4), ("3", 2)]);
@@ -51,7 +51,7 @@ fn the_local_baseline_asks_each_class_for_its_share_and_averages_by_inverse_vari
 }
 
 #[test]
-fn the_local_baseline_lets_the_last_release_stand_where_nobody_answers_and_can_be_saved_anywhere() {
+fn plbu_repeats_without_answers_and_saves_anywhere() {
     let declared = classes(&[("1", 4), ("3", 2)]);
     let mut random = SeededRandom::new(22);
     let mut mechanism = Plbu::new(declared.clone(), 3, None).unwrap();

@@ -130,7 +130,7 @@ fn squared_error_over_runs(trials: u32) -> (f64, f64) {
 }
 
 #[test]
-fn the_variance_of_a_sum_over_runs_is_the_one_measured() {
+fn stated_variance_of_a_sum_is_measured() {
     // The squared error of one trial has a standard deviation of at most sqrt(2) of its mean, so that of the mean is
     // below 1 % here, and six of them below 6 %: a false alarm is rarer than 1e-6.
     let (measured, stated) = squared_error_over_runs(20_000);
@@ -143,7 +143,7 @@ fn the_variance_of_a_sum_over_runs_is_the_one_measured() {
 }
 
 #[test]
-fn the_top_values_come_in_order_and_equal_ones_by_value() {
+fn top_values_are_sorted_with_ties_by_value() {
     let history = history([release(4, &[0.1, 0.3, 0.2, 0.3, 0.1], 0.01, Fresh)]);
     let top = |k| {
         let ranked = history.top(k, 4, Unit::Frequencies).unwrap();
@@ -158,7 +158,7 @@ fn the_top_values_come_in_order_and_equal_ones_by_value() {
 }
 
 #[test]
-fn bad_questions_are_refused_with_what_was_given_and_what_is_allowed() {
+fn rejects_bad_queries_with_given_and_allowed() {
     let history = stream(&[(0.3, 0.01, Fresh); 4]);
     let refused = |query: Query| history.answer(&query).unwrap_err();
     assert_eq!(refused(Query::counting(2, 1)), QueryError::UnknownValue { value: 2, domain: 2 });
@@ -199,7 +199,7 @@ fn a_period_with_a_gap_is_refused() {
 }
 
 #[test]
-fn releases_out_of_order_or_of_another_domain_are_refused_and_change_nothing() {
+fn rejected_releases_change_nothing() {
     let mut history = stream(&[(0.3, 0.01, Fresh); 4]);
     let before = history.clone();
     for timestamp in [0, 3] {

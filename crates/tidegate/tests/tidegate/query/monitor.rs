@@ -23,7 +23,7 @@ fn watch(rule: Rule, numbers: &[f64], variance: f64) -> (Vec<(EventKind, u64)>, 
 }
 
 #[test]
-fn with_one_threshold_there_is_an_event_exactly_while_the_score_is_beyond() {
+fn single_threshold_event_lasts_while_beyond() {
     let level = Query::counting(0, 1);
     let numbers = [0.2, 0.5, 0.6, 0.5, 0.7, 0.1];
     let (events, scores) = watch(Rule::above(level, 0.5), &numbers, 0.01);

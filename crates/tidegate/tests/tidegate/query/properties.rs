@@ -97,7 +97,7 @@ proptest! {
     #![proptest_config(repeatable(512))]
 
     #[test]
-    fn a_range_of_a_histogram_is_the_sum_of_its_values(
+    fn histogram_range_is_sum_of_values(
         steps in any_stream(7), first in 0..7_u32, last in 0..7_u32, delta in 1..12_u64, counts: bool,
     ) {
         let (first, last) = (first.min(last), first.max(last));
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn a_cover_of_a_consistent_tree_is_the_sum_of_its_leaves(
+    fn cover_of_a_consistent_tree_sums_its_leaves(
         leaves in prop::collection::vec(-0.2..1.0_f64, 1..40), first in 0..40_u32, last in 0..40_u32,
     ) {
         let domain = leaves.len() as u32;
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn a_monitor_has_the_scores_of_a_history_and_survives_being_saved(
+    fn monitor_scores_equal_history_across_saves(
         steps in any_stream(9), hierarchical: bool, (query, shift, _) in any_query(), level: bool, start in -0.5..1.0_f64,
     ) {
         let score = if level { Score::Level } else { Score::Change { shift } };

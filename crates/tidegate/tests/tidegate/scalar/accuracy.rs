@@ -79,7 +79,7 @@ fn clipped_sums_have_the_noise_of_a_bucket() {
 /// A reading that paid half for the choice of a bound has twice the scale of noise, and after the choice that of the
 /// bound.
 #[test]
-fn a_sampled_reading_has_the_noise_of_what_it_has_left() {
+fn sampled_reading_has_noise_of_its_remainder() {
     let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 50 });
     let runs = 40_000_u64;
     let settings = Settings { truncation, ..settings("2", 39_999) };
@@ -110,7 +110,7 @@ fn a_sampled_reading_has_the_noise_of_what_it_has_left() {
 }
 
 #[test]
-fn at_a_large_epsilon_the_mechanisms_that_group_find_the_truth() {
+fn grouping_mechanisms_are_exact_at_large_epsilon() {
     // Two levels that alternate: only groups that need not be consecutive are longer than one.
     for (kind, publication) in [
         (ScalarKind::Laplace, None),
@@ -153,7 +153,7 @@ fn at_a_large_epsilon_the_mechanisms_that_group_find_the_truth() {
 
 /// On evenly spread values the error of the labels is what the formula says, and below that of the constant.
 #[test]
-fn labels_have_the_error_that_is_stated_and_beat_the_constant() {
+fn labels_have_stated_error_and_beat_constant() {
     for (text, buckets) in [("0.5", None), ("1", None), ("2", None), ("4", None), ("1", Some(6))] {
         let grid = Grid::new(-1.0, 1.0, 0.000_1).unwrap();
         let settings = Settings { buckets, ..Settings::new(epsilon(text), grid, 100) };
@@ -175,7 +175,7 @@ fn labels_have_the_error_that_is_stated_and_beat_the_constant() {
 }
 
 #[test]
-fn the_bound_is_lowered_where_readings_are_low_and_only_after_the_batch_that_chose_it() {
+fn bound_falls_only_after_its_batch() {
     for (kind, publication) in [
         (ScalarKind::Laplace, None),
         (ScalarKind::Contin, None),
@@ -208,7 +208,7 @@ fn the_bound_is_lowered_where_readings_are_low_and_only_after_the_batch_that_cho
 /// was 0.681 of the constant's with a standard error of 0.004; the bound is seven of them above. Seeds are fixed, so
 /// there is no false alarm.
 #[test]
-fn track_finds_out_soon_that_readings_have_nothing_to_do_with_each_other() {
+fn track_soon_detects_independent_readings() {
     let readings: Vec<f64> = {
         let mut random = SeededRandom::new(7);
         (0..1_000).map(|_| (unit(&mut random) * 1_000.0).round()).collect()

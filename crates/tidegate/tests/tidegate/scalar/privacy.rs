@@ -7,7 +7,7 @@ use super::epsilon;
 /// The transition matrix of the buckets that `bucorder` groups by: rows of probabilities, no two of them apart by more
 /// than e^ε.
 #[test]
-fn the_transition_matrix_of_the_buckets_loses_exactly_what_is_paid() {
+fn bucket_transition_matrix_loses_exactly_epsilon() {
     for (buckets, text) in [(2, "0.1"), (6, "0.1"), (10, "0.5"), (100, "1")] {
         let amount = epsilon(text);
         let stated = Bucketing::new(0..=999, buckets, amount).unwrap().probabilities();
@@ -77,7 +77,7 @@ fn log_probability(
 /// The published constants of continuous grouping lose more than they claim; twice as much noise does not, and neither
 /// does what is built here.
 #[test]
-fn the_counterexample_to_continuous_grouping_is_one_for_the_published_noise_only() {
+fn counterexample_breaks_only_the_published_noise() {
     let values =
         |first: f64| -> Vec<f64> { std::iter::once(first).chain(vec![0.05; 79]).chain(vec![0.0; 20]).collect() };
     let amount = 0.5;

@@ -50,7 +50,7 @@ fn settings_that_cannot_be_are_refused_with_what_is_allowed() {
 }
 
 #[test]
-fn readings_that_are_none_and_timestamps_that_go_back_are_refused() {
+fn rejects_bad_readings_and_earlier_timestamps() {
     let mut mechanism = Scalar::new(ScalarKind::Contin, settings("1", 10)).unwrap();
     for reading in [f64::NAN, f64::INFINITY, -0.1, 100.1] {
         assert_eq!(mechanism.seal(0, reading).err(), Some(GridError::Reading { low: 0.0, high: 100.0 }));
@@ -65,7 +65,7 @@ fn readings_that_are_none_and_timestamps_that_go_back_are_refused() {
 }
 
 #[test]
-fn names_are_read_and_unknown_ones_refused_with_those_there_are() {
+fn parses_names_and_rejects_unknown_ones() {
     for kind in ScalarKind::ALL {
         assert_eq!(kind.name().parse(), Ok(kind));
         assert_eq!(serde_json::to_string(&kind).unwrap(), format!("{:?}", kind.name()));

@@ -9,7 +9,7 @@ use tidegate::scalar::{Publication, SavedScalar, Scalar, ScalarError, ScalarKind
 use super::{reloaded, settings, stream};
 
 #[test]
-fn a_saved_mechanism_is_loaded_only_with_its_key_and_where_all_of_it_fits() {
+fn loads_only_valid_state_with_its_key() {
     let key = VaultKey::from_bytes([9; 32]);
     let mut mechanism = Scalar::new(ScalarKind::Contin, settings("1", 10)).unwrap();
     mechanism.push(mechanism.seal(0, 77.0).unwrap(), &mut SeededRandom::new(1)).unwrap();
@@ -66,7 +66,7 @@ fn load(state: serde_json::Value, key: &VaultKey) -> Result<Scalar, ScalarError>
 
 /// With parts of an older state, readings that were published since would be published again with fresh noise.
 #[test]
-fn a_locked_part_of_an_older_state_is_refused_in_a_newer_one() {
+fn rejects_locked_part_of_an_older_state() {
     let key = VaultKey::from_bytes([9; 32]);
     let truncated =
         Settings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 99 }), ..settings("1", 3) };
@@ -86,7 +86,7 @@ fn a_locked_part_of_an_older_state_is_refused_in_a_newer_one() {
 
 /// With parts of another stream, a reading would be published with less noise than it was pushed for.
 #[test]
-fn a_locked_part_of_another_stream_is_refused_whatever_else_is_taken_over() {
+fn rejects_locked_part_of_another_stream() {
     let key = VaultKey::from_bytes([9; 32]);
     for (kind, place) in LOCKED {
         let reading = with_sums(kind, settings("1", 3));
@@ -123,7 +123,7 @@ fn write_golden_track() {
 
 /// A golden file is never edited; a new version gets a new one.
 #[test]
-fn states_of_the_present_versions_are_loaded_and_go_on_as_they_did_when_they_were_saved() {
+fn golden_states_load_and_continue_identically() {
     let key = VaultKey::from_bytes([1; 32]);
     let mut golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("../../golden/scalar_v1.json")).unwrap();
     golden.push(serde_json::from_str(include_str!("../../golden/scalar_track_v7.json")).unwrap());
@@ -159,7 +159,7 @@ fn refuses_a_state_of_another_version() {
 }
 
 #[test]
-fn a_tracked_state_is_loaded_only_where_all_of_it_fits() {
+fn rejects_invalid_tracked_state() {
     let key = VaultKey::from_bytes([9; 32]);
     let saved = serde_json::to_value(golden_run(ScalarKind::Track).save(&key).unwrap()).unwrap();
     let load = |value: serde_json::Value| {
@@ -202,7 +202,7 @@ fn a_tracked_state_is_loaded_only_where_all_of_it_fits() {
 }
 
 #[test]
-fn a_tracked_count_is_saved_and_goes_on_as_if_it_had_not_been() {
+fn tracked_count_continues_after_saving() {
     let key = VaultKey::from_bytes([9; 32]);
     let protects = Protects::Contribution(NonZeroU64::MIN);
     let run = |saves: bool| {

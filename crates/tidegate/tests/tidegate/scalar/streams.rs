@@ -15,7 +15,7 @@ proptest! {
     #![proptest_config(repeatable(400))]
 
     #[test]
-    fn every_value_is_released_once_in_order_and_within_the_delay(
+    fn releases_every_value_once_in_order_within_delay(
         form in 0_usize..18,
         seed in 0_u64..1_000_000,
         length in 0_usize..120,
@@ -113,7 +113,7 @@ fn locked_words(state: &serde_json::Value, place: &str) -> usize {
 }
 
 #[test]
-fn what_is_kept_reaches_its_cap_and_never_exceeds_it_however_long_the_stream() {
+fn held_readings_reach_but_never_exceed_their_cap() {
     const HEADER: usize = 11;
     const LONGEST_GROUP: u64 = 1_000;
     const DELAY: u64 = 20;
