@@ -9,8 +9,8 @@
 //!
 //! | sequences `n = d^w` | channel | time for a batch |
 //! | --- | --- | --- |
-//! | up to [`PROGRAMME_LIMIT`], [`Effort::Thorough`] | optimum within 1 %, by linear programming | 0.1 s at 64, seconds at 256 |
-//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters), O(n e^epsilon): 0 to 20 % above | 1 ms at 128, .1 s at 1,024 |
+//! | up to [`PROGRAMME_LIMIT`], [`Effort::Thorough`] | optimum within 1 %, by linear programming | seconds at 256 |
+//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters), O(n e^epsilon): 0 to 20 % above | 0.1 s at 1,024 |
 //! | beyond | none: [`BatchedError::TooLarge`] names the size | |
 //!
 //! For any length, [divide](BatchedSettings::part) a batch into parts. They are answered one after the other, each with

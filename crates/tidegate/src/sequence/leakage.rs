@@ -172,7 +172,8 @@ pub const MAX_PAIRS_OF_SEQUENCES: u64 = 1 << 26;
 #[non_exhaustive]
 pub enum ExactError {
     #[error(
-        "{steps} steps of {batch} symbols each over a domain of {domain} have {domain}^{} pairs of sequences, more than the {MAX_PAIRS_OF_SEQUENCES} that are enumerated",
+        "{steps} steps of {batch} symbols each over a domain of {domain} have {domain}^{} pairs of sequences, \
+         more than the {MAX_PAIRS_OF_SEQUENCES} that are enumerated",
         2 * u64::from(*.batch) * u64::from(*.steps)
     )]
     TooLarge { domain: u32, batch: u32, steps: u32 },

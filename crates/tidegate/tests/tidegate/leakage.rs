@@ -102,7 +102,8 @@ fn what_cannot_be_enumerated_is_refused_with_its_size() {
     let refusal = exact(&model, 1, 5, identity).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "5 steps of 1 symbols each over a domain of 10 have 10^10 pairs of sequences, more than the 67108864 that are enumerated"
+        "5 steps of 1 symbols each over a domain of 10 have 10^10 pairs of sequences, \
+         more than the 67108864 that are enumerated"
     );
     assert_eq!(exact(&model, 0, 1, identity).unwrap_err(), ExactError::Nothing);
     assert!(matches!(exact(&model, u32::MAX, u32::MAX, identity), Err(ExactError::TooLarge { .. })));

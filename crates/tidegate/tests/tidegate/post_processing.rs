@@ -262,7 +262,11 @@ proptest! {
     #![proptest_config(repeatable(512))]
 
     #[test]
-    fn norm_sub_is_the_projection_onto_the_simplex(frequencies in any_frequencies(), total in 0.01..3.0_f64, seed: u64) {
+    fn norm_sub_is_the_projection_onto_the_simplex(
+        frequencies in any_frequencies(),
+        total in 0.01..3.0_f64,
+        seed: u64,
+    ) {
         let repaired = norm_sub(&frequencies, total).unwrap();
         prop_assert!((repaired.iter().sum::<f64>() - total).abs() < 1e-12 * frequencies.len() as f64);
         prop_assert!(repaired.iter().all(|frequency| *frequency >= 0.0));

@@ -172,7 +172,10 @@ proptest! {
 
     #[test]
     fn projection_is_non_negative_for_any_variances(
-        numbers in prop::collection::vec((-1.0..1.0_f64, (-160.0..2.0_f64).prop_map(|power| 10_f64.powf(power))), 1..40),
+        numbers in prop::collection::vec(
+            (-1.0..1.0_f64, (-160.0..2.0_f64).prop_map(|power| 10_f64.powf(power))),
+            1..40,
+        ),
         total in prop_oneof![1 => Just(0.0), 9 => 0.01..3.0_f64],
     ) {
         let (mut settled, variances): (Vec<f64>, Vec<f64>) = numbers.iter().copied().unzip();

@@ -18,7 +18,7 @@ fn filter_improves_releases_of_any_mechanism() {
     for restless in [false, true] {
         let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(10).unwrap(), 4);
         let mut mechanism = Central::new(CentralKind::Uniform, settings).unwrap();
-        let (mut smoother, mut random) = (ReleaseFilter::new(), SeededRandom::new(19));
+        let (mut filter, mut random) = (ReleaseFilter::new(), SeededRandom::new(19));
         let (mut before, mut after) = (0.0, 0.0);
         for timestamp in 0..300_u64 {
             let moved = if restless { timestamp * 7919 % 5_000 } else { 0 };
@@ -27,7 +27,7 @@ fn filter_improves_releases_of_any_mechanism() {
                 .push(&Sealed::at(mechanism.ledger().account(), timestamp, truth.clone()), &mut random)
                 .unwrap()
                 .remove(0);
-            let smoothed = smoother.push(release.clone());
+            let smoothed = filter.push(release.clone());
             let error = |release: &Release| -> f64 {
                 counts_of(release).counts.iter().zip(&truth).map(|(count, truth)| (count - *truth as f64).powi(2)).sum()
             };
@@ -50,27 +50,26 @@ fn unfilterable_releases_pass_unchanged() {
         seeded: false,
     };
     let number = |value, variance| Number { value, variance }.into();
-    let mut smoother = ReleaseFilter::new();
+    let mut filter = ReleaseFilter::new();
     for unchanged in [
         release(0, number(3.0, 1.0), Freshness::Nullified),
         release(1, number(3.0, f64::INFINITY), Freshness::Fresh),
         release(2, number(3.0, 0.0), Freshness::Fresh),
     ] {
-        assert_eq!(smoother.push(unchanged.clone()), unchanged);
+        assert_eq!(filter.push(unchanged.clone()), unchanged);
     }
-    let _first = smoother.push(release(5, number(3.0, 1.0), Freshness::Fresh));
+    let _first = filter.push(release(5, number(3.0, 1.0), Freshness::Fresh));
     // Another domain, and an earlier timestamp.
     let other = Counts { counts: vec![1.0; 2], variances: vec![1.0; 2] }.into();
     for unchanged in [release(6, other, Freshness::Fresh), release(4, number(3.0, 1.0), Freshness::Fresh)] {
-        assert_eq!(smoother.push(unchanged.clone()), unchanged);
+        assert_eq!(filter.push(unchanged.clone()), unchanged);
     }
 }
 
-/// A smoother that has seen a number, or counts.
 #[test]
 fn extreme_variances_filter_to_finite_numbers() {
     for exponent in [-300, -200, -100, 0, 100, 150, 200, 300] {
-        let (variance, mut smoother) = (10_f64.powi(exponent), ReleaseFilter::new());
+        let (variance, mut filter) = (10_f64.powi(exponent), ReleaseFilter::new());
         for timestamp in 0..6_u64 {
             let counts = vec![1_000.0 + timestamp as f64, 20.0, 0.0];
             let statistic = Counts { counts, variances: vec![variance; 3] }.into();
@@ -82,7 +81,7 @@ fn extreme_variances_filter_to_finite_numbers() {
                 reports: 0,
                 seeded: false,
             };
-            let smoothed = smoother.push(release);
+            let smoothed = filter.push(release);
             let (counts, variances) = smoothed.statistic.leaves();
             let fine = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite() && *number >= 0.0);
             assert!(fine(counts) && fine(variances), "{exponent}: {counts:?}, {variances:?}");
@@ -91,13 +90,13 @@ fn extreme_variances_filter_to_finite_numbers() {
 }
 
 fn used_filters() -> [ReleaseFilter; 2] {
-    let mut smoothers = [ReleaseFilter::new(), ReleaseFilter::new()];
+    let mut filters = [ReleaseFilter::new(), ReleaseFilter::new()];
     for timestamp in 0..5 {
         let number = Number { value: 3.0 + timestamp as f64, variance: 1.0 }.into();
         let counts = Counts { counts: vec![1.0, 5.0 - timestamp as f64, 2.0], variances: vec![2.0; 3] }.into();
-        for (smoother, statistic) in smoothers.iter_mut().zip([number, counts]) {
+        for (filter, statistic) in filters.iter_mut().zip([number, counts]) {
             let freshness = if timestamp == 3 { Freshness::Nullified } else { Freshness::Fresh };
-            let _smoothed = smoother.push(Release {
+            let _smoothed = filter.push(Release {
                 timestamp,
                 statistic,
                 freshness,
@@ -107,17 +106,17 @@ fn used_filters() -> [ReleaseFilter; 2] {
             });
         }
     }
-    smoothers
+    filters
 }
 
 #[test]
 fn saved_filter_continues_and_invalid_one_is_rejected() {
     let [number, counts] = used_filters();
-    for smoother in [ReleaseFilter::new(), number, counts.clone()] {
-        let loaded: ReleaseFilter = postcard::from_bytes(&postcard::to_allocvec(&smoother).unwrap()).unwrap();
-        assert_eq!(loaded, smoother);
-        let loaded: ReleaseFilter = serde_json::from_str(&serde_json::to_string(&smoother).unwrap()).unwrap();
-        assert_eq!(loaded, smoother);
+    for filter in [ReleaseFilter::new(), number, counts.clone()] {
+        let loaded: ReleaseFilter = postcard::from_bytes(&postcard::to_allocvec(&filter).unwrap()).unwrap();
+        assert_eq!(loaded, filter);
+        let loaded: ReleaseFilter = serde_json::from_str(&serde_json::to_string(&filter).unwrap()).unwrap();
+        assert_eq!(loaded, filter);
     }
     let json = serde_json::to_value(counts).unwrap();
     let loads = |change: &dyn Fn(&mut serde_json::Value)| {
@@ -139,8 +138,7 @@ fn saved_filter_continues_and_invalid_one_is_rejected() {
 /// A golden file is never edited; a new version gets a new one.
 #[test]
 fn golden_filters_and_tracked_classes_load() {
-    let now: Vec<String> =
-        used_filters().iter().map(|smoother| hex(&postcard::to_allocvec(smoother).unwrap())).collect();
+    let now: Vec<String> = used_filters().iter().map(|filter| hex(&postcard::to_allocvec(filter).unwrap())).collect();
     for (golden, now) in include_str!("../../golden/release_filter_v5.txt").lines().zip(&now) {
         let loaded: ReleaseFilter = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");

@@ -133,7 +133,10 @@ proptest! {
 
     #[test]
     fn a_restored_history_answers_everything_as_before(
-        steps in any_stream(7), hierarchical: bool, queries in prop::collection::vec(any_query(), 8), capacity in 1..12_usize,
+        steps in any_stream(7),
+        hierarchical: bool,
+        queries in prop::collection::vec(any_query(), 8),
+        capacity in 1..12_usize,
     ) {
         let mut history = History::new(window(3), capacity).unwrap();
         let mut restored = history.clone();
@@ -151,7 +154,11 @@ proptest! {
 
     #[test]
     fn monitor_scores_equal_history_across_saves(
-        steps in any_stream(9), hierarchical: bool, (query, shift, _) in any_query(), level: bool, start in -0.5..1.0_f64,
+        steps in any_stream(9),
+        hierarchical: bool,
+        (query, shift, _) in any_query(),
+        level: bool,
+        start in -0.5..1.0_f64,
     ) {
         let score = if level { Score::Level } else { Score::Change { shift } };
         let rule = Rule { score, ..Rule::above(query, start).until(start - 0.1) };
