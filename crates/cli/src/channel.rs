@@ -6,7 +6,7 @@ use std::{fs, iter};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use tidegate::sequence::channel::{Channel as Factored, ChannelError};
+use tidegate::sequence::channel::{Channel as Factored, ChannelMatrixError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::programme;
 use tidegate_kernel::Epsilon;
@@ -160,7 +160,7 @@ impl Channel {
         prior: Vec<f64>,
         distance: &Distance,
         channel: &Factored,
-    ) -> Result<(Printed, f64), ChannelError> {
+    ) -> Result<(Printed, f64), ChannelMatrixError> {
         let mut output = vec![0.0; prior.len()];
         for ((symbol, _), q) in channel.outputs().iter().zip(channel.marginal(&prior)?) {
             output[*symbol as usize] = q;

@@ -152,11 +152,11 @@ impl OnSymbols for SequenceSubject {
         }
         let distance = settings.distance.within(stream.space())?;
         let model = Arc::new(learn(stream, settings.order)?);
-        let steps = |guarantee| crr::Settings {
+        let steps = |guarantee| crr::CrrSettings {
             guarantee,
             distance: distance.clone(),
             effort: settings.effort,
-            ..crr::Settings::new(settings.epsilon)
+            ..crr::CrrSettings::new(settings.epsilon)
         };
         each(stream, |sequence| match self {
             Self::Batched => with_batches(&model, sequence, settings.batch, &steps(Guarantee::Sequence), random),
@@ -189,7 +189,7 @@ fn with_baseline(
     settings: &Settings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
-    let settings = baseline::Settings::new(domain, settings.epsilon);
+    let settings = baseline::BaselineSettings::new(domain, settings.epsilon);
     let mut mechanism = Baseline::new(kind, settings).map_err(RunError::unsupported)?;
     let answer = |(timestamp, symbol): (u64, &u32)| {
         let sealed = mechanism.seal(timestamp, *symbol).map_err(RunError::failed)?;
@@ -201,7 +201,7 @@ fn with_baseline(
 fn with_crr(
     model: &Arc<Model>,
     sequence: &[u32],
-    settings: crr::Settings,
+    settings: crr::CrrSettings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
     let mut mechanism = Crr::new(Arc::clone(model), settings).map_err(RunError::unsupported)?;
@@ -221,18 +221,22 @@ fn longest_part(domain: u32) -> Option<u32> {
 /// The settings of batches of some symbols, from those of a single one, each worth its epsilon. Batches with too many
 /// sequences are divided into the longest parts for which there is a channel; where those would be single symbols, the
 /// mechanism refuses.
-pub fn batched_settings(domain: u32, length: u32, step: &crr::Settings) -> Result<batched::Settings, RunError> {
+pub fn batched_settings(
+    domain: u32,
+    length: u32,
+    step: &crr::CrrSettings,
+) -> Result<batched::BatchedSettings, RunError> {
     let too_much = || format!("epsilon {} for each of {length} symbols is more than can be counted", step.epsilon);
     let epsilon = step.epsilon.checked_mul(u64::from(length)).ok_or_else(|| RunError::unsupported(too_much()))?;
-    let batch = crr::Settings { epsilon, budget: epsilon, ..step.clone() };
-    Ok(batched::Settings { batch, length, part: longest_part(domain) })
+    let batch = crr::CrrSettings { epsilon, budget: epsilon, ..step.clone() };
+    Ok(batched::BatchedSettings { batch, length, part: longest_part(domain) })
 }
 
 fn with_batches(
     model: &Arc<Model>,
     sequence: &[u32],
     length: NonZeroUsize,
-    step: &crr::Settings,
+    step: &crr::CrrSettings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
     let symbols = u32::try_from(length.get()).map_err(RunError::unsupported)?;
@@ -259,7 +263,7 @@ fn with_batches(
 fn last_batch(
     mechanism: &Batched,
     symbols: &[u32],
-    step: &crr::Settings,
+    step: &crr::CrrSettings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, Box<dyn Error + Send + Sync>> {
     let (model, mut belief) = (mechanism.model(), mechanism.belief().clone());
@@ -268,7 +272,7 @@ fn last_batch(
     let mut answers = Vec::with_capacity(symbols.len());
     for (timestamp, symbols) in (0..).zip(symbols.chunks(part)) {
         let length = u32::try_from(symbols.len())?;
-        let batched::Settings { batch, .. } = batched_settings(domain, length, step)?;
+        let batched::BatchedSettings { batch, .. } = batched_settings(domain, length, step)?;
         let sequences = belief.sequences(model, length)?;
         let channel = batched::channel(&sequences, domain, length, batch.epsilon, &batch.distance, batch.effort)?;
         let mut gathered = SymbolBatch::new(domain, &[length])?;
@@ -332,7 +336,11 @@ fn as_published(
 
 /// A channel that gives `answer` to each symbol as [`paper_crr_not_private`] does. All other answers are one, for
 /// beliefs depend on the likelihoods of what was answered and on nothing else.
-fn column(belief: &[f64], answer: u32, independent: f64) -> Result<Channel, tidegate::sequence::channel::ChannelError> {
+fn column(
+    belief: &[f64],
+    answer: u32,
+    independent: f64,
+) -> Result<Channel, tidegate::sequence::channel::ChannelMatrixError> {
     let weight = belief[answer as usize];
     let other = u32::from(answer == 0);
     let mut outputs = vec![(answer, weight), (other, 1.0 - weight)];

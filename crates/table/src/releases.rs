@@ -176,7 +176,7 @@ impl ReleaseLayout {
             Self::Number | Self::Symbol(_) => 1,
             Self::Frequencies(values) | Self::Counts(values) => u64::from(values.count()),
             Self::Tree(values) => {
-                let shape = tree::Shape::new(values.count());
+                let shape = tree::TreeShape::new(values.count());
                 (0..=shape.height()).map(|level| u64::from(shape.nodes(level))).sum()
             }
         }

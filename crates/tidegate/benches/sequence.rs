@@ -7,7 +7,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use tidegate::kernel::{Epsilon, Randomness, SeededRandom};
 use tidegate::sequence::batched;
 use tidegate::sequence::belief::Belief;
-use tidegate::sequence::crr::{Crr, Settings};
+use tidegate::sequence::crr::{Crr, CrrSettings};
 use tidegate::sequence::distance::Distance;
 use tidegate::sequence::effort::{self, Effort};
 use tidegate::sequence::model::{Background, Model, Order, Smoothing};
@@ -38,7 +38,7 @@ fn hamming(criterion: &mut Criterion) {
         let smoothing = Smoothing { pseudo_count, background: Background::Frequencies };
         let model = Model::learn(domain, [training.as_slice()], Order::One, smoothing).unwrap();
         let symbols = walk(domain, 10_000, random);
-        let mut mechanism = Crr::new(model, Settings::new("1".parse().unwrap())).unwrap();
+        let mut mechanism = Crr::new(model, CrrSettings::new("1".parse().unwrap())).unwrap();
         let mut timestamp = 0_u64;
         group.bench_function(format!("d_{domain}"), |bencher| {
             bencher.iter(|| {
@@ -58,7 +58,7 @@ fn hamming(criterion: &mut Criterion) {
         row.iter_mut().for_each(|weight| *weight /= sum);
     }
     let model = Model::dense(vec![0.01; 100], matrix).unwrap();
-    let mut mechanism = Crr::new(model, Settings::new("1".parse().unwrap())).unwrap();
+    let mut mechanism = Crr::new(model, CrrSettings::new("1".parse().unwrap())).unwrap();
     let mut timestamp = 0_u64;
     group.bench_function("d_100_full_matrix", |bencher| {
         bencher.iter(|| {

@@ -1,32 +1,32 @@
-//! How much to spend on publishing: distribution and absorption.
+//! Budget policies for publications: distribution and absorption (Kellaris et al. 2014).
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Proposes what to spend. Whether it may be spent is the account's business.
+/// Proposes a spend. The ledger decides whether it is allowed.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Policy {
     Distribution(Pool),
     Absorption(Absorption),
 }
 
-/// What a policy proposes.
+/// A proposed spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proposal {
-    /// To spend so much, if publishing is worth it. May be nothing.
+    /// Amount to spend if publishing is worth it; may be zero.
     Spend(u64),
-    /// To spend nothing: the timestamp's share was spent in advance.
+    /// Spends nothing, because an earlier publication took this timestamp's share.
     Nullify,
 }
 
 impl Policy {
-    /// Spends half of what the window has left of `pool`.
+    /// Proposes half of the remaining pool of the window.
     pub(crate) const fn distribution(pool: u64, window: u64) -> Self {
         Self::Distribution(Pool::new(pool, window))
     }
 
-    /// Spends the shares saved since the last publication, and skips as many timestamps afterwards.
+    /// Proposes the shares saved since the last publication, then skips as many timestamps.
     pub(crate) const fn absorption(share: u64, window: u64) -> Self {
         Self::Absorption(Absorption::with_two_shares_first(share, window))
     }
@@ -46,12 +46,12 @@ impl Policy {
     }
 }
 
-/// What may be spent on publishing in any window, and what has been.
+/// Publication budget of any window, and its spends.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Pool {
     pool: u64,
     window: u64,
-    /// The spends of the current window.
+    /// Spends of the current window.
     spends: VecDeque<(u64, u64)>,
 }
 
@@ -60,17 +60,17 @@ impl Pool {
         Self { pool, window, spends: VecDeque::new() }
     }
 
-    /// All that a window has.
+    /// Budget of a window.
     pub(crate) const fn total(&self) -> u64 {
         self.pool
     }
 
-    /// From now on a window has so much. What was spent stays spent.
+    /// Changes the budget of a window; spends remain.
     pub(crate) const fn set_total(&mut self, pool: u64) {
         self.pool = pool;
     }
 
-    /// What the window that ends at a timestamp, which is not before an earlier one, has left.
+    /// Budget left in the window that ends at a timestamp. Timestamps never decrease.
     pub(crate) fn remaining(&mut self, timestamp: u64) -> u64 {
         while let Some(&(earliest, _)) = self.spends.front()
             && timestamp.saturating_sub(earliest) >= self.window
@@ -86,7 +86,7 @@ impl Pool {
     }
 }
 
-/// Shares of a window that are saved up and spent at once.
+/// Shares that are saved up and spent at once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Absorption {
     share: u64,
@@ -94,31 +94,31 @@ pub(crate) struct Absorption {
     since: Since,
 }
 
-/// Since when shares have been saved up.
+/// Start of the present savings.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Since {
-    /// Nothing has been proposed yet.
+    /// No proposal yet.
     Never,
-    /// The first timestamp; nothing has been published.
+    /// First timestamp; nothing is published.
     First(u64),
-    /// The last publication, which took so many shares.
+    /// Last publication, and the shares that it took.
     Published { timestamp: u64, shares: u64 },
-    /// Nothing has been proposed yet, and nothing is spent in advance at first.
+    /// No proposal yet, and the first may take no share in advance.
     NeverInAdvance,
 }
 
 impl Absorption {
-    /// The first timestamp may spend the share of the second as well, as in LDP-IDS.
+    /// The first timestamp may also spend the share of the second, as in LDP-IDS (Ren et al. 2022).
     pub(crate) const fn with_two_shares_first(share: u64, window: u64) -> Self {
         Self { share, window, since: Since::Never }
     }
 
-    /// The first timestamp may spend its own share.
+    /// The first timestamp may spend its own share only.
     pub(crate) const fn with_one_share_first(share: u64, window: u64) -> Self {
         Self { share, window, since: Since::NeverInAdvance }
     }
 
-    /// From now on a timestamp has a share of so much, at least one.
+    /// Changes the share of a timestamp, to at least one.
     pub(crate) fn set_share(&mut self, share: u64) {
         self.share = share.max(1);
     }
@@ -134,14 +134,13 @@ impl Absorption {
                 self.since = Since::Published { timestamp, shares: 0 };
                 1
             }
-            // As in the paper, one more than have gone by: a publication pays it back by the timestamps that it
-            // nullifies.
+            // As in the paper, one more than have passed; nullified timestamps pay it back.
             Since::Never => {
                 self.since = Since::First(timestamp);
                 2
             }
             Since::First(first) => timestamp.saturating_sub(first).saturating_add(2),
-            // All since then, less those that the last publication took in advance.
+            // All since then, less the shares that the last publication took in advance.
             Since::Published { timestamp: last, shares } => {
                 timestamp.saturating_sub(last).saturating_add(1).saturating_sub(shares)
             }
@@ -157,7 +156,7 @@ impl Absorption {
 mod tests {
     use super::*;
 
-    /// What is spent at each timestamp if every proposal is taken, in units.
+    /// Spends of each timestamp if every proposal is taken.
     fn always_publish(mut policy: Policy, timestamps: u64) -> Vec<u64> {
         (1..=timestamps)
             .map(|timestamp| match policy.propose(timestamp) {
@@ -191,13 +190,11 @@ mod tests {
         assert_eq!(always_publish(Policy::distribution(512, 3), 5), [256, 128, 64, 160, 144]);
     }
 
-    /// The users of the running example of the paper on personalised privacy: windows of 4, 2 and 3. Budgets are in
-    /// 48ths.
+    /// Users of the running example of personalised privacy: windows of 4, 2 and 3. Budgets are in 48ths.
     const WINDOWS: [u64; 3] = [4, 2, 3];
     const EPSILON: u64 = 48;
 
-    /// What each user of the running example spends on publishing, publications being at 1, 3 and 5 where the policy
-    /// allows.
+    /// Publication spends of each user of the example, with publications at 1, 3 and 5 where allowed.
     fn table(mut propose: impl FnMut(usize, u64) -> u64) -> Vec<[u64; 3]> {
         (1..=5).map(|timestamp| std::array::from_fn(|user| propose(user, timestamp))).collect()
     }
@@ -255,18 +252,17 @@ mod tests {
         }
     }
 
-    /// Where a publication uses less than a user's proposal the paper's policy keeps the rest as spent. Giving it back
-    /// by counting only what was used when shares are paid back is unsound: a share that was used in part is then
-    /// counted twice. With what the window has left on top, it is sound.
+    /// If a publication uses less than a proposal, the paper's policy counts the rest as spent. Counting only the used
+    /// part when paying back is unsound: a partly used share counts twice. It is sound together with the window's
+    /// remaining budget.
     #[test]
     fn reclaiming_needs_an_account_of_what_was_really_spent() {
         let (window, threshold) = (3, 210);
         let run = |accounted: bool| {
-            // epsilon 1000, of which 500 for publishing.
+            // Epsilon is 1000, of which 500 for publishing.
             let mut pool = Pool::new(500, window);
             let spent: Vec<u64> = (2..)
-                // What the fractional shares of the unsound rule allow: two at 2, then what is saved less what was
-                // used.
+                // Spends that the unsound rule allows: two shares at 2, then the savings less what was used.
                 .zip([333, 123, 333])
                 .map(|(timestamp, fractional): (u64, u64)| {
                     let allowed = if accounted { pool.remaining(timestamp) } else { u64::MAX };

@@ -1,34 +1,33 @@
-//! Binary hierarchies over an ordered domain, whose size need not be a power of two.
+//! Binary hierarchies over an ordered domain of any size.
 
 use serde::{Deserialize, Serialize};
 
-/// The shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two with leaves
-/// that nobody holds. Level 0 is the root, level [`Shape::height`] the leaves; the nodes of a level are numbered from
-/// left to right.
+/// Shape of a perfect binary tree whose leaves are the values of a domain, padded to a power of two. Level 0 is the
+/// root, level [`TreeShape::height`] the leaves. Nodes of a level are numbered from left to right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "u32", into = "u32")]
-pub struct Shape {
+pub struct TreeShape {
     domain: u32,
     height: u32,
 }
 
-impl From<u32> for Shape {
+impl From<u32> for TreeShape {
     fn from(domain: u32) -> Self {
         Self::new(domain)
     }
 }
 
-impl From<Shape> for u32 {
-    fn from(shape: Shape) -> Self {
+impl From<TreeShape> for u32 {
+    fn from(shape: TreeShape) -> Self {
         shape.domain
     }
 }
 
-/// The largest domain that a hierarchy is built over.
+/// Largest domain of a hierarchy.
 const MAX_TREE_DOMAIN: u32 = 1 << 31;
 
-impl Shape {
-    /// The shape for a domain; one of no values has one that nobody holds, one above 2^31 is cut to that.
+impl TreeShape {
+    /// Creates the shape for a domain. An empty domain counts as one value; a domain above 2^31 is cut to that.
     pub const fn new(domain: u32) -> Self {
         let domain = match domain {
             0 => 1,
@@ -38,44 +37,44 @@ impl Shape {
         Self { domain, height: domain.next_power_of_two().ilog2() }
     }
 
-    /// The number of values.
+    /// Number of values.
     pub const fn domain(&self) -> u32 {
         self.domain
     }
 
-    /// The level of the leaves.
+    /// Level of the leaves.
     pub const fn height(&self) -> u32 {
         self.height
     }
 
-    /// How many leaves a node of a level stands for.
+    /// Number of leaves below a node of a level, including padding.
     pub const fn width(&self, level: u32) -> u32 {
         1 << (self.height - level)
     }
 
-    /// How many nodes of a level stand for at least one value of the domain.
+    /// Number of nodes of a level that cover at least one value.
     pub const fn nodes(&self, level: u32) -> u32 {
         self.domain.div_ceil(self.width(level))
     }
 
-    /// How many values of the domain a node of a level stands for.
+    /// Number of values below a node.
     pub fn leaves(&self, level: u32, node: u32) -> u32 {
         let width = self.width(level);
         self.domain.saturating_sub(node.saturating_mul(width)).min(width)
     }
 
-    /// The first position of a level in a vector of all nodes, level after level.
+    /// Index of a level's first node in a vector of all nodes, level after level.
     pub fn offset(&self, level: u32) -> usize {
         (0..level).map(|above| self.nodes(above) as usize).sum()
     }
 
-    /// The nodes that cover exactly the values `first..=last`, as few as possible: pairs of level and node.
+    /// Returns the smallest set of nodes that covers exactly the values `first..=last`, as pairs of level and node.
     pub fn cover(&self, first: u32, last: u32) -> Vec<(u32, u32)> {
         let mut nodes = Vec::new();
         let (mut left, mut right) = (u64::from(first), u64::from(last) + 1);
         let mut level = self.height;
-        // From the leaves up: what is left at each level is the range of nodes whose parents are not covered whole. A
-        // range that ends at the domain's end may as well end where the padding does.
+        // From the leaves up, keep the range of nodes whose parents are not fully covered. A range up to the end of the
+        // domain may extend over the padding.
         if last + 1 == self.domain {
             right = u64::from(self.width(0));
         }
@@ -95,27 +94,27 @@ impl Shape {
             }
             level -= 1;
         }
-        // Nodes of padding only hold nobody.
+        // Drop nodes of padding only.
         #[allow(clippy::cast_possible_truncation)] // at most the padded domain
         let real = |(level, node): (u32, u64)| (level, node as u32);
         nodes.into_iter().map(real).filter(|(level, node)| *node < self.nodes(*level)).collect()
     }
 }
 
-/// A frequency and a variance for each node of a hierarchy.
+/// Frequency and variance of each node of a hierarchy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedTree")]
 pub struct Tree {
-    shape: Shape,
-    /// Level after level, the nodes of each from left to right.
+    shape: TreeShape,
+    /// Level after level, from left to right.
     frequencies: Vec<f64>,
     variances: Vec<f64>,
 }
 
-/// A tree as it is loaded, before its numbers are checked against its shape.
+/// Loaded form, before validation.
 #[derive(Deserialize)]
 struct SavedTree {
-    shape: Shape,
+    shape: TreeShape,
     frequencies: Vec<f64>,
     variances: Vec<f64>,
 }
@@ -130,41 +129,40 @@ impl TryFrom<SavedTree> for Tree {
 }
 
 impl Tree {
-    /// A tree from the frequencies and variances of its nodes, level after level; `None` where their number does not
-    /// fit the shape.
-    pub fn new(shape: Shape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
+    /// Creates a tree from its nodes, level after level. `None` if their number does not fit the shape.
+    pub fn new(shape: TreeShape, frequencies: Vec<f64>, variances: Vec<f64>) -> Option<Self> {
         let nodes = shape.offset(shape.height() + 1);
         (frequencies.len() == nodes && variances.len() == nodes).then_some(Self { shape, frequencies, variances })
     }
 
-    /// A tree from what each position in the vector of all nodes has: a frequency and a variance.
-    pub(crate) fn from_positions(shape: Shape, node: impl FnMut(usize) -> (f64, f64)) -> Self {
+    /// Creates a tree from the frequency and variance at each index.
+    pub(crate) fn from_positions(shape: TreeShape, node: impl FnMut(usize) -> (f64, f64)) -> Self {
         let (frequencies, variances) = (0..shape.offset(shape.height() + 1)).map(node).unzip();
         Self { shape, frequencies, variances }
     }
 
-    /// The shape.
-    pub const fn shape(&self) -> &Shape {
+    /// Shape.
+    pub const fn shape(&self) -> &TreeShape {
         &self.shape
     }
 
-    /// The number of values.
+    /// Number of values.
     pub const fn domain(&self) -> usize {
         self.shape.domain as usize
     }
 
-    /// The frequency of a node and its variance.
+    /// Frequency and variance of a node.
     pub fn node(&self, level: u32, node: u32) -> (f64, f64) {
         let position = self.shape.offset(level) + node as usize;
         (self.frequencies[position], self.variances[position])
     }
 
-    /// All nodes' frequencies and variances, level after level.
+    /// Frequencies and variances of all nodes, level after level.
     pub fn nodes(&self) -> (&[f64], &[f64]) {
         (&self.frequencies, &self.variances)
     }
 
-    /// The frequencies of the values and their variances.
+    /// Frequencies and variances of the values.
     pub fn leaves(&self) -> (&[f64], &[f64]) {
         let first = self.shape.offset(self.shape.height());
         (&self.frequencies[first..], &self.variances[first..])
@@ -178,7 +176,7 @@ mod tests {
     #[test]
     fn a_cover_holds_exactly_its_range_with_as_few_nodes_as_possible() {
         for domain in 1..=19 {
-            let shape = Shape::new(domain);
+            let shape = TreeShape::new(domain);
             for first in 0..domain {
                 for last in first..domain {
                     let mut covered = vec![0; domain as usize];

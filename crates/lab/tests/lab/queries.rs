@@ -5,7 +5,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use tidegate::local::{Local, LocalKind};
 use tidegate::query::{History, Query, QueryError};
 use tidegate::release::Statistic;
-use tidegate::tree::{Shape, Tree};
+use tidegate::tree::{Tree, TreeShape};
 use tidegate_kernel::{SeededRandom, Window};
 use tidegate_lab::CountStream;
 use tidegate_lab::experiment::{CountOutcome, OnCounts, Plan, RunError, Setting, Settings, Subject, Trial, run};
@@ -160,7 +160,7 @@ fn a_constant_release_detects_nothing_even_where_users_come_and_go() {
 fn trees_answer_by_their_nodes_and_not_by_their_leaves() {
     // The left node of the tree is right, its leaves are not.
     let stream = stream(&[&[1, 1, 1, 1]]);
-    let tree = Tree::new(Shape::new(4), vec![1.0, 0.5, 0.5, 0.9, 0.9, 0.25, 0.25], vec![0.0; 7]).unwrap();
+    let tree = Tree::new(TreeShape::new(4), vec![1.0, 0.5, 0.5, 0.9, 0.9, 0.25, 0.25], vec![0.0; 7]).unwrap();
     let outcome = CountOutcome {
         of_counts: false,
         frequencies: vec![tree.leaves().0.to_vec()],
@@ -244,7 +244,7 @@ fn what_does_not_fit_the_stream_is_an_error() {
     let mut short = truth_as_released(&stream);
     short.frequencies.pop();
     assert_eq!(refused(short), Incomparable::Outcome(NotComparable::Length { given: 3, expected: 4 }));
-    let narrow = Tree::new(Shape::new(2), vec![1.0, 0.5, 0.5], vec![0.0; 3]).unwrap();
+    let narrow = Tree::new(TreeShape::new(2), vec![1.0, 0.5, 0.5], vec![0.0; 3]).unwrap();
     let narrow = CountOutcome { trees: vec![narrow; 4], ..truth_as_released(&stream) };
     let expected = NotComparable::Width { timestamp: 0, given: 2, expected: 3 };
     assert_eq!(refused(narrow), Incomparable::Outcome(expected));

@@ -79,8 +79,8 @@ fn matrix(subject: SequenceSubject, domain: u32, batch: u32, epsilon: Epsilon, b
         SequenceSubject::Crr => hamming::channel(belief, epsilon).unwrap().dense(),
         SequenceSubject::CrrRobust => hamming::channel(belief, epsilon.divided_by(2).unwrap()).unwrap().dense(),
         SequenceSubject::Batched => {
-            let settings = batched_settings(domain, batch, &crr::Settings::new(epsilon)).unwrap();
-            let crr::Settings { epsilon, distance, effort, .. } = settings.batch;
+            let settings = batched_settings(domain, batch, &crr::CrrSettings::new(epsilon)).unwrap();
+            let crr::CrrSettings { epsilon, distance, effort, .. } = settings.batch;
             batched::channel(belief, domain, batch, epsilon, &distance, effort).unwrap().dense()
         }
         SequenceSubject::Baseline(kind) => without_model(kind, domain, epsilon.as_f64()),
@@ -306,7 +306,7 @@ fn long_batches_are_divided_into_parts_and_a_rest_is_answered_too() {
     let stream = SymbolStream::new("pages", Space::Line { symbols: 17 }, vec![(0..17).collect(), vec![3; 8]]).unwrap();
     let batch = NonZeroUsize::new(5).unwrap();
     let settings = Settings { batch, ..Settings::new("0.5".parse().unwrap(), NonZeroU64::MIN) };
-    let step = crr::Settings::new(settings.epsilon);
+    let step = crr::CrrSettings::new(settings.epsilon);
     // 17^3 sequences are few enough, 17^4 are not.
     assert_eq!(batched_settings(17, 5, &step).unwrap().part, Some(3));
     assert_eq!(batched_settings(17, 5, &step).unwrap().batch.epsilon, "2.5".parse().unwrap());

@@ -1,4 +1,4 @@
-//! What `bd` and `ba` have in common: look how far the stream has moved, then publish or not.
+//! Common part of `bd` and `ba`: measure the change of the stream, then publish or repeat.
 
 use std::num::NonZeroU64;
 
@@ -11,12 +11,12 @@ use crate::central::{CentralError, Settings, drifted, release, rounded};
 use crate::policy::{Policy, Proposal};
 use crate::release::{Counts, Freshness, Release, Spent};
 
-/// At each timestamp a fixed share measures the mean absolute distance to the last release. If it exceeds the mean
-/// absolute error that publishing would have with what the policy proposes, the histogram is published.
+/// At each timestamp, a fixed share measures the mean absolute distance to the last release. The histogram is published
+/// if the distance exceeds the mean absolute error of publishing with the proposed amount.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Adaptive {
     ledger: Ledger,
-    /// What measuring the distance spends.
+    /// Spend on measuring the distance.
     share: Epsilon,
     policy: Policy,
     last: Option<Counts>,
@@ -35,7 +35,7 @@ impl Adaptive {
         self.last.as_ref()
     }
 
-    /// The smaller of an amount and what the ledger has left; `None` where that is nothing.
+    /// Limits an amount to the remaining budget; `None` if that is zero.
     fn affordable(&self, timestamp: u64, units: u64) -> Option<Epsilon> {
         let left = self.ledger.remaining(timestamp)?;
         Epsilon::from_units(units.min(left.units())).ok()
@@ -65,8 +65,7 @@ impl Adaptive {
                 return Ok(release(timestamp, counts, skipped, Spent::by_everyone(spent)));
             }
         }
-        // At the first timestamp there is nothing to repeat, and something to spend: settings that leave nothing are
-        // refused.
+        // The first timestamp has nothing to repeat, and always some budget.
         let amount = amount.unwrap_or(self.share);
         let counts = publish(&mut self.ledger, amount, histogram, settings, random)?;
         self.policy.note_spend(timestamp, amount.units());
@@ -75,7 +74,7 @@ impl Adaptive {
         Ok(release(timestamp, counts, Freshness::Fresh, Spent::by_everyone(spent)))
     }
 
-    /// The mean absolute distance between the counts and the last release, with noise, and what it cost.
+    /// Noisy mean absolute distance to the last release, and its spend.
     #[allow(clippy::cast_precision_loss)]
     fn distance(
         &mut self,
@@ -94,7 +93,7 @@ impl Adaptive {
     }
 }
 
-/// By how much one user can move a histogram.
+/// Sensitivity of a histogram to one user.
 #[allow(clippy::cast_precision_loss)] // one or two
 fn sensitivity(settings: &Settings) -> f64 {
     settings.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
@@ -113,12 +112,12 @@ mod tests {
         Settings::new(Epsilon::from_units(UNITS_PER_EPSILON).unwrap(), NonZeroU64::new(WINDOW).unwrap(), 4)
     }
 
-    /// The most that any window has spent.
+    /// Largest spend of any window.
     fn fullest_window(spends: &[u64]) -> u64 {
         spends.windows(WINDOW as usize).map(|window| window.iter().sum()).max().unwrap_or(0)
     }
 
-    /// Absorption that forgets to record its last publication: its state afterwards is what it was before.
+    /// Absorption that forgets its last publication: its state afterwards is that of before.
     fn forgetful(mechanism: &mut Adaptive, step: impl FnOnce(&mut Adaptive) -> u64) -> u64 {
         let before = serde_json::to_string(&mechanism.policy).unwrap();
         let spent = step(mechanism);
@@ -126,8 +125,7 @@ mod tests {
         spent
     }
 
-    /// What the mutant would spend if it were asked without a ledger: after the first window all of epsilon / 2 at
-    /// every timestamp.
+    /// Without a ledger, the mutant spends epsilon / 2 at every timestamp after the first window.
     #[test]
     fn absorption_that_forgets_its_last_publication_would_spend_25_budgets_in_a_window() {
         let mut mechanism = crate::central::ba::new(&settings()).unwrap();
@@ -138,7 +136,7 @@ mod tests {
             }
             Proposal::Nullify => 0,
         };
-        // The first proposal says when the stream began, which even the mutant remembers.
+        // The first proposal fixes the start of the stream, which even the mutant remembers.
         let _ = mechanism.policy.propose(0);
         let mutant: Vec<u64> =
             (0..300).map(|timestamp| forgetful(&mut mechanism, |inner| propose(inner, timestamp))).collect();
@@ -150,7 +148,7 @@ mod tests {
         assert!(fullest_window(&honest) <= budget / 2);
     }
 
-    /// The same mutant inside the mechanism: the ledger gives it no more than there is.
+    /// With a ledger, the mutant cannot exceed the budget.
     #[test]
     fn the_ledger_stops_absorption_that_forgets_its_last_publication() {
         let mut mechanism = crate::central::ba::new(&settings()).unwrap();
@@ -167,7 +165,7 @@ mod tests {
             .collect();
         let fullest = fullest_window(&spends);
         assert!(fullest <= settings.epsilon.units(), "{fullest}");
-        // It takes all that there is, so that soon nothing is left even to measure with.
+        // It takes everything, so that soon too little is left to measure.
         assert!(fullest > settings.epsilon.units() - 100 && spends.contains(&0), "{fullest}");
     }
 }

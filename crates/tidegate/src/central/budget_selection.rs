@@ -1,34 +1,32 @@
-//! Optimal budget selection: at which threshold the sampling mechanism of personalised privacy has the lowest error.
+//! Optimal budget selection: the threshold with the lowest error of the sampling mechanism.
 //!
-//! A class whose members spend less than the threshold is sampled: that costs variance and bias, while noise gets less.
-//! Both are foreseen from the registered numbers of members, never from who is present: the threshold is public, and
-//! where presence is the secret it would tell.
+//! Classes that spend less than the threshold are sampled: that adds variance and bias, but lowers the noise. The
+//! threshold depends on registered members only, never on who is present, because it is public.
 
 use std::num::NonZeroU64;
 
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::{Neighbours, sampling_probability};
 
-/// A threshold, and what it would bring.
+/// A threshold and its consequences.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Selection {
-    /// What those who are not sampled spend.
+    /// Spend of classes that are not sampled.
     pub threshold: Epsilon,
-    /// The expected squared error of a count, on average over the cells.
+    /// Expected squared error of a count, averaged over the cells.
     pub error: f64,
-    /// With which probability a member of each class is kept; zero for classes that spend nothing.
+    /// Sampling probability of each class; zero for classes that spend nothing.
     pub kept: Vec<f64>,
 }
 
-/// The expected squared error of a count, on average over the cells of a domain, if classes that can spend `budgets`
-/// and have `members` are sampled at a threshold:
+/// Expected squared error of a count, averaged over the cells of a domain, if classes with `budgets` and `members` are
+/// sampled at a threshold:
 ///
 /// ```text
 /// sum n_i p_i (1-p_i) / d  +  (sum n_i (1-p_i) / d)²  +  2 (S/threshold)²
 /// ```
 ///
-/// with `S` the sensitivity, 1 or 2. The paper states it for the total count, which is `domain = 1`. `None` as a budget
-/// stands for nothing at all.
+/// with `S` the sensitivity, 1 or 2. The paper states it for the total count, `domain = 1`. A budget of `None` is zero.
 pub fn sampling_error(
     budgets: &[Option<Epsilon>],
     members: &[u64],
@@ -37,7 +35,7 @@ pub fn sampling_error(
     neighbours: Neighbours,
 ) -> Selection {
     let probability = |budget: &Option<Epsilon>| {
-        // So little that nobody would be kept is nothing.
+        // A budget too small to keep anybody counts as none.
         budget.and_then(|budget| sampling_probability(neighbours, budget.min(threshold), threshold).ok()).unwrap_or(0.0)
     };
     let kept: Vec<f64> = budgets.iter().map(probability).collect();
@@ -54,8 +52,8 @@ pub fn sampling_error(
     Selection { threshold, error, kept }
 }
 
-/// The best threshold among the budgets of classes that have members. Of equally good ones, the smallest. `None` where
-/// nobody can spend anything.
+/// Returns the best threshold among the budgets of classes with members; ties go to the smallest. `None` if nobody can
+/// spend.
 ///
 /// ```
 /// use tidegate::central::budget_selection::select;

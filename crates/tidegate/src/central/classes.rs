@@ -1,8 +1,8 @@
-//! Requirement classes: what an operator offers, and which of it each user has chosen.
+//! Requirement classes: the guarantees that an operator offers, and the class of each user.
 //!
 //! [`Classes`] are declared once, for example privacy `high`, `medium` or `low` for a window that is `small`, `medium`
-//! or `large`. A [`Registry`] knows which class each user is in. Users choose, change, leave and come back at any time;
-//! which class they are in, and since when, is public.
+//! or `large`. A [`Registry`] records the class of each user. Users choose, change, leave and return at any time; their
+//! class and its start are public.
 //!
 //! # The guarantee of users who move
 //! A user counts at a timestamp in one class or in none. While the user is in class `a`, what is spent on the user is
@@ -20,12 +20,11 @@
 //! in a later class there lies at least the distance of the first move. A class that the user asked for but left before
 //! counting in it has spent nothing on the user. ∎
 //!
-//! A user who comes back after leaving is one who moves; who has been away long enough counts at once. What a user last
-//! counted in is remembered for as long as any window is long, so leaving and [rejoining](Registry::rejoin) resets
-//! nothing.
+//! A user who returns after leaving counts as one who moves. The last class of a user is remembered for the longest
+//! window, so leaving and [rejoining](Registry::rejoin) resets nothing.
 //!
-//! **One person has one number for ever.** That is the caller's word: a second number is a second person to the
-//! registry, without a memory of what was spent on the first, and whoever counts under two loses what both lose.
+//! **One person has one number for ever.** The caller guarantees that. To the registry, a second number is a second
+//! person, and someone with two numbers loses the sum of both.
 //!
 //! # Saving, losing, redeclaring
 //! Save the registry together with the mechanism, before a release becomes visible. One that goes on from an older save
@@ -43,27 +42,27 @@ use tidegate_kernel::{Account, ClassLedgers, Epsilon, Ledger, Sealed, Window};
 
 use super::{CentralError, check_cells, check_domain};
 
-/// What a class of users is promised: at most `epsilon` in any `window` consecutive timestamps.
+/// Guarantee of a class: at most `epsilon` in any `window` consecutive timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
-    /// What may be spent on a member in any window.
+    /// Budget of a member in any window.
     pub epsilon: Epsilon,
-    /// The length of the window.
+    /// Length of the window.
     pub window: NonZeroU64,
 }
 
-/// A class that can be chosen.
+/// A class of users.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// What users call it.
+    /// Name.
     pub name: String,
-    /// What its members are promised.
+    /// Guarantee of its members.
     pub requirement: Requirement,
 }
 
-/// The classes that can be chosen, numbered from zero.
+/// Classes on offer, numbered from zero.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -82,94 +81,50 @@ pub struct Class {
 #[serde(try_from = "Vec<Class>", into = "Vec<Class>")]
 pub struct Classes(Vec<Class>);
 
-/// The most classes that there can be.
+/// Maximum number of classes.
 pub const MAX_CLASSES: usize = u16::MAX as usize;
 
-/// Classes that cannot be declared, or a choice that cannot be made.
+/// Error of a declaration or a choice.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClassError {
-    /// No classes, or too many.
     #[error("{given} classes are outside 1..={MAX_CLASSES}")]
-    Number {
-        /// How many were given.
-        given: usize,
-    },
-    /// Two classes have one name.
+    Number { given: usize },
     #[error("two classes are called {name:?}")]
-    Repeated {
-        /// The name.
-        name: String,
-    },
-    /// No class has this number.
+    Repeated { name: String },
     #[error("class {class} is not one of 0..{classes}")]
-    Unknown {
-        /// The number that was given.
-        class: u16,
-        /// How many classes there are.
-        classes: usize,
-    },
-    /// A number that no user was given.
+    Unknown { class: u16, classes: usize },
     #[error("user {user} was never registered")]
-    NoSuchUser {
-        /// The number.
-        user: u32,
-    },
-    /// A user who has left cannot change class, nor leave again.
+    NoSuchUser { user: u32 },
     #[error("user {user} has left; call rejoin with the same number")]
-    HasLeft {
-        /// The user.
-        user: u32,
-    },
-    /// A user who is there cannot join.
+    HasLeft { user: u32 },
     #[error("user {user} is registered already; change the class instead")]
-    IsThere {
-        /// The user.
-        user: u32,
-    },
-    /// All numbers for users have been given out.
+    IsThere { user: u32 },
     #[error("no more users can be registered")]
     Full,
-    /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after {last}, the last one begun")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The last one.
-        last: u64,
-    },
-    /// Values for a timestamp that has not begun, or has passed.
+    Time { given: u64, last: u64 },
     #[error("timestamp {given} is not the one that has begun; begin it before sealing its values")]
-    NotBegun {
-        /// The timestamp that was given.
-        given: u64,
-    },
-    /// A user's value was given twice.
+    NotBegun { given: u64 },
     #[error("the value at position {position} is a second one of the same user")]
-    SecondValue {
-        /// The position of the value among those given.
-        position: usize,
-    },
-    /// A value of somebody who was never registered.
+    SecondValue { position: usize },
     #[error("the value at position {position} is of a user who was never registered")]
-    UnknownUser {
-        /// The position of the value among those given.
-        position: usize,
-    },
+    UnknownUser { position: usize },
     /// Values that cannot be counted.
     #[error(transparent)]
     Histogram(#[from] HistogramError),
 }
 
 impl Classes {
-    /// That histograms of all classes over a domain can be kept.
+    /// Checks that histograms of all classes over a domain fit into memory.
     pub(super) fn check_domain(&self, domain: u32) -> Result<(), CentralError> {
         check_domain(domain)?;
         let cells = u32::try_from(self.len()).ok().and_then(|classes| domain.checked_mul(classes));
         check_domain(cells.unwrap_or(u32::MAX)).map_err(|_| CentralError::Domain { given: domain })
     }
 
-    /// That data are of these classes, over a domain, and that there is a number of members for each.
+    /// Checks that data match these classes, a domain and the numbers of members.
     pub(super) fn check_data(
         &self,
         histograms: &Sealed<ClassHistograms>,
@@ -187,7 +142,7 @@ impl Classes {
         Ok(())
     }
 
-    /// These classes, numbered in this order.
+    /// Declares classes, numbered in this order.
     ///
     /// # Errors
     /// [`ClassError::Number`] for none or more than [`MAX_CLASSES`], [`ClassError::Repeated`] for a name that is given
@@ -203,8 +158,8 @@ impl Classes {
         Ok(Self(classes))
     }
 
-    /// A class for each level of privacy and each length of window, called `privacy/window`; the windows of the first
-    /// level of privacy come first.
+    /// Declares a class for each level of privacy and each window, named `privacy/window`. All windows of the first
+    /// level come first.
     pub fn levels(privacy: &[(&str, Epsilon)], windows: &[(&str, NonZeroU64)]) -> Result<Self, ClassError> {
         let class = |privacy: &(&str, Epsilon), window: &(&str, NonZeroU64)| Class {
             name: format!("{}/{}", privacy.0, window.0),
@@ -214,7 +169,7 @@ impl Classes {
         Self::new(privacy.iter().flat_map(of_level).collect())
     }
 
-    /// Classes that are called by their numbers.
+    /// Declares classes named by their numbers.
     pub fn numbered(requirements: &[Requirement]) -> Result<Self, ClassError> {
         let class = |(number, requirement): (usize, &Requirement)| Class {
             name: number.to_string(),
@@ -223,36 +178,36 @@ impl Classes {
         Self::new(requirements.iter().enumerate().map(class).collect())
     }
 
-    /// How many there are, at least one.
+    /// Number of classes, at least one.
     #[allow(clippy::len_without_is_empty)] // never
     pub const fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// All of them, in the order of their numbers.
+    /// All classes, in the order of their numbers.
     pub fn all(&self) -> &[Class] {
         &self.0
     }
 
-    /// The number of the class of this name.
+    /// Number of the class with this name.
     #[allow(clippy::cast_possible_truncation)] // at most MAX_CLASSES
     pub fn find(&self, name: &str) -> Option<u16> {
         self.0.iter().position(|class| class.name == name).map(|position| position as u16)
     }
 
-    /// Their numbers, as the kernel takes them.
+    /// Class numbers, as the kernel takes them.
     pub(crate) fn numbers(&self) -> impl ExactSizeIterator<Item = u32> + use<> {
         #[allow(clippy::cast_possible_truncation)] // at most MAX_CLASSES
         let end = self.0.len() as u16;
         (0..end).map(u32::from)
     }
 
-    /// The longest window of a class.
+    /// Longest window of a class.
     pub(super) fn longest_window(&self) -> u64 {
         self.0.iter().map(|class| class.requirement.window.get()).max().unwrap_or(1)
     }
 
-    /// A ledger for each.
+    /// Creates a ledger for each class.
     pub(crate) fn ledgers(&self) -> ClassLedgers {
         let mut ledgers = ClassLedgers::default();
         for (number, Class { requirement, .. }) in self.numbers().zip(&self.0) {
@@ -261,7 +216,7 @@ impl Classes {
         ledgers
     }
 
-    /// Whether these are ledgers for them.
+    /// Whether the ledgers belong to these classes.
     pub(crate) fn are_of(&self, ledgers: &ClassLedgers) -> bool {
         let kept_for = |((number, ledger), (class, declared)): ((u32, &Ledger), (u32, &Class))| {
             let Requirement { epsilon, window } = declared.requirement;
@@ -290,9 +245,9 @@ impl From<Classes> for Vec<Class> {
     }
 }
 
-/// Which class each user is in. Users have the numbers 0, 1, 2, ..., in the order in which they first joined.
+/// Class of each user. Users are numbered 0, 1, 2, ... in the order of their first registration.
 ///
-/// Memory is two bytes for each user ever registered, and a record for each who has moved within the longest window.
+/// Takes two bytes for each user ever registered, and a record for each who moved within the longest window.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -319,13 +274,13 @@ impl From<Classes> for Vec<Class> {
 #[serde(try_from = "Saved", into = "Saved")]
 pub struct Registry {
     classes: Classes,
-    /// The class in which each user counts, or [`NONE`].
+    /// Class in which each user counts, or [`NONE`].
     counting: Vec<u16>,
     /// Users who count in no class, unless they left long ago.
     moving: BTreeMap<u32, Moving>,
-    /// How many count in each class.
+    /// Number of users who count in each class.
     members: Vec<u64>,
-    /// The timestamp that was begun last.
+    /// Timestamp begun last.
     clock: Option<u64>,
 }
 
@@ -337,41 +292,40 @@ const VERSION: u16 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Moving {
-    /// The class that is wanted; none for a user who has left.
+    /// Wanted class; none for a user who has left.
     #[serde(deserialize_with = "Option::deserialize")] // not to be left out
     wanted: Option<u16>,
-    /// In which class the user last counted, and when; none for one who never did, or too long ago to matter.
+    /// Class and timestamp at which the user last counted, if that still matters.
     #[serde(deserialize_with = "Option::deserialize")]
     counted: Option<(u16, u64)>,
 }
 
 impl Registry {
-    /// Nobody is registered yet.
+    /// Creates an empty registry.
     pub fn new(classes: Classes) -> Self {
         let members = vec![0; classes.len()];
         Self { classes, counting: Vec::new(), moving: BTreeMap::new(), members, clock: None }
     }
 
-    /// The classes.
+    /// Classes.
     pub const fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// How many users count in each class at the timestamp that was begun last. It is public, and what
-    /// [`Personal::push`](super::Personal::push) wants to know.
+    /// Number of users who count in each class at the open timestamp. It is public, and an argument of
+    /// [`Personal::push`](super::Personal::push).
     pub fn members(&self) -> &[u64] {
         &self.members
     }
 
-    /// The class in which a user counts at the timestamp that was begun last; `None` for one who sits out, has left, or
-    /// was never registered.
+    /// Class in which a user counts at the open timestamp; `None` for one who sits out, has left or was never
+    /// registered.
     pub fn class_of(&self, user: u32) -> Option<u16> {
         self.counting.get(user as usize).copied().filter(|class| *class != NONE)
     }
 
-    /// Registers a new user, who counts from the next timestamp on. Returns the user's number, which is the person's
-    /// for ever: one who has left comes back with [`rejoin`](Self::rejoin). A second number is a second person to the
-    /// registry, and the promises to each do not hold for the person who has both.
+    /// Registers a new user, who counts from the next timestamp on. Returns the user's number, for ever: use
+    /// [`rejoin`](Self::rejoin) after leaving. The guarantees do not hold for a person with two numbers.
     pub fn join(&mut self, class: u16) -> Result<u32, ClassError> {
         self.classes.get(class)?;
         let user = u32::try_from(self.counting.len()).map_err(|_| ClassError::Full)?;
@@ -380,7 +334,7 @@ impl Registry {
         Ok(user)
     }
 
-    /// A user who has left comes back.
+    /// Registers the return of a user who has left.
     pub fn rejoin(&mut self, user: u32, class: u16) -> Result<(), ClassError> {
         self.classes.get(class)?;
         let counted = match self.find(user)? {
@@ -391,7 +345,7 @@ impl Registry {
         Ok(())
     }
 
-    /// A user wants to be in another class.
+    /// Moves a user to another class.
     pub fn change(&mut self, user: u32, class: u16) -> Result<(), ClassError> {
         self.classes.get(class)?;
         match self.find(user)? {
@@ -404,7 +358,7 @@ impl Registry {
         }
     }
 
-    /// A user leaves, and no longer counts from the next timestamp on.
+    /// Removes a user, from the next timestamp on.
     pub fn leave(&mut self, user: u32) -> Result<(), ClassError> {
         match self.find(user)? {
             Moving { wanted: None, .. } => Err(ClassError::HasLeft { user }),
@@ -415,7 +369,7 @@ impl Registry {
         }
     }
 
-    /// What a user wants, and in which class the user last counted.
+    /// Wanted class of a user, and the class in which the user last counted.
     fn find(&self, user: u32) -> Result<Moving, ClassError> {
         if let Some(moving) = self.moving.get(&user) {
             return Ok(*moving);
@@ -423,19 +377,18 @@ impl Registry {
         match self.counting.get(user as usize).copied() {
             None => Err(ClassError::NoSuchUser { user }),
             Some(NONE) => Ok(Moving { wanted: None, counted: None }),
-            // Whoever counts at all has counted at the timestamp that was begun last.
+            // Anybody who counts did so at the open timestamp.
             Some(class) => Ok(Moving { wanted: Some(class), counted: self.clock.map(|clock| (class, clock)) }),
         }
     }
 
     fn set(&mut self, user: u32, moving: Moving) {
-        // The user may have counted at the timestamp that has begun, and its values may still be sealed: that does no
-        // harm, since this timestamp is the one that is remembered.
+        // The user may still count at the open timestamp; that is harmless, since this timestamp is remembered.
         self.moving.insert(user, moving);
     }
 
-    /// Begins a timestamp: from now on until the next one, [`class_of`](Self::class_of) and [`members`](Self::members)
-    /// are those of this timestamp. Costs O(users who have moved within the longest window).
+    /// Opens a timestamp: until the next one, [`class_of`](Self::class_of) and [`members`](Self::members) refer to it.
+    /// Costs O(users who moved within the longest window).
     ///
     /// # Errors
     /// [`ClassError::Time`] for a timestamp that is not after the last one.
@@ -472,16 +425,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Goes on from a save that may be older than what was last published; `last` is the latest timestamp that may have
-    /// been. No timestamp can be begun until the longest window has passed since, so that no window holds both what was
-    /// forgotten and anything new: the first is `last` + longest window + 1. Nor may the mechanism be handed one
-    /// before.
+    /// Continues from a save that may be older than the last publication at `last`. The next timestamp is at least
+    /// `last` + longest window + 1, so that no window covers both forgotten and new spends. The same holds for the
+    /// mechanism.
     ///
-    /// Users who joined since the save are unknown; they register anew. Those who changed or left say so again.
+    /// Users who joined since the save register again. Those who changed or left repeat it.
     #[must_use]
     pub fn restored(mut self, last: u64) -> Self {
         let clock = last.saturating_add(self.classes.longest_window()).max(self.clock.unwrap_or(0));
-        // Users who count are taken to have counted until now, which errs on the safe side.
+        // Users who count are taken to have counted until now, to be safe.
         for (user, moving) in &mut self.moving {
             let counts_in = self.counting[*user as usize];
             if counts_in != NONE {
@@ -492,7 +444,7 @@ impl Registry {
         self
     }
 
-    /// [Seals](Self::seal) what a mechanism of given classes is to publish.
+    /// [Seals](Self::seal) values for a mechanism with the given classes.
     pub(super) fn seal_for(
         &self,
         classes: &Classes,
@@ -507,10 +459,10 @@ impl Registry {
         Ok(self.seal(account, timestamp, values, domain)?)
     }
 
-    /// Seals the histograms of all classes for the account of their ledgers and the timestamp that has begun, from
-    /// pairs of user and value. Values of users who sit out are left out; users without a value are absent.
+    /// Seals the histograms of all classes for the open timestamp, from pairs of user and value. Values of users who
+    /// sit out are dropped; users without a value are absent.
     ///
-    /// Whether it fails depends on the values: show errors to nobody from whom the values are kept.
+    /// Failure depends on the values: show errors only to those who may see them.
     ///
     /// # Errors
     /// [`ClassError::NotBegun`] for another timestamp, [`ClassError::UnknownUser`] and [`ClassError::SecondValue`] by
@@ -541,7 +493,7 @@ impl Registry {
                 first_wrong(ClassError::SecondValue { position });
             }
             *word |= bit;
-            // Checked here, so that the position is that among all values, and whether or not the user counts.
+            // Checked here, to report the position among all values, whether or not the user counts.
             if value >= domain {
                 first_wrong(HistogramError::Value { position, domain }.into());
                 return None;
@@ -553,7 +505,7 @@ impl Registry {
     }
 }
 
-/// The saved form. Loading accepts only states that a registry can be in.
+/// Saved form; loading validates it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -587,7 +539,7 @@ impl TryFrom<Saved> for Registry {
             *count += 1;
         }
         let sound = |(user, Moving { wanted, counted }): (&u32, &Moving)| {
-            // Who still counts has counted at the timestamp that was begun last, and must be remembered to have.
+            // Users who count did so at the timestamp begun last.
             let remembered = |class: &u16| *class == NONE || *counted == clock.map(|clock| (*class, clock));
             counting.get(*user as usize).is_some_and(remembered)
                 && wanted.is_none_or(known)

@@ -1,10 +1,9 @@
 //! `pbd`: personalised budget distribution.
 //!
-//! Part of each class's budget measures at each timestamp how far the stream has moved from the last release. Of the
-//! rest, each class offers half of what its own window has left; what a publication does not use of the offer stays in
-//! the class's ledger.
+//! Part of each class's budget measures the distance to the last release. Each class offers half of what its window has
+//! left of the rest; the unused part of an offer stays in its ledger.
 
-/// What a class proposes to spend on publishing, of what its window has left.
+/// Proposed spend of a class.
 pub(super) const fn proposal(left: u64) -> u64 {
     left / 2
 }

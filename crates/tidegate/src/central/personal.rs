@@ -1,4 +1,4 @@
-//! [`Personal`]: the mechanisms in which each class of users has a budget and a window of its own.
+//! [`Personal`]: mechanisms with a budget and a window for each class of users.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::central::{CentralError, MISFIT, check_time, check_version, drifted, p
 use crate::policy::{Absorption, Pool};
 use crate::release::{Counts, Freshness, Release, Spent};
 
-/// Which mechanism, of those in which each class of users has a guarantee of its own.
+/// Mechanisms with a guarantee for each class of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PersonalKind {
@@ -29,7 +29,7 @@ impl PersonalKind {
     /// All mechanisms.
     pub const ALL: [Self; 2] = [Self::Pbd, Self::Pba];
 
-    /// The name that users write.
+    /// Name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pbd => "pbd",
@@ -48,35 +48,35 @@ impl fmt::Display for PersonalKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Estimator {
-    /// As in the paper: everyone who can spend the threshold counts, others by a coin. Biased.
+    /// As in the paper: users who can spend the threshold count, others are sampled. Biased.
     Sampling,
-    /// Groups of classes in which everyone weighs what the class spends, shrunk towards what they have in common: see
+    /// Groups of classes in which members are weighed by their spend, shrunk towards their common composition: see
     /// [`stratified`].
     #[default]
     Stratified,
 }
 
-/// What a personalised mechanism is set to, besides its classes.
+/// Settings of a personalised mechanism, besides its classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PersonalSettings {
-    /// The number of values.
+    /// Number of values.
     pub domain: u32,
-    /// Which two streams must be hard to tell apart.
+    /// Neighbouring relation.
     pub neighbours: Neighbours,
-    /// How one histogram is made of all classes.
+    /// Estimator.
     #[serde(default)]
     pub estimator: Estimator,
 }
 
 impl PersonalSettings {
-    /// The given; whether somebody takes part at a timestamp is protected too, and nobody is sampled.
+    /// Settings that also protect presence, and sample nobody.
     pub const fn new(domain: u32) -> Self {
         Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Stratified }
     }
 }
 
-/// A central mechanism in which each class of users has a budget and a window of its own: `pbd` or `pba`.
+/// Central mechanism with a budget and a window for each class of users: `pbd` or `pba`.
 ///
 /// # Guarantee
 /// For each user of a class `(w, epsilon)`: two streams that differ only in what this user contributes within `w`
@@ -114,40 +114,40 @@ pub struct Personal {
     differences: Differences,
     last: Option<Published>,
     last_pushed: Option<u64>,
-    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    /// Whether any randomness since creation or loading was seeded.
     #[serde(skip)]
     seeded: bool,
 }
 
 const VERSION: u16 = 1;
 
-/// What a class has spent on publishing, and where its absorption stands.
+/// Publication spends of a class, and its absorption.
 #[derive(Debug, Serialize, Deserialize)]
 struct Account {
     pool: Pool,
-    /// Nothing for distribution.
+    /// None for distribution.
     absorption: Option<Absorption>,
 }
 
-/// The last publication.
+/// Last publication.
 #[derive(Debug, Serialize, Deserialize)]
 struct Published {
     counts: Counts,
     to_compare: ToCompare,
 }
 
-/// What later counts are compared with.
+/// Reference for later comparisons.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ToCompare {
-    /// The counts of a sample, of which this share of all members was kept.
+    /// Counts of a sample, which kept this share of all members.
     Sample { kept: f64 },
-    /// The estimated counts of each class.
+    /// Estimated counts of each class.
     Classes(Vec<Vec<i64>>),
 }
 
 impl Personal {
-    /// A mechanism that has published nothing yet.
+    /// Creates the mechanism.
     ///
     /// # Errors
     /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`]
@@ -181,33 +181,31 @@ impl Personal {
         })
     }
 
-    /// What it is set to.
+    /// Settings.
     pub const fn settings(&self) -> &PersonalSettings {
         &self.settings
     }
 
-    /// Which mechanism it is.
+    /// Kind.
     pub const fn kind(&self) -> PersonalKind {
         self.kind
     }
 
-    /// The classes.
+    /// Classes.
     pub const fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// What has been spent, by class.
+    /// Spends by class.
     pub const fn ledgers(&self) -> &ClassLedgers {
         &self.ledgers
     }
 
-    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as
-    /// time passed.
+    /// Publishes a timestamp later than the last one: one release. Skipped timestamps count as time passed.
     ///
-    /// `members` says how many users are registered in each class at this timestamp. It is public, so it must not be
-    /// counted from who is present: a number that depends on the data would tell about it, through how much is spent
-    /// and how classes are weighed. A public number that is wrong costs accuracy only. With a registry,
-    /// [`push_registered`](Self::push_registered) gives the right one.
+    /// `members` is the number of registered users in each class. It is public, so it must not depend on who is
+    /// present: it determines spends and weights. A wrong public number costs accuracy only. With a registry, use
+    /// [`push_registered`](Self::push_registered).
     ///
     /// # Errors
     /// [`CentralError::Time`] for a timestamp that is not after the last one, [`CentralError::Cells`],
@@ -233,8 +231,7 @@ impl Personal {
         Ok(vec![Release { seeded: self.seeded, ..release }])
     }
 
-    /// Publishes the timestamp that a registry has begun, from pairs of user and value: seals the values of those who
-    /// count, and passes on how many are registered. The way to use the two together.
+    /// Publishes the open timestamp of a registry, from pairs of user and value.
     ///
     /// # Errors
     /// [`CentralError::OtherClasses`] where the registry's classes are not the mechanism's, [`CentralError::Registry`]
@@ -251,13 +248,13 @@ impl Personal {
         self.push(&sealed, registry.members(), random)
     }
 
-    /// What is still held back: nothing, since every timestamp is published at once.
+    /// Returns nothing: every timestamp is published at once.
     pub const fn finish(&mut self) -> Vec<Release> {
         Vec::new()
     }
 
-    /// What each class spends on measuring at each timestamp. Where users are sampled nobody spends more than the
-    /// threshold, which leaves the rest for publishing.
+    /// Spend of each class on measuring. With sampling it is limited to the threshold, which leaves more for
+    /// publishing.
     fn measuring_shares(&self, members: &[u64]) -> Result<Vec<Epsilon>, CentralError> {
         let shares = self.classes.all().iter().map(|class| measuring_share(class.requirement));
         let shares: Vec<Epsilon> = shares.collect::<Result<_, _>>()?;
@@ -270,13 +267,13 @@ impl Personal {
         Ok(shares.into_iter().map(|share| share.min(most)).collect())
     }
 
-    /// The smaller of an amount and what the class's ledger has left; `None` where that is nothing.
+    /// Limits an amount to the remaining budget of a class; `None` if that is zero.
     fn affordable(&self, class: u32, timestamp: u64, units: u64) -> Option<Epsilon> {
         let left = self.ledgers.remaining(class, timestamp)?;
         Epsilon::from_units(units.min(left.units())).ok()
     }
 
-    /// Measures how far the stream has moved from the last publication.
+    /// Measures the distance of the stream from the last publication.
     fn measure(
         &mut self,
         histograms: &Sealed<ClassHistograms>,
@@ -296,20 +293,18 @@ impl Personal {
             ToCompare::Sample { kept } => {
                 let now = sampling_error(&amounts, members, most, domain, neighbours);
                 let keeps = share_kept(&now, members);
-                // The last sample may have kept another share of the members; as far as that goes, the two are made
-                // comparable.
+                // The last sample may have kept another share of the members, so it is rescaled.
                 let reference: Vec<f64> = last.counts.counts.iter().map(|count| count * keeps / kept).collect();
                 let spent = taking_part(&amounts, &now);
                 let permits = self.ledgers.spend_all(timestamp, &spent)?;
                 let reference = rounded(&reference);
                 let noisy = sampled_distance(permits, histograms, &reference, most, neighbours, random)?;
-                // In the counts of the last release, whose own error is then weighed as it is.
+                // In counts of the last release, which includes its own error.
                 (in_counts(noisy.into_value()) * kept / keeps, spent)
             }
             ToCompare::Classes(classes) => {
                 let references: Vec<(u32, &[i64])> = (0..).zip(classes.iter().map(Vec::as_slice)).collect();
-                // Others spend less than they could where they would tell of their own counts rather than of
-                // everyone's.
+                // Some spend less than they could, where they would tell of their own counts rather than of all.
                 amounts = Offers { budgets: &amounts, members, domain, neighbours }.for_distance(&self.differences);
                 let spent = all_of(&amounts);
                 let permits = self.ledgers.spend_all(timestamp, &spent)?;
@@ -320,7 +315,7 @@ impl Personal {
         Ok(Measured { distance: Some(distance / f64::from(domain)), spent })
     }
 
-    /// What each class offers to spend on publishing; `None` for nothing.
+    /// Offer of each class for publishing; `None` for nothing.
     fn offers(&mut self, timestamp: u64, shares: &[Epsilon]) -> Vec<Option<Epsilon>> {
         let mut offers = Vec::with_capacity(shares.len());
         let classes = self.classes.all().iter().map(|class| class.requirement);
@@ -340,10 +335,10 @@ impl Personal {
         numbers.zip(offers).map(|(class, units)| self.affordable(class, timestamp, units)).collect()
     }
 
-    /// The release of a timestamp at which nothing is published, if that is how it is.
+    /// Repeats the last release, unless publishing is worth it.
     fn repeat(&self, timestamp: u64, error: Option<f64>, measured: &Measured) -> Option<Release> {
         let last = self.last.as_ref()?;
-        // As in the paper, the mean absolute distance against the root of the expected squared error.
+        // As in the paper: mean absolute distance against root of the expected squared error.
         let worth_it = error.zip(measured.distance).is_some_and(|(error, distance)| distance > error.sqrt());
         if worth_it {
             return None;
@@ -370,7 +365,7 @@ impl Personal {
         let Some(selection) = selection else { return Ok(self.nothing(timestamp, members)) };
         let threshold = selection.threshold;
         let cut = offers.iter().zip(members).map(|(offer, members)| {
-            // A class without members has nothing to spend on.
+            // A class without members spends nothing.
             offer.filter(|_| *members > 0).map(|offer| offer.min(threshold))
         });
         let cut: Vec<Option<Epsilon>> = cut.collect();
@@ -428,7 +423,7 @@ impl Personal {
         Ok(self.published(timestamp, counts, ToCompare::Classes(classes), &all, measured))
     }
 
-    /// Takes note of a publication.
+    /// Records a publication.
     fn published(
         &mut self,
         timestamp: u64,
@@ -449,8 +444,7 @@ impl Personal {
         release(timestamp, counts, Freshness::Fresh, spent)
     }
 
-    /// The release before the first publication, where nobody is registered or nothing can be spent: no counts, and an
-    /// error as large as there are members.
+    /// Release before anybody can spend: zero counts, with an error as large as the number of members.
     #[allow(clippy::cast_precision_loss)]
     fn nothing(&self, timestamp: u64, members: &[u64]) -> Release {
         let (domain, users) =
@@ -460,16 +454,16 @@ impl Personal {
     }
 }
 
-/// What a class may spend on measuring at each timestamp: half of its budget, evenly over its window.
+/// Spend of a class on measuring: half of its budget, evenly over its window.
 fn measuring_share(requirement: Requirement) -> Result<Epsilon, CentralError> {
     let Requirement { epsilon, window } = requirement;
     let error = CentralError::Epsilon { epsilon, window: window.get() };
     epsilon.divided_by(window.get().saturating_mul(2)).ok_or(error)
 }
 
-/// How far the stream has moved, and what each class has spent to know.
+/// Distance of the stream, and the spends on measuring it.
 struct Measured {
-    /// The mean absolute distance of a count from the last release.
+    /// Mean absolute distance of a count from the last release.
     distance: Option<f64>,
     spent: Vec<(u32, Epsilon)>,
 }
@@ -485,18 +479,18 @@ const fn in_counts(distance: i64) -> f64 {
     distance as f64
 }
 
-/// Each class with what it spends.
+/// Classes with their spends.
 pub(super) fn all_of(amounts: &[Option<Epsilon>]) -> Vec<(u32, Epsilon)> {
     (0..).zip(amounts).filter_map(|(class, amount)| amount.map(|amount| (class, amount))).collect()
 }
 
-/// Each class of which somebody would be kept, with what it spends.
+/// Classes of which somebody is kept, with their spends.
 fn taking_part(amounts: &[Option<Epsilon>], selection: &Selection) -> Vec<(u32, Epsilon)> {
     let somebody = |(class, _): &(u32, Epsilon)| selection.kept[*class as usize] > 0.0;
     all_of(amounts).into_iter().filter(somebody).collect()
 }
 
-/// The share of all members that are kept.
+/// Share of all members that are kept.
 #[allow(clippy::cast_precision_loss)]
 fn share_kept(selection: &Selection, members: &[u64]) -> f64 {
     let all: f64 = members.iter().map(|members| *members as f64).sum();
@@ -504,7 +498,7 @@ fn share_kept(selection: &Selection, members: &[u64]) -> f64 {
     if kept > 0.0 { kept / all } else { 1.0 }
 }
 
-/// The mean over all members of what they spend, in billionths.
+/// Mean spend of all members, in billionths.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn mean_weight(amounts: &[Option<Epsilon>], members: &[u64]) -> f64 {
     let all: f64 = members.iter().map(|members| *members as f64).sum();
@@ -514,7 +508,7 @@ pub(super) fn mean_weight(amounts: &[Option<Epsilon>], members: &[u64]) -> f64 {
     spent / all * UNITS_PER_EPSILON as f64
 }
 
-/// The saved form, which is believed only if its version is known and its parts fit together.
+/// Saved form, validated when loaded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {

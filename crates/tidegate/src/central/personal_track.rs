@@ -1,8 +1,7 @@
 //! [`PersonalTrack`]: `track`, with a budget and a window for each class of users.
 //!
-//! As [`track`](super::track), a histogram is published as often as is worth it, and what is released is an estimate
-//! from all of them. At a publication each class spends what its own window allows when it is asked that often, and the
-//! [stratified] estimator makes one histogram of all classes.
+//! Schedules publications as [`track`](super::track) does. At a publication each class spends what its own window
+//! allows, and the [stratified] estimator combines all classes into one histogram.
 
 use std::num::NonZeroU64;
 
@@ -20,7 +19,7 @@ use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_ti
 use crate::estimate::noise::ObservationNoise;
 use crate::release::{Counts, Release, Spent};
 
-/// `track`, in which each class of users has a budget and a window of its own.
+/// `track` with a budget and a window for each class of users.
 ///
 /// # Guarantee
 /// That of [`Personal`](super::Personal). What is spent is spent through each class's ledger; all else follows from
@@ -54,7 +53,7 @@ pub struct PersonalTrack {
     differences: Differences,
     scheduler: Option<PublicationScheduler>,
     last_pushed: Option<u64>,
-    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    /// Whether any randomness since creation or loading was seeded.
     #[serde(skip)]
     seeded: bool,
 }
@@ -62,10 +61,10 @@ pub struct PersonalTrack {
 const VERSION: u16 = 8;
 
 impl PersonalTrack {
-    /// The name that users write.
+    /// Name that users write.
     pub const NAME: &str = "personal_track";
 
-    /// A mechanism that has published nothing yet. Of the settings, the estimator is always [`Estimator::Stratified`].
+    /// Creates the mechanism. The estimator is always [`Estimator::Stratified`].
     ///
     /// # Errors
     /// [`CentralError::Domain`] for a domain of no values or too many, over all classes; [`CentralError::Epsilon`]
@@ -92,23 +91,23 @@ impl PersonalTrack {
         })
     }
 
-    /// What it is set to.
+    /// Settings.
     pub const fn settings(&self) -> &PersonalSettings {
         &self.settings
     }
 
-    /// The classes.
+    /// Classes.
     pub const fn classes(&self) -> &Classes {
         &self.classes
     }
 
-    /// What has been spent, by class.
+    /// Spends by class.
     pub const fn ledgers(&self) -> &ClassLedgers {
         &self.ledgers
     }
 
-    /// Publishes a timestamp, which must lie after the last one: one release. Timestamps may be left out; they count as
-    /// time passed. What `members` must be, [`Personal::push`](super::Personal::push) says.
+    /// Publishes a timestamp later than the last one: one release. Skipped timestamps count as time passed. For
+    /// `members`, see [`Personal::push`](super::Personal::push).
     ///
     /// # Errors
     /// As [`Personal::push`](super::Personal::push).
@@ -136,7 +135,7 @@ impl PersonalTrack {
         Ok(vec![Release { seeded: self.seeded, ..release }])
     }
 
-    /// Publishes the timestamp that a registry has begun, from pairs of user and value.
+    /// Publishes the open timestamp of a registry, from pairs of user and value.
     ///
     /// # Errors
     /// As [`Personal::push_registered`](super::Personal::push_registered).
@@ -152,12 +151,12 @@ impl PersonalTrack {
         self.push(&sealed, registry.members(), random)
     }
 
-    /// What is still held back: nothing, since every timestamp is published at once.
+    /// Returns nothing: every timestamp is published at once.
     pub const fn finish(&mut self) -> Vec<Release> {
         Vec::new()
     }
 
-    /// Before the first publication, where nobody is registered: no counts, and an error as large as there are members.
+    /// Release before anybody is registered: zero counts, with an error as large as the number of members.
     #[allow(clippy::cast_precision_loss)] // a number of users
     fn nothing(&self, members: &[u64]) -> Counts {
         let users: f64 = members.iter().map(|members| *members as f64).sum();
@@ -171,7 +170,7 @@ const fn as_float(users: u64) -> f64 {
     users as f64
 }
 
-/// Publishes the histograms of a timestamp.
+/// Publishes at one timestamp.
 struct OfTimestamp<'a, R> {
     classes: &'a Classes,
     ledgers: &'a mut ClassLedgers,
@@ -184,19 +183,19 @@ struct OfTimestamp<'a, R> {
 }
 
 impl<R> OfTimestamp<'_, R> {
-    /// What classes can spend.
+    /// Offers of the classes.
     fn offers<'a>(&'a self, budgets: &'a [Option<Epsilon>]) -> Offers<'a> {
         Offers { budgets, members: self.members, domain: self.domain, neighbours: self.neighbours }
     }
 
-    /// What a distance costs each class that has members, with one of so many parts of its budget.
+    /// Spend of each class with members on a distance, with one of `parts` parts of its budget.
     fn detection_share(&self, parts: u64) -> Vec<Option<Epsilon>> {
         let amount = |class: &Class| detection_share(class.requirement.epsilon, class.requirement.window.get(), parts);
         let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(amount).collect();
         self.offers(&budgets).for_distance(self.differences)
     }
 
-    /// The scale of the noise of a distance, in counts, for which classes spend such amounts.
+    /// Scale of the noise of a distance for given spends, in counts.
     fn scale_of(&self, amounts: &[Option<Epsilon>]) -> f64 {
         let scale = self.neighbours.histogram_sensitivity(NonZeroU64::MIN);
         as_float(scale.saturating_mul(UNITS_PER_EPSILON)) / mean_weight(amounts, self.members)
@@ -204,7 +203,7 @@ impl<R> OfTimestamp<'_, R> {
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
-    /// Publishes a histogram of every class that can spend something.
+    /// Publishes a histogram of every class that can spend.
     fn publish(&mut self, plan: SpendPlan) -> Result<Option<Published>, CentralError> {
         let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
@@ -236,8 +235,7 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         Ok(Some(Published { spent, counts, noise }))
     }
 
-    /// Measures how far all classes together are from what is expected of them, of the classes that have their part of
-    /// that.
+    /// Measures the distance of all classes from the forecast, with the classes that can pay for it.
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<MeasuredDistance>, CentralError> {
         let timestamp = self.timestamp();
         let affordable = |(number, amount): (u32, Option<Epsilon>)| {
@@ -284,7 +282,7 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     }
 }
 
-/// The saved form, which is believed only if its version is known and its parts fit together.
+/// Saved form, validated when loaded.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {

@@ -1,6 +1,4 @@
-//! `sample`: the whole budget at one timestamp of each window.
-//!
-//! Until the next one the release is repeated.
+//! `sample`: spends the whole budget at one timestamp of each window, and repeats that release.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::{Ledger, Randomness, Sealed};
@@ -9,7 +7,6 @@ use crate::central::uniform::Uniform;
 use crate::central::{CentralError, Settings, release};
 use crate::release::{Counts, Freshness, Release, Spent};
 
-/// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Sample {
     publisher: Uniform,

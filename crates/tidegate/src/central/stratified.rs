@@ -1,16 +1,15 @@
-//! The stratified estimator: every class counts with its own budget, and no user is sampled.
+//! Stratified estimator: every class counts with its own budget, and no user is sampled.
 //!
-//! Classes are counted in groups. Each group has a histogram in which a member weighs what the member's class spends,
-//! with noise for that; divided by what a member spends on average it estimates the group's counts. In a group whose
-//! members spend different amounts it leans towards those who spend more, which is right as far as they hold the same
-//! values as the others.
+//! Classes are counted in groups. A group's histogram weighs each member by the spend of its class, and gets noise for
+//! that. Divided by the mean spend, it estimates the group's counts. It leans towards members who spend more, which is
+//! correct if they hold the same values as the others.
 //!
-//! A careful group's histogram is noisy, but members of different groups hold much the same values: so each is shrunk
-//! towards its size times the composition of all groups taken together, the more the noisier it is and the less groups
-//! have been seen to differ. That is post-processing and costs nothing.
+//! Members of different groups hold similar values. So each noisy histogram is shrunk towards the group's size times
+//! the common composition: the more, the noisier it is and the less groups have been seen to differ. That is
+//! post-processing.
 //!
-//! With `n_i` members of class `i` spending `e_i`, and of a group `g` its members `n_g`, their mean spend `e_g`, its
-//! histogram `H_g` and `S` the sensitivity, 1 or 2:
+//! Class `i` has `n_i` members who spend `e_i`. Group `g` has `n_g` members with mean spend `e_g` and histogram `H_g`.
+//! `S` is the sensitivity, 1 or 2:
 //!
 //! ```text
 //! V_g = 2 (S/e_g)² + sum n_i m (e_i/e_g - 1)² + delta_high (sum n_i |e_i/e_g - 1|)²    noise, uneven weights, lean
@@ -27,9 +26,8 @@
 //! linear estimate of the sum that is unbiased for a common composition has a lower expected squared error; with a
 //! single group it is that group's histogram.
 //!
-//! Which classes are grouped, and whether those who could spend more do, is what lowers the expected error most, except
-//! that now and then there are two groups at least, to be compared. All that follows from public numbers: budgets,
-//! members, and what has been published.
+//! Classes are grouped, and spends limited, to minimise the expected error. Occasionally at least two groups are kept,
+//! to compare them. All of that depends on public numbers only: budgets, members and publications.
 
 use std::num::NonZeroU64;
 
@@ -40,39 +38,39 @@ use tidegate_kernel::primitives::{Neighbours, common_unit, histogram_noise};
 
 use crate::estimate::noise::ObservationNoise;
 
-/// Some classes that are counted together.
+/// Classes that are counted together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Which classes, by their positions.
+    /// Indices of the classes.
     pub classes: Vec<usize>,
-    /// How many members they have.
+    /// Number of members.
     pub members: f64,
-    /// What each class spends, in the same order; none for classes that take no part.
+    /// Spend of each class, in the same order; empty if the group takes no part.
     pub amounts: Vec<Epsilon>,
-    /// What a member spends on average.
+    /// Mean spend of a member.
     mean: f64,
-    /// The variance of the noise of a count.
+    /// Noise variance of a count.
     noise: f64,
-    /// What is added to it because independent members have different weights.
+    /// Variance added by unequal weights of independent members.
     uneven: f64,
-    /// What is added because members who weigh more may hold other values.
+    /// Squared bias added if members with larger weights hold other values.
     lean: f64,
-    /// The expected squared difference of a count from the common composition.
+    /// Expected squared difference of a count from the common composition.
     difference: f64,
 }
 
 impl Group {
-    /// The variance of the group's histogram around its members' counts.
+    /// Variance of the group's histogram around its members' counts.
     fn variance(&self) -> f64 {
         self.noise + self.uneven + self.lean
     }
 
-    /// The expected squared distance of a noisy count from the common composition. It is a divisor, and so never zero.
+    /// Expected squared distance of a noisy count from the common composition; positive, as it is a divisor.
     fn scatter(&self) -> f64 {
         (self.variance() + self.difference).max(f64::MIN_POSITIVE.sqrt())
     }
 
-    /// How much of the group's own deviation from the common composition is believed.
+    /// Shrinkage factor of the group's deviation from the common composition.
     fn trust(&self) -> f64 {
         if self.noise.is_infinite() { 0.0 } else { 1.0 - self.variance() / self.scatter() }
     }
@@ -81,7 +79,7 @@ impl Group {
         !self.amounts.is_empty()
     }
 
-    /// The published weighted counts as counts of the members.
+    /// Converts published weighted counts to counts of members.
     #[allow(clippy::cast_precision_loss)]
     fn counts(&self, published: &[i64]) -> Vec<f64> {
         let unit = common_unit(self.amounts.iter().copied()).map_or(1.0, Epsilon::as_f64);
@@ -89,42 +87,40 @@ impl Group {
     }
 }
 
-/// What is known about the differences between classes, from what has been published.
+/// Differences between classes, as learned from publications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Differences {
-    /// The mean of `pi (1 - pi)`.
+    /// Mean of `pi (1 - pi)`.
     spread: f64,
-    /// For each class the estimated mean squared difference of its composition from the common one, beyond the spread
-    /// of independent members, and the weight of what it rests on.
+    /// For each class, the estimated mean squared difference of its composition from the common one, beyond sampling
+    /// variation; and its weight.
     of_class: Vec<(f64, f64)>,
 }
 
-/// How fast what was seen earlier is forgotten.
+/// Forgetting factor.
 const MEMORY: f64 = 0.9;
 
 impl Differences {
-    /// Before anything was published: values that are as spread as can be, and classes that do not differ.
+    /// State before any publication: maximal variation, and no differences.
     pub fn unknown(classes: usize, domain: u32) -> Self {
         Self { spread: largest_spread(domain), of_class: vec![(0.0, 0.0); classes] }
     }
 
-    /// Whether they are of so many classes.
+    /// Whether the state is for so many classes.
     pub(super) fn fits(&self, classes: usize) -> bool {
         let finite = |(estimate, weight): &(f64, f64)| estimate.is_finite() && weight.is_finite() && *weight >= 0.0;
         self.of_class.len() == classes && self.of_class.iter().all(finite) && (0.0..=0.25).contains(&self.spread)
     }
 
-    /// The expected squared difference of a count of so many members from the common composition. Which classes differ
-    /// is known badly, and how they differ from each other not at all: so all are taken to differ as much as any one
-    /// has been seen to, by one standard error at least.
+    /// Expected squared difference of a count from the common composition. All classes count as different as any one is
+    /// known to be, less a standard error.
     fn of(&self, members: f64) -> f64 {
         let surely = |(estimate, weight): &(f64, f64)| estimate - weight.max(f64::MIN_POSITIVE).sqrt().recip();
         let beyond = self.of_class.iter().map(surely).fold(0.0, f64::max);
         members * self.spread + members * members * beyond
     }
 
-    /// What classes may differ by, as far as is known: the mean over all, and a standard error more. As much as two
-    /// compositions over so many cells can, where nothing is known.
+    /// Upper estimate of the differences: their mean plus a standard error. The maximum possible if nothing is known.
     fn at_most(&self, cells: f64) -> f64 {
         let (sum, known) =
             (self.of_class.iter().map(|(estimate, weight)| estimate * weight).sum::<f64>(), self.known());
@@ -132,13 +128,12 @@ impl Differences {
         possibly.min(largest_difference(cells))
     }
 
-    /// The weight of all that is known.
+    /// Total weight.
     fn known(&self) -> f64 {
         self.of_class.iter().map(|(_, weight)| *weight).sum()
     }
 
-    /// What is added to the variance of a count where a member of each class counts `amount / mean`: because members
-    /// have different weights, and because those who weigh more may hold other values.
+    /// Variance and squared bias added to a count if members of a class count `amount / mean`.
     fn of_weights<'a>(&self, classes: impl Iterator<Item = (f64, &'a Epsilon)>, mean: f64, cells: f64) -> (f64, f64) {
         let (mut uneven, mut shift) = (0.0, 0.0);
         for (members, amount) in classes {
@@ -150,7 +145,7 @@ impl Differences {
     }
 }
 
-/// The mean squared difference of two compositions over so many cells, at most.
+/// Largest mean squared difference of two compositions.
 fn largest_difference(cells: f64) -> f64 {
     2.0 / cells
 }
@@ -160,16 +155,16 @@ fn largest_spread(domain: u32) -> f64 {
     (1.0 - 1.0 / cells) / cells
 }
 
-/// What classes can spend, and what is known about them.
+/// Budgets of classes, and what is known about them.
 #[derive(Clone, Copy, Debug)]
 pub struct Offers<'a> {
-    /// What each class can spend; `None` for nothing.
+    /// Budget of each class; `None` for zero.
     pub budgets: &'a [Option<Epsilon>],
-    /// How many members each class has.
+    /// Number of members of each class.
     pub members: &'a [u64],
-    /// The number of values.
+    /// Number of values.
     pub domain: u32,
-    /// Which two streams must be hard to tell apart.
+    /// Neighbouring relation.
     pub neighbours: Neighbours,
 }
 
@@ -179,12 +174,12 @@ impl Offers<'_> {
         self.members[class] as f64
     }
 
-    /// How many members these classes have.
+    /// Members of these classes.
     fn members_of_all(&self, classes: &[usize]) -> f64 {
         classes.iter().map(|class| self.members_of(*class)).sum()
     }
 
-    /// Each of these classes' members, with what they spend.
+    /// Members of each class, with their spend.
     fn weights<'a>(
         &'a self,
         classes: &'a [usize],
@@ -193,14 +188,13 @@ impl Offers<'_> {
         classes.iter().map(|class| self.members_of(*class)).zip(amounts)
     }
 
-    /// What a member of these classes spends on average.
+    /// Mean spend of a member.
     fn mean(&self, classes: &[usize], amounts: &[Epsilon]) -> f64 {
         let all: f64 = self.weights(classes, amounts).map(|(members, amount)| members * amount.as_f64()).sum();
         all / self.members_of_all(classes)
     }
 
-    /// A group of these classes, in the order of their budgets. Its members spend their budget, but no more than the
-    /// limit that has the lowest variance.
+    /// Creates a group of classes, sorted by budget. Spends are limited to minimise the variance.
     fn group(&self, classes: Vec<usize>, differences: &Differences) -> Group {
         let members = self.members_of_all(&classes);
         let difference = differences.of(members);
@@ -221,8 +215,8 @@ impl Offers<'_> {
         best
     }
 
-    /// The variance of the noise of a count. Where all spend the same it is exact; otherwise weights are large numbers,
-    /// and noise is as good as continuous.
+    /// Noise variance of a count. Exact for equal spends; otherwise weights are large integers, and noise is treated as
+    /// continuous.
     fn noise(&self, amounts: &[Epsilon], mean: f64) -> f64 {
         let same = amounts.first().filter(|first| amounts.iter().all(|amount| amount == *first));
         let scale = same.and_then(|amount| histogram_noise(self.neighbours, NonZeroU64::MIN, *amount).ok());
@@ -234,8 +228,7 @@ impl Offers<'_> {
         self.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
     }
 
-    /// What classes with these budgets should spend on a weighted distance: no more than the limit at which its noise
-    /// and lean, for a cell, are lowest.
+    /// Spends of classes on a weighted distance, limited to minimise noise and bias.
     pub(super) fn for_distance(&self, differences: &Differences) -> Vec<Option<Epsilon>> {
         let with = |class: &usize| self.budgets[*class].is_some() && self.members[*class] > 0;
         let classes: Vec<usize> = (0..self.budgets.len()).filter(with).collect();
@@ -255,26 +248,25 @@ impl Offers<'_> {
     }
 }
 
-/// How classes are best grouped. Classes without members are in no group. Classes without a budget are a group that
-/// takes no part.
+/// Groups the classes. Classes without members are in no group; classes without a budget form a group that takes no
+/// part.
 ///
-/// Beginning with each class by itself, those two groups next to each other in the order of their budgets are merged
-/// that lower the expected error most, as long as one does. At least two groups remain that take part where comparing
-/// them would teach twice as much about differences as is known from earlier publications.
+/// Starts with single classes. Merges the neighbours, by budget, that lower the expected error most, until none does.
+/// At least two groups remain while comparing them would teach twice as much as is known.
 pub fn group(offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
     let mut classes: Vec<usize> = (0..offers.budgets.len()).filter(|class| offers.members[*class] > 0).collect();
     classes.sort_by_key(|class| offers.budgets[*class]);
     let mut groups: Vec<Group> = classes.into_iter().map(|class| offers.group(vec![class], differences)).collect();
     let mut error = expected_error(&groups);
     loop {
-        // Those that take no part come first, and stay among themselves.
+        // Groups that take no part come first, and merge among themselves.
         let alike = |right: &usize| groups[right - 1].takes_part() == groups[*right].takes_part();
         let merged = (1..groups.len()).filter(alike).map(|right| {
             let merged = merge(&groups, right, offers, differences);
             (expected_error(&merged), merged)
         });
         match merged.min_by(|(a, _), (b, _)| a.total_cmp(b)) {
-            // Where it makes no difference, fewer groups are simpler.
+            // On a tie, prefer fewer groups.
             Some((lower, merged)) if lower <= error => {
                 let last = merged.iter().filter(|group| group.takes_part()).count() == 1;
                 let same = groups.iter().all(|group| group.amounts.first() == groups[0].amounts.first());
@@ -288,7 +280,7 @@ pub fn group(offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
     }
 }
 
-/// The groups, of which that at `right` has joined the one before it.
+/// Merges the group at `right` with the one before it.
 fn merge(groups: &[Group], right: usize, offers: &Offers<'_>, differences: &Differences) -> Vec<Group> {
     let mut merged = groups.to_vec();
     let joining = merged.remove(right);
@@ -297,7 +289,7 @@ fn merge(groups: &[Group], right: usize, offers: &Offers<'_>, differences: &Diff
     merged
 }
 
-/// The weight of what comparing these groups would teach.
+/// Weight of what comparing these groups would teach.
 fn teaches(groups: &[Group], offers: &Offers<'_>, differences: &Differences) -> f64 {
     let cells = f64::from(offers.domain);
     let of_group = |index: usize| {
@@ -307,25 +299,25 @@ fn teaches(groups: &[Group], offers: &Offers<'_>, differences: &Differences) -> 
     (0..groups.len()).filter(|index| groups[*index].takes_part()).map(of_group).sum()
 }
 
-/// What a group's difference from the others says about its classes.
+/// Information in a group's difference from the others.
 struct Lesson {
-    /// The expected squared difference of a count, if classes do not differ.
+    /// Expected squared difference of a count if classes do not differ.
     explained: f64,
-    /// One over the variance of what will be learned.
+    /// Inverse variance.
     weight: f64,
 }
 
-/// `None` where there is nothing to learn, since noise alone is more than compositions can differ by. `others` is the
-/// variance of the composition to compare with.
+/// `None` if noise exceeds the largest possible difference. `others` is the variance of the composition to compare
+/// with.
 fn lesson(group: &Group, differences: &Differences, cells: f64, others: f64) -> Option<Lesson> {
     let square = group.members * group.members;
     let explained = group.noise + group.uneven + group.members * differences.spread + square * others;
-    // The mean of so many squares has about this variance.
+    // Approximate variance of a mean of squares.
     let weight = (cells / (2.0 * (explained / square).powi(2))).min(1e100);
     (explained / square <= largest_difference(cells)).then_some(Lesson { explained, weight })
 }
 
-/// What the estimate of the sum makes of each group's histogram: `sum g_g H_g`.
+/// Coefficients of the groups' histograms in the estimated sum: `sum g_g H_g`.
 fn coefficients(groups: &[Group]) -> Vec<f64> {
     let (mut believed, mut precision, mut all) = (0.0, 0.0, 0.0);
     for group in groups {
@@ -337,7 +329,7 @@ fn coefficients(groups: &[Group]) -> Vec<f64> {
     groups.iter().map(|group| group.trust() + missing * group.members / group.scatter()).collect()
 }
 
-/// The expected squared error of a count of all users, on average over the cells; infinite where no group takes part.
+/// Expected squared error of a total count, averaged over the cells; infinite if no group takes part.
 pub fn expected_error(groups: &[Group]) -> f64 {
     if !groups.iter().any(Group::takes_part) {
         return f64::INFINITY;
@@ -349,15 +341,15 @@ pub fn expected_error(groups: &[Group]) -> f64 {
     groups.iter().zip(coefficients(groups)).map(of_group).sum()
 }
 
-/// The same error as noise: that of the groups' histograms is Laplace noise, the rest is made of many users.
+/// The same error as noise: Laplace noise of the histograms, and normal for the rest.
 pub(super) fn expected_noise(groups: &[Group]) -> ObservationNoise {
     let of_group = |(group, coefficient): (&Group, f64)| coefficient * coefficient * group.noise;
     let take_part = groups.iter().zip(coefficients(groups)).filter(|(group, _)| group.takes_part());
     ObservationNoise::with_laplaces(expected_error(groups), take_part.map(of_group))
 }
 
-/// The estimated counts of each group, from the noisy histograms of the groups that take part, in their order; and what
-/// is now known about the differences between classes.
+/// Estimates the counts of each group from the noisy histograms of those that take part. Also returns the updated
+/// differences.
 pub fn estimate(
     groups: &mut [Group],
     histograms: &[Vec<i64>],
@@ -386,13 +378,13 @@ pub fn estimate(
     groups.iter().zip(&histograms).map(of_group).collect()
 }
 
-/// What the composition of all groups but one is known with: one over the variance of its error in a cell.
+/// Inverse variance of the composition of all groups but one.
 fn precision(groups: &[Group], without: Option<usize>) -> f64 {
     let others = groups.iter().enumerate().filter(|(index, group)| group.takes_part() && without != Some(*index));
     others.map(|(_, group)| group.members * group.members / group.scatter()).sum()
 }
 
-/// The composition of all groups but one, and the variance of its error in a cell; `None` where no group takes part.
+/// Composition of all groups but one, and its error variance; `None` if no group takes part.
 fn composition(
     groups: &[Group],
     histograms: &[Option<Vec<f64>>],
@@ -409,7 +401,7 @@ fn composition(
     (precision > 0.0).then(|| (sum.iter().map(|sum| sum / precision).collect(), 1.0 / precision))
 }
 
-/// Learns from noisy histograms how far groups differ. What was learned earlier fades with every publication.
+/// Updates the differences, with exponential forgetting.
 fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Differences) {
     let Some(cells) = histograms.iter().flatten().map(Vec::len).next() else { return };
     #[allow(clippy::cast_precision_loss)]
@@ -428,7 +420,7 @@ fn learn(groups: &[Group], histograms: &[Option<Vec<f64>>], differences: &mut Di
         let squares = histogram.iter().zip(&others).map(|(count, pi)| (count - group.members * pi).powi(2));
         let seen = (squares.sum::<f64>() / number - explained) / (group.members * group.members);
         let seen = seen.min(largest_difference(number));
-        // It is one lesson, however many classes share it.
+        // One observation, shared by all classes of the group.
         #[allow(clippy::cast_precision_loss)]
         let weight = weight / group.classes.len() as f64;
         for class in &group.classes {

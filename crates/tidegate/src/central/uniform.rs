@@ -1,6 +1,4 @@
-//! `uniform`: the budget evenly over the window.
-//!
-//! At each timestamp the histogram is published with `epsilon / w`.
+//! `uniform`: publishes every histogram with `epsilon / w`.
 
 use std::num::NonZeroU64;
 
@@ -11,7 +9,6 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 use crate::central::{CentralError, Settings, counts_of, release};
 use crate::release::{Counts, Freshness, Release, Spent};
 
-/// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Uniform {
     ledger: Ledger,
@@ -24,7 +21,7 @@ impl Uniform {
         Ok(Self::with_share(settings, settings.share(1)?))
     }
 
-    /// One that spends another share.
+    /// Creates the mechanism with another share.
     pub(super) fn with_share(settings: &Settings, share: Epsilon) -> Self {
         Self { ledger: settings.ledger(), share, last: None }
     }
@@ -50,7 +47,7 @@ impl Uniform {
     }
 }
 
-/// Pays for a histogram and publishes it.
+/// Spends on a histogram and publishes it.
 pub(super) fn publish(
     ledger: &mut Ledger,
     amount: Epsilon,

@@ -58,16 +58,16 @@ impl IrregularComponent {
         reference.is_finite()
             && *reference > 0.0
             && *reference <= MAX_SAVED
-            && log_weights.iter().all(|log_weights| (-MAX_LOG_WEIGHT..=0.0).contains(log_weights))
+            && log_weights.iter().all(|weight| (-MAX_LOG_WEIGHT..=0.0).contains(weight))
             && estimates.len() == numbers
-            && estimates.iter().all(|estimates| estimates.abs() <= MAX_SAVED)
+            && estimates.iter().all(|estimate| estimate.abs() <= MAX_SAVED)
             && variances.len() == numbers
-            && variances.iter().all(|variances| (0.0..=MAX_SAVED).contains(variances))
+            && variances.iter().all(|variance| (0.0..=MAX_SAVED).contains(variance))
     }
 
     /// Posterior mean variance of a number of mean size.
     pub(super) fn variance(&self) -> f64 {
-        let weights = || self.log_weights.iter().map(|log_weights| log_weights.exp());
+        let weights = || self.log_weights.iter().map(|weight| weight.exp());
         let sum: f64 = weights().zip(VARIANCE_GRID).map(|(weight, level)| weight * level).sum();
         self.reference * sum / weights().sum::<f64>()
     }
@@ -86,11 +86,11 @@ impl IrregularComponent {
             };
             means.iter().zip(variances).zip(&relative_sizes).zip(numbers).map(of_one).sum::<f64>()
         });
-        for (log_weights, log_ratios) in self.log_weights.iter_mut().zip(log_ratios) {
-            *log_weights = FORGETTING_FACTOR * *log_weights + LIKELIHOOD_POWER * log_ratios;
+        for (weight, log_ratio) in self.log_weights.iter_mut().zip(log_ratios) {
+            *weight = FORGETTING_FACTOR * *weight + LIKELIHOOD_POWER * log_ratio;
         }
         let most = self.log_weights.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        self.log_weights.iter_mut().for_each(|log_weights| *log_weights = (*log_weights - most).max(-MAX_LOG_WEIGHT));
+        self.log_weights.iter_mut().for_each(|weight| *weight = (*weight - most).max(-MAX_LOG_WEIGHT));
     }
 
     /// Estimates the component. `expected` are the forecast variances, `believed` the posterior means of the model
@@ -99,15 +99,15 @@ impl IrregularComponent {
         let (irregular, lost) = (self.variance(), 1.0 / numbers.len() as f64);
         let of_numbers =
             self.estimates.iter_mut().zip(&mut self.variances).zip(expected.iter().zip(relative_sizes(believed)));
-        for (((estimates, variances), (uncertain, size)), (number, believed)) in
+        for (((estimate, unknown), (uncertain, size)), (number, believed)) in
             of_numbers.zip(numbers.iter().zip(believed))
         {
             let (irregular, total) = (irregular * size, uncertain + variance);
             // Residuals are split in proportion to three variances: component, forecast and noise.
-            let (of_scatter, not_followed) = (irregular / (total + irregular), variance / total);
-            *estimates = of_scatter * (number - believed);
+            let (gain, noise_share) = (irregular / (total + irregular), variance / total);
+            *estimate = gain * (number - believed);
             // The total follows the model bank, so the mean of the component is unused.
-            *variances = irregular * not_followed * not_followed * (1.0 - of_scatter * (1.0 - lost));
+            *unknown = irregular * noise_share * noise_share * (1.0 - gain * (1.0 - lost));
         }
     }
 

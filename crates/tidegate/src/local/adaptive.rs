@@ -1,4 +1,4 @@
-//! What the four data-adaptive mechanisms have in common: look how much has changed, then publish or not.
+//! Common part of the four data-adaptive mechanisms: measure the change, then publish or repeat.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
@@ -9,15 +9,15 @@ use crate::local::{LocalError, Settings, Step};
 use crate::policy::{Policy, Proposal};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
-/// At each timestamp a first question, with a fixed share, measures the dissimilarity to the last release. If it
-/// exceeds the error that publishing would have with what the policy proposes, a second question publishes.
+/// A first question with a fixed share measures the dissimilarity to the last release. If it exceeds the error of
+/// publishing with the proposed amount, a second question publishes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Adaptive {
     division: Division,
-    /// What the dissimilarity question spends.
+    /// Spend of the dissimilarity question.
     share: u64,
     policy: Policy,
-    /// About how many users there are.
+    /// Estimated number of users.
     users: f64,
     last: Histogram,
     phase: Phase,
@@ -33,18 +33,18 @@ enum Phase {
 impl Adaptive {
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn new(division: Division, share: u64, policy: Policy, settings: &Settings) -> Self {
-        // The release before the first, as in the paper: all zero. Nothing is known of its error.
+        // As in the paper, the release before the first is all zero, with unknown error.
         let domain = settings.domain as usize;
         let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
         Self { division, share, policy, users: settings.population.get() as f64, last, phase: Phase::Idle }
     }
 
-    /// What questions are paid from.
+    /// Account that pays for questions.
     pub(super) const fn account(&self) -> &Division {
         &self.division
     }
 
-    /// Whether a state that was loaded is one of these settings.
+    /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         let first_look_fits = match &self.phase {
             Phase::Idle | Phase::Comparing { .. } => true,
@@ -82,7 +82,7 @@ impl Adaptive {
         }
     }
 
-    /// Decides what to do, given how much seems to have changed.
+    /// Decides whether to publish, given the dissimilarity.
     fn compare(
         &mut self,
         timestamp: u64,
@@ -115,21 +115,20 @@ impl Adaptive {
         Ok(Step::Ask(vec![question]))
     }
 
-    /// The last release, whose error has grown by how much has changed since.
+    /// Last release, with its error increased by the change since.
     fn drifted(&self, drift: f64) -> Histogram {
         let variances = self.last.variances.iter().map(|variance| variance + drift).collect();
         Histogram { frequencies: self.last.frequencies.clone(), variances }
     }
 }
 
-/// A histogram from an answer, averaged by inverse variance with an independent one of the same timestamp.
+/// Histogram of an answer, averaged by inverse variance with an independent one of the same timestamp.
 pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histogram {
     let variances: Vec<f64> = answer.frequencies.iter().map(|frequency| answer.variance_at(*frequency)).collect();
     let Some(other) = other else {
         return Histogram { frequencies: answer.frequencies.to_vec(), variances };
     };
-    // Weights are the same for all values: by each value's own variance, which is estimated from its frequency, the
-    // average would lean towards low frequencies.
+    // Weights are equal for all values: variances estimated from each frequency would bias the mean towards low ones.
     let (own, others): (f64, f64) = (variances.iter().sum(), other.variances.iter().sum());
     let weight = others / (own + others);
     let mix = |a: f64, b: f64| weight * a + (1.0 - weight) * b;
@@ -140,7 +139,7 @@ pub(super) fn published(answer: &Answer<'_>, other: Option<&Histogram>) -> Histo
     }
 }
 
-/// The end of a timestamp at which something was asked; whoever was asked has spent `spent`.
+/// Ends a timestamp with a question; each user who was asked has spent `spent`.
 pub(super) fn done(
     timestamp: u64,
     statistic: impl Into<Statistic>,

@@ -1,4 +1,4 @@
-//! What is divided among the timestamps of a window: the budget of everyone, or the population at full budget.
+//! [`Division`]: divides the budget of everyone, or the population at full budget, among the timestamps of a window.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{Estimate, OracleKind, Variance};
@@ -8,7 +8,7 @@ use crate::local::slots::Slots;
 use crate::local::{LocalError, Settings};
 use crate::release::Spent;
 
-/// The account from which questions are paid. Amounts are whole units of epsilon, or whole slots.
+/// Account that pays for questions, in units of epsilon or in slots.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Division {
     Budget(Ledger),
@@ -20,7 +20,7 @@ impl Division {
         Self::Budget(Ledger::new(settings.epsilon, Window::Timestamps(settings.window)))
     }
 
-    /// Fails where a window is so long that a part `1 / (parts · window)` of the slots is less than one.
+    /// Fails if a part `1 / (parts · window)` of the slots is less than one.
     pub(super) fn of_population(settings: &Settings, parts: u64) -> Result<Self, LocalError> {
         let limit = u64::from(SLOTS) / parts;
         if settings.window.get() > limit {
@@ -29,7 +29,7 @@ impl Division {
         Ok(Self::Population(Slots::new(settings.window)))
     }
 
-    /// Whether the account is kept for the budget and the window of these settings.
+    /// Whether the account matches the budget and window of these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         match self {
             Self::Budget(ledger) => {
@@ -39,7 +39,7 @@ impl Division {
         }
     }
 
-    /// All that a window has.
+    /// Total of a window.
     pub(super) fn total(&self) -> u64 {
         match self {
             Self::Budget(ledger) => ledger.budget().units(),
@@ -47,7 +47,7 @@ impl Division {
         }
     }
 
-    /// What is left at a timestamp, which is not before the last one.
+    /// Amount left at a timestamp, which never decreases.
     pub(super) fn left(&self, timestamp: u64) -> u64 {
         match self {
             Self::Budget(ledger) => ledger.remaining(timestamp).map_or(0, Epsilon::units),
@@ -71,7 +71,7 @@ impl Division {
         if share == 0 { Err(error) } else { Ok(share) }
     }
 
-    /// Pays `amount`, which is positive. Returns whom that entitles to ask, and what each of them spends.
+    /// Pays a positive amount. Returns the cohort to ask, and the spend of each member.
     pub(super) fn pay(
         &mut self,
         timestamp: u64,
@@ -92,7 +92,7 @@ impl Division {
         }
     }
 
-    /// Who was asked at the latest timestamp, each with what `epsilon` says.
+    /// Cohort that was asked at the latest timestamp.
     pub(super) fn spent_at(&self, timestamp: u64, epsilon: Epsilon) -> Spent {
         match self {
             Self::Budget(_) => Spent::Everyone(epsilon),
@@ -104,7 +104,7 @@ impl Division {
         }
     }
 
-    /// A question about the values, paid with `amount`, which is positive.
+    /// Asks about the values, for a positive amount.
     pub(super) fn ask(
         &mut self,
         timestamp: u64,
@@ -117,8 +117,8 @@ impl Division {
         Ok(Question { timestamp, phase, cohort, epsilon, oracle, domain: settings.domain, view: View::Values })
     }
 
-    /// What the most burdened user has spent after a first and a second question: in budget division both go to
-    /// everyone, in population division to different users.
+    /// Largest spend of a user after two questions: budget division asks everyone twice, population division asks
+    /// different users.
     pub(super) fn spent_on_both(&self, first: Epsilon, second: Epsilon, settings: &Settings) -> Epsilon {
         match self {
             Self::Budget(_) => first.checked_add(second).unwrap_or(settings.epsilon),
@@ -126,8 +126,8 @@ impl Division {
         }
     }
 
-    /// The mean variance over the cells that a question paid with `amount` would have: that of the oracle, and that of
-    /// sampling a cohort.
+    /// Expected mean variance over the cells of a question paid with `amount`: noise of the oracle and sampling of a
+    /// cohort.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn expected_error(&self, amount: u64, prospect: &Prospect, settings: &Settings) -> f64 {
         let epsilon = match self {
@@ -138,7 +138,7 @@ impl Division {
         self.expected_error_with(settings.oracle_for(prospect.cells, epsilon), amount as f64, prospect, settings)
     }
 
-    /// As [`Division::expected_error`], with a given oracle and, for the population, also fractions of slots.
+    /// As [`Division::expected_error`], with a given oracle and fractional slots.
     pub(super) fn expected_error_with(
         &self,
         oracle: OracleKind,
@@ -159,37 +159,36 @@ impl Division {
     }
 }
 
-/// A question whose error is to be foreseen.
+/// A question whose error is to be predicted.
 pub(super) struct Prospect {
-    /// How many cells it distinguishes.
+    /// Number of cells.
     pub(super) cells: u32,
-    /// The part of those who are paid for that is asked it.
+    /// Share of the paid users who are asked.
     pub(super) part: f64,
-    /// How many users there are.
+    /// Number of users.
     pub(super) users: f64,
-    /// The mean of `f (1 - f)` over the cells.
+    /// Mean of `f (1 - f)` over the cells.
     pub(super) scatter: f64,
 }
 
-/// By what the variance `f (1 - f)` of one user is multiplied when `reports` are drawn from `users` without
-/// replacement.
+/// Factor of the variance `f (1 - f)` for `reports` drawn from `users` without replacement.
 pub(super) fn sampling_factor(reports: f64, users: f64) -> f64 {
     if users <= reports || users <= 1.0 { 0.0 } else { (users - reports) / (reports * (users - 1.0)) }
 }
 
-/// What an answer says about all users, of which those who reported may be a sample.
+/// An answer as an estimate for all users, if those who reported are a sample.
 pub(super) struct Answer<'a> {
     pub(super) frequencies: &'a [f64],
     variance: Variance,
-    /// The factor of sampling.
+    /// Sampling factor.
     sampling: f64,
-    /// How many users there seem to be.
+    /// Estimated number of users.
     pub(super) users: f64,
     pub(super) reports: u64,
 }
 
 impl<'a> Answer<'a> {
-    /// Reads an estimate from a question to a cohort of the given share of the population.
+    /// Reads an estimate from a cohort with the given share of the population.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn new(estimate: &'a Estimate, share: f64) -> Self {
         let reports = estimate.reports();
@@ -203,14 +202,13 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// The variance around the frequency among all users, at that frequency cut to between zero and one: for a release.
+    /// Variance around the frequency among all users, with that frequency clamped to between zero and one.
     pub(super) fn variance_at(&self, frequency: f64) -> f64 {
         let frequency = frequency.clamp(0.0, 1.0);
         self.variance.at(frequency) + self.sampling * frequency * (1.0 - frequency)
     }
 
-    /// An unbiased estimate of that variance from the estimated frequency itself; `None` where there is none, from a
-    /// single report of many.
+    /// Unbiased estimate of that variance; `None` for a single report of many.
     fn unbiased_variance(&self, estimated: f64) -> Option<f64> {
         let Variance { constant, slope } = self.variance;
         let left = 1.0 - self.sampling;
@@ -218,9 +216,9 @@ impl<'a> Answer<'a> {
             .then(|| (constant + (slope + self.sampling) * estimated - self.sampling * estimated * estimated) / left)
     }
 
-    /// An unbiased estimate of the mean squared difference between the frequencies among all users and an earlier
-    /// release. For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because
-    /// those behind the earlier release are not asked again.
+    /// Unbiased estimate of the mean squared difference between the frequencies among all users and an earlier release.
+    /// For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because the users
+    /// behind the earlier release are not asked again.
     pub(super) fn dissimilarity(&self, earlier: &[f64]) -> Option<f64> {
         let mut sum = 0.0;
         for (&now, &then) in self.frequencies.iter().zip(earlier) {
@@ -230,7 +228,7 @@ impl<'a> Answer<'a> {
         Some(sum / earlier.len() as f64)
     }
 
-    /// An unbiased estimate of the mean of `f (1 - f)`, cut to what is possible.
+    /// Unbiased estimate of the mean of `f (1 - f)`, clamped to its range.
     pub(super) fn scatter(&self) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let values = self.frequencies.len() as f64;

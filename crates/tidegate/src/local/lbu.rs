@@ -1,12 +1,11 @@
-//! `lbu`: uniform budget division.
+//! `lbu`: uniform budget division, the baseline.
 //!
-//! At every timestamp everyone reports with `epsilon / w`. The yardstick for the others.
+//! At every timestamp everyone reports with `epsilon / w`.
 
 use crate::local::division::Division;
 use crate::local::uniform::Uniform;
 use crate::local::{LocalError, Settings};
 
-/// The mechanism, before its first timestamp.
 pub(super) fn new(settings: &Settings) -> Result<Uniform, LocalError> {
     let division = Division::of_budget(settings);
     let share = division.share(settings, 1)?;

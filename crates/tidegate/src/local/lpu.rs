@@ -6,7 +6,6 @@ use crate::local::division::Division;
 use crate::local::uniform::Uniform;
 use crate::local::{LocalError, Settings};
 
-/// The mechanism, before its first timestamp.
 pub(super) fn new(settings: &Settings) -> Result<Uniform, LocalError> {
     let division = Division::of_population(settings, 1)?;
     let share = division.share(settings, 1)?;

@@ -9,7 +9,6 @@ use crate::local::division::Division;
 use crate::local::uniform::Uniform;
 use crate::local::{LocalError, Settings, Step};
 
-/// LDP sampling.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Lsp {
     uniform: Uniform,
@@ -23,7 +22,7 @@ impl Lsp {
         Ok(Self { uniform: Uniform::new(division, whole, settings), last_sampled: None })
     }
 
-    /// What questions are paid from.
+    /// Account that pays for questions.
     pub(super) const fn account(&self) -> &Division {
         self.uniform.account()
     }

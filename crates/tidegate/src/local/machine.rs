@@ -31,13 +31,21 @@ pub struct Settings {
     pub reuse: bool,
     /// How `mtsp` and `mtsp_population` average the publications of a node that belong together; nothing to the others.
     #[serde(default)]
-    pub smoother: mtsp::Smoother,
+    pub smoother: mtsp::GroupAverage,
 }
 
 impl Settings {
     /// The given, and otherwise what the papers do: the best oracle, nothing reused, the mean as smoother.
     pub fn new(epsilon: Epsilon, window: NonZeroU64, domain: u32, population: NonZeroU64) -> Self {
-        Self { epsilon, window, domain, population, oracle: None, reuse: false, smoother: mtsp::Smoother::default() }
+        Self {
+            epsilon,
+            window,
+            domain,
+            population,
+            oracle: None,
+            reuse: false,
+            smoother: mtsp::GroupAverage::default(),
+        }
     }
 
     pub(super) fn oracle_for(&self, cells: u32, epsilon: Epsilon) -> OracleKind {

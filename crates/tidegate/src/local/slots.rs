@@ -6,40 +6,38 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::{Cohort, SLOTS};
 
-/// Hands out slots of the population so that none is handed out twice within a window.
+/// Assigns slots of the population, none twice within a window.
 ///
-/// Slots are handed out around a ring, each time the next so many. If those of any window sum to at most [`SLOTS`],
-/// which is checked, then no two cohorts of one window overlap. Which users share a slot depends on a keyed hash only,
-/// so the order says nothing about their values.
+/// Slots are assigned around a ring. Those of any window sum to at most [`SLOTS`], so no two cohorts of one window
+/// overlap. Users share a slot by a keyed hash, so the order is independent of their values.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Saved")]
 pub struct Slots {
     window: NonZeroU64,
-    /// The next slot to hand out.
+    /// Next slot.
     next: u16,
-    /// What was handed out in the window that ends at the latest timestamp.
+    /// Assignments of the window that ends at the latest timestamp.
     handed_out: VecDeque<(u64, u32)>,
 }
 
 impl Slots {
-    /// None handed out yet.
+    /// Creates the account.
     pub const fn new(window: NonZeroU64) -> Self {
         Self { window, next: 0, handed_out: VecDeque::new() }
     }
 
-    /// The window within which no slot is handed out twice.
+    /// Window within which no slot is assigned twice.
     pub const fn window(&self) -> NonZeroU64 {
         self.window
     }
 
-    /// How many slots may be handed out at a timestamp that is not before the last one.
+    /// Number of slots left at a timestamp, which never decreases.
     pub fn left(&self, timestamp: u64) -> u32 {
         let in_window = |(earlier, _): &&(u64, u32)| timestamp.saturating_sub(*earlier) < self.window.get();
         SLOTS - self.handed_out.iter().filter(in_window).map(|(_, count)| count).sum::<u32>()
     }
 
-    /// The slots that were handed out at the latest timestamp, if it is this one. They lie side by side, and none
-    /// twice.
+    /// Slots of the latest timestamp, if it is this one; adjacent, and none twice.
     pub fn handed_out_at(&self, timestamp: u64) -> Option<Cohort> {
         let latest = self.handed_out.iter().rev().take_while(|(then, _)| *then == timestamp);
         let count: u32 = latest.map(|(_, count)| count).sum();
@@ -48,8 +46,7 @@ impl Slots {
         (count > 0).then_some(Cohort::Slots { first, count })
     }
 
-    /// The next `count` slots, for a timestamp that is not before the last one; `None` where the window does not have
-    /// as many left.
+    /// Assigns the next `count` slots; `None` if the window has fewer left.
     pub fn hand_out(&mut self, timestamp: u64, count: u32) -> Option<Cohort> {
         while let Some(&(earliest, _)) = self.handed_out.front()
             && timestamp.saturating_sub(earliest) >= self.window.get()
@@ -70,7 +67,7 @@ impl Slots {
     }
 }
 
-/// The saved form, which is believed only if no slot of it was handed out twice within a window.
+/// Saved form, validated when loaded.
 #[derive(Deserialize)]
 struct Saved {
     window: NonZeroU64,

@@ -1,7 +1,7 @@
-//! `track`: as `lpu`, with an estimate from the reports of all timestamps.
+//! `track`: as `lpu`, with a filter over the reports of all timestamps.
 //!
-//! At every timestamp another part of the population, `1/w` of it, reports with the whole budget. What comes back is an
-//! observation of frequencies that move, with noise of known variance; a [`DeviationFilter`] follows them.
+//! At every timestamp another `1/w` of the population reports with the whole budget. A [`DeviationFilter`] estimates
+//! the frequencies from these observations.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
@@ -15,16 +15,15 @@ use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, Settings, Step};
 use crate::release::{Freshness, Histogram};
 
-/// The mechanism.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Track {
-    /// Of the form in which it is saved.
+    /// Version of the saved form.
     version: u16,
     division: Division,
     share: u64,
-    /// Follows how far each frequency is from the even one; nothing until the first answer.
-    profile: Option<DeviationFilter>,
-    /// When the last answer came.
+    /// Filter of the deviations from equal frequencies; none until the first answer.
+    filter: Option<DeviationFilter>,
+    /// Timestamp of the last answer.
     observed: Option<u64>,
     asked: Option<Asked>,
 }
@@ -42,20 +41,20 @@ impl Track {
     pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
         let division = Division::of_population(settings, 1)?;
         let share = division.share(settings, 1)?;
-        Ok(Self { version: VERSION, division, share, profile: None, observed: None, asked: None })
+        Ok(Self { version: VERSION, division, share, filter: None, observed: None, asked: None })
     }
 
-    /// What questions are paid from.
+    /// Account that pays for questions.
     pub(super) const fn account(&self) -> &Division {
         &self.division
     }
 
-    /// Whether a state that was loaded is one of these settings.
+    /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
-        let profile_fits = self.profile.as_ref().is_none_or(|profile| profile.fits(settings.domain as usize));
+        let profile_fits = self.filter.as_ref().is_none_or(|filter| filter.fits(settings.domain as usize));
         self.version == VERSION
             && profile_fits
-            && self.profile.is_some() == self.observed.is_some()
+            && self.filter.is_some() == self.observed.is_some()
             && self.division.fits(settings)
     }
 
@@ -84,25 +83,25 @@ impl Track {
     fn observe(&mut self, gap: u64, answer: &Answer<'_>) {
         let frequencies = answer.frequencies;
         let values = frequencies.len() as f64;
-        // They sum to one, which the observations are made to as well.
+        // Frequencies sum to one, so observations are shifted to do so.
         let mean = frequencies.iter().sum::<f64>() / values;
         let deviations: Vec<f64> = frequencies.iter().map(|frequency| frequency - mean).collect();
         let variance = frequencies.iter().map(|frequency| answer.variance_at(*frequency)).sum::<f64>() / values;
-        // The squares of frequencies sum to one at most.
+        // Squared frequencies sum to at most one.
         let begin = || DeviationFilter::new(deviations.len(), variance, 1.0, ConstantPrior::Possible);
-        let profile = self.profile.get_or_insert_with(begin);
-        profile.observe(gap, &deviations, variance);
+        let filter = self.filter.get_or_insert_with(begin);
+        filter.observe(gap, &deviations, variance);
     }
 
-    /// What is believed so many timestamps after the last answer.
+    /// Histogram `gap` timestamps after the last answer.
     fn histogram(&self, gap: u64, settings: &Settings) -> Histogram {
         let even = f64::from(settings.domain).recip();
-        let Some(profile) = &self.profile else {
-            // Nothing is known: the even frequencies, with the variance of those that are as uneven as can be.
+        let Some(filter) = &self.filter else {
+            // Nothing is known: equal frequencies, with the largest possible variance.
             let domain = settings.domain as usize;
             return Histogram { frequencies: vec![even; domain], variances: vec![even * (1.0 - even); domain] };
         };
-        let Estimates { mut means, variances } = profile.estimate(gap);
+        let Estimates { mut means, variances } = filter.estimate(gap);
         means.iter_mut().for_each(|mean| *mean += even);
         shift_and_project(&mut means, &variances, 1.0);
         Histogram { frequencies: means, variances }

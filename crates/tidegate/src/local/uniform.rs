@@ -1,4 +1,4 @@
-//! What the mechanisms that ask one question with a fixed share have in common.
+//! Common part of the mechanisms that ask one question with a fixed share.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
@@ -9,7 +9,7 @@ use crate::local::division::{Answer, Division};
 use crate::local::{LocalError, Settings, Step};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
-/// One question at a timestamp, and a release from its answers.
+/// Asks one question at a timestamp, and releases its answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Uniform {
     division: Division,
@@ -27,18 +27,18 @@ struct Asked {
 
 impl Uniform {
     pub(super) fn new(division: Division, share: u64, settings: &Settings) -> Self {
-        // Until something is known: no frequency, with the largest error.
+        // Until something is known: zero, with the largest error.
         let domain = settings.domain as usize;
         let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
         Self { division, share, last, asked: None }
     }
 
-    /// What questions are paid from.
+    /// Account that pays for questions.
     pub(super) const fn account(&self) -> &Division {
         &self.division
     }
 
-    /// Whether a state that was loaded is one of these settings.
+    /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
         self.last.fits(settings.domain) && self.division.fits(settings)
     }
@@ -59,7 +59,7 @@ impl Uniform {
         Ok(done(timestamp, self.last.clone(), Freshness::Fresh, spent, answer.reports))
     }
 
-    /// The last release again, at a timestamp at which nothing is asked.
+    /// Repeats the last release.
     pub(super) fn repeat(&self, timestamp: u64) -> Step {
         let statistic = Statistic::Histogram(self.last.clone());
         let freshness = Freshness::Approximated;

@@ -1,24 +1,24 @@
-//! Weighted least squares on a histogram or a tree whose total is known to be one.
+//! Weighted least squares on a histogram or a tree with a total of one.
 //!
-//! Hay et al. (2010) solve the case of equal variances in two passes over the tree; this is the same for any variances.
+//! The two passes of Hay et al. (2010), generalised from equal to any variances.
 //!
-//! Up: `z` and `s` are the best estimate of a node from its own subtree, and its variance. For a leaf they are what was
-//! published. The children of a node sum to `z1 + z2` with variance `s1 + s2`, independent of what was published for
-//! the node itself; the two are averaged, each weighted by the inverse of its variance.
+//! Up: `z` and `s` are the best estimate of a node from its own subtree, and its variance. For a leaf they are the
+//! published ones. The children sum to `z1 + z2` with variance `s1 + s2`, independent of the node's own estimate. Both
+//! are averaged by inverse variance.
 //!
-//! Down: once the value `x` of a node is settled, with variance `p`, the residual `x - z1 - z2` is shared among its
-//! children in proportion to their variances: a child gets the share `a = s1 / (s1 + s2)`. Its variance is
-//! `s1 s2 / (s1 + s2) + a² p`: what remains unknown once the parent is known, and the part of the parent's error.
+//! Down: given the final value `x` of a node with variance `p`, its residual `x - z1 - z2` is split among the children
+//! in proportion to their variances: a child gets the share `a = s1 / (s1 + s2)`. Its variance is `s1 s2 / (s1 + s2) +
+//! a² p`.
 //!
-//! Two children have the covariance `-s1 s2 / (s1 + s2) + a (1 - a) p`, which is not positive because `p <= s1 + s2`;
-//! what lies below them inherits its sign. Hence the bound on sums over disjoint nodes.
+//! Two children have the covariance `-s1 s2 / (s1 + s2) + a (1 - a) p`. It is not positive, because `p <= s1 + s2`;
+//! their descendants inherit its sign. Hence the bound on sums over disjoint nodes.
 
 use crate::release::Histogram;
 use crate::tree::Tree;
 
 use super::{PostProcessingError, rebuild};
 
-/// How far apart two numbers that are both known exactly may lie, for rounding.
+/// Rounding tolerance between two exact numbers.
 const TOLERANCE: f64 = 1e-9;
 
 /// An estimate and its variance.
@@ -51,7 +51,7 @@ pub(super) fn consistent_tree(tree: &Tree) -> Result<Tree, PostProcessingError> 
     let mut estimates: Vec<Estimate> = nodes.map(|(&value, &variance)| Estimate { value, variance }).collect();
     estimates[0] = Estimate { value: 1.0, variance: 0.0 };
 
-    // What lies right of the domain holds nobody, and that is certain.
+    // Padding is exactly zero.
     let padding = Estimate { value: 0.0, variance: 0.0 };
     let has_right = |level: u32, node: u32| 2 * node + 1 < shape.nodes(level + 1);
     let position = |offset: usize, node: u32| offset + node as usize;
@@ -109,7 +109,7 @@ pub(super) fn consistent_tree(tree: &Tree) -> Result<Tree, PostProcessingError> 
     rebuild(tree, values, variances)
 }
 
-/// Whether a variance, which is never negative, is none.
+/// Whether a variance, which is never negative, is zero.
 fn is_zero(variance: f64) -> bool {
     variance <= 0.0
 }

@@ -1,13 +1,13 @@
-//! Repairs of published statistics, which cost no budget: they use nothing but what was published.
+//! Post-processing of published statistics. It costs no budget, because it uses published numbers only.
 //!
-//! Estimates are unbiased, and so may be negative, fail to sum to one, and in a tree disagree with the sum of their
-//! children. Three repairs use what is known about all frequencies:
+//! Unbiased estimates may be negative, fail to sum to one, and contradict each other in a tree. Three methods use what
+//! is known about all frequencies:
 //!
-//! | repair | result | variances afterwards |
+//! | method | result | variances afterwards |
 //! | --- | --- | --- |
-//! | [`PostProcessing::Clip`] | between zero and one | as before, an upper bound of the expected squared error |
-//! | [`PostProcessing::Consistency`] | sums to one, and each node is the sum of its children; unbiased | exact, smaller |
-//! | [`PostProcessing::NormSub`] | sums to one and is nowhere negative | not exact, see there |
+//! | [`PostProcessing::Clip`] | between zero and one | unchanged, upper bounds of the expected squared error |
+//! | [`PostProcessing::Consistency`] | sums to one, as do the children of each node; unbiased | exact, smaller |
+//! | [`PostProcessing::NormSub`] | sums to one and is not negative | not exact, see there |
 //!
 //! ```
 //! use tidegate::post_processing::PostProcessing;
@@ -34,39 +34,35 @@ pub use norm_sub::norm_sub;
 pub(crate) use sound::check;
 pub use sound::{LARGEST, Unsound};
 
-/// A repair of a published statistic.
+/// A post-processing method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PostProcessing {
-    /// Moves every frequency below zero to zero and every one above one to one.
+    /// Clamps every frequency to between zero and one.
     ///
-    /// No frequency moves away from the truth, so the variances remain upper bounds of the expected squared errors.
-    /// What was unbiased is biased afterwards, and sums over many rare values come out too large.
+    /// No error grows, so variances remain upper bounds of the expected squared errors. Estimates become biased, and
+    /// sums over many rare values too large.
     Clip,
-    /// The weighted least squares solution: of all frequencies that sum to one (and, in a tree, where each node is the
-    /// sum of its children), those that lie nearest to the published ones, each squared difference divided by its
-    /// variance. A node of variance zero stays as it is; the root is one, whatever was published for it.
+    /// Weighted least squares: the nearest frequencies that sum to one, and in a tree agree with the sums of their
+    /// children. Squared differences are divided by their variances. A node of variance zero keeps its value; the root
+    /// is one.
     ///
-    /// Unbiased if the input is. If the errors of the input are uncorrelated, no other unbiased linear estimate has
-    /// smaller variances, and the variances given are exact. The errors of disjoint nodes of a consistent tree are
-    /// never positively correlated, so the variance of a sum of such nodes is at most the sum of their variances. Takes
-    /// time linear in the nodes.
+    /// Unbiased if the input is. With uncorrelated errors it is the best linear unbiased estimate, and its variances
+    /// are exact. Errors of disjoint nodes of a consistent tree are never positively correlated. So the variance of a
+    /// sum of such nodes is at most the sum of their variances. Takes time linear in the nodes.
     Consistency,
-    /// Subtracts one number from all frequencies and moves what is negative then to zero, so that they sum to one: see
-    /// [`norm_sub`](norm_sub()). A tree is made consistent first; then, from the root down, the same is done to the
-    /// children of each node, so that they sum to that node.
+    /// Projects onto the simplex: see [`norm_sub`](norm_sub()). A tree is made consistent first; then, from the root
+    /// down, the children of each node are projected to sum to it.
     ///
-    /// The variances are those before the step (for a tree, those of the consistent tree). For a histogram the sum of
-    /// the expected squared errors is at most the sum of the variances; a single error can be larger than its variance
-    /// says, and the estimates are biased.
+    /// Variances are those before the projection (for a tree, after consistency). For a histogram, the sum of expected
+    /// squared errors is at most the sum of variances. Single errors can be larger, and estimates are biased.
     NormSub,
 }
 
 impl PostProcessing {
-    /// The repaired statistic, of the same shape. Fails on input that no mechanism publishes.
+    /// Returns the processed statistic, of the same shape. Fails on input that no mechanism publishes.
     ///
-    /// Counts are repaired as shares of [as many users as there seem to be](Counts::population), and are counts again
-    /// afterwards.
+    /// Counts are processed as shares of their [estimated population](Counts::population), and converted back.
     pub fn apply(self, statistic: &Statistic) -> Result<Statistic, PostProcessingError> {
         check(statistic)?;
         Ok(match statistic {
@@ -107,39 +103,23 @@ fn clip(frequencies: &[f64]) -> Vec<f64> {
     frequencies.iter().map(|frequency| frequency.clamp(0.0, 1.0)).collect()
 }
 
-/// A tree of the same shape.
+/// Creates a tree of the same shape.
 fn rebuild(tree: &Tree, frequencies: Vec<f64>, variances: Vec<f64>) -> Result<Tree, PostProcessingError> {
     Tree::new(*tree.shape(), frequencies, variances).ok_or(PostProcessingError::Unsound(Unsound::Shape))
 }
 
-/// Why a statistic could not be repaired.
+/// Error of post-processing.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostProcessingError {
-    /// The statistic is not one that a mechanism publishes.
+    /// Statistic that no mechanism publishes.
     #[error(transparent)]
     Unsound(#[from] Unsound),
-    /// A number or a symbol, which has no frequencies to be repaired.
-    #[error("a number or a symbol cannot be repaired; repairs are of frequencies")]
+    #[error("post-processing takes frequencies, not a number or a symbol")]
     NotFrequencies,
-    /// Frequencies of variance zero are known exactly, but contradict each other.
-    #[error(
-        "node {node} of level {level} is known to be {known}, but what it is made of, which is known as well, sums to {sum}"
-    )]
-    Contradiction {
-        /// The level of the node; 0 is the root.
-        level: u32,
-        /// The node, counted from the left.
-        node: u32,
-        /// What it is known to be.
-        known: f64,
-        /// What its children, or the values of a histogram, sum to.
-        sum: f64,
-    },
-    /// Frequencies cannot be made to sum to this.
+    #[error("node {node} of level {level} is exactly {known}, but its children sum exactly to {sum}")]
+    Contradiction { level: u32, node: u32, known: f64, sum: f64 },
     #[error("frequencies that are not negative cannot sum to {total}; a total is a number from zero to {LARGEST:e}")]
-    Total {
-        /// The total that was asked for.
-        total: f64,
-    },
+    Total { total: f64 },
 }

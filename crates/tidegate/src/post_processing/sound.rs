@@ -1,60 +1,41 @@
-//! What every published statistic is: numbers of a sensible size, as many as its shape says.
+//! Validation of published statistics.
 
 use std::slice;
 
 use crate::release::Statistic;
-use crate::tree::Shape;
+use crate::tree::TreeShape;
 
-/// The largest absolute value of a frequency and of a variance that is taken for one; large enough for any estimate,
-/// and small enough that sums over any domain and any time stay finite.
+/// Largest absolute frequency, and largest variance. Large enough for any estimate, small enough for finite sums over
+/// any domain and time.
 pub const LARGEST: f64 = 1e100;
 
-/// Why a statistic is not one that a mechanism publishes.
+/// Error of a statistic that no mechanism publishes.
+#[allow(missing_docs)]
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsound {
-    /// A statistic over no values.
     #[error("the domain of the statistic is empty; it has at least one value")]
     Empty,
-    /// Frequencies and variances do not go together.
     #[error("there are {frequencies} frequencies and {variances} variances; there is one variance to each frequency")]
-    Lengths {
-        /// How many frequencies there are.
-        frequencies: usize,
-        /// How many variances there are.
-        variances: usize,
-    },
-    /// The nodes of a tree do not fit its shape, or its shape is none that a domain has.
+    Lengths { frequencies: usize, variances: usize },
     #[error("the nodes of the tree do not fit the shape that its domain has")]
     Shape,
-    /// A frequency is not a number of a sensible size.
     #[error("frequency number {position} is {given}; a frequency is a number from -{LARGEST:e} to {LARGEST:e}")]
-    Frequency {
-        /// Where it stands.
-        position: usize,
-        /// What it is.
-        given: f64,
-    },
-    /// A variance is not a number of a sensible size, or negative.
+    Frequency { position: usize, given: f64 },
     #[error("variance number {position} is {given}; a variance is a number from zero to {LARGEST:e}")]
-    Variance {
-        /// Where it stands.
-        position: usize,
-        /// What it is.
-        given: f64,
-    },
+    Variance { position: usize, given: f64 },
 }
 
-/// Refuses what no mechanism publishes.
+/// Rejects what no mechanism publishes.
 pub(crate) fn check(statistic: &Statistic) -> Result<(), Unsound> {
     let (frequencies, variances) = match statistic {
         Statistic::Histogram(_) | Statistic::Counts(_) => statistic.leaves(),
         Statistic::Tree(tree) => {
             let (shape, (frequencies, variances)) = (tree.shape(), tree.nodes());
-            // A loaded tree may claim any shape. No shape is built for a domain that the nodes cannot hold.
+            // A loaded tree may claim any shape, so its size is checked before a shape is built.
             let holds = shape.domain() as usize <= frequencies.len() && shape.domain() <= 1 << 31;
             let fits = holds && {
-                let expected = Shape::new(shape.domain());
+                let expected = TreeShape::new(shape.domain());
                 *shape == expected && frequencies.len() == expected.offset(expected.height() + 1)
             };
             if !fits {

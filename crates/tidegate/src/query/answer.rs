@@ -1,70 +1,66 @@
-//! [`Answer`]: an estimate with all that is needed to judge it.
+//! [`Answer`]: an estimate with its variance and its range.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::QueryError;
 use super::normal::upper_quantile;
 
-/// What an answer is measured in.
+/// Unit of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Shares of the users, summed over the timestamps: a period of ten timestamps holds ten.
+    /// Shares of the users, summed over the timestamps: ten timestamps total ten.
     #[default]
     Frequencies,
-    /// Users, summed over the timestamps: each frequency times the number of users at its timestamp, which must be
-    /// known.
+    /// Users, summed over the timestamps. The number of users at each timestamp must be known.
     Counts,
 }
 
-/// What lies between two numbers.
+/// A closed interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// The lower end.
+    /// Lower end.
     pub low: f64,
-    /// The upper end.
+    /// Upper end.
     pub high: f64,
 }
 
 impl Interval {
-    /// Whether a number lies in the interval, ends included.
+    /// Whether the interval contains a number.
     pub fn contains(&self, number: f64) -> bool {
         (self.low..=self.high).contains(&number)
     }
 
-    /// Each end moved to the nearest number of `bounds`. Where the two do not meet, the result is a single number, an
-    /// end of the bounds.
+    /// Clamps both ends to `bounds`. Disjoint intervals yield the nearer end of the bounds.
     pub fn clipped_to(&self, bounds: Self) -> Self {
         let clip = |end: f64| end.max(bounds.low).min(bounds.high);
         Self { low: clip(self.low), high: clip(self.high) }
     }
 }
 
-/// The answer to a query.
+/// Answer to a query.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The estimate. It may lie outside of what is possible, because unbiased estimates do.
+    /// Unbiased estimate, so it may lie outside the possible range.
     pub value: f64,
-    /// An upper bound of the expected squared error, as far as the releases tell: what is assumed is said in
-    /// [the module](crate::query).
+    /// Upper bound of the expected squared error, under the assumptions of [the module](crate::query).
     pub variance: f64,
-    /// What the value is measured in; the variance in its square.
+    /// Unit of the value.
     pub unit: Unit,
-    /// The values that the truth can have.
+    /// Possible range of the truth.
     pub possible: Interval,
-    /// The first timestamp that the answer rests on.
+    /// First timestamp that the answer uses.
     pub first: u64,
-    /// The last timestamp that the answer rests on.
+    /// Last timestamp that the answer uses.
     pub last: u64,
-    /// Whether those timestamps lie in more than one window of the guarantee. Each window is protected as promised;
-    /// what is told about a user over all of them adds up over the windows.
+    /// Whether these timestamps exceed one window. Each window keeps its guarantee; losses of several windows add up.
     pub spans_more_than_one_window: bool,
 }
 
 impl Answer {
-    /// The interval that holds the truth with at least the given confidence, if errors are about normal.
+    /// Returns the interval that contains the truth with at least the given confidence, for about normal errors.
     ///
-    /// It is not clipped: see [`Interval::clipped_to`] and [`Answer::possible`].
+    /// Not clamped: see [`Interval::clipped_to`] and [`Answer::possible`].
     ///
     /// ```
     /// # use tidegate::query::{History, Query};
@@ -87,7 +83,7 @@ impl Answer {
     }
 }
 
-/// How many standard deviations an interval of the confidence reaches to each side.
+/// Half-width of an interval, in standard deviations.
 pub(super) fn quantile(confidence: f64) -> Result<f64, QueryError> {
     if confidence > 0.0 && confidence < 1.0 {
         Ok(upper_quantile((1.0 - confidence) / 2.0))

@@ -1,4 +1,4 @@
-//! What a stream publishes, and where in it the frequency of a range of values is found.
+//! [`Domain`]: what a stream publishes, and where to read a range of values.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::post_processing;
 use crate::release::{Release, Statistic};
-use crate::tree::Shape;
+use crate::tree::TreeShape;
 
 use super::error::QueryError;
 
-/// What a stream publishes: it is the same at all its timestamps.
+/// Published statistic of a stream, the same at all timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Domain {
-    /// A histogram of so many values.
+    /// Histogram of so many values.
     Histogram(u32),
-    /// A tree over so many values.
+    /// Tree over so many values.
     Tree(u32),
 }
 
 impl Domain {
-    /// What a release publishes. Refuses what no mechanism publishes.
+    /// Domain of a release. Rejects what no mechanism publishes.
     pub(super) fn of(release: &Release) -> Result<Self, QueryError> {
         let timestamp = release.timestamp;
         post_processing::check(&release.statistic).map_err(|reason| QueryError::BadRelease { timestamp, reason })?;
@@ -35,14 +35,14 @@ impl Domain {
         }
     }
 
-    /// How many values there are.
+    /// Number of values.
     pub const fn size(self) -> u32 {
         match self {
             Self::Histogram(size) | Self::Tree(size) => size,
         }
     }
 
-    /// Where the values `first..=last` are found.
+    /// Finds the values `first..=last`.
     pub(super) fn find(self, first: u32, last: u32) -> Result<Place, QueryError> {
         if first > last {
             return Err(QueryError::ReversedRange { first, last });
@@ -54,7 +54,7 @@ impl Domain {
         Ok(match self {
             Self::Histogram(_) => Place::Values(first as usize..last as usize + 1),
             Self::Tree(size) => {
-                let shape = Shape::new(size);
+                let shape = TreeShape::new(size);
                 let nodes = shape.cover(first, last).into_iter();
                 Place::Nodes(nodes.map(|(level, node)| shape.offset(level) + node as usize).collect())
             }
@@ -71,7 +71,7 @@ impl fmt::Display for Domain {
     }
 }
 
-/// The numbers that places refer to: the values of a histogram, or all nodes of a tree.
+/// Numbers of a statistic: the values of a histogram, or all nodes of a tree.
 fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     match statistic {
         Statistic::Histogram(_) | Statistic::Counts(_) | Statistic::Number(_) | Statistic::Symbol(_) => {
@@ -81,18 +81,18 @@ fn numbers(statistic: &Statistic) -> (&[f64], &[f64]) {
     }
 }
 
-/// Where the frequency of a range of values is found in every release of a stream.
+/// Where to read a range of values in every release of a stream.
 pub(super) enum Place {
-    /// The sum of these values of a histogram.
+    /// Sum of values of a histogram.
     Values(Range<usize>),
-    /// The sum of the nodes of a tree at these positions.
+    /// Sum of tree nodes at these indices.
     Nodes(Vec<usize>),
 }
 
 impl Place {
-    /// The frequency and its variance, in a statistic of the domain that the place was found in.
+    /// Reads frequency and variance from a statistic of the same domain.
     ///
-    /// The errors of different values, and of disjoint nodes, are taken to be uncorrelated.
+    /// Assumes uncorrelated errors of different values and of disjoint nodes.
     pub(super) fn read(&self, statistic: &Statistic) -> (f64, f64) {
         let (frequencies, variances) = numbers(statistic);
         let sum = |numbers: &[f64]| match self {

@@ -1,4 +1,4 @@
-//! [`History`]: the last releases of a stream, ready to be asked.
+//! [`History`]: the last releases of a stream, indexed for queries.
 
 use std::collections::VecDeque;
 
@@ -14,52 +14,50 @@ use super::sum::{Correlation, Periods, Sample};
 
 const VERSION: u16 = 1;
 
-/// How often users reported a value of a range over a period.
+/// Frequency of a range of values over a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Query {
-    /// The first value of the range.
+    /// First value of the range.
     pub first: u32,
-    /// The last value of the range, which belongs to it.
+    /// Last value of the range, included.
     pub last: u32,
-    /// How many timestamps the period has.
+    /// Length of the period, in timestamps.
     pub delta: u64,
-    /// What the answer is measured in.
+    /// Unit of the answer.
     pub unit: Unit,
 }
 
 impl Query {
-    /// `Q(v, delta)`: how often users reported the value in the last `delta` timestamps, in frequencies.
+    /// `Q(v, delta)`: frequency of a value in the last `delta` timestamps.
     pub const fn counting(value: u32, delta: u64) -> Self {
         Self::range(value, value, delta)
     }
 
-    /// `Q([first, last], delta)`: how often users reported a value from `first` to `last`, both included, in the last
-    /// `delta` timestamps, in frequencies.
+    /// `Q([first, last], delta)`: frequency of the values from `first` to `last` in the last `delta` timestamps.
     pub const fn range(first: u32, last: u32, delta: u64) -> Self {
         Self { first, last, delta, unit: Unit::Frequencies }
     }
 
-    /// The same query, answered in counts.
+    /// Asks for counts instead.
     pub const fn in_counts(self) -> Self {
         Self { unit: Unit::Counts, ..self }
     }
 }
 
-/// A value with its place among the most frequent ones.
+/// A value among the most frequent ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranked {
-    /// The value.
+    /// Value.
     pub value: u32,
-    /// How frequent it is.
+    /// Its estimate.
     pub answer: Answer,
 }
 
-/// The last releases of one stream, so many at most, with what makes questions about them cheap.
+/// Last releases of one stream, with prefix sums for fast queries.
 ///
-/// A question about a range costs O(1) for each timestamp of its period on histograms, by sums over values that are
-/// kept with each release, and O(log d) on trees of d values, by the fewest nodes that cover the range. Memory is
-/// O(d) for each release kept, however long the stream lasts.
+/// A query on a range costs O(1) for each timestamp on histograms, and O(log d) on trees of d values. Memory is O(d)
+/// for each release kept.
 ///
 /// ```
 /// use tidegate::kernel::Window;
@@ -89,12 +87,11 @@ pub struct History {
     correlation: Correlation,
     domain: Option<Domain>,
     kept: VecDeque<Kept>,
-    /// The timestamps at which runs begin: of the fresh releases, and of the oldest release if it is none.
+    /// Start timestamps of runs: fresh releases, and the oldest release.
     runs: VecDeque<u64>,
 }
 
-/// A release with the number of users and, for a histogram, the sums of the frequencies and variances of the first
-/// 0, 1, 2, ... values.
+/// A release, its number of users and, for a histogram, prefix sums of frequencies and variances.
 #[derive(Clone, Debug, PartialEq)]
 struct Kept {
     release: Release,
@@ -123,12 +120,12 @@ impl Kept {
         self.release.freshness == Freshness::Fresh
     }
 
-    /// The frequency of the values at a place, and its variance.
+    /// Frequency and variance of a range of values.
     fn read(&self, place: &Place) -> (f64, f64) {
         match place {
             Place::Values(range) if range.len() > 1 => {
                 let ((below, variance_below), (sum, variance)) = (self.sums[range.start], self.sums[range.end]);
-                // Sums of variances only grow, but for rounding.
+                // Prefix sums of variances decrease by rounding only.
                 (sum - below, (variance - variance_below).max(0.0))
             }
             _ => place.read(&self.release.statistic),
@@ -137,7 +134,7 @@ impl Kept {
 }
 
 impl History {
-    /// A history that keeps the last `capacity` releases of a stream whose guarantee holds for this window.
+    /// Creates a history of the last `capacity` releases. `window` is that of the stream's guarantee.
     pub fn new(window: Window, capacity: usize) -> Result<Self, QueryError> {
         if capacity == 0 {
             return Err(QueryError::ZeroCapacity);
@@ -146,19 +143,18 @@ impl History {
         Ok(Self { window, capacity, correlation, domain: None, kept: VecDeque::new(), runs: VecDeque::new() })
     }
 
-    /// The same history, of a stream whose releases share errors in this way.
+    /// Declares how errors of different releases are correlated.
     #[must_use]
     pub fn with_correlation(self, correlation: Correlation) -> Self {
         Self { correlation, ..self }
     }
 
-    /// Takes in a release, with the number of users at its timestamp where that is known (it is public, and may
-    /// change). The oldest release is forgotten when there are too many.
+    /// Adds a release, with the public number of users if known. Drops the oldest release when full.
     ///
-    /// A release of counts is kept as frequencies. Where the number of users is not given they are shares of [as many
-    /// as there seem to be](crate::release::Counts::population); answers in counts do not depend on it.
+    /// Counts are kept as frequencies. Without a number of users they are shares of the [estimated
+    /// population](crate::release::Counts::population); answers in counts do not depend on it.
     ///
-    /// Fails, and changes nothing, if the release is not later than all before, or not of the same domain.
+    /// Fails without any change if the release is not later than all before, or of another domain.
     pub fn push(&mut self, release: Release, population: Option<u64>) -> Result<(), QueryError> {
         let given = Domain::of(&release)?;
         let (release, population) = release.in_frequencies(population);
@@ -188,77 +184,74 @@ impl History {
         Ok(())
     }
 
-    /// The window of the stream's guarantee.
+    /// Window of the stream's guarantee.
     pub const fn window(&self) -> Window {
         self.window
     }
 
-    /// How many releases are kept at most.
+    /// Maximum number of releases.
     pub const fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many releases are kept.
+    /// Number of releases kept.
     pub fn len(&self) -> usize {
         self.kept.len()
     }
 
-    /// Whether nothing was released yet.
+    /// Whether there is no release yet.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()
     }
 
-    /// What the stream publishes; `None` before the first release.
+    /// Domain of the stream; `None` before the first release.
     pub const fn domain(&self) -> Option<Domain> {
         self.domain
     }
 
-    /// The timestamp of the latest release.
+    /// Timestamp of the latest release.
     pub fn latest(&self) -> Option<u64> {
         self.kept.back().map(|kept| kept.release.timestamp)
     }
 
-    /// The releases that are kept, oldest first, each with the number of users. They say what was spent at most, and
-    /// neither by whom nor whether the randomness came from a seed.
+    /// Releases kept, oldest first, with the number of users. They state the largest spend, but neither its class nor
+    /// whether the randomness was seeded.
     pub fn releases(&self) -> impl ExactSizeIterator<Item = (&Release, Option<u64>)> + '_ {
         self.kept.iter().map(|kept| (&kept.release, kept.population))
     }
 
-    /// The answer to a query about the period that ends at the latest timestamp.
+    /// Answers a query about the period up to the latest timestamp.
     pub fn answer(&self, query: &Query) -> Result<Answer, QueryError> {
         self.answer_at(query, self.latest().ok_or(QueryError::NothingReleased)?)
     }
 
-    /// The answer to a query about the period that ends at a timestamp.
+    /// Answers a query about the period up to a timestamp.
     pub fn answer_at(&self, query: &Query, timestamp: u64) -> Result<Answer, QueryError> {
         self.ask(query, None, timestamp)
     }
 
-    /// How much the answer to a query has changed: that for the period that ends at the timestamp, less that for the
-    /// period that ends `shift` timestamps before.
+    /// Returns the change of an answer: that of the period up to the timestamp, less that of the period `shift`
+    /// timestamps earlier.
     ///
-    /// With a shift of `delta` the two periods follow each other; with a smaller one they overlap, and what they have
-    /// in common cancels, errors included.
+    /// With a shift of `delta` the periods are adjacent. With a smaller one they overlap, and common errors cancel.
     pub fn change(&self, query: &Query, shift: u64, timestamp: u64) -> Result<Answer, QueryError> {
         self.ask(query, Some(shift), timestamp)
     }
 
-    /// The frequency or count of one value at a timestamp.
+    /// Frequency or count of one value at a timestamp.
     pub fn point(&self, value: u32, timestamp: u64, unit: Unit) -> Result<Answer, QueryError> {
         self.answer_at(&Query { unit, ..Query::counting(value, 1) }, timestamp)
     }
 
-    /// The frequency or count of each value at a timestamp, in the order of the values.
+    /// Frequency or count of every value at a timestamp.
     pub fn histogram(&self, timestamp: u64, unit: Unit) -> Result<Vec<Answer>, QueryError> {
         let (domain, _) = self.locate(timestamp)?;
         (0..domain.size()).map(|value| self.point(value, timestamp, unit)).collect()
     }
 
-    /// The `k` values with the largest estimates at a timestamp, the largest first; of equal ones the smaller value
-    /// first.
+    /// The `k` largest estimates at a timestamp, in descending order; ties by ascending value.
     ///
-    /// The intervals are those of each value by itself. That the `k` values were chosen for their large estimates is
-    /// not in them: on average the estimates at the top are too large.
+    /// Each interval is for its value alone and ignores the selection: the largest estimates are too large on average.
     pub fn top(&self, k: usize, timestamp: u64, unit: Unit) -> Result<Vec<Ranked>, QueryError> {
         let (domain, position) = self.locate(timestamp)?;
         if k == 0 || k > domain.size() as usize {
@@ -277,7 +270,7 @@ impl History {
         values.into_iter().map(ranked).collect()
     }
 
-    /// The domain, and the position of the release of a timestamp.
+    /// Domain, and index of a timestamp's release.
     fn locate(&self, timestamp: u64) -> Result<(Domain, usize), QueryError> {
         let (Some(domain), Some(oldest), Some(last)) = (self.domain, self.kept.front(), self.latest()) else {
             return Err(QueryError::NothingReleased);
@@ -301,7 +294,7 @@ impl History {
         let shared = if kept.is_fresh() {
             variance
         } else {
-            // The run that the release belongs to is the last that began before it; there is always one.
+            // The last run that started before the release.
             let run = self.runs.partition_point(|run| *run <= timestamp).saturating_sub(1);
             let begin = self.kept.partition_point(|kept| kept.release.timestamp < self.runs[run]);
             self.kept[begin].read(place).1
@@ -310,7 +303,7 @@ impl History {
     }
 }
 
-/// The saved form. Loading takes in the releases one by one, so that only what `push` accepts is loaded.
+/// Saved form. Loading pushes the releases one by one, which validates them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -321,14 +314,14 @@ struct Saved {
     releases: Vec<(SavedRelease, Option<u64>)>,
 }
 
-/// A release as histories of version 1 keep it: answers need to know neither who paid for it nor its randomness.
+/// Saved release, without its class spends and randomness.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedRelease {
     timestamp: u64,
     statistic: Statistic,
     freshness: Freshness,
-    /// The most that any one user spent.
+    /// Largest spend of any user.
     spent: Option<Epsilon>,
     reports: u64,
 }

@@ -1,8 +1,7 @@
-//! Questions about released streams, and monitors over them. They read nothing but what was published, so they cost no
-//! budget, whatever is asked and however often.
+//! Queries over released streams, and monitors. They use published numbers only, so they cost no budget.
 //!
-//! A [`History`] keeps the last releases of a stream and answers a [`Query`]: how often values of a range were reported
-//! over a period. A [`Monitor`] follows one such number and says when it passes a threshold. Every [`Answer`] has a
+//! A [`History`] keeps the last releases of a stream and answers a [`Query`] about the frequency of a range of values
+//! over a period. A [`Monitor`] tracks one such answer and reports when it crosses a threshold. Every [`Answer`] has a
 //! variance and intervals.
 //!
 //! # What variances assume
@@ -13,7 +12,7 @@
 //! - *Over values.* The errors of different values, and of disjoint nodes of a tree, are taken to be uncorrelated.
 //! - Intervals take errors for normally distributed.
 //!
-//! When that is exact, when it is too careful and when not careful enough is said in `docs/queries.md`.
+//! `docs/queries.md` states when this is exact, conservative or too optimistic.
 
 mod answer;
 mod domain;
@@ -30,7 +29,7 @@ pub use history::{History, Query, Ranked};
 pub use monitor::{Direction, Event, EventKind, Monitor, Observation, Rule, Score};
 pub use sum::Correlation;
 
-/// Compiles and runs the examples of the page about queries.
+/// Runs the examples of the page on queries.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/queries.md")]
 struct QueriesPage;

@@ -1,4 +1,4 @@
-//! [`Monitor`]: watches a stream and says when something begins and ends.
+//! [`Monitor`]: reports the start and end of events in a stream.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -16,18 +16,18 @@ use super::sum::{Correlation, Periods, Sample};
 
 const VERSION: u16 = 1;
 
-/// `alpha`: the number that a monitor watches.
+/// `alpha`: the monitored number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
-    /// The answer to the query.
+    /// The answer.
     Level,
-    /// The answer to the query, less the answer `shift` timestamps before.
+    /// The answer, less that `shift` timestamps earlier.
     ///
-    /// A shift of `delta` compares two periods that follow each other. MTSP-LDP (definition 2.7) prints `w - 1`, for a
-    /// window of `w` timestamps.
+    /// A shift of `delta` compares adjacent periods. MTSP-LDP (definition 2.7) prints `w - 1`, for a window of `w`
+    /// timestamps.
     Change {
-        /// How many timestamps lie between the ends of the two periods.
+        /// Timestamps between the ends of the two periods.
         shift: u64,
     },
 }
@@ -41,7 +41,7 @@ impl Score {
     }
 }
 
-/// On which side of its threshold the score is during an event.
+/// Side of the threshold on which the score lies during an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -69,62 +69,60 @@ impl fmt::Display for Direction {
     }
 }
 
-/// `alpha` and `beta`: which number is watched, and when it means that an event is going on.
+/// `alpha` and `beta`: the monitored number, and its thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The values, the period and the unit.
+    /// Values, period and unit.
     pub query: Query,
-    /// What is computed from the query.
+    /// Score computed from the query.
     pub score: Score,
-    /// On which side of its threshold the score is during an event.
+    /// Side of the threshold during an event.
     pub direction: Direction,
-    /// An event starts when the score is beyond this threshold.
+    /// An event starts when the score crosses this threshold.
     pub start: f64,
-    /// An event ends when the score is at this threshold or has come back beyond it. The further it lies from the
-    /// start, the less noise makes events flicker; where both are the same, there is an event exactly while the score
-    /// is beyond.
+    /// An event ends when the score returns to this threshold. The further it lies from the start, the fewer events
+    /// noise causes. If both are equal, there is an event exactly while the score is beyond.
     pub end: f64,
-    /// If given, events start and end only where the whole interval of this confidence is beyond the threshold: the
-    /// change is then unlikely to be noise, but is noticed later.
+    /// If given, the whole interval of this confidence must cross a threshold. Fewer false events, but later detection.
     pub confidence: Option<f64>,
 }
 
 impl Rule {
-    /// An event while the answer to the query is above the threshold.
+    /// An event while the answer is above the threshold.
     pub const fn above(query: Query, threshold: f64) -> Self {
         let direction = Direction::Above;
         Self { query, score: Score::Level, direction, start: threshold, end: threshold, confidence: None }
     }
 
-    /// An event while the answer to the query is below the threshold.
+    /// An event while the answer is below the threshold.
     pub const fn below(query: Query, threshold: f64) -> Self {
         Self { direction: Direction::Below, ..Self::above(query, threshold) }
     }
 
-    /// An event while the answer to the query exceeds that for the period before by more than the threshold.
+    /// An event while the answer exceeds that of the previous period by more than the threshold.
     pub const fn rising(query: Query, by: f64) -> Self {
         Self { score: Score::Change { shift: query.delta }, ..Self::above(query, by) }
     }
 
-    /// An event while the answer to the query is smaller than that for the period before by more than the threshold.
+    /// An event while the answer is below that of the previous period by more than the threshold.
     pub const fn falling(query: Query, by: f64) -> Self {
         Self { direction: Direction::Below, ..Self::rising(query, -by) }
     }
 
-    /// The same rule, but an event ends only at another threshold.
+    /// Ends events at another threshold.
     #[must_use]
     pub const fn until(self, end: f64) -> Self {
         Self { end, ..self }
     }
 
-    /// The same rule for changes, but the periods that are compared end this many timestamps apart.
+    /// Compares periods that end this many timestamps apart.
     #[must_use]
     pub const fn with_shift(self, shift: u64) -> Self {
         Self { score: Score::Change { shift }, ..self }
     }
 
-    /// The same rule, but only where the interval of this confidence excludes the threshold.
+    /// Requires the interval of this confidence to exclude the threshold.
     #[must_use]
     pub const fn with_confidence(self, confidence: f64) -> Self {
         Self { confidence: Some(confidence), ..self }
@@ -154,16 +152,16 @@ impl Rule {
         self.confidence.map_or(Ok(()), |confidence| quantile(confidence).map(|_| ()))
     }
 
-    /// How many timestamps a score rests on.
+    /// Timestamps that a score depends on.
     const fn span(&self) -> u64 {
-        // No stream has so many timestamps that it matters where a sum beyond all of them ends.
+        // Saturation is harmless: no stream is as long.
         self.query.delta.saturating_add(match self.score.shift() {
             None => 0,
             Some(shift) => shift,
         })
     }
 
-    /// Whether an event goes on after this score.
+    /// Whether an event continues after this score.
     fn is_event(&self, before: bool, score: &Answer) -> Result<bool, QueryError> {
         let (low, high) = match self.confidence {
             None => (score.value, score.value),
@@ -181,18 +179,18 @@ impl Rule {
     }
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
-    /// An event began.
+    /// Start.
     Started,
-    /// The event is over.
+    /// End.
     Ended,
 }
 
 impl EventKind {
-    /// The name that users read.
+    /// Name shown to users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -201,33 +199,31 @@ impl EventKind {
     }
 }
 
-/// The beginning or the end of an event.
+/// Start or end of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What happened.
+    /// Kind.
     pub kind: EventKind,
-    /// When.
+    /// Timestamp.
     pub timestamp: u64,
-    /// The score that told, with its variance and interval.
+    /// Score with its variance and interval.
     pub score: Answer,
 }
 
-/// What a monitor says about a release.
+/// Result of a release.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Observation {
-    /// The score `alpha`, for a curve of detections against false alarms; `None` while not all timestamps that it rests
-    /// on were released.
+    /// Score `alpha`. `None` until all timestamps that it depends on are released.
     pub score: Option<Answer>,
-    /// What began or ended.
+    /// Event that started or ended.
     pub event: Option<Event>,
-    /// Whether an event is going on now.
+    /// Whether an event is active.
     pub active: bool,
 }
 
-/// Watches one number of a stream, and says when an event begins and ends.
+/// Monitors one number of a stream for events.
 ///
-/// It remembers a few numbers for each timestamp that its score rests on, and nothing older. Its state can be saved at
-/// any time.
+/// Keeps a few numbers for each timestamp that its score depends on. Its state can be saved at any time.
 ///
 /// ```
 /// use tidegate::kernel::Window;
@@ -256,40 +252,40 @@ pub struct Monitor {
     window: Window,
     correlation: Correlation,
     domain: Option<Domain>,
-    /// The timestamps that the next score may rest on, oldest first.
+    /// Timestamps that the next score may use, oldest first.
     samples: VecDeque<Sample>,
     active: bool,
 }
 
 impl Monitor {
-    /// A monitor that has seen nothing yet, of a stream whose guarantee holds for this window.
+    /// Creates a monitor. `window` is that of the stream's guarantee.
     pub fn new(rule: Rule, window: Window) -> Result<Self, QueryError> {
         rule.check()?;
         let correlation = Correlation::default();
         Ok(Self { rule, window, correlation, domain: None, samples: VecDeque::new(), active: false })
     }
 
-    /// The same monitor, of a stream whose releases share errors in this way.
+    /// Declares how errors of different releases are correlated.
     #[must_use]
     pub fn with_correlation(self, correlation: Correlation) -> Self {
         Self { correlation, ..self }
     }
 
-    /// What is watched for.
+    /// Rule.
     pub const fn rule(&self) -> &Rule {
         &self.rule
     }
 
-    /// Whether an event is going on.
+    /// Whether an event is active.
     pub const fn is_active(&self) -> bool {
         self.active
     }
 
-    /// Takes in the next release, with the number of users at its timestamp where that is known.
+    /// Adds the next release, with the number of users if known.
     ///
-    /// Where a timestamp was never released, there is no score until the gap lies behind the periods that it rests on,
-    /// and events neither start nor end. Fails, and changes nothing, if the release is not later than all before, not
-    /// of the same domain, lacks the number of users that counts need, or has too few values for the query.
+    /// After a missing timestamp there is no score until the gap is past, and events neither start nor end. Fails
+    /// without any change if the release is not later than all before, of another domain, lacks a needed number of
+    /// users, or has too few values.
     pub fn push(&mut self, release: &Release, population: Option<u64>) -> Result<Observation, QueryError> {
         let domain = Domain::of(release)?;
         if let Some(expected) = self.domain
@@ -326,7 +322,7 @@ impl Monitor {
         Ok(Observation { score, event, active: self.active })
     }
 
-    /// The score at the latest timestamp, where it can be computed.
+    /// Score at the latest timestamp, if available.
     fn score(&self) -> Result<Option<Answer>, QueryError> {
         if self.samples.len() as u64 != self.rule.span() {
             return Ok(None);
@@ -338,7 +334,7 @@ impl Monitor {
     }
 }
 
-/// The saved form. Loading accepts only states that a monitor can be in.
+/// Saved form; loading validates it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {

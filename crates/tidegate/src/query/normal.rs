@@ -1,6 +1,6 @@
-//! Quantiles of the normal distribution: algorithm AS 241 of Wichura (1988), with a relative error of about 1e-16.
+//! Quantiles of the normal distribution: algorithm AS 241 (Wichura 1988), with a relative error of about 1e-16.
 
-/// The number that a standard normal variable exceeds with probability `tail`, which lies between zero and one half.
+/// Number that a standard normal variable exceeds with probability `tail`, from zero to one half.
 pub(super) fn upper_quantile(tail: f64) -> f64 {
     let from_middle = 0.5 - tail;
     if from_middle <= 0.425 {
@@ -12,7 +12,7 @@ pub(super) fn upper_quantile(tail: f64) -> f64 {
     polynomial(&terms.0, r) / polynomial(&terms.1, r)
 }
 
-/// The polynomial with these coefficients, that of the lowest power first.
+/// Evaluates a polynomial; the lowest power comes first.
 fn polynomial(coefficients: &[f64; 8], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }

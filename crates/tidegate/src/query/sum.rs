@@ -1,4 +1,4 @@
-//! Sums of estimates over time, and how their errors add up.
+//! Sums of estimates over time, and their variances.
 
 use std::ops::Range;
 
@@ -11,33 +11,32 @@ use crate::release::Freshness;
 use super::answer::{Answer, Interval, Unit};
 use super::error::QueryError;
 
-/// Which releases of a stream have independent errors.
+/// Correlation of errors between releases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Correlation {
-    /// A fresh release rests on reports of its own, so its error is independent of all before; releases that repeat it
-    /// repeat its error.
+    /// Fresh releases have independent errors; repeated releases repeat theirs.
     #[default]
     WithinRuns,
-    /// Any two releases may share errors, as they do where estimates are smoothed over time.
+    /// Any two releases may share errors, as filtered ones do.
     Throughout,
 }
 
-/// What a sum needs to know of a timestamp: the frequency of the values asked for.
+/// One timestamp's part of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sample {
     pub timestamp: u64,
     pub frequency: f64,
     pub variance: f64,
-    /// The variance of the fresh release that this one repeats, or of the oldest known one that does: the part of the
-    /// error that they share. The rest is drift.
+    /// Variance of the fresh release that this one repeats, or of the oldest known repetition: the shared part of the
+    /// error. The rest is drift.
     pub shared: f64,
     pub population: Option<u64>,
     pub freshness: Freshness,
 }
 
 impl Sample {
-    /// Refuses, in a saved state, what no release has.
+    /// Rejects saved numbers that no release has.
     pub(super) fn check(&self, unit: Unit) -> Result<(), QueryError> {
         let Self { timestamp, frequency, variance, shared, .. } = *self;
         let refuse = |reason| Err(QueryError::BadRelease { timestamp, reason });
@@ -50,7 +49,7 @@ impl Sample {
         self.scale(unit).map(|_| ())
     }
 
-    /// What a frequency of one stands for.
+    /// Factor from frequencies to the unit.
     pub(super) fn scale(&self, unit: Unit) -> Result<f64, QueryError> {
         match (unit, self.population) {
             (Unit::Frequencies, _) => Ok(1.0),
@@ -60,15 +59,14 @@ impl Sample {
     }
 }
 
-/// The positions, in a sequence of timestamps, of a period and, for a change, of an earlier one that is subtracted.
+/// Index ranges of a period and, for a change, of the earlier period to subtract.
 pub(super) struct Periods {
     pub later: Range<usize>,
     pub earlier: Option<Range<usize>>,
 }
 
 impl Periods {
-    /// The `delta` timestamps that end at position `last`, and for a change as many that end `shift` timestamps before.
-    /// `timestamp` tells the timestamp at a position.
+    /// Finds the `delta` timestamps up to index `last`, and for a change as many up to `shift` timestamps earlier.
     pub(super) fn find(
         last: usize,
         delta: u64,
@@ -83,8 +81,7 @@ impl Periods {
         let back = |from: usize, steps: u64| {
             let position = usize::try_from(steps).ok().and_then(|steps| from.checked_sub(steps));
             let position = position.ok_or(QueryError::BeyondKept { asked, kept: last as u64 + 1, until })?;
-            // Timestamps only grow, so none is missing in between exactly if the ends are as far apart as their
-            // positions.
+            // Timestamps increase, so none is missing if the ends are as far apart as their indices.
             if timestamp(from) - timestamp(position) == steps {
                 Ok(position)
             } else {
@@ -103,7 +100,7 @@ impl Periods {
         Ok(Self { later, earlier })
     }
 
-    /// The sum over the period, less that over the earlier one.
+    /// Sum over the period, less that over the earlier one.
     pub(super) fn sum(
         &self,
         unit: Unit,
@@ -122,12 +119,12 @@ impl Periods {
             if sample.freshness == Freshness::Fresh {
                 match correlation {
                     Correlation::WithinRuns => variance += std::mem::take(&mut run).variance(),
-                    // Two fresh releases may have the same number by chance, as where both were clipped to zero.
+                    // Two fresh releases may agree by chance, such as when both are clamped to zero.
                     Correlation::Throughout => run.changes |= run.first.is_some(),
                 }
             }
             let subtracted = self.earlier.as_ref().is_some_and(|earlier| earlier.contains(&position));
-            // Between the periods, and where they overlap, a timestamp does not matter.
+            // Timestamps between the periods, and in their overlap, cancel.
             let sign = match (self.later.contains(&position), subtracted) {
                 (true, false) => 1.0,
                 (false, true) => -1.0,
@@ -148,18 +145,18 @@ impl Periods {
     }
 }
 
-/// The error of a weighted sum over a run: a fresh release and those that repeat it.
+/// Error of a weighted sum over a run: a fresh release and its repetitions.
 #[derive(Default)]
 struct Run {
-    /// The frequency in the first release of the sum, and the standard deviation of the error that all share.
+    /// Frequency of the first release, and standard deviation of the shared error.
     first: Option<(f64, f64)>,
-    /// Whether some release does not repeat the first: it has another frequency, or is fresh.
+    /// Whether some release does not repeat the first.
     changes: bool,
-    /// The sum of the weights.
+    /// Sum of the weights.
     weight: f64,
-    /// The sum of the standard deviations, times the absolute weights.
+    /// Sum of standard deviations times absolute weights.
     deviations: f64,
-    /// The same for what each variance exceeds that of the shared error.
+    /// The same for the excess of each variance over that of the shared error.
     drifts: f64,
 }
 
@@ -173,10 +170,10 @@ impl Run {
         self.drifts += weight.abs() * (variance - shared).max(0.0).sqrt();
     }
 
-    /// However errors are correlated, the standard deviation of a sum is at most the sum of the standard deviations.
+    /// For any correlation, the standard deviation of a sum is at most the sum of the standard deviations.
     ///
-    /// Where the numbers are repeated, an error is that of the fresh release, which is multiplied by the sum of the
-    /// weights (zero for two periods of the same length), plus what the truth has drifted since.
+    /// Repeated numbers share the error of the fresh release, which is multiplied by the sum of the weights, plus the
+    /// drift of the truth. The sum of weights is zero for two periods of equal length.
     fn variance(&self) -> f64 {
         let bound = match self.first {
             Some((_, shared)) if !self.changes => self.deviations.min(self.weight.abs() * shared + self.drifts),

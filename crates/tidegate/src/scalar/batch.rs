@@ -1,4 +1,4 @@
-//! What the mechanisms that work batch by batch have in common: hold, group, publish, release.
+//! Common part of the batch mechanisms: hold, group, publish, release.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -16,7 +16,7 @@ use super::truncation::choose_bound;
 use super::{Arrival, Frame, HUNDRED, ScalarError, ScalarKind, contin, split};
 use crate::release::Release;
 
-/// How the readings of a batch are grouped.
+/// Grouping of the readings of a batch.
 #[derive(Debug)]
 enum Grouping {
     Contin(Contin),
@@ -53,7 +53,7 @@ impl Grouping {
         })
     }
 
-    /// The group of the next reading.
+    /// Group of the next reading.
     #[inline]
     fn place(
         &mut self,
@@ -86,15 +86,15 @@ pub(super) struct Batched {
     grouping: Grouping,
     points: Points,
     pub(super) held: Held,
-    /// How many batches were released.
+    /// Number of batches released.
     pub(super) done: u64,
-    /// Whether a bound has to be chosen: until a batch had a sample to choose it from.
+    /// Whether a bound is still to be chosen, until a batch has a sample.
     pub(super) due: bool,
-    // What follows is used within one batch only, and kept to be used again.
+    // Buffers of one batch, reused.
     readings: Vec<Sealed<i64>>,
-    /// What pays for the publication of each reading, until it is used.
+    /// Permits for publishing the readings, until used.
     permits: Vec<Option<Permit>>,
-    /// The group of each reading and its place in the batch.
+    /// Group and index of each reading.
     order: Vec<(u32, u32)>,
     averages: Vec<(f64, f64)>,
     smoothing: Smoothing,
@@ -141,17 +141,17 @@ impl Batched {
         Ok(())
     }
 
-    /// Whether the batch has to be released before a reading of this timestamp is taken in.
+    /// Whether the batch must be released before a reading of this timestamp.
     pub(super) fn is_over_before(&self, timestamp: u64, delay: u64) -> bool {
         self.held.timestamps().next().is_some_and(|first| timestamp - first > delay)
     }
 
-    /// Whether the batch is complete with a reading of this timestamp in it.
+    /// Whether the batch is complete with a reading of this timestamp.
     pub(super) fn is_complete_at(&self, timestamp: u64, delay: u64) -> bool {
         self.held.timestamps().next().is_some_and(|first| timestamp - first >= delay)
     }
 
-    /// Groups, publishes and releases what is held. Returns the bound for the batches to come, if one was chosen.
+    /// Groups, publishes and releases the batch. Returns the bound of later batches, if one was chosen.
     pub(super) fn release(
         &mut self,
         Frame { settings, shares, output }: Frame<'_>,
@@ -166,7 +166,7 @@ impl Batched {
         let truncation = settings.truncation.filter(|_| self.due);
         self.done += 1;
         self.group(shares, random)?;
-        // What was grouped is forgotten as soon as the groups are known.
+        // Grouping data are cleared once the groups are known.
         self.grouping.clear();
         self.averages.clear();
         self.averages.resize(self.readings.len(), (0.0, 0.0));
@@ -191,7 +191,7 @@ impl Batched {
         Ok(bound)
     }
 
-    /// Finds the group of each reading, and sorts them by it.
+    /// Finds the group of each reading, and sorts by it.
     #[allow(clippy::cast_possible_truncation)] // a batch has at most 2^32 readings
     fn group(&mut self, shares: &Shares, random: &mut impl Randomness) -> Result<(), ScalarError> {
         self.readings.clear();
@@ -208,8 +208,8 @@ impl Batched {
         Ok(())
     }
 
-    /// Takes representatives out of a group, by coins only: they pay for the choice of a bound instead of the
-    /// publication. At least one member stays.
+    /// Samples representatives of a group at random: they pay for the choice of a bound instead of the publication. At
+    /// least one member stays.
     fn sample(
         &mut self,
         group: Range<usize>,
@@ -218,7 +218,7 @@ impl Batched {
         sample: &mut Vec<(usize, Permit)>,
     ) {
         let members = group.len();
-        // So many per cent on average: what is left of a division is one more, by chance.
+        // The percentage holds on average: the remainder of the division is rounded at random.
         let hundredths = members * usize::from(truncation.percent);
         let one_more = bernoulli((hundredths % 100) as u64, HUNDRED, random);
         let count = (hundredths / 100 + usize::from(one_more)).min(members - 1);
@@ -228,7 +228,7 @@ impl Batched {
         }
     }
 
-    /// Publishes a group from those members that have not paid for something else.
+    /// Publishes a group from the members that still have their permits.
     #[allow(clippy::cast_precision_loss)] // published already
     fn publish(
         &mut self,
@@ -257,7 +257,7 @@ impl Batched {
             Publication::ClippedSums => {
                 let part = bucket_range(&self.range, self.buckets, label)?;
                 if part.start() == part.end() {
-                    // Whatever the readings are, moved into the bucket they are this.
+                    // The bucket has one point, so every clamped reading equals it.
                     (*part.start() as f64, 0.0)
                 } else {
                     let summing = Summing::new(part.clone(), settings.protects, shares.publication)?;
@@ -279,7 +279,7 @@ impl Batched {
         Ok(())
     }
 
-    /// The bound that suits the sample, given how many groups shared the noise.
+    /// Chooses a bound from the sample, given how many groups shared the noise.
     #[allow(clippy::cast_precision_loss)] // public
     fn choose_bound(
         &self,
@@ -300,7 +300,7 @@ impl Batched {
     }
 }
 
-/// An average, moved into the range.
+/// Clamps an average to the range.
 #[allow(clippy::cast_precision_loss)] // public
 fn within(range: &RangeInclusive<i64>, (average, variance): (f64, f64)) -> (f64, f64) {
     (average.clamp(*range.start() as f64, *range.end() as f64), variance)
@@ -317,7 +317,7 @@ mod tests {
     use super::super::{Pegasus, PegasusDelay};
     use super::*;
 
-    /// A batch of readings that is grouped and not yet published.
+    /// Returns a batch that is grouped and not yet published.
     fn grouped(kind: ScalarKind, readings: &[f64], threshold: Option<f64>, seed: u64) -> Batched {
         let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
         let delay = u32::try_from(readings.len() - 1).unwrap();
@@ -333,8 +333,8 @@ mod tests {
         batched
     }
 
-    /// In `discontin` a reading takes part in at most `w - 1` tests, of a total sensitivity of `2·width·(w - H_w)`,
-    /// whatever happens; and in exactly so many where all readings join the first.
+    /// In `discontin` a reading takes part in at most `w - 1` tests, of total sensitivity `2·width·(w - H_w)`. It is
+    /// exactly that if all readings join the first.
     #[test]
     fn a_reading_takes_part_in_as_many_discontinuous_tests_as_the_proof_says() {
         for w in [1_usize, 2, 3, 7, 20] {
@@ -342,7 +342,7 @@ mod tests {
             let mut most = (0, 0.0_f64);
             for seed in 0..60 {
                 let readings: Vec<f64> = (0..w).map(|index| ((index as u64 * seed * 37) % 100) as f64).collect();
-                // From never accepting anybody, by chance, to always accepting everybody.
+                // From never accepting anybody to always accepting everybody.
                 let threshold = [0.0, 200.0, 2_000.0, 1e7][usize::try_from(seed % 4).unwrap()];
                 let batched = grouped(ScalarKind::Discontin, &readings, Some(threshold), seed);
                 let Grouping::Discontin(discontin) = &batched.grouping else { panic!("that was asked for") };
@@ -356,8 +356,7 @@ mod tests {
         }
     }
 
-    /// In `contin` a reading takes part in the tests of one group only: each test reads the open group and the
-    /// newcomer, and no reading is read under two thresholds.
+    /// In `contin` a reading takes part in the tests of one group only: no reading is tested against two thresholds.
     #[test]
     fn a_reading_takes_part_in_the_tests_of_one_continuous_group_only() {
         let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
@@ -398,8 +397,7 @@ mod tests {
         assert!(closed > 40 && longest > 5, "there was nothing to be seen: {closed} {longest}");
     }
 
-    /// The noise of grouping is that of a whole reading that changes, for the share of grouping, in all mechanisms that
-    /// group.
+    /// Grouping has noise for a whole reading, at the share of grouping.
     #[test]
     #[allow(clippy::float_cmp)] // the same formula
     fn grouping_has_the_noise_that_a_reading_needs() {
@@ -423,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Of each reading's permit grouping has taken its share, and the rest is there for one publication.
+    /// Grouping takes its share of each permit; the rest pays for one publication.
     #[test]
     fn what_is_left_for_publication_is_epsilon_less_the_share_of_grouping() {
         for (kind, publication) in [
@@ -456,7 +454,7 @@ mod tests {
         }
     }
 
-    /// Representatives are taken out of the publication, and at least one of each group stays.
+    /// Representatives are left out of the publication, and at least one of each group stays.
     #[test]
     fn a_sampled_reading_pays_for_the_bound_instead_of_the_publication() {
         for percent in [1, 50, 99] {

@@ -9,21 +9,21 @@ use super::settings::{Settings, Shares};
 use super::{Arrival, Frame, ScalarError};
 use crate::release::Release;
 
-/// The buckets where nothing is said and sums are published.
+/// Default number of buckets when sums are published.
 pub(super) const BUCKETS: u32 = 6;
 
-/// No more than so many are tried on labels where nothing is said: beyond an epsilon of about ten, where that many
-/// would be best, the error is below a hundredth of the domain anyway.
+/// Maximum number of buckets tried by default. More would be best only above an epsilon of about 10, where the error is
+/// below a hundredth of the domain anyway.
 const MOST_TRIED: u32 = 128;
 
-/// How many buckets there are, of a range that may have fewer points than were asked for.
+/// Number of buckets, limited by the points of the range.
 #[allow(clippy::cast_possible_truncation)] // no more than the first, a u32
 pub(super) fn buckets_of(asked: u32, range: &RangeInclusive<i64>) -> u32 {
     u64::from(asked).min(range.end().abs_diff(*range.start()).saturating_add(1)) as u32
 }
 
-/// What part of the spread of an even distribution over a range a randomised label explains: `(p - q)²·(1 - 1/n²)`,
-/// where the true one of `n` buckets is published with probability `p` and each other with `q`.
+/// Share of the variance of a uniform distribution that a randomised label explains: `(p - q)²·(1 - 1/n²)`. The true
+/// one of `n` buckets is published with probability `p`, each other with `q`.
 pub(super) fn explained(buckets: u32, epsilon: Epsilon) -> Result<f64, ScalarError> {
     let probabilities =
         bucket_probabilities(buckets, epsilon).map_err(tidegate_kernel::primitives::PrimitiveError::from)?;
@@ -31,7 +31,7 @@ pub(super) fn explained(buckets: u32, epsilon: Epsilon) -> Result<f64, ScalarErr
     Ok(shrink * shrink * (1.0 - f64::from(buckets).powi(-2)))
 }
 
-/// As many buckets as explain most.
+/// Number of buckets that explains most.
 pub(super) fn best(epsilon: Epsilon, range: &RangeInclusive<i64>) -> Result<u32, ScalarError> {
     let mut best = (2, explained(2, epsilon)?);
     for buckets in 3..=buckets_of(MOST_TRIED, range) {
@@ -44,7 +44,7 @@ pub(super) fn best(epsilon: Epsilon, range: &RangeInclusive<i64>) -> Result<u32,
     Ok(best.0)
 }
 
-/// Labels, and what to publish for each.
+/// Labels, and the value to publish for each.
 #[derive(Debug)]
 struct Published {
     bucketing: Bucketing,
@@ -71,13 +71,13 @@ impl Published {
     }
 }
 
-/// `bucorder` on labels alone: all of epsilon is spent on the label, and what is published is the middle of the bucket,
-/// shrunk to the middle of the domain.
+/// `bucorder` on labels alone: spends all of epsilon on the label, and publishes the middle of the bucket, shrunk
+/// towards the middle of the domain.
 #[derive(Debug)]
 pub(super) struct Labels {
     full: Published,
     reduced: Option<Published>,
-    /// The expected error of a release, as part of the range's width.
+    /// Root mean squared error of a release, relative to the width of the range.
     relative_error: f64,
 }
 

@@ -1,4 +1,4 @@
-//! `comporder`: noise on each reading, corrected by noisy comparisons with the readings before it.
+//! `comporder`: noise on each reading, corrected by noisy comparisons with earlier readings.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -15,16 +15,16 @@ use crate::release::Release;
 #[derive(Debug)]
 pub(super) struct Comporder {
     points: Points,
-    /// `None` where there is no delay, and so no window to compare within.
+    /// `None` without a delay, which leaves no window for comparisons.
     pub(super) window: Option<Comparisons>,
-    /// What was released for the readings of the window, but the newest.
+    /// Releases of the readings of the window, except the newest.
     pub(super) released: VecDeque<f64>,
 }
 
 impl Comporder {
     pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
         let points = Points::new(settings, shares, range)?;
-        // As many as there are earlier ones, and as many later ones.
+        // As many earlier readings as later ones.
         let window = match (shares.grouping, NonZeroU64::new(2 * u64::from(settings.delay))) {
             (Some(grouping), Some(times)) => Some(Comparisons::new(grouping, times)?),
             _ => None,
@@ -32,7 +32,7 @@ impl Comporder {
         Ok(Self { points, window, released: VecDeque::new() })
     }
 
-    /// Clamps to another range from now on. Comparisons need none.
+    /// Clamps to another range from now on; comparisons are unaffected.
     pub(super) fn set_points(&mut self, points: Points) {
         self.points = points;
     }
@@ -67,7 +67,7 @@ impl Comporder {
         }
         let (noisy, variance) = self.points.publish(Arrival { permit: for_point, reading, sampled }, random)?;
         let noisy = output.value_of(noisy as f64);
-        // Bounds that contradict each other say nothing.
+        // Contradictory bounds are ignored.
         let corrected =
             if least <= most && !(least..=most).contains(&noisy) { f64::midpoint(least, most) } else { noisy };
         self.released.push_back(corrected);
@@ -84,8 +84,7 @@ mod tests {
     use crate::scalar::ScalarKind;
     use crate::scalar::output::Output;
 
-    /// A reading takes part in one comparison with each of the `w` before it and of the `w` after it: `2w`, which is
-    /// what its permit was divided into.
+    /// A reading is compared with each of the `w` before and the `w` after it: `2w`, the divisor of its permit.
     #[test]
     fn a_reading_takes_part_in_exactly_as_many_comparisons_as_the_proof_says() {
         for delay in [1, 4, 9] {

@@ -1,9 +1,9 @@
-//! `constant`: the middle of the domain, whatever the readings are. Whatever spends budget should do better.
+//! `constant`: the middle of the domain; a baseline that spends nothing.
 
 use super::settings::Settings;
 use crate::release::{Freshness, Number, Release, Spent};
 
-/// The middle of the domain; its variance is that of a value that is spread evenly over the domain.
+/// Releases the middle of the domain, with the variance of a uniform value.
 pub(super) fn release(timestamp: u64, settings: &Settings) -> Release {
     let (low, high) = (settings.grid.low(), settings.grid.high());
     let width = high - low;
@@ -13,7 +13,7 @@ pub(super) fn release(timestamp: u64, settings: &Settings) -> Release {
         freshness: Freshness::Approximated,
         spent: Spent::Nothing,
         reports: 0,
-        // It uses no randomness.
+        // No randomness.
         seeded: false,
     }
 }

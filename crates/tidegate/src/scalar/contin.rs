@@ -1,4 +1,4 @@
-//! `contin`: groups of consecutive readings that are alike, within a batch.
+//! `contin`: groups of similar consecutive readings within a batch.
 
 use std::ops::RangeInclusive;
 
@@ -7,9 +7,9 @@ use tidegate_kernel::{Epsilon, Permit, Randomness, Sealed};
 
 use super::ScalarError;
 
-/// The threshold of a group, in grid units.
+/// Threshold of a group, in grid units.
 ///
-/// The noise on both sides of the test is one-sided; the difference of its means is added, so that the test is centred.
+/// The noise is one-sided on both sides of the test. The difference of its means is added, to centre the test.
 #[allow(clippy::cast_possible_truncation)] // saturates
 pub(super) fn groups(
     range: RangeInclusive<i64>,
@@ -22,11 +22,11 @@ pub(super) fn groups(
     Ok(ContinuousGroups::new(range, protects, epsilon, centred.round() as i64)?)
 }
 
-/// The groups of a batch.
+/// Groups of a batch.
 #[derive(Debug)]
 pub(super) struct Contin {
     groups: ContinuousGroups,
-    /// How many groups were begun.
+    /// Number of groups.
     count: u32,
 }
 
@@ -35,7 +35,7 @@ impl Contin {
         Self { groups, count: 0 }
     }
 
-    /// The group of the next reading: they are numbered one after the other.
+    /// Group of the next reading, numbered consecutively.
     #[inline]
     pub(super) fn place(
         &mut self,
@@ -49,7 +49,6 @@ impl Contin {
         Ok(self.count)
     }
 
-    /// Ends the batch.
     pub(super) fn clear(&mut self) {
         self.groups.close();
         self.count = 0;

@@ -1,15 +1,15 @@
-//! `discontin`: groups of readings that are alike, wherever they stand in a batch.
+//! `discontin`: groups of similar readings anywhere in a batch.
 
 use tidegate_kernel::primitives::{DeviationTests, Side};
 use tidegate_kernel::{Permit, Randomness, Sealed};
 
 use super::ScalarError;
 
-/// The groups of a batch.
+/// Groups of a batch.
 #[derive(Debug)]
 pub(super) struct Discontin {
     tests: DeviationTests,
-    /// The members of each group; beyond `count`, empty lists to be used again.
+    /// Members of each group; lists beyond `count` are empty, for reuse.
     groups: Vec<Vec<usize>>,
     count: usize,
 }
@@ -19,7 +19,7 @@ impl Discontin {
         Self { tests, groups: Vec::new(), count: 0 }
     }
 
-    /// The group of the next reading: the first that it is like, or a new one.
+    /// Group of the next reading: the first similar one, or a new one.
     #[allow(clippy::cast_possible_truncation)] // as many as a batch has readings at most, a u32 and one
     pub(super) fn place(
         &mut self,
@@ -43,7 +43,6 @@ impl Discontin {
         Ok((self.count - 1) as u32)
     }
 
-    /// Ends the batch.
     pub(super) fn clear(&mut self) {
         self.tests.clear();
         self.groups.iter_mut().for_each(Vec::clear);

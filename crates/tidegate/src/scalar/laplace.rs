@@ -1,4 +1,4 @@
-//! `laplace`: noise on each reading. `clamped`: the same, moved into the domain.
+//! `laplace`: noise on each reading. `clamped`: the same, clamped to the domain.
 
 use std::ops::RangeInclusive;
 

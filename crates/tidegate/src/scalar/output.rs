@@ -1,11 +1,11 @@
-//! From grid units to releases.
+//! [`Output`]: converts grid units to releases.
 
 use tidegate_kernel::{Epsilon, Grid, Randomness};
 
 use super::settings::Settings;
 use crate::release::{Freshness, Number, Release, Spent};
 
-/// What turns numbers in grid units into releases.
+/// Converts grid units to releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Output {
     low: f64,
@@ -13,7 +13,7 @@ pub(super) struct Output {
     step: f64,
     within_domain: bool,
     epsilon: Epsilon,
-    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    /// Whether any randomness since creation or loading was seeded.
     seeded: bool,
 }
 
@@ -24,19 +24,19 @@ impl Output {
         Self { low, high, step, within_domain, epsilon: settings.epsilon, seeded: false }
     }
 
-    /// Takes note of where randomness comes from.
+    /// Records whether the randomness is seeded.
     #[inline]
     pub(super) fn note(&mut self, random: &impl Randomness) {
         self.seeded |= !random.provenance().is_private();
     }
 
-    /// The release of a value and its variance, both in grid units.
+    /// Release of a value and its variance in grid units.
     #[inline]
     pub(super) fn release(&self, timestamp: u64, steps: f64, variance: f64) -> Release {
         self.of_value(timestamp, self.low + steps * self.step, variance * self.step * self.step)
     }
 
-    /// The release of a value and its variance, both in the unit of the stream.
+    /// Release of a value and its variance in the unit of the stream.
     #[inline]
     pub(super) fn of_value(&self, timestamp: u64, value: f64, variance: f64) -> Release {
         let value = if self.within_domain { value.clamp(self.low, self.high) } else { value };
@@ -50,7 +50,7 @@ impl Output {
         }
     }
 
-    /// The value that a number of grid units stands for.
+    /// Converts grid units to a value.
     pub(super) fn value_of(&self, steps: f64) -> f64 {
         self.low + steps * self.step
     }

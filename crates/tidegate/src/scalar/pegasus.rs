@@ -1,4 +1,4 @@
-//! `pegasus`: noise on each reading, averaged with the earlier noisy readings of its group; nothing is held back.
+//! `pegasus`: noise on each reading, averaged with earlier noisy readings of its group, without delay.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use super::smoothing::Smoothing;
 use super::{Arrival, Frame, ScalarError, contin, split};
 use crate::release::Release;
 
-/// A group is closed when it has so many members, so that memory is bounded.
+/// Maximum size of a group, which limits memory.
 pub(super) const LONGEST_GROUP: usize = 1_000;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Pegasus {
     pub(super) group: OpenGroup,
 }
 
-/// The open group: what its readings are like, and the average of its noisy points.
+/// The open group: its readings, and the average of its noisy points.
 #[derive(Debug)]
 pub(super) struct OpenGroup {
     pub(super) groups: ContinuousGroups,
@@ -36,7 +36,7 @@ impl OpenGroup {
         Ok(Self { groups, points, smoothing: Smoothing::new(settings.smoother) })
     }
 
-    /// Adds noise to a reading and finds its place. A point that stays alone is returned with its variance.
+    /// Adds noise to a reading and groups it. A point that stays alone is returned with its variance.
     pub(super) fn offer(
         &mut self,
         arrival: Arrival<'_>,

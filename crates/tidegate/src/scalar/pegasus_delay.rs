@@ -1,4 +1,4 @@
-//! `pegasus_delay`: as `pegasus`, but a value waits for later members of its group, as long as the delay allows.
+//! `pegasus_delay`: as `pegasus`, but a value waits for later members of its group, up to the delay.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -15,7 +15,7 @@ use crate::release::Release;
 #[derive(Debug)]
 pub(super) struct PegasusDelay {
     pub(super) group: OpenGroup,
-    /// The timestamps of the open group's members that were not released yet.
+    /// Timestamps of the open group that wait for release.
     pub(super) waiting: VecDeque<u64>,
     longest: usize,
 }
@@ -53,7 +53,7 @@ impl PegasusDelay {
         Ok(())
     }
 
-    /// Closes the open group and releases what waits.
+    /// Closes the open group and releases its members.
     pub(super) fn close(&mut self, output: &Output, releases: &mut Vec<Release>) {
         self.release_all(output, releases);
         self.group.groups.close();

@@ -1,4 +1,4 @@
-//! Readings with noise of their own.
+//! [`Points`]: noise on single readings.
 
 use std::ops::RangeInclusive;
 
@@ -10,7 +10,7 @@ use super::{Arrival, ScalarError};
 
 /// Adds noise to single readings, and to sums.
 ///
-/// A reading that was sampled for the choice of a bound has less left to be published with.
+/// A reading sampled for the choice of a bound has less budget left.
 #[derive(Debug)]
 pub(super) struct Points {
     full: Summing,
@@ -31,7 +31,7 @@ impl Points {
         Ok(Self { full, reduced, variance, reduced_variance })
     }
 
-    /// The reading with noise, and the variance of the noise, in grid units.
+    /// Noisy reading, and its noise variance, in grid units.
     #[inline]
     pub(super) fn publish(
         &self,
@@ -45,7 +45,7 @@ impl Points {
         Ok((summing.publish([(permit, reading)], random)?.into_value(), variance))
     }
 
-    /// The sum of readings with noise, and the variance of the noise, in grid units.
+    /// Noisy sum of readings, and its noise variance, in grid units.
     #[inline]
     pub(super) fn publish_sum<'a>(
         &self,
@@ -55,7 +55,7 @@ impl Points {
         Ok((self.full.publish(members, random)?.into_value(), self.variance))
     }
 
-    /// The scale of the noise.
+    /// Scale of the noise.
     pub(super) fn scale(&self) -> f64 {
         self.full.scale().as_f64()
     }

@@ -11,10 +11,10 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Machine, Scalar, ScalarError, ScalarKind, Settings};
 
-/// The version of what is saved: of `track` the sixth, of all others the first.
+/// The version of what is saved: of `track` the seventh, of all others the first.
 const fn version_of(kind: ScalarKind) -> u16 {
     match kind {
-        ScalarKind::Track => 6,
+        ScalarKind::Track => 7,
         _ => 1,
     }
 }

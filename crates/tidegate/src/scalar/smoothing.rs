@@ -1,19 +1,19 @@
-//! The noisy points of a group, averaged.
+//! [`Smoothing`]: the average of a group's noisy points.
 
 use serde::{Deserialize, Serialize};
 
 use super::settings::Smoother;
 
-/// What is known of a group from its noisy points, in grid units.
+/// Noisy points of a group, in grid units.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Smoothing {
     smoother: Smoother,
     count: usize,
     sum: f64,
-    /// The sum of the variances.
+    /// Sum of the variances.
     variances: f64,
-    /// The points in ascending order, for the median only.
+    /// Points in ascending order, for the median only.
     sorted: Vec<i64>,
 }
 
@@ -33,8 +33,8 @@ impl Smoothing {
         }
     }
 
-    /// The average and its variance. For the median that is the variance of the mean, which is larger: the noise is
-    /// Laplace noise, for which the median is the better average.
+    /// Average and its variance. For the median it states that of the mean, which is larger: with Laplace noise the
+    /// median is the better average.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn average(&self) -> (f64, f64) {
         let count = self.count.max(1) as f64;
@@ -55,7 +55,7 @@ impl Smoothing {
         self.sorted.clear();
     }
 
-    /// Whether a state that was loaded can be one of this smoother.
+    /// Whether a loaded state matches this average.
     pub(super) fn fits(&self, smoother: Smoother, count: usize) -> bool {
         let kept = if smoother == Smoother::Median { count } else { 0 };
         self.smoother == smoother && self.count == count && self.sorted.len() == kept && self.sorted.is_sorted()

@@ -1,4 +1,4 @@
-//! Cutting readings off at a private bound, in front of any mechanism.
+//! Truncation of readings at a private bound.
 
 use std::ops::RangeInclusive;
 
@@ -9,13 +9,13 @@ use tidegate_kernel::{Permit, Randomness, Sealed};
 use super::ScalarError;
 use super::settings::{Settings, Truncation};
 
-/// Bounds lie so many to a halving.
+/// Candidate bounds per halving.
 const TO_A_HALVING: i32 = 4;
 
-/// The lowest bound is the width, halved so often.
+/// Halvings from the width to the lowest bound.
 const HALVINGS: i32 = 8;
 
-/// The bounds among which one is chosen: the upper end of the domain, and from there downwards on a logarithmic ladder.
+/// Candidate bounds: the upper end of the domain, and a logarithmic ladder below it.
 pub(super) fn candidates(range: &RangeInclusive<i64>) -> Vec<i64> {
     #[allow(clippy::cast_precision_loss)] // public
     let width = range.end().abs_diff(*range.start()) as f64;
@@ -30,10 +30,9 @@ pub(super) fn candidates(range: &RangeInclusive<i64>) -> Vec<i64> {
     bounds
 }
 
-/// Chooses a bound that suits a sample of readings, each with a permit for nothing else.
+/// Chooses a bound for a sample of readings, whose permits pay for nothing else.
 ///
-/// What a bound costs is what it cuts off, and the noise that it leaves: for each release, `error` times the bound's
-/// height.
+/// The cost of a bound is what it cuts off plus the remaining noise: for each release, `error` times its height.
 pub(super) fn choose_bound(
     sample: Vec<(Permit, &Sealed<i64>)>,
     error: f64,
@@ -52,20 +51,20 @@ pub(super) fn choose_bound(
     Ok(bounds.get(chosen).copied())
 }
 
-/// Where a mechanism that holds nothing back is in its batches.
+/// Batches of a mechanism that releases without delay.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
-    /// How many were begun.
+    /// Number of batches begun.
     pub(super) begun: u64,
-    /// The first timestamp of the present one.
+    /// First timestamp of the present batch.
     pub(super) first: Option<u64>,
-    /// Whether a bound has to be chosen: until a batch had a sample to choose it from.
+    /// Whether a bound is still to be chosen, until a batch has a sample.
     pub(super) due: bool,
-    /// The readings of the present one that were sampled.
+    /// Sampled readings of the present batch.
     pub(super) sample: Held,
 }
 
-/// The saved form of what is public about it.
+/// Saved public part.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavedBatches {
@@ -75,7 +74,7 @@ pub(super) struct SavedBatches {
 }
 
 impl Batches {
-    /// Whether the present batch is over when a timestamp comes.
+    /// Whether the present batch is over at a timestamp.
     pub(super) fn is_over(&self, timestamp: u64, settings: &Settings) -> bool {
         self.first.is_none_or(|first| timestamp - first > u64::from(settings.delay))
     }
@@ -95,8 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// One reading at the upper end: each bound is chosen as often as noise of the scale of a whole reading makes it
-    /// win.
+    /// One reading at the upper end: each bound wins as often as noise at the scale of a whole reading makes it.
     #[test]
     fn a_bound_is_chosen_with_the_noise_that_a_reading_needs() {
         let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
@@ -106,8 +104,7 @@ mod tests {
         let scored: Vec<Bound> = bounds.iter().map(|at| Bound { at: *at, cost: 0 }).collect();
         let scale = bound_noise(&scored, &range, Protects::Reading, epsilon).unwrap().as_f64();
         assert!((scale / 25_000.0 - 1.0).abs() < 0.01, "the width over epsilon: {scale}");
-        // Scores in units of the scale, and the probability that the first one with its noise is above all others with
-        // theirs.
+        // Scores in scales, and the probability that one noisy score exceeds all others.
         let scores: Vec<f64> = bounds.iter().map(|at| (*at - range.end()) as f64 / scale).collect();
         let wins = |index: usize, noise: f64| {
             let below = |other: &f64| 1.0 - (-(noise + scores[index] - other).max(0.0)).exp();
@@ -124,7 +121,7 @@ mod tests {
             first += u32::from(chosen == Some(*range.end()));
         }
         let attained = f64::from(first) / f64::from(runs);
-        // Five deviations: a false alarm has a probability below 10^-6.
+        // Five standard deviations: false-failure probability below 1e-6.
         let deviation = (expected * (1.0 - expected) / f64::from(runs)).sqrt();
         assert!((attained - expected).abs() < 5.0 * deviation + 1e-4, "{attained} {expected}");
         assert!(expected < 0.9, "less noise would be seen: {expected}");

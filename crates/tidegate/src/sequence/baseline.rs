@@ -1,8 +1,8 @@
-//! What knows nothing of the model, for comparison: frequency oracles whose report is turned into a symbol.
+//! Baselines that ignore the model: frequency oracles whose report is decoded to a symbol.
 //!
-//! `rr` is generalised randomised response, whose report is a symbol. `oue` reports a set of symbols; the answer is one
-//! of them, each equally likely, or any symbol if the set is empty. Choosing from a report costs no privacy. Each step
-//! is epsilon-LDP, hence epsilon-SIP for any model.
+//! `rr` is generalised randomised response, whose report is a symbol. `oue` reports a set of symbols; the answer is
+//! drawn uniformly from it, or from the domain if it is empty. Decoding is post-processing. Each step is epsilon-LDP,
+//! hence epsilon-SIP for any model.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, Window};
 
 use crate::release::{Freshness, Release, Spent, Symbol};
 
-/// Which baseline.
+/// Kind of a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BaselineKind {
@@ -28,7 +28,7 @@ impl BaselineKind {
     /// All baselines.
     pub const ALL: [Self; 2] = [Self::Rr, Self::Oue];
 
-    /// The name that users write.
+    /// Name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rr => "rr",
@@ -50,38 +50,39 @@ impl fmt::Display for BaselineKind {
     }
 }
 
-/// What a baseline is set to.
+/// Settings of a baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// The number of symbols.
+pub struct BaselineSettings {
+    /// Number of symbols.
     pub domain: u32,
-    /// What each step loses, in the sense of local differential privacy.
+    /// Local differential privacy of each step.
     pub epsilon: Epsilon,
-    /// The timestamps that share the budget.
+    /// Timestamps that share the budget.
     pub window: Window,
-    /// What the steps of any window may lose together.
+    /// Budget of any window.
     pub budget: Epsilon,
 }
 
-impl Settings {
-    /// Local differential privacy of epsilon for each timestamp by itself.
+impl BaselineSettings {
+    /// Settings with epsilon-LDP for each timestamp by itself.
     pub const fn new(domain: u32, epsilon: Epsilon) -> Self {
         Self { domain, epsilon, window: Window::EVENT, budget: epsilon }
     }
 }
 
-/// Why a baseline could not be made, or released nothing.
+/// Error of a baseline.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaselineError {
-    /// No oracle for the domain or the epsilon, or a permit that is not the symbol's.
+    /// No oracle for the domain or the epsilon, or a permit for another symbol.
     #[error(transparent)]
     Oracle(#[from] OracleError),
-    /// The oracle's own report is malformed, which does not happen.
+    /// Malformed report of the oracle itself, which does not happen.
     #[error(transparent)]
     Report(#[from] MalformedReport),
-    /// The ledger did not grant the step.
+    /// The ledger refused the step.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
@@ -94,7 +95,7 @@ pub enum BaselineError {
 #[serde(try_from = "Saved")]
 pub struct Baseline {
     kind: BaselineKind,
-    settings: Settings,
+    settings: BaselineSettings,
     ledger: Ledger,
     oracle: Oracle,
 }
@@ -102,23 +103,23 @@ pub struct Baseline {
 const VERSION: u16 = 1;
 
 impl Baseline {
-    /// A baseline that has released nothing yet.
-    pub fn new(kind: BaselineKind, settings: Settings) -> Result<Self, BaselineError> {
+    /// Creates the baseline.
+    pub fn new(kind: BaselineKind, settings: BaselineSettings) -> Result<Self, BaselineError> {
         let oracle = Oracle::new(kind.oracle(), settings.domain, settings.epsilon)?;
         Ok(Self { kind, settings, ledger: Ledger::new(settings.budget, settings.window), oracle })
     }
 
-    /// Which baseline it is.
+    /// Kind.
     pub const fn kind(&self) -> BaselineKind {
         self.kind
     }
 
-    /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    /// Settings.
+    pub const fn settings(&self) -> &BaselineSettings {
         &self.settings
     }
 
-    /// What has been spent.
+    /// Ledger.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -128,7 +129,7 @@ impl Baseline {
         seal_symbol(self.ledger.account(), timestamp, symbol, self.settings.domain)
     }
 
-    /// Answers the symbol of a timestamp, which must lie after the last one.
+    /// Answers the symbol of a timestamp later than the last one.
     pub fn step(&mut self, symbol: &Sealed<u32>, random: &mut impl Randomness) -> Result<Release, BaselineError> {
         let timestamp = symbol.timestamp();
         let permit = self.ledger.spend(timestamp, self.settings.epsilon)?;
@@ -149,7 +150,7 @@ impl Baseline {
     }
 }
 
-/// One of the positions below `length`, each equally likely; zero where there is none.
+/// Draws an index below `length` uniformly; zero if there is none.
 #[allow(clippy::cast_possible_truncation)] // below a length
 fn chosen(length: usize, random: &mut impl Randomness) -> usize {
     match std::num::NonZeroU64::new(length as u64) {
@@ -158,12 +159,12 @@ fn chosen(length: usize, random: &mut impl Randomness) -> usize {
     }
 }
 
-/// The form in which a baseline is saved.
+/// Saved form.
 #[derive(Serialize)]
 struct Saving<'a> {
     version: u16,
     kind: BaselineKind,
-    settings: Settings,
+    settings: BaselineSettings,
     ledger: &'a Ledger,
 }
 
@@ -174,13 +175,13 @@ impl Serialize for Baseline {
     }
 }
 
-/// A baseline as it is loaded, before its parts are checked against each other.
+/// Loaded form, before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
     kind: BaselineKind,
-    settings: Settings,
+    settings: BaselineSettings,
     ledger: Ledger,
 }
 

@@ -1,21 +1,20 @@
 //! `batched`: several symbols released at once, through a channel over whole sequences.
 //!
 //! ```text
-//! w symbols ──▶ belief over d^w sequences ──▶ channel ──▶ kernel answers the sealed batch ──▶ w releases ──▶ next belief
+//! w symbols ──▶ belief over d^w sequences ──▶ channel ──▶ kernel answers the batch ──▶ w releases ──▶ next belief
 //! ```
 //!
-//! An answer that is given to a sequence as a whole can be right about it as a whole: at the same budget for each
-//! symbol, a batch has fewer wrong symbols than as many single steps, and far fewer where symbols depend on each other.
-//! The price is the delay, and the number of sequences:
+//! At the same budget per symbol, a batch has fewer wrong symbols than single steps, and far fewer if symbols are
+//! correlated. The price is a delay, and the number of sequences:
 //!
 //! | sequences `n = d^w` | channel | time for a batch |
 //! | --- | --- | --- |
-//! | up to [`PROGRAMME_LIMIT`], with [`Effort::Thorough`] | the optimum, or within a percent of it, by linear programming | tenths of a second at 64, seconds at 256 |
-//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters) of sequences, O(n e^epsilon): 0 to 20 % above the optimum | 1 ms at 128, .1 s at 1,024, seconds at 16,384 |
+//! | up to [`PROGRAMME_LIMIT`], [`Effort::Thorough`] | optimum within 1 %, by linear programming | seconds at 256 |
+//! | up to [`CLUSTER_LIMIT`] | [clusters](super::clusters), O(n e^epsilon): 0 to 20 % above | 0.1 s at 1,024 |
 //! | beyond | none: [`BatchedError::TooLarge`] names the size | |
 //!
-//! What scales to any length is to [divide](Settings::part) a batch into parts, which are answered one after the other,
-//! each with its share of epsilon and with what is believed after the parts before.
+//! For any length, [divide](BatchedSettings::part) a batch into parts. They are answered one after the other, each with
+//! its share of epsilon and the belief after the parts before.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -26,97 +25,67 @@ use tidegate_kernel::{Epsilon, Ledger, Randomness, SpendError};
 
 use super::belief::Belief;
 use super::bins::{self, Shares, index};
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::clusters::best_clusters;
-use super::course::{Course, Saved};
 use super::crr::{self, CrrError};
 use super::distance::Distance;
 use super::effort::{self, Effort};
 use super::leakage::Leakage;
 use super::model::{Model, ModelError};
+use super::state::{Saved, SequenceState};
 use crate::release::{Freshness, Release, Spent, Symbol};
 
-/// Up to how many sequences the optimal channel is computed, with [`Effort::Thorough`] (which needs the feature
-/// `programme`).
+/// Maximum number of sequences for the optimal channel, with [`Effort::Thorough`] (feature `programme`).
 pub const PROGRAMME_LIMIT: u64 = 256;
 
-/// Up to how many sequences there is a channel for a batch, or a part of one. Beyond, too few clusters could be looked
-/// at for longer batches to be better than shorter ones.
+/// Maximum number of sequences of a batch, or of a part of one. Beyond, clusters are too few for longer batches to pay.
 pub const CLUSTER_LIMIT: u64 = 1 << 14;
 
-/// How many symbols a batch may have at most, in all its parts.
+/// Maximum number of symbols in a batch, in all its parts.
 pub const MAX_LENGTH: u32 = 1 << 16;
 
-/// How many sequences the linear programme may answer with, besides those that represent clusters: the likeliest.
+/// Maximum number of further answers of the linear programme, besides cluster representatives: the likeliest sequences.
 #[cfg(feature = "programme")]
 const ANSWERS: usize = 96;
 
-/// What a batched mechanism is set to.
+/// Settings of a batched mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// As for single steps, with a batch in place of a symbol: epsilon is what a whole batch spends, and timestamps
-    /// and the window count batches. The distance of two sequences is the sum over their symbols.
-    pub batch: crr::Settings,
-    /// How many symbols a batch has.
+pub struct BatchedSettings {
+    /// As for single steps, with a batch in place of a symbol: epsilon is for a whole batch, and timestamps and window
+    /// count batches. The distance of two sequences is the sum over their symbols.
+    pub batch: crr::CrrSettings,
+    /// Symbols in a batch.
     pub length: u32,
-    /// How many symbols of a batch are answered together: all, unless given. Where the length is no multiple, the last
-    /// part is shorter.
+    /// Symbols answered together; all if not given. The last part may be shorter.
     #[serde(default)]
     pub part: Option<u32>,
 }
 
-/// Why there is no such batched mechanism, or it released nothing.
+/// Error of a batched mechanism.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchedError {
-    /// More sequences than a channel is computed for.
     #[error(
         "sequences of {length} symbols from a domain of {domain} are {sequences}, more than {CLUSTER_LIMIT}; \
          release batches, or divide them into parts, of at most {longest}"
     )]
-    TooLarge {
-        /// The size of the domain.
-        domain: u32,
-        /// How many symbols are answered together.
-        length: u32,
-        /// How many sequences there are, in digits or as a power.
-        sequences: String,
-        /// How many symbols could be answered together; zero where not even one.
-        longest: u32,
-    },
-    /// A batch or a part without symbols.
+    TooLarge { domain: u32, length: u32, sequences: String, longest: u32 },
     #[error("a batch has at least one symbol, and so has a part of it")]
     Empty,
-    /// A batch of too many symbols.
     #[error("a batch of {given} symbols is longer than {MAX_LENGTH}")]
-    Length {
-        /// How many it would have.
-        given: u32,
-    },
-    /// A timestamp whose symbols would have timestamps that are more than can be counted.
+    Length { given: u32 },
     #[error("timestamp {given} of a batch of {length} symbols is too large to give each symbol a timestamp of its own")]
-    Timestamp {
-        /// The timestamp of the batch.
-        given: u64,
-        /// How many symbols a batch has.
-        length: u32,
-    },
-    /// An epsilon too small to give each part a share.
+    Timestamp { given: u64, length: u32 },
     #[error("epsilon {epsilon} cannot be divided among {parts} parts")]
-    Share {
-        /// The epsilon of a batch.
-        epsilon: Epsilon,
-        /// The number of parts.
-        parts: usize,
-    },
-    /// A batch that was gathered for something else.
+    Share { epsilon: Epsilon, parts: usize },
     #[error("the batch was not gathered for this mechanism; use Batched::gather")]
     OtherBatch,
     /// A batch that could not be gathered or sealed.
     #[error(transparent)]
     Batch(#[from] BatchError),
-    /// Anything that can go wrong with single steps as well.
+    /// Errors of single steps.
     #[error(transparent)]
     Step(#[from] CrrError),
 }
@@ -131,20 +100,20 @@ macro_rules! by_way_of_step {
     )* };
 }
 
-by_way_of_step!(ModelError, ChannelError, tidegate_kernel::Refusal, tidegate_kernel::primitives::ChannelError);
+by_way_of_step!(ModelError, ChannelMatrixError, tidegate_kernel::Refusal, tidegate_kernel::primitives::ChannelError);
 
-/// Why [`Batched::answer_and_save`] released nothing.
+/// Error of [`Batched::answer_and_save`].
+#[allow(missing_docs)]
 #[derive(Debug, thiserror::Error)]
 pub enum AnswerError<E> {
     /// The answer failed.
     #[error(transparent)]
     Answer(#[from] BatchedError),
-    /// The ledger could not be saved. The amount counts as spent.
     #[error("the ledger could not be saved, so nothing was released: {0}")]
     NotSaved(E),
 }
 
-/// A batched mechanism on one user's stream; see the [module](self).
+/// Batched mechanism on one user's stream; see the [module](self).
 ///
 /// # Guarantee
 /// As that of [`Crr`](crr::Crr), with a batch in place of a symbol: each batch is epsilon-SIP if the model is right
@@ -153,12 +122,13 @@ pub enum AnswerError<E> {
 ///
 /// ```
 /// use tidegate::kernel::SystemRandom;
-/// use tidegate::sequence::batched::{Batched, Settings};
+/// use tidegate::sequence::batched::{Batched, BatchedSettings};
 /// use tidegate::sequence::crr;
 /// use tidegate::sequence::model::Model;
 ///
 /// let model = Model::dense(vec![0.7, 0.3], vec![0.9, 0.1, 0.2, 0.8])?;
-/// let mut mechanism = Batched::new(model, Settings { batch: crr::Settings::new("3".parse()?), length: 3, part: None })?;
+/// let settings = BatchedSettings { batch: crr::CrrSettings::new("3".parse()?), length: 3, part: None };
+/// let mut mechanism = Batched::new(model, settings)?;
 /// let mut batch = mechanism.gather()?;
 /// for symbol in [0, 0, 1] {
 ///     batch.push(symbol)?;
@@ -168,15 +138,15 @@ pub enum AnswerError<E> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Saved<Settings>")]
+#[serde(try_from = "Saved<BatchedSettings>")]
 pub struct Batched {
-    settings: Settings,
-    /// In batches: its belief is of the first symbol of the next one.
-    course: Course,
+    settings: BatchedSettings,
+    /// In batches: its belief is about the first symbol of the next one.
+    state: SequenceState,
     parts: Vec<Part>,
 }
 
-/// Symbols of a batch that are answered together, and what that may spend.
+/// Symbols of a batch that are answered together, and their spend.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     length: u32,
@@ -184,65 +154,64 @@ struct Part {
 }
 
 impl Batched {
-    /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
+    /// Creates the mechanism. Mechanisms of many users can share one model.
     ///
     /// # Errors
     /// [`BatchedError::TooLarge`] where more than [`CLUSTER_LIMIT`] sequences would have to be told apart; settings
     /// that are wrong for [`Crr`](crr::Crr), too.
-    pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, BatchedError> {
+    pub fn new(model: impl Into<Arc<Model>>, settings: BatchedSettings) -> Result<Self, BatchedError> {
         let model = model.into();
         settings.batch.check(&model)?;
         let parts = divide(&settings, model.domain())?;
-        let course = Course::new(model, settings.batch.loss_budget()?, settings.batch.window);
-        Ok(Self { settings, course, parts })
+        let state = SequenceState::new(model, settings.batch.loss_budget()?, settings.batch.window);
+        Ok(Self { settings, state, parts })
     }
 
-    /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    /// Settings.
+    pub const fn settings(&self) -> &BatchedSettings {
         &self.settings
     }
 
-    /// The model.
+    /// Model.
     pub fn model(&self) -> &Model {
-        &self.course.model
+        &self.state.model
     }
 
-    /// What is believed of the first symbol of the next batch.
+    /// Belief about the first symbol of the next batch.
     pub const fn belief(&self) -> &Belief {
-        &self.course.belief
+        &self.state.belief
     }
 
-    /// What was released so far has given away at most so much; in batches.
+    /// Upper bound of the leakage so far, in batches.
     pub const fn leakage(&self) -> &Leakage {
-        &self.course.leakage
+        &self.state.leakage
     }
 
-    /// The ledger, in losses of local privacy, and in batches.
+    /// Ledger, in losses of local privacy, and in batches.
     pub const fn ledger(&self) -> &Ledger {
-        &self.course.ledger
+        &self.state.ledger
     }
 
-    /// An empty batch, to gather symbols in. It holds raw symbols and is therefore no part of the mechanism's state: a
-    /// program that stops in the middle of a batch keeps its symbols as it keeps other raw data, and gathers them
-    /// again.
+    /// Creates an empty batch. It holds raw symbols, so it is no part of the saved state. After a stop in the middle of
+    /// a batch, gather its symbols again.
     pub fn gather(&self) -> Result<SymbolBatch, BatchedError> {
         let lengths: Vec<u32> = self.parts.iter().map(|part| part.length).collect();
-        Ok(SymbolBatch::new(self.course.model.domain(), &lengths)?)
+        Ok(SymbolBatch::new(self.state.model.domain(), &lengths)?)
     }
 
-    /// The channel through which the next batch, or the first part of it, is answered, and the belief that it fits:
-    /// over sequences, numbered as [`SymbolBatch`] does.
+    /// Returns the channel for the next batch, or its first part, and the belief that it fits: over sequences, numbered
+    /// as [`SymbolBatch`] does.
     pub fn channel(&self) -> Result<(Channel, Vec<f64>), BatchedError> {
         let Some(part) = self.parts.first() else { return Err(BatchedError::Empty) };
-        self.channel_of(part, &self.course.belief)
+        self.channel_of(part, &self.state.belief)
     }
 
     fn channel_of(&self, part: &Part, belief: &Belief) -> Result<(Channel, Vec<f64>), BatchedError> {
-        let sequences = belief.sequences(&self.course.model, part.length)?;
+        let sequences = belief.sequences(&self.state.model, part.length)?;
         let batch = &self.settings.batch;
         let channel = channel(
             &sequences,
-            self.course.model.domain(),
+            self.state.model.domain(),
             part.length,
             part.limits.epsilon(),
             &batch.distance,
@@ -251,22 +220,21 @@ impl Batched {
         Ok((channel, sequences))
     }
 
-    /// The belief in the first symbol of a batch, where batches were left out.
+    /// Belief about the first symbol of a batch, after skipped batches.
     fn belief_at(&self, timestamp: u64) -> Result<Belief, BatchedError> {
         let length = self.settings.length;
-        // Also the timestamp after the last symbol's must be a number.
+        // The timestamp after the last symbol must fit too.
         if timestamp.checked_add(1).and_then(|batches| batches.checked_mul(u64::from(length))).is_none() {
             return Err(BatchedError::Timestamp { given: timestamp, length });
         }
-        Ok(self.course.belief_at(timestamp, u64::from(length))?)
+        Ok(self.state.belief_at(timestamp, u64::from(length))?)
     }
 
-    /// Answers a batch, which must lie after the last one; batches may be left out. Gives a release for each symbol:
-    /// that of symbol `i` of batch `timestamp` has the timestamp `timestamp · length + i`. What the batch has spent is
-    /// written on the first.
+    /// Answers a batch later than the last one; batches may be skipped. Returns one release for each symbol: symbol `i`
+    /// of batch `timestamp` has the timestamp `timestamp · length + i`. The first states the spend.
     ///
-    /// Where the best channel gives the same answer for all sequences, nothing is spent, and nothing need be left. The
-    /// releases must not leave the device before the mechanism was saved, where it is saved at all.
+    /// Spends nothing if the best channel ignores the sequence. Save the mechanism before the releases leave the
+    /// device.
     ///
     /// # Errors
     /// If too little is left in the window for a whole batch at the first part that spends, the timestamp is not a
@@ -284,12 +252,10 @@ impl Batched {
         })
     }
 
-    /// As [`Batched::answer`]; between each spend and its answer, hands the ledger to `save`, and answers only once
-    /// that has succeeded.
+    /// As [`Batched::answer`], but calls `save` with the ledger between each spend and its answer.
     ///
-    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which every answer
-    /// changes. It shows after a crash what was spent; to carry on, save the mechanism as a whole after the answer and
-    /// before the releases leave.
+    /// A saved ledger alone does not restore a mechanism: it lacks the belief. It only shows what was spent. To
+    /// continue, save the whole mechanism after the answer and before the releases leave.
     pub fn answer_and_save<E>(
         &mut self,
         timestamp: u64,
@@ -298,11 +264,11 @@ impl Batched {
         mut save: impl FnMut(&Ledger) -> Result<(), E>,
     ) -> Result<Vec<Release>, AnswerError<E>> {
         let mut belief = self.belief_at(timestamp)?;
-        if !batch.fits(self.course.model.domain(), self.parts.iter().map(|part| part.length)) {
+        if !batch.fits(self.state.model.domain(), self.parts.iter().map(|part| part.length)) {
             return Err(BatchedError::OtherBatch.into());
         }
-        self.course.seeded |= !random.provenance().is_private();
-        let sealed = batch.seal(self.course.ledger.account(), timestamp).map_err(BatchedError::from)?;
+        self.state.seeded |= !random.provenance().is_private();
+        let sealed = batch.seal(self.state.ledger.account(), timestamp).map_err(BatchedError::from)?;
         let whole = self.settings.batch.step().map_err(BatchedError::from)?;
         let loss = whole.checked_mul(2).ok_or(BatchedError::Step(CrrError::Budget { given: whole }))?;
         let mut symbols = Vec::with_capacity(self.settings.length as usize);
@@ -311,41 +277,41 @@ impl Batched {
             let (channel, _) = self.channel_of(part, &belief)?;
             let answer = if let [(only, _)] = channel.outputs() {
                 for _ in 0..part.length {
-                    belief.pass(&self.course.model).map_err(BatchedError::from)?;
+                    belief.pass(&self.state.model).map_err(BatchedError::from)?;
                 }
                 *only
             } else {
                 let kernel = SymbolChannel::new(&part.limits, crr::parts(&channel)).map_err(BatchedError::from)?;
-                // All parts or none: before the first that spends, what is left must do for all of them.
+                // All parts or none: the budget must suffice for all of them.
                 if spent.is_none() {
-                    self.course.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
+                    self.state.ledger.check(timestamp, loss).map_err(BatchedError::from)?;
                 }
-                let permit = match self.course.ledger.spend_and_save(timestamp, part.limits.loss(), &mut save) {
+                let permit = match self.state.ledger.spend_and_save(timestamp, part.limits.loss(), &mut save) {
                     Ok(permit) => permit,
                     Err(SpendError::Refused(refusal)) => return Err(BatchedError::from(refusal).into()),
                     Err(SpendError::NotSaved(error)) => return Err(AnswerError::NotSaved(error)),
                 };
                 let answer = kernel.answer(permit, sealed, random);
                 let answer = answer.map_err(|error| BatchedError::Step(error.into()))?.into_value();
-                let released = belief.release_sequence(&self.course.model, part.length, &channel, answer);
+                let released = belief.release_sequence(&self.state.model, part.length, &channel, answer);
                 released.map_err(BatchedError::from)?;
                 let add = |sum: Option<Epsilon>, more: Epsilon| sum.map_or(Some(more), |sum| sum.checked_add(more));
                 spent = add(spent, part.limits.loss());
                 leaked = add(leaked, part.limits.epsilon());
                 answer
             };
-            symbols.extend(digits(answer, self.course.model.domain(), part.length));
+            symbols.extend(digits(answer, self.state.model.domain(), part.length));
         }
-        self.course.ledger.close(timestamp).map_err(BatchedError::from)?;
+        self.state.ledger.close(timestamp).map_err(BatchedError::from)?;
         if let Some(leaked) = leaked {
-            self.course.leakage.note(timestamp, leaked);
+            self.state.leakage.note(timestamp, leaked);
         }
-        self.course.move_on(timestamp, belief);
+        self.state.move_on(timestamp, belief);
         Ok(self.releases(timestamp, &symbols, spent))
     }
 
-    /// Answers for a batch without its symbols, and so for nothing: each with the symbol whose expected distance is
-    /// least. For batches at which the ledger has nothing left.
+    /// Answers a batch without its symbols, for free: each with the symbol of the least expected distance. For batches
+    /// without budget.
     ///
     /// # Errors
     /// If the timestamp is not a later one.
@@ -354,23 +320,23 @@ impl Batched {
         let mut symbols = Vec::with_capacity(self.settings.length as usize);
         for _ in 0..self.settings.length {
             symbols.push(self.settings.batch.distance.best_answer(belief.present()));
-            belief.pass(&self.course.model)?;
+            belief.pass(&self.state.model)?;
         }
-        self.course.ledger.close(timestamp)?;
-        self.course.move_on(timestamp, belief);
+        self.state.ledger.close(timestamp)?;
+        self.state.move_on(timestamp, belief);
         Ok(self.releases(timestamp, &symbols, None))
     }
 
     fn releases(&self, timestamp: u64, symbols: &[u32], spent: Option<Epsilon>) -> Vec<Release> {
         let first = timestamp * u64::from(self.settings.length); // no more than `belief_at` lets pass
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
-        let domain = self.course.model.domain();
+        let domain = self.state.model.domain();
         let mut releases: Vec<Release> = symbols
             .iter()
             .zip(first..)
             .map(|(&symbol, timestamp)| {
                 let statistic = Symbol { symbol, domain }.into();
-                Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports, seeded: self.course.seeded }
+                Release { timestamp, statistic, freshness, spent: Spent::Nothing, reports, seeded: self.state.seeded }
             })
             .collect();
         if let Some(first) = releases.first_mut() {
@@ -380,8 +346,8 @@ impl Batched {
     }
 }
 
-/// The parts of a batch, with their shares of epsilon: in proportion to their symbols, the last has what is left.
-fn divide(settings: &Settings, domain: u32) -> Result<Vec<Part>, BatchedError> {
+/// Divides a batch into parts. Epsilon is split by the number of symbols; the last part gets the rest.
+fn divide(settings: &BatchedSettings, domain: u32) -> Result<Vec<Part>, BatchedError> {
     let part = settings.part.unwrap_or(settings.length).min(settings.length);
     if part == 0 {
         return Err(BatchedError::Empty);
@@ -406,7 +372,7 @@ fn divide(settings: &Settings, domain: u32) -> Result<Vec<Part>, BatchedError> {
     Ok(parts)
 }
 
-/// Refuses what has too many sequences.
+/// Rejects too many sequences.
 fn check_size(domain: u32, length: u32) -> Result<(), BatchedError> {
     let sequences = |length| u64::from(domain).checked_pow(length);
     if sequences(length).is_some_and(|sequences| sequences <= CLUSTER_LIMIT) {
@@ -417,7 +383,7 @@ fn check_size(domain: u32, length: u32) -> Result<(), BatchedError> {
     Err(BatchedError::TooLarge { domain, length, sequences, longest: longest.unwrap_or(0) })
 }
 
-/// The symbols of a sequence, from its number.
+/// Symbols of a sequence, from its number.
 fn digits(mut number: u32, domain: u32, length: u32) -> Vec<u32> {
     let mut symbols = Vec::with_capacity(length as usize);
     for _ in 0..length {
@@ -428,15 +394,15 @@ fn digits(mut number: u32, domain: u32, length: u32) -> Vec<u32> {
     symbols
 }
 
-/// All sequences, and how far they are from each other: the sum over their symbols.
+/// All sequences, and their distances: sums over their symbols.
 struct Sequences {
     domain: usize,
     length: usize,
-    /// The symbols of all sequences, one sequence after the other.
+    /// Symbols of all sequences, one after the other.
     symbols: Vec<u32>,
-    /// The distance between symbols, row after row.
+    /// Distances between symbols, row by row.
     table: Vec<f64>,
-    /// For each position in a sequence and each answer there, the expected distance.
+    /// Expected distance for each position and answer.
     means: Vec<Vec<f64>>,
 }
 
@@ -466,7 +432,7 @@ impl Sequences {
         self.means.iter().zip(self.of(answer)).map(|(means, answer)| means[*answer as usize]).sum()
     }
 
-    /// For each position and each answer, the sum of weighted distances from these sequences.
+    /// Sum of weighted distances from these sequences, for each position and answer.
     fn distances_by_position(&self, members: &[(u32, f64)]) -> Vec<Vec<f64>> {
         let mut weights = vec![vec![0.0; self.domain]; self.length];
         for (number, weight) in members {
@@ -481,7 +447,7 @@ impl Sequences {
         weights.iter().map(|weights| (0..self.domain).map(|answer| sum(weights, answer)).collect()).collect()
     }
 
-    /// The best answer for a cluster: the distance being a sum, it is found symbol by symbol.
+    /// Best answer for a cluster, found symbol by symbol, as the distance is a sum.
     fn representative(&self, members: &[(u32, f64)], mass: f64, independent: f64) -> u32 {
         let own = self.distances_by_position(members);
         own.iter().zip(&self.means).fold(0, |number, (own, means)| {
@@ -492,8 +458,8 @@ impl Sequences {
     }
 }
 
-/// An epsilon-SIP channel for a belief over sequences of `length` symbols, numbered as [`SymbolBatch`] does, where the
-/// distance of two sequences is the sum over their symbols; see the [module](self) for how good it is.
+/// Returns an epsilon-SIP channel for a belief over sequences of `length` symbols, numbered as [`SymbolBatch`] does.
+/// The distance of two sequences is the sum over their symbols; for its quality, see the [module](self).
 ///
 /// # Errors
 /// [`BatchedError::TooLarge`]; a belief that is none, or not over `domain^length` sequences; a matrix for another
@@ -509,10 +475,10 @@ pub fn channel(
     check_size(domain, length)?;
     let size = (domain as usize).pow(length);
     if belief.len() != size {
-        return Err(ChannelError::Belief { given: belief.len(), expected: size }.into());
+        return Err(ChannelMatrixError::Belief { given: belief.len(), expected: size }.into());
     }
     if let Some(expected) = distance.domain().filter(|expected| *expected != domain as usize) {
-        return Err(ChannelError::Belief { given: domain as usize, expected }.into());
+        return Err(ChannelMatrixError::Belief { given: domain as usize, expected }.into());
     }
     if length == 1 {
         return Ok(effort::channel(belief, epsilon, distance, effort)?);
@@ -545,14 +511,14 @@ pub fn channel(
 
 impl Serialize for Batched {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.course.saving(&self.settings).serialize(serializer)
+        self.state.saving(&self.settings).serialize(serializer)
     }
 }
 
-impl TryFrom<Saved<Settings>> for Batched {
+impl TryFrom<Saved<BatchedSettings>> for Batched {
     type Error = String;
 
-    fn try_from(saved: Saved<Settings>) -> Result<Self, String> {
-        saved.restore(Self::new, |mechanism| &mut mechanism.course)
+    fn try_from(saved: Saved<BatchedSettings>) -> Result<Self, String> {
+        saved.restore(Self::new, |mechanism| &mut mechanism.state)
     }
 }

@@ -1,25 +1,25 @@
-//! [`Belief`]: what is known of the present symbol after what was released so far.
+//! [`Belief`]: the distribution of the present symbol given all releases.
 
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::model::{Model, ModelError, Order, VERSION, check_distribution};
 
-/// What an observer who knows the model and saw all that was released believes the present symbol to be.
+/// Posterior of the present symbol for an observer who knows the model and all releases: the forward algorithm of a
+/// hidden Markov model (Baum and Petrie 1966).
 ///
-/// It follows from released outputs only, never from symbols, so it is public. Each step normalises, and the logarithm
-/// of the probability of everything released so far is summed up, so that nothing underflows however long the stream; a
-/// symbol whose probability falls below the least positive float is believed impossible, which costs nothing, since
-/// channels treat impossible symbols like rare ones.
+/// It depends on releases only, never on symbols, so it is public. Each step normalises and sums log-probabilities, so
+/// nothing underflows. A symbol whose probability underflows counts as impossible, which is harmless: channels treat
+/// impossible symbols like rare ones.
 ///
 /// A step costs O(entries of the model), at order 2 plus O(d²).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "SavedBelief")]
 pub struct Belief {
     version: u16,
-    /// The distribution of the present symbol.
+    /// Distribution of the present symbol.
     present: Vec<f64>,
-    /// At order 2, from the second symbol on: of the pair of the symbol before and the present one.
+    /// At order 2, from the second symbol on: distribution of the previous and the present symbol.
     pairs: Option<Vec<f64>>,
     log_probability: f64,
     released: u64,
@@ -61,30 +61,29 @@ impl TryFrom<SavedBelief> for Belief {
 }
 
 impl Belief {
-    /// What is believed of the first symbol before anything was released: the prior.
+    /// Belief before any release: the prior.
     pub fn new(model: &Model) -> Self {
         let total: f64 = model.prior().iter().sum();
         let present = model.prior().iter().map(|probability| probability / total).collect();
         Self { version: VERSION, present, pairs: None, log_probability: 0.0, released: 0 }
     }
 
-    /// The distribution of the present symbol, given what was released before it.
+    /// Distribution of the present symbol, given earlier releases.
     pub fn present(&self) -> &[f64] {
         &self.present
     }
 
-    /// The natural logarithm of the probability of everything released so far.
+    /// Natural logarithm of the probability of all releases.
     pub const fn log_probability(&self) -> f64 {
         self.log_probability
     }
 
-    /// How many outputs were released so far.
+    /// Number of releases.
     pub const fn released(&self) -> u64 {
         self.released
     }
 
-    /// Whether it is a belief of this model, as far as its form tells: at order 2, one without pairs is the belief
-    /// before the first symbol.
+    /// Whether its form fits this model. At order 2, a belief without pairs is one before the first symbol.
     pub fn fits(&self, model: &Model) -> bool {
         let pairs = match model.order() {
             Order::One => self.pairs.is_none(),
@@ -93,18 +92,18 @@ impl Belief {
         self.present.len() == model.prior().len() && pairs
     }
 
-    /// Whether it can be one from after the first symbol.
+    /// Whether it can be a belief after the first symbol.
     pub(super) const fn can_have_advanced(&self, model: &Model) -> bool {
         self.pairs.is_some() || matches!(model.order(), Order::One)
     }
 
-    /// Takes in that `output` was released for the present symbol, through `channel`, and moves on to the next symbol.
-    /// Gives back the probability of that output.
+    /// Updates with the release of `output` through `channel`, and moves to the next symbol. Returns the probability of
+    /// that output.
     pub fn release(&mut self, model: &Model, channel: &Channel, output: u32) -> Result<f64, ModelError> {
         self.check(model)?;
         if channel.domain() != self.present.len() {
             let (given, expected) = (self.present.len(), channel.domain());
-            return Err(ChannelError::Belief { given, expected }.into());
+            return Err(ChannelMatrixError::Belief { given, expected }.into());
         }
         let likelihoods = channel.likelihood_of_mixtures(output);
         let likelihood = |symbol: usize| likelihoods[channel.mixture_of()[symbol] as usize];
@@ -127,9 +126,8 @@ impl Belief {
         Ok(probability)
     }
 
-    /// What is believed of the present symbol and those after it together, `length` of them: a number for each
-    /// sequence, the sequence `x_1 .. x_w` over `d` symbols at `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep
-    /// it short.
+    /// Joint belief about the next `length` symbols: one number for each sequence, `x_1 .. x_w` over `d` symbols at
+    /// `x_1 d^(w-1) + .. + x_w`. There are `d^length`, so keep it short.
     pub fn sequences(&self, model: &Model, length: u32) -> Result<Vec<f64>, ModelError> {
         self.check(model)?;
         let domain = model.domain();
@@ -155,8 +153,8 @@ impl Belief {
         Ok(sequences)
     }
 
-    /// What the symbol after a sequence of `length` symbols depends on: symbols before and at its end, with weights.
-    /// There are several where the one before the sequence matters, which nobody knows.
+    /// Contexts of the symbol after a sequence of `length` symbols, with weights. There are several if the unknown
+    /// symbol before the sequence matters.
     #[allow(clippy::cast_possible_truncation)] // remainders by the size of the domain
     fn next_of(&self, model: &Model, number: usize, length: u32) -> Vec<(f64, Option<u32>, u32)> {
         let size = self.present.len();
@@ -176,12 +174,10 @@ impl Belief {
             .collect()
     }
 
-    /// Takes in that `output` was released for the present symbol and those after it, `length` of them, through a
-    /// channel over [sequences](Belief::sequences), and moves on to the symbol after those. Gives back the probability
-    /// of that output.
+    /// Updates with the release of `output` for the next `length` symbols, through a channel over
+    /// [sequences](Belief::sequences), and moves past them. Returns the probability of that output.
     ///
-    /// What is believed of the next symbol is what follows from each sequence, weighed by how likely that sequence is
-    /// now.
+    /// The next belief is the mixture over sequences, by their posterior.
     pub fn release_sequence(
         &mut self,
         model: &Model,
@@ -194,7 +190,7 @@ impl Belief {
         }
         let sequences = self.sequences(model, length)?;
         if channel.domain() != sequences.len() {
-            return Err(ChannelError::Belief { given: sequences.len(), expected: channel.domain() }.into());
+            return Err(ChannelMatrixError::Belief { given: sequences.len(), expected: channel.domain() }.into());
         }
         let likelihoods = channel.likelihood_of_mixtures(output);
         let mixtures = sequences.iter().zip(channel.mixture_of());
@@ -220,7 +216,7 @@ impl Belief {
         Ok(probability)
     }
 
-    /// Moves on to the next symbol, nothing having been released for the present one.
+    /// Moves to the next symbol without a release.
     pub fn pass(&mut self, model: &Model) -> Result<(), ModelError> {
         self.check(model)?;
         self.advance(model);
@@ -251,7 +247,7 @@ impl Belief {
     }
 }
 
-/// Divides by the sum, which is positive: of a distribution carried through rows that are distributions.
+/// Divides by the sum, which is positive.
 fn normalise(weights: &mut [f64]) {
     let sum: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|weight| *weight /= sum);

@@ -6,22 +6,21 @@
 //! through the symbol. So the answer names a bin with probability `l b` or `l b + 1 - l`, and the ratio of the latter
 //! to the bin's overall probability `b` is at most `e^epsilon` exactly if `b >= theta = 1/(e^epsilon + 1)`.
 //!
-//! The best cuts among a few hundred candidates are found by dynamic programming. What a bin costs is known in constant
-//! time, from prefix sums, because the best representative has a closed form for both distances:
+//! Dynamic programming finds the best cuts among a few hundred candidates. Prefix sums give the cost of a bin in
+//! constant time, because the best representative has a closed form for both distances:
 //!
 //! - squared: the symbol next to `(1 - l) (mean of the bin) + l (mean of the belief)`;
 //! - absolute: a quantile of the belief, for a bin `[s, t]` usually that of
 //!   `((1 - l)(s + t) + l b) / (2 (1 - l + l b))`.
 //!
-//! A bin that can be cut in two such that both halves still weigh `theta` is never better than its halves, so bins of
-//! about twice `theta` and more are not even looked at.
+//! A bin whose halves both weigh at least `theta` is never better than its halves, so much larger bins are skipped.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
-use super::channel::{Channel, ChannelError, Parts, SUM_TOLERANCE};
+use super::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
 
-/// A distance between symbols that lie on a line, symbol `x` at `x`.
+/// Distance between symbols on a line, symbol `x` at `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LineDistance {
@@ -42,13 +41,13 @@ impl LineDistance {
     }
 }
 
-/// Cuts are tried at all multiples of one over this, or of `theta`/2 where that is less.
+/// Cuts are tried at multiples of one over this, or of `theta`/2 if that is less.
 const GRID: f64 = 128.0;
 
 /// The finest grid of cuts, for the largest epsilons.
 const FINEST_GRID: f64 = 4096.0;
 
-/// Cuts nearer to each other than this are one.
+/// Cuts closer than this are merged.
 const SAME_CUT: f64 = 1e-12;
 
 /// An epsilon-SIP channel of quantile bins for a belief over symbols on a line; see the [module](self).
@@ -74,7 +73,7 @@ const SAME_CUT: f64 = 1e-12;
 /// assert!(cost < 0.9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Result<Channel, ChannelMatrixError> {
     let belief = normalised(belief)?;
     let shares = Shares::new(epsilon)?;
     if let Some(identity) = identity(&belief, &shares) {
@@ -83,62 +82,62 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, distance: LineDistance) -> Resu
     assemble(&belief, &shares, &best_bins(&belief, &shares, distance))
 }
 
-/// The numbers that depend on epsilon alone.
+/// Quantities that depend on epsilon alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shares {
-    /// `l = e^-epsilon`: how often the answer is independent of the symbol.
+    /// `l = e^-epsilon`: probability of an answer independent of the symbol.
     pub(super) independent: f64,
-    /// `K = e^epsilon + 1`: how much likelier than on average an output may be in a row.
+    /// `K = e^epsilon + 1`: upper limit of the ratio of an output's probability in a row to its mean.
     pub(super) cap: f64,
-    /// `1/K`: the least mass of a bin.
+    /// `1/K`: least mass of a bin.
     pub(super) theta: f64,
 }
 
 impl Shares {
-    pub(super) fn new(epsilon: Epsilon) -> Result<Self, ChannelError> {
+    pub(super) fn new(epsilon: Epsilon) -> Result<Self, ChannelMatrixError> {
         let power = epsilon.as_f64().exp();
         let independent = 1.0 / power;
         if !(independent > 0.0 && independent < 1.0) {
-            return Err(ChannelError::Independent { given: independent });
+            return Err(ChannelMatrixError::Independent { given: independent });
         }
         Ok(Self { independent, cap: power + 1.0, theta: 1.0 / (power + 1.0) })
     }
 
-    /// Whether a mass suffices for a bin, up to the rounding of sums of floats.
+    /// Whether a mass suffices for a bin, up to rounding.
     pub(super) fn suffices(&self, mass: f64) -> bool {
         mass >= self.theta - 1e-14
     }
 }
 
-/// A belief with sum one, or why it is none.
-pub(super) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelError> {
+/// Normalises a belief, or rejects it.
+pub(super) fn normalised(belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
     if belief.is_empty() {
-        return Err(ChannelError::Empty { what: "symbol" });
+        return Err(ChannelMatrixError::Empty { what: "symbol" });
     }
     if let Some(&given) = belief.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-        return Err(ChannelError::Probability { what: "a belief", given });
+        return Err(ChannelMatrixError::Probability { what: "a belief", given });
     }
     let total: f64 = belief.iter().sum();
     if (total - 1.0).abs() > SUM_TOLERANCE {
-        return Err(ChannelError::Sum { what: "a belief", given: total });
+        return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
     }
     Ok(belief.iter().map(|weight| weight / total).collect())
 }
 
-/// A symbol as the channel writes it. Domains are checked to be smaller before.
-#[allow(clippy::cast_possible_truncation)] // symbols, cells and positions are below the size of a belief, which fits u32
+/// Narrows a symbol; domains are checked before.
+#[allow(clippy::cast_possible_truncation)] // below the size of a belief, which fits u32
 pub(super) const fn index(position: usize) -> u32 {
     position as u32
 }
 
-/// Whether every symbol that is possible has belief enough for a bin of its own.
+/// Whether every possible symbol has mass for a bin of its own.
 pub(super) fn is_identity_private(belief: &[f64], shares: &Shares) -> bool {
     belief.iter().all(|weight| *weight <= 0.0 || shares.suffices(*weight))
 }
 
-/// The channel that answers with the symbol itself or with one drawn from the belief, if it is private: it is then
-/// optimal for every distance. Symbols that are not possible are answered like the most likely one.
-pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelError>> {
+/// Channel that answers with the symbol itself or one drawn from the belief, if that is private; then it is optimal for
+/// every distance. Impossible symbols are answered like the most likely one.
+pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel, ChannelMatrixError>> {
     if !is_identity_private(belief, shares) {
         return None;
     }
@@ -162,7 +161,7 @@ pub(super) fn identity(belief: &[f64], shares: &Shares) -> Option<Result<Channel
     Some(Channel::new(parts))
 }
 
-/// An interval of the belief, laid out on the unit interval, and the symbol that is answered for it.
+/// An interval of the belief on the unit interval, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bin {
     from: f64,
@@ -170,18 +169,18 @@ pub(super) struct Bin {
     pub(super) representative: u32,
 }
 
-/// Sums over the first symbols, from which those over any interval follow.
+/// Prefix sums over symbols.
 struct Prefix {
-    /// The mass before each symbol, and 1 at last.
+    /// Mass before each symbol, then 1.
     mass: Vec<f64>,
-    /// The sum of position times mass, and of its square for squared distances.
+    /// Sums of position times mass, and of squared position times mass.
     first: Vec<f64>,
     second: Vec<f64>,
-    /// For every multiple of `1/(guide.len() - 1)`, the symbol in which it lies.
+    /// Symbol at every multiple of `1/(guide.len() - 1)`.
     guide: Vec<u32>,
 }
 
-/// The candidates for cuts, and the sums up to each.
+/// Candidate cut, and the sums up to it.
 struct Cut {
     at: f64,
     first: f64,
@@ -223,7 +222,7 @@ impl Prefix {
         Self { mass, first, second, guide }
     }
 
-    /// The least symbol up to and with which the mass is at least `at`.
+    /// Least symbol with cumulative mass of at least `at`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `at` is brought into 0..=1 first
     fn quantile(&self, at: f64) -> usize {
         let at = at.clamp(0.0, 1.0);
@@ -234,7 +233,7 @@ impl Prefix {
         symbol
     }
 
-    /// The sums up to a point of the unit interval, which may lie within a symbol.
+    /// Sums up to a point of the unit interval, which may lie within a symbol.
     fn cut(&self, at: f64) -> Cut {
         let symbol = self.quantile(at);
         let part = (at - self.mass[symbol]) * position(symbol);
@@ -246,7 +245,7 @@ impl Prefix {
     }
 }
 
-/// Where cuts are tried: on a grid, at multiples of `theta` from both ends, and where heavy symbols begin and end.
+/// Candidate cuts: a grid, multiples of `theta` from both ends, and both ends of heavy symbols.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the grid is at most `FINEST_GRID`
 fn candidates(belief: &[f64], prefix: &Prefix, shares: &Shares) -> Vec<Cut> {
     let grid = (2.0 * shares.cap).ceil().clamp(GRID, FINEST_GRID);
@@ -269,12 +268,12 @@ fn candidates(belief: &[f64], prefix: &Prefix, shares: &Shares) -> Vec<Cut> {
     points.into_iter().map(|at| prefix.cut(at)).collect()
 }
 
-/// What it costs to answer with a bin, and its best representative.
+/// Cost of a bin and its best representative.
 struct Costs<'a> {
     prefix: &'a Prefix,
     independent: f64,
     distance: LineDistance,
-    /// For absolute distances, the expected distance of the symbol from each.
+    /// For absolute distances, the expected distance from each symbol.
     from: Vec<f64>,
 }
 
@@ -293,7 +292,7 @@ impl<'a> Costs<'a> {
         Self { prefix, independent, distance, from }
     }
 
-    /// The part of the expected distance that falls to the bin between two cuts, with its best representative.
+    /// Part of the expected distance in the bin between two cuts, with its best representative.
     fn of(&self, begin: &Cut, end: &Cut) -> (f64, usize) {
         match self.distance {
             LineDistance::Absolute => self.absolute(begin, end),
@@ -341,15 +340,15 @@ impl<'a> Costs<'a> {
     }
 }
 
-/// The cheapest bins whose cuts are among the candidates.
+/// Cheapest bins with cuts among the candidates.
 pub(super) fn best_bins(belief: &[f64], shares: &Shares, distance: LineDistance) -> Vec<Bin> {
     let prefix = Prefix::new(belief);
     let cuts = candidates(belief, &prefix, shares);
     let costs = Costs::new(&prefix, shares.independent, distance);
     let gap = cuts.windows(2).map(|pair| pair[1].at - pair[0].at).fold(0.0, f64::max);
-    // Of bins as wide as this, both halves are wide enough, whichever cut is next to the middle.
+    // Of wider bins, both halves are wide enough.
     let widest = 2.0 * shares.theta + gap;
-    // For each cut the least cost of everything before it, the cut before, and the representative in between.
+    // For each cut: least cost before it, previous cut, and representative in between.
     let mut best: Vec<(f64, usize, usize)> = vec![(f64::INFINITY, 0, 0); cuts.len()];
     best[0].0 = 0.0;
     let mut earliest = 0;
@@ -381,15 +380,15 @@ pub(super) fn best_bins(belief: &[f64], shares: &Shares, distance: LineDistance)
     bins
 }
 
-/// The channel that answers with bins. Those with the same representative are one cell.
-fn assemble(belief: &[f64], shares: &Shares, bins: &[Bin]) -> Result<Channel, ChannelError> {
+/// Channel of bins. Bins with the same representative are one cell.
+fn assemble(belief: &[f64], shares: &Shares, bins: &[Bin]) -> Result<Channel, ChannelMatrixError> {
     let mut symbols: Vec<u32> = bins.iter().map(|bin| bin.representative).collect();
     symbols.sort_unstable();
     symbols.dedup();
     let cell_of: Vec<usize> =
         bins.iter().map(|bin| symbols.partition_point(|symbol| *symbol < bin.representative)).collect();
     let mut masses = vec![0.0; symbols.len()];
-    // One mixture for each cell alone; then those of symbols through which cuts run.
+    // One mixture for each cell; then those of symbols that cuts divide.
     let own: Vec<Vec<(u32, f64)>> = (0..symbols.len()).map(|cell| vec![(index(cell), 1.0)]).collect();
     let mut mixtures = own.clone();
     let mut mixture_of = Vec::with_capacity(belief.len());
@@ -418,7 +417,7 @@ fn assemble(belief: &[f64], shares: &Shares, bins: &[Bin]) -> Result<Channel, Ch
         }
         begin = end;
         match overlaps[..] {
-            // Nothing is left of the unit interval but rounding.
+            // Only rounding is left of the unit interval.
             [] => {
                 mixture_of.push(index(cell_of[bin]));
                 masses[cell_of[bin]] += weight;
@@ -442,7 +441,7 @@ fn assemble(belief: &[f64], shares: &Shares, bins: &[Bin]) -> Result<Channel, Ch
     Channel::new(Parts { independent: shares.independent, outputs, rows: own, mixtures, mixture_of })
 }
 
-/// Which of the ascending symbols is nearest.
+/// Nearest of the ascending symbols.
 fn nearest(symbols: &[u32], symbol: u32) -> usize {
     let after = symbols.partition_point(|other| *other < symbol);
     let before = after.saturating_sub(1);
@@ -458,7 +457,7 @@ fn nearest(symbols: &[u32], symbol: u32) -> usize {
 mod tests {
     use super::{Costs, LineDistance, Prefix, index};
 
-    /// What a bin costs with a representative, summed up symbol by symbol.
+    /// Cost of a bin with a representative, by summation over symbols.
     fn summed(belief: &[f64], from: f64, to: f64, answer: u32, l: f64, distance: LineDistance) -> f64 {
         let (mut before, mut own, mut all) = (0.0, 0.0, 0.0);
         for (symbol, weight) in (0_u32..).zip(belief) {
@@ -477,7 +476,7 @@ mod tests {
         let belief: Vec<f64> = weights.iter().map(|weight| weight / total).collect();
         let prefix = Prefix::new(&belief);
         for distance in [LineDistance::Absolute, LineDistance::Squared] {
-            // Both above and below one half, where representatives lie outside of their bins.
+            // Above and below one half, where representatives lie outside their bins.
             for l in [0.05, 0.4, 0.6, 0.95] {
                 let costs = Costs::new(&prefix, l, distance);
                 for (from, to) in

@@ -1,7 +1,7 @@
-//! [`Channel`]: how a symbol is answered, in factored form.
+//! [`Channel`]: a randomised answer to a symbol, in factored form.
 //!
-//! With probability `independent` (`e^-epsilon`) the answer is drawn from the output distribution `q`, whatever the
-//! symbol. Otherwise the symbol chooses a cell, by its mixture `m`, and the cell an output, by its row `r`:
+//! With probability `independent` (`e^-epsilon`) the answer is drawn from the output distribution `q`. Otherwise the
+//! symbol chooses a cell by its mixture `m`, and the cell an output by its row `r`:
 //!
 //! ```text
 //! a(y|x) = l q(y) + (1 - l) pi(y|x),   pi(y|x) = sum_c m(c|x) r(y|c),   l = e^-epsilon
@@ -12,86 +12,45 @@
 //! few outputs, about `e^epsilon + 1`, however many symbols there are; so a channel over `d` symbols costs `d` small
 //! integers and little more. Only [`Channel::dense`] has `d` times `d` entries.
 //!
-//! Everything here is public: it follows from the belief, which follows from what was released before. Symbols are
-//! answered by the kernel, from integer weights.
+//! Everything here is public: it follows from earlier releases. The kernel answers symbols, with integer weights.
 
-/// What a channel is made of; see the [module](self).
+/// Parts of a channel; see the [module](self).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts {
-    /// The probability `l` of an answer that is independent of the symbol, between zero and one (both excluded).
+    /// Probability `l` of an answer independent of the symbol, strictly between zero and one.
     pub independent: f64,
-    /// The symbols that can be answered, ascending, with their probability `q`, which is positive.
+    /// Possible answers, ascending, with their positive probability `q`.
     pub outputs: Vec<(u32, f64)>,
-    /// For each cell, its row: pairs of a position in `outputs` and a probability. Positions in any order, none twice.
+    /// Row of each cell: pairs of an index in `outputs` and a probability, each index at most once.
     pub rows: Vec<Vec<(u32, f64)>>,
-    /// Mixtures over cells: pairs of a cell and its weight. Cells in any order, none twice. Symbols that choose their
-    /// cell in the same way share a mixture.
+    /// Mixtures over cells: pairs of a cell and its weight, each cell at most once. Symbols may share a mixture.
     pub mixtures: Vec<Vec<(u32, f64)>>,
-    /// For each symbol, which of the mixtures is its own.
+    /// Mixture of each symbol.
     pub mixture_of: Vec<u32>,
 }
 
-/// By how much probabilities may miss one in sum, before they are divided by their sum.
+/// Tolerance of a sum of probabilities, before they are normalised.
 pub const SUM_TOLERANCE: f64 = 1e-9;
 
-/// Why parts do not make a channel, or a channel was asked for what it does not have.
+/// Error of a channel, or of its parts.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ChannelError {
-    /// An independent share outside of (0, 1).
+pub enum ChannelMatrixError {
     #[error("the independent share {given} is not between zero and one")]
-    Independent {
-        /// What was given.
-        given: f64,
-    },
-    /// No symbols, or no outputs.
+    Independent { given: f64 },
     #[error("a channel has at least one {what}")]
-    Empty {
-        /// What there is none of.
-        what: &'static str,
-    },
-    /// Something points to what is not there.
+    Empty { what: &'static str },
     #[error("{what} {given} is not below {limit}")]
-    Index {
-        /// What points.
-        what: &'static str,
-        /// Where it points.
-        given: u32,
-        /// How many there are.
-        limit: usize,
-    },
-    /// The outputs are not in ascending order, or an output, a position or a cell appears twice in a list.
+    Index { what: &'static str, given: u32, limit: usize },
     #[error("{what} {given} appears twice or, among outputs, out of order")]
-    Repeated {
-        /// What appears.
-        what: &'static str,
-        /// Which one.
-        given: u32,
-    },
-    /// A probability that is negative or not finite, or that of an output that is zero.
+    Repeated { what: &'static str, given: u32 },
     #[error("{given} is not a probability of {what}")]
-    Probability {
-        /// Of what.
-        what: &'static str,
-        /// What was given.
-        given: f64,
-    },
-    /// Probabilities that do not sum to one.
+    Probability { what: &'static str, given: f64 },
     #[error("the probabilities of {what} sum to {given}, not to 1 (within {SUM_TOLERANCE})")]
-    Sum {
-        /// Of what.
-        what: &'static str,
-        /// Their sum.
-        given: f64,
-    },
-    /// A belief of another size than the domain.
+    Sum { what: &'static str, given: f64 },
     #[error("a belief over {given} symbols does not fit a channel over {expected}")]
-    Belief {
-        /// The size of the belief.
-        given: usize,
-        /// The size of the domain.
-        expected: usize,
-    },
+    Belief { given: usize, expected: usize },
 }
 
 /// A factored channel; see the [module](self).
@@ -111,7 +70,7 @@ pub enum ChannelError {
 /// assert!((channel.probability(0, 0) - 0.742_484_391).abs() < 1e-9);
 /// let leakage = channel.leakage(&[0.3, 0.7])?;
 /// assert!(leakage.largest() <= 1.0 + 1e-12);
-/// # Ok::<(), tidegate::sequence::channel::ChannelError>(())
+/// # Ok::<(), tidegate::sequence::channel::ChannelMatrixError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Channel {
@@ -120,97 +79,96 @@ pub struct Channel {
     rows: Vec<Vec<(u32, f64)>>,
     mixtures: Vec<Vec<(u32, f64)>>,
     mixture_of: Vec<u32>,
-    /// For each mixture, `pi`: positions of outputs, ascending, and probabilities.
+    /// For each mixture, `pi`: ascending indices of outputs, and probabilities.
     mixed: Vec<Vec<(u32, f64)>>,
 }
 
-/// What a channel lets a belief learn: the extremes of `ln a(y|x)/q(y)` over the symbols that the belief deems possible
-/// and the outputs that occur, where `q` is the distribution of the output under the belief.
+/// Leakage of a channel to a belief: the extremes of `ln a(y|x)/q(y)` over possible symbols and outputs, where `q` is
+/// the distribution of the output under the belief.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sides {
-    /// The largest; how much likelier an output can make a symbol.
+    /// Largest: how much likelier an output can make a symbol.
     pub above: f64,
-    /// The least, at most zero; how much less likely. Minus infinity where an output excludes a symbol.
+    /// Least, at most zero. Minus infinity if an output excludes a symbol.
     pub below: f64,
 }
 
 impl Sides {
-    /// The larger of both in absolute value: the epsilon for which the channel is SIP.
+    /// Larger absolute value: the epsilon for which the channel is SIP.
     pub fn largest(&self) -> f64 {
         self.above.max(-self.below)
     }
 }
 
 impl Channel {
-    /// A channel from its parts. Probabilities that miss one in sum by no more than [`SUM_TOLERANCE`] are divided by
-    /// their sum, and zeros in rows and mixtures left out; anything else that is not a channel is an error.
+    /// Creates a channel from its parts. Sums within [`SUM_TOLERANCE`] of one are normalised, and zeros in rows and
+    /// mixtures dropped; all else is an error.
     ///
-    /// Whether it is private is not checked here, since that needs a belief: see [`Channel::leakage`] and
-    /// [`Channel::excess`].
-    pub fn new(parts: Parts) -> Result<Self, ChannelError> {
+    /// Privacy depends on a belief and is not checked: see [`Channel::leakage`] and [`Channel::excess`].
+    pub fn new(parts: Parts) -> Result<Self, ChannelMatrixError> {
         let Parts { independent, mut outputs, mut rows, mut mixtures, mixture_of } = parts;
         if !(independent > 0.0 && independent < 1.0) {
-            return Err(ChannelError::Independent { given: independent });
+            return Err(ChannelMatrixError::Independent { given: independent });
         }
         let domain = mixture_of.len();
         if domain == 0 {
-            return Err(ChannelError::Empty { what: "symbol" });
+            return Err(ChannelMatrixError::Empty { what: "symbol" });
         }
         check_outputs(&outputs, domain)?;
         normalise(&mut outputs, "outputs")?;
         check_lists(&mut rows, outputs.len(), "a row's output")?;
         check_lists(&mut mixtures, rows.len(), "a mixture's cell")?;
         if let Some(&given) = mixture_of.iter().find(|&&mixture| mixture as usize >= mixtures.len()) {
-            return Err(ChannelError::Index { what: "a symbol's mixture", given, limit: mixtures.len() });
+            return Err(ChannelMatrixError::Index { what: "a symbol's mixture", given, limit: mixtures.len() });
         }
         let mut sums = vec![0.0; outputs.len()];
         let mixed = mixtures.iter().map(|mixture| mix(mixture, &rows, &mut sums)).collect();
         Ok(Self { independent, outputs, rows, mixtures, mixture_of, mixed })
     }
 
-    /// The number of symbols.
+    /// Number of symbols.
     pub fn domain(&self) -> usize {
         self.mixture_of.len()
     }
 
-    /// The probability of an answer that is independent of the symbol.
+    /// Probability of an answer independent of the symbol.
     pub const fn independent(&self) -> f64 {
         self.independent
     }
 
-    /// The symbols that can be answered, ascending, with their probability where the answer is independent.
+    /// Possible answers, ascending, with their probability if independent.
     pub fn outputs(&self) -> &[(u32, f64)] {
         &self.outputs
     }
 
-    /// For each cell its row: positions in [`Channel::outputs`] and probabilities.
+    /// Row of each cell: indices in [`Channel::outputs`] and probabilities.
     pub fn rows(&self) -> &[Vec<(u32, f64)>] {
         &self.rows
     }
 
-    /// The mixtures: cells and weights.
+    /// Mixtures: cells and weights.
     pub fn mixtures(&self) -> &[Vec<(u32, f64)>] {
         &self.mixtures
     }
 
-    /// For each symbol which mixture is its own.
+    /// Mixture of each symbol.
     pub fn mixture_of(&self) -> &[u32] {
         &self.mixture_of
     }
 
-    /// The position of an output, or `None` where it does not occur.
+    /// Index of an output, if it occurs.
     fn position(&self, output: u32) -> Option<usize> {
         self.outputs.binary_search_by_key(&output, |(symbol, _)| *symbol).ok()
     }
 
-    /// `a(y|x)`, with a mixture instead of a symbol and a position instead of an output.
+    /// `a(y|x)`, for a mixture and an index of an output.
     fn probability_at(&self, mixture: usize, position: usize) -> f64 {
         let pi = &self.mixed[mixture];
         let own = pi.binary_search_by_key(&position, |(at, _)| *at as usize).map_or(0.0, |found| pi[found].1);
         self.independent * self.outputs[position].1 + (1.0 - self.independent) * own
     }
 
-    /// The probability `a(y|x)` of answering `output` for `symbol`; zero where one of them is not of the domain.
+    /// Probability `a(y|x)` of answering `output` for `symbol`; zero outside the domain.
     pub fn probability(&self, symbol: u32, output: u32) -> f64 {
         match (self.mixture_of.get(symbol as usize), self.position(output)) {
             (Some(&mixture), Some(position)) => self.probability_at(mixture as usize, position),
@@ -218,7 +176,7 @@ impl Channel {
         }
     }
 
-    /// The whole matrix `a`, a row for each symbol: `d` times `d` numbers.
+    /// The whole matrix `a`, one row for each symbol.
     pub fn dense(&self) -> Vec<Vec<f64>> {
         let by_mixture: Vec<Vec<f64>> = (0..self.mixtures.len())
             .map(|mixture| {
@@ -232,41 +190,41 @@ impl Channel {
         self.mixture_of.iter().map(|&mixture| by_mixture[mixture as usize].clone()).collect()
     }
 
-    /// The likelihood `a(y|.)` of each symbol, given the answer, in O(d). All zero for an answer that does not occur.
+    /// Likelihood `a(y|.)` of each symbol given the answer, in O(d). All zero for an answer that does not occur.
     pub fn likelihood(&self, output: u32) -> Vec<f64> {
         let by_mixture = self.likelihood_of_mixtures(output);
         self.mixture_of.iter().map(|&mixture| by_mixture[mixture as usize]).collect()
     }
 
-    /// The likelihood of each mixture, given the answer.
+    /// Likelihood of each mixture given the answer.
     pub(crate) fn likelihood_of_mixtures(&self, output: u32) -> Vec<f64> {
         let position = self.position(output);
         let of = |mixture| position.map_or(0.0, |position| self.probability_at(mixture, position));
         (0..self.mixtures.len()).map(of).collect()
     }
 
-    /// How much each mixture weighs under a belief, which need not be normalised.
-    fn weights(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelError> {
+    /// Weight of each mixture under a belief, which need not be normalised.
+    fn weights(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
         if belief.len() != self.domain() {
-            return Err(ChannelError::Belief { given: belief.len(), expected: self.domain() });
+            return Err(ChannelMatrixError::Belief { given: belief.len(), expected: self.domain() });
         }
         let mut weights = vec![0.0; self.mixtures.len()];
         for (&mixture, &weight) in self.mixture_of.iter().zip(belief) {
             weights[mixture as usize] += weight;
         }
         if let Some(&given) = belief.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-            return Err(ChannelError::Probability { what: "a belief", given });
+            return Err(ChannelMatrixError::Probability { what: "a belief", given });
         }
         let total: f64 = weights.iter().sum();
         if (total - 1.0).abs() > SUM_TOLERANCE {
-            return Err(ChannelError::Sum { what: "a belief", given: total });
+            return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
         }
         weights.iter_mut().for_each(|weight| *weight /= total);
         Ok(weights)
     }
 
-    /// The probability of each output, in the order of [`Channel::outputs`], under a belief.
-    pub fn marginal(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelError> {
+    /// Probability of each output under a belief, in the order of [`Channel::outputs`].
+    pub fn marginal(&self, belief: &[f64]) -> Result<Vec<f64>, ChannelMatrixError> {
         Ok(self.marginal_of(&self.weights(belief)?))
     }
 
@@ -280,8 +238,8 @@ impl Channel {
         marginal
     }
 
-    /// The largest and the least `a(y|x)` of each output over the mixtures that are counted, in O(number of entries): a
-    /// row that does not name an output has it with the least possible probability, `l q(y)`.
+    /// Largest and least `a(y|x)` of each output over the counted mixtures, in O(entries). A row without an output has
+    /// it with the least possible probability, `l q(y)`.
     fn extremes(&self, counted: impl Fn(usize) -> bool) -> Vec<(f64, f64)> {
         let mut named = vec![0_usize; self.outputs.len()];
         let mut extremes = vec![(f64::NEG_INFINITY, f64::INFINITY); self.outputs.len()];
@@ -305,8 +263,8 @@ impl Channel {
         extremes
     }
 
-    /// What the channel lets an adversary of this belief learn, from its definition, on both sides.
-    pub fn leakage(&self, belief: &[f64]) -> Result<Sides, ChannelError> {
+    /// Leakage to this belief, on both sides, by definition.
+    pub fn leakage(&self, belief: &[f64]) -> Result<Sides, ChannelMatrixError> {
         let weights = self.weights(belief)?;
         let marginal = self.marginal_of(&weights);
         let extremes = self.extremes(|mixture| weights[mixture] > 0.0);
@@ -318,8 +276,7 @@ impl Channel {
         Ok(sides)
     }
 
-    /// The loss of local differential privacy: the largest `ln a(y|x)/a(y|x')` over all symbols, whatever is believed
-    /// of them.
+    /// Loss of local differential privacy: the largest `ln a(y|x)/a(y|x')` over all symbols.
     pub fn ldp_loss(&self) -> f64 {
         let mut used = vec![false; self.mixtures.len()];
         self.mixture_of.iter().for_each(|&mixture| used[mixture as usize] = true);
@@ -327,10 +284,9 @@ impl Channel {
         extremes.into_iter().map(|(most, least)| (most / least).ln()).fold(0.0, f64::max)
     }
 
-    /// By how much the channel misses being epsilon-SIP for a belief in the sense of the factored form: the larger of
-    /// `max_y |sum_x beta(x) pi(y|x) - q(y)|` and `max (r(y|c) - K q(y))`, with `K = 1/l + 1`; zero or rounding for a
-    /// good one.
-    pub fn excess(&self, belief: &[f64]) -> Result<f64, ChannelError> {
+    /// Violation of epsilon-SIP for a belief: the larger of `max_y |sum_x beta(x) pi(y|x) - q(y)|` and `max (r(y|c) - K
+    /// q(y))`, with `K = 1/l + 1`. Zero up to rounding for a valid channel.
+    pub fn excess(&self, belief: &[f64]) -> Result<f64, ChannelMatrixError> {
         let marginal = self.marginal(belief)?;
         let off = marginal.iter().zip(&self.outputs).map(|(marginal, (_, q))| (marginal - q).abs());
         let balance = off.fold(0.0, f64::max) / (1.0 - self.independent);
@@ -339,9 +295,8 @@ impl Channel {
         Ok(above.fold(balance, f64::max))
     }
 
-    /// The expected distance between symbol and answer, under a belief; `distance(symbol, answer)` is called for each
-    /// symbol that is possible and each answer.
-    pub fn expected_cost(&self, belief: &[f64], distance: impl Fn(u32, u32) -> f64) -> Result<f64, ChannelError> {
+    /// Expected distance between symbol and answer under a belief.
+    pub fn expected_cost(&self, belief: &[f64], distance: impl Fn(u32, u32) -> f64) -> Result<f64, ChannelMatrixError> {
         self.weights(belief)?;
         let total: f64 = belief.iter().sum();
         let mut cost = 0.0;
@@ -358,40 +313,40 @@ impl Channel {
     }
 }
 
-fn check_outputs(outputs: &[(u32, f64)], domain: usize) -> Result<(), ChannelError> {
+fn check_outputs(outputs: &[(u32, f64)], domain: usize) -> Result<(), ChannelMatrixError> {
     if outputs.is_empty() {
-        return Err(ChannelError::Empty { what: "output" });
+        return Err(ChannelMatrixError::Empty { what: "output" });
     }
     for pair in outputs.windows(2) {
         if pair[0].0 >= pair[1].0 {
-            return Err(ChannelError::Repeated { what: "output", given: pair[1].0 });
+            return Err(ChannelMatrixError::Repeated { what: "output", given: pair[1].0 });
         }
     }
     for &(given, q) in outputs {
         if given as usize >= domain {
-            return Err(ChannelError::Index { what: "output", given, limit: domain });
+            return Err(ChannelMatrixError::Index { what: "output", given, limit: domain });
         }
         if !(q.is_finite() && q > 0.0) {
-            return Err(ChannelError::Probability { what: "an output", given: q });
+            return Err(ChannelMatrixError::Probability { what: "an output", given: q });
         }
     }
     Ok(())
 }
 
-/// Checks sparse distributions, orders them, leaves out their zeros and makes them sum to one.
-fn check_lists(lists: &mut [Vec<(u32, f64)>], limit: usize, what: &'static str) -> Result<(), ChannelError> {
+/// Validates, sorts and normalises sparse distributions, without zeros.
+fn check_lists(lists: &mut [Vec<(u32, f64)>], limit: usize, what: &'static str) -> Result<(), ChannelMatrixError> {
     for list in lists {
         for &(given, probability) in list.iter() {
             if given as usize >= limit {
-                return Err(ChannelError::Index { what, given, limit });
+                return Err(ChannelMatrixError::Index { what, given, limit });
             }
             if !(probability.is_finite() && probability >= 0.0) {
-                return Err(ChannelError::Probability { what, given: probability });
+                return Err(ChannelMatrixError::Probability { what, given: probability });
             }
         }
         list.sort_unstable_by_key(|(index, _)| *index);
         if let Some(pair) = list.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(ChannelError::Repeated { what, given: pair[0].0 });
+            return Err(ChannelMatrixError::Repeated { what, given: pair[0].0 });
         }
         list.retain(|(_, probability)| *probability > 0.0);
         normalise(list, what)?;
@@ -399,16 +354,16 @@ fn check_lists(lists: &mut [Vec<(u32, f64)>], limit: usize, what: &'static str) 
     Ok(())
 }
 
-fn normalise(list: &mut [(u32, f64)], what: &'static str) -> Result<(), ChannelError> {
+fn normalise(list: &mut [(u32, f64)], what: &'static str) -> Result<(), ChannelMatrixError> {
     let sum: f64 = list.iter().map(|(_, probability)| probability).sum();
     if (sum - 1.0).abs() > SUM_TOLERANCE || sum.is_nan() {
-        return Err(ChannelError::Sum { what, given: sum });
+        return Err(ChannelMatrixError::Sum { what, given: sum });
     }
     list.iter_mut().for_each(|(_, probability)| *probability /= sum);
     Ok(())
 }
 
-/// The distribution over outputs that a mixture of cells has; `sums` is zero before and after.
+/// Output distribution of a mixture of cells; `sums` is zero before and after.
 fn mix(mixture: &[(u32, f64)], rows: &[Vec<(u32, f64)>], sums: &mut [f64]) -> Vec<(u32, f64)> {
     if let [(cell, _)] = mixture {
         return rows[*cell as usize].clone();

@@ -4,25 +4,24 @@
 //! `theta = 1/(e^epsilon + 1)`, each with an output that represents it; a symbol may be divided among several. With
 //! probability `l = e^-epsilon` the answer is a cluster drawn by its mass, otherwise the symbol's own.
 //!
-//! Clusters are found by alternation, from several beginnings: every symbol goes to the cluster that is cheapest for
-//! it; clusters that are too light take what costs least from those that can spare it; and every cluster chooses its
-//! representative anew.
+//! Clusters are found by alternation from several starts: each symbol joins its cheapest cluster; light clusters take
+//! the cheapest mass from those that can spare it; each cluster chooses a new representative.
 
 use std::collections::BTreeMap;
 
 use tidegate_kernel::Epsilon;
 
 use super::bins::{Shares, identity, index, normalised};
-use super::channel::{Channel, ChannelError, Parts};
+use super::channel::{Channel, ChannelMatrixError, Parts};
 use super::distance::DistanceMatrix;
 
-/// How often clusters are mended, from each beginning.
+/// Iterations from each start.
 const PASSES: usize = 20;
 
-/// How many distances may be looked at in a pass: bounds the number of clusters in large domains.
+/// Maximum number of distances in an iteration, which limits the number of clusters.
 const WORK: usize = 1 << 22;
 
-/// An epsilon-SIP channel for a belief and a table of distances; see the [module](self).
+/// Returns an epsilon-SIP channel for a belief and a table of distances; see the [module](self).
 ///
 /// It is optimal where every symbol that is possible has a belief of at least `theta`. Otherwise its expected distance
 /// is usually within some percent of the optimum; `programme::channel`, of the feature `programme`, is the optimum for
@@ -46,9 +45,9 @@ const WORK: usize = 1 << 22;
 /// assert!(channel.expected_cost(&belief, |x, y| matrix.between(x, y))? < 2.5);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, matrix: &DistanceMatrix) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, matrix: &DistanceMatrix) -> Result<Channel, ChannelMatrixError> {
     if matrix.domain() != belief.len() {
-        return Err(ChannelError::Belief { given: belief.len(), expected: matrix.domain() });
+        return Err(ChannelMatrixError::Belief { given: belief.len(), expected: matrix.domain() });
     }
     let belief = normalised(belief)?;
     let shares = Shares::new(epsilon)?;
@@ -70,12 +69,12 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, matrix: &DistanceMatrix) -> Res
     best_clusters(&belief, &shares, distance, |answer| means[answer as usize], representative)
 }
 
-/// The expected distance of one answer, whatever the symbol.
+/// Expected distance of one constant answer.
 fn mean_distance(belief: &[f64], answer: u32, distance: impl Fn(u32, u32) -> f64) -> f64 {
     (0_u32..).zip(belief).filter(|(_, weight)| **weight > 0.0).map(|(x, weight)| weight * distance(x, answer)).sum()
 }
 
-/// A part of a symbol's belief, in a cluster.
+/// Part of a symbol's belief in a cluster.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     symbol: u32,
@@ -83,7 +82,7 @@ struct Piece {
     cluster: usize,
 }
 
-/// The belief, divided among clusters.
+/// A belief divided among clusters.
 #[derive(Clone, Debug)]
 struct Clusters {
     representatives: Vec<u32>,
@@ -91,15 +90,15 @@ struct Clusters {
     pieces: Vec<Piece>,
 }
 
-/// The cheapest channel of clusters that the alternation finds. `mean` is the expected distance of an answer, and
-/// `representative` the answer for a cluster, from its members with their masses, and its mass.
+/// Cheapest channel found by the alternation. `mean` is the expected distance of an answer; `representative` the answer
+/// for a cluster, from its members, their masses and its mass.
 pub(super) fn best_clusters(
     belief: &[f64],
     shares: &Shares,
     distance: impl Fn(u32, u32) -> f64,
     mean: impl Fn(u32) -> f64,
     representative: impl Fn(&[(u32, f64)], f64) -> u32,
-) -> Result<Channel, ChannelError> {
+) -> Result<Channel, ChannelMatrixError> {
     let possible: Vec<(u32, f64)> =
         (0_u32..).zip(belief).filter(|(_, weight)| **weight > 0.0).map(|(x, weight)| (x, *weight)).collect();
     let mut best: Option<(f64, Clusters)> = None;
@@ -118,13 +117,12 @@ pub(super) fn best_clusters(
             representatives = next;
         }
     }
-    // A single cluster is always heavy enough, so that there is one.
-    let (_, clusters) = best.ok_or(ChannelError::Empty { what: "cluster" })?;
+    // A single cluster is always heavy enough.
+    let (_, clusters) = best.ok_or(ChannelMatrixError::Empty { what: "cluster" })?;
     clusters.assemble(belief, shares, distance)
 }
 
-/// Representatives to begin with: the likeliest symbols, or those that are likely and far from each other; and of both,
-/// different numbers.
+/// Starting representatives: the likeliest symbols, or likely and distant ones, in different numbers.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // numbers of clusters, bounded by the domain's size
 fn beginnings(possible: &[(u32, f64)], shares: &Shares, distance: impl Fn(u32, u32) -> f64) -> Vec<Vec<u32>> {
     let most = ((shares.cap + 1e-9) as usize).min(possible.len()).min((WORK / possible.len()).max(1));
@@ -155,7 +153,7 @@ fn beginnings(possible: &[(u32, f64)], shares: &Shares, distance: impl Fn(u32, u
     beginnings
 }
 
-/// Divides the belief among clusters with these representatives, such that each is heavy enough; `None` if that fails.
+/// Divides the belief among clusters with these representatives, each heavy enough; `None` if that fails.
 fn divide(
     possible: &[(u32, f64)],
     shares: &Shares,
@@ -223,7 +221,7 @@ impl Clusters {
         (1.0 - l) * own + l * independent
     }
 
-    /// The best representatives of these clusters, each once.
+    /// Best representatives of these clusters, without repetition.
     fn represented(&self, representative: impl Fn(&[(u32, f64)], f64) -> u32) -> Vec<u32> {
         let mut members: Vec<Vec<(u32, f64)>> = vec![Vec::new(); self.masses.len()];
         for piece in &self.pieces {
@@ -244,7 +242,7 @@ impl Clusters {
         belief: &[f64],
         shares: &Shares,
         distance: impl Fn(u32, u32) -> f64,
-    ) -> Result<Channel, ChannelError> {
+    ) -> Result<Channel, ChannelMatrixError> {
         let mut order: Vec<usize> = (0..self.representatives.len()).collect();
         order.sort_unstable_by_key(|cluster| self.representatives[*cluster]);
         let mut cell_of = vec![0; order.len()];

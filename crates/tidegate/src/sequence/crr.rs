@@ -1,11 +1,10 @@
-//! `crr`: conditional randomised response. At each step the channel that is best for what is believed of the present
-//! symbol.
+//! `crr`: conditional randomised response. Each step uses the best channel for the belief about the present symbol.
 //!
 //! ```text
 //! belief ──▶ channel for epsilon and distance ──▶ kernel answers the sealed symbol ──▶ release ──▶ next belief
 //! ```
 //!
-//! Beliefs and channels follow from the model and from what was released; only the kernel sees the symbol.
+//! Beliefs and channels depend on the model and the releases; only the kernel sees the symbol.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,46 +14,46 @@ use tidegate_kernel::primitives::{self, ChannelLimits, ChannelParts, PrimitiveEr
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Refusal, Sealed, SpendError, Window};
 
 use super::belief::Belief;
-use super::channel::{Channel, ChannelError};
-use super::course::{Course, Saved};
+use super::channel::{Channel, ChannelMatrixError};
 use super::distance::Distance;
 use super::effort;
 pub use super::effort::Effort;
 use super::leakage::Leakage;
 use super::model::{Model, ModelError};
+use super::state::{Saved, SequenceState};
 use crate::release::{Freshness, Release, Spent, Symbol};
 
-/// What epsilon and budget are counted in.
+/// Unit of epsilon and budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guarantee {
-    /// Sequence information privacy: epsilon-SIP if the model is right, and 2 epsilon-LDP whether it is or not.
+    /// Sequence information privacy: epsilon-SIP if the model is right, and 2 epsilon-LDP in any case.
     Sequence,
-    /// Local differential privacy, the robust mode: epsilon-LDP whatever the model, and epsilon/2-SIP if it is right.
+    /// Local differential privacy: epsilon-LDP for any model, and epsilon/2-SIP if it is right.
     Local,
 }
 
-/// What a mechanism is set to.
+/// Settings of the mechanism.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// What each step spends, in units of the guarantee.
+pub struct CrrSettings {
+    /// Spend of each step, in units of the guarantee.
     pub epsilon: Epsilon,
-    /// What is guaranteed.
+    /// Guarantee.
     pub guarantee: Guarantee,
-    /// The timestamps that share the budget.
+    /// Timestamps that share the budget.
     pub window: Window,
-    /// What the steps of any window may spend together, in units of the guarantee.
+    /// Budget of any window, in units of the guarantee.
     pub budget: Epsilon,
-    /// What makes an answer a good one.
+    /// Distance to minimise.
     pub distance: Distance,
-    /// How hard the best channel is looked for.
+    /// Effort of the search for a channel.
     #[serde(default)]
     pub effort: Effort,
 }
 
-impl Settings {
-    /// Sequence information privacy of epsilon for each timestamp by itself, and as few wrong answers as possible.
+impl CrrSettings {
+    /// Settings with epsilon-SIP for each timestamp by itself, and the least probability of error.
     pub const fn new(epsilon: Epsilon) -> Self {
         Self {
             epsilon,
@@ -66,7 +65,7 @@ impl Settings {
         }
     }
 
-    /// Whether they go with a model, and with this build of the library.
+    /// Checks the settings against a model and this build of the library.
     pub(super) fn check(&self, model: &Model) -> Result<(), CrrError> {
         if let Some(given) = self.distance.domain().filter(|given| *given != model.domain() as usize) {
             return Err(CrrError::Matrix { given, expected: model.domain() });
@@ -77,7 +76,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The SIP of a step.
+    /// SIP of a step.
     pub(super) fn step(&self) -> Result<Epsilon, CrrError> {
         let error = CrrError::Epsilon { given: self.epsilon };
         match self.guarantee {
@@ -86,7 +85,7 @@ impl Settings {
         }
     }
 
-    /// The budget as a ledger counts: in losses of local privacy.
+    /// Budget of the ledger, in losses of local privacy.
     pub(super) fn loss_budget(&self) -> Result<Epsilon, CrrError> {
         match self.guarantee {
             Guarantee::Sequence => self.budget.checked_mul(2).ok_or(CrrError::Budget { given: self.budget }),
@@ -95,77 +94,51 @@ impl Settings {
     }
 }
 
-/// Over how many timestamps without a release a belief is carried at most.
+/// Maximum number of skipped timestamps.
 pub const MAX_GAP: u64 = 1 << 20;
 
-/// Why a mechanism could not be made, or released nothing.
+/// Error of the mechanism.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CrrError {
-    /// An epsilon that cannot be halved.
     #[error("epsilon {given} is too small to be guaranteed locally; its half is below {}", Epsilon::MIN)]
-    Epsilon {
-        /// What was given.
-        given: Epsilon,
-    },
-    /// A budget whose double is more than can be counted.
-    #[error("a budget of {given} in units of sequence information privacy is more than {}, half of what can be counted", Epsilon::MAX.as_f64() / 2.0)]
-    Budget {
-        /// What was given.
-        given: Epsilon,
-    },
-    /// No channel has the epsilon, or the kernel does not take the channel for private.
+    Epsilon { given: Epsilon },
+    #[error("a SIP budget of {given} exceeds {}, the largest that can be counted", Epsilon::MAX.as_f64() / 2.0)]
+    Budget { given: Epsilon },
+    /// No channel has this epsilon, or the kernel rejects it.
     #[error(transparent)]
     Limits(#[from] primitives::ChannelError),
     /// No channel for the belief.
     #[error(transparent)]
-    Channel(#[from] ChannelError),
-    /// A linear programme was asked for, but the library was built without.
+    Channel(#[from] ChannelMatrixError),
     #[error("a thorough search needs the feature `programme`, without which the library was built")]
     NoProgramme,
-    /// A matrix of distances over another domain than the model's.
     #[error("the matrix of distances is over {given} symbols, the model over {expected}")]
-    Matrix {
-        /// The size of the matrix.
-        given: usize,
-        /// The size of the model.
-        expected: u32,
-    },
-    /// The belief could not be carried on.
+    Matrix { given: usize, expected: u32 },
+    /// The belief could not be updated.
     #[error(transparent)]
     Model(#[from] ModelError),
     /// The kernel did not answer.
     #[error(transparent)]
     Primitive(#[from] PrimitiveError),
-    /// The ledger did not grant the step or the batch. Where too little was left for a step, the ledger's clock has
-    /// moved to its timestamp; a batch is refused before the clock moves. A guess can still answer, for nothing.
+    /// The ledger refused the step or the batch. A refused step has moved the ledger's clock to its timestamp; a
+    /// refused batch has not. A guess can still answer, for free.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after the last one; the next is {next}")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The first that is allowed.
-        next: u64,
-    },
-    /// A timestamp too far in the future.
+    Time { given: u64, next: u64 },
     #[error("timestamp {given} lies {gap} timestamps ahead, more than {MAX_GAP}, over which a belief is carried")]
-    Gap {
-        /// The timestamp that was given.
-        given: u64,
-        /// How many timestamps would be left out.
-        gap: u64,
-    },
+    Gap { given: u64, gap: u64 },
 }
 
-/// Why [`Crr::step_and_save`] released nothing.
+/// Error of [`Crr::step_and_save`].
+#[allow(missing_docs)]
 #[derive(Debug, thiserror::Error)]
 pub enum StepError<E> {
     /// The step failed.
     #[error(transparent)]
     Step(#[from] CrrError),
-    /// The ledger could not be saved. The amount counts as spent.
     #[error("the ledger could not be saved, so nothing was released: {0}")]
     NotSaved(E),
 }
@@ -179,21 +152,20 @@ pub enum StepError<E> {
 /// step is still 2 epsilon-LDP, and any window twice the budget. With [`Guarantee::Local`] epsilon and budget bound the
 /// loss of local privacy in the first place. The ledger counts losses of local privacy in both cases.
 ///
-/// What holds for a window holds for changes of the symbols within that window. Symbols that are correlated with those
-/// of other windows are told about by the releases of those, too; over a whole sequence the epsilons of all its steps
-/// add up.
+/// The guarantee of a window covers changes of the symbols within it. Releases of other windows also tell about
+/// correlated symbols; over a whole sequence the epsilons of all steps add up.
 ///
 /// ```
 /// use tidegate::kernel::{SystemRandom, Window};
 /// use tidegate::release::Statistic;
-/// use tidegate::sequence::crr::{Crr, Settings};
+/// use tidegate::sequence::crr::{Crr, CrrSettings};
 /// use tidegate::sequence::model::Model;
 ///
 /// let model = Model::dense(vec![0.5, 0.5], vec![0.9, 0.1, 0.2, 0.8])?;
-/// let settings = Settings {
+/// let settings = CrrSettings {
 ///     window: Window::of(10).ok_or("a window has a length")?,
 ///     budget: "5".parse()?,
-///     ..Settings::new("0.5".parse()?)
+///     ..CrrSettings::new("0.5".parse()?)
 /// };
 /// let mut mechanism = Crr::new(model, settings)?;
 /// let random = &mut SystemRandom::new()?;
@@ -205,69 +177,69 @@ pub enum StepError<E> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "Saved<Settings>")]
+#[serde(try_from = "Saved<CrrSettings>")]
 pub struct Crr {
-    settings: Settings,
-    course: Course,
+    settings: CrrSettings,
+    state: SequenceState,
     limits: ChannelLimits,
 }
 
 impl Crr {
-    /// A mechanism that has released nothing yet. Mechanisms of many users can share one model.
-    pub fn new(model: impl Into<Arc<Model>>, settings: Settings) -> Result<Self, CrrError> {
+    /// Creates the mechanism. Mechanisms of many users can share one model.
+    pub fn new(model: impl Into<Arc<Model>>, settings: CrrSettings) -> Result<Self, CrrError> {
         let model = model.into();
         settings.check(&model)?;
         let limits = ChannelLimits::new(settings.step()?)?;
-        let course = Course::new(model, settings.loss_budget()?, settings.window);
-        Ok(Self { settings, course, limits })
+        let state = SequenceState::new(model, settings.loss_budget()?, settings.window);
+        Ok(Self { settings, state, limits })
     }
 
-    /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    /// Settings.
+    pub const fn settings(&self) -> &CrrSettings {
         &self.settings
     }
 
-    /// The model.
+    /// Model.
     pub fn model(&self) -> &Model {
-        &self.course.model
+        &self.state.model
     }
 
-    /// What is believed of the next symbol.
+    /// Belief about the next symbol.
     pub const fn belief(&self) -> &Belief {
-        &self.course.belief
+        &self.state.belief
     }
 
-    /// What was released so far has given away at most so much.
+    /// Upper bound of the leakage so far.
     pub const fn leakage(&self) -> &Leakage {
-        &self.course.leakage
+        &self.state.leakage
     }
 
-    /// The ledger, in losses of local privacy.
+    /// Ledger, in losses of local privacy.
     pub const fn ledger(&self) -> &Ledger {
-        &self.course.ledger
+        &self.state.ledger
     }
 
     /// Seals a symbol of the stream.
     pub fn seal(&self, timestamp: u64, symbol: u32) -> Result<Sealed<u32>, SymbolError> {
-        primitives::seal_symbol(self.course.ledger.account(), timestamp, symbol, self.course.model.domain())
+        primitives::seal_symbol(self.state.ledger.account(), timestamp, symbol, self.state.model.domain())
     }
 
-    /// The channel that the next step would answer through.
+    /// Channel of the next step.
     pub fn channel(&self) -> Result<Channel, CrrError> {
-        self.channel_for(&self.course.belief)
+        self.channel_for(&self.state.belief)
     }
 
     fn channel_for(&self, belief: &Belief) -> Result<Channel, CrrError> {
-        let Settings { distance, effort, .. } = &self.settings;
+        let CrrSettings { distance, effort, .. } = &self.settings;
         Ok(effort::channel(belief.present(), self.limits.epsilon(), distance, *effort)?)
     }
 
-    /// Answers the symbol of a timestamp, which must lie after the last one. Timestamps may be left out.
+    /// Answers the symbol of a timestamp later than the last one. Timestamps may be skipped.
     ///
-    /// Where the best channel gives the same answer for all symbols, nothing is spent.
+    /// Spends nothing if the best channel ignores the symbol.
     ///
-    /// The release must not leave the device before the mechanism was saved, where it is saved at all: a state from
-    /// before a release has neither its spend nor what others can conclude from it.
+    /// Save the mechanism before the release leaves the device: an earlier state lacks the spend and the updated
+    /// belief.
     ///
     /// # Errors
     /// If nothing is left in the window, or the timestamp is not a later one. The belief is then as before.
@@ -278,12 +250,10 @@ impl Crr {
         })
     }
 
-    /// As [`Crr::step`]; between the spend and the answer, hands the ledger to `save`, and answers only once that has
-    /// succeeded.
+    /// As [`Crr::step`], but calls `save` with the ledger between the spend and the answer.
     ///
-    /// The saved ledger alone does not restore a mechanism: it has the spend, but not the belief, which the answer
-    /// changes. It shows after a crash what was spent; to carry on, save the mechanism as a whole after the answer and
-    /// before the release leaves.
+    /// A saved ledger alone does not restore a mechanism: it lacks the belief. It only shows what was spent. To
+    /// continue, save the whole mechanism after the answer and before the release leaves.
     pub fn step_and_save<E>(
         &mut self,
         symbol: &Sealed<u32>,
@@ -291,34 +261,34 @@ impl Crr {
         save: impl FnOnce(&Ledger) -> Result<(), E>,
     ) -> Result<Release, StepError<E>> {
         let timestamp = symbol.timestamp();
-        let mut belief = self.course.belief_at(timestamp, 1)?;
-        self.course.seeded |= !random.provenance().is_private();
+        let mut belief = self.state.belief_at(timestamp, 1)?;
+        self.state.seeded |= !random.provenance().is_private();
         let channel = self.channel_for(&belief)?;
         if let [(only, _)] = channel.outputs() {
-            belief.pass(&self.course.model).map_err(CrrError::from)?;
+            belief.pass(&self.state.model).map_err(CrrError::from)?;
             return Ok(self.finish(timestamp, belief, *only, None)?);
         }
         let kernel = SymbolChannel::new(&self.limits, parts(&channel)).map_err(CrrError::from)?;
-        let permit = match self.course.ledger.spend_and_save(timestamp, self.limits.loss(), save) {
+        let permit = match self.state.ledger.spend_and_save(timestamp, self.limits.loss(), save) {
             Ok(permit) => permit,
             Err(SpendError::Refused(refusal)) => return Err(CrrError::Refused(refusal).into()),
             Err(SpendError::NotSaved(error)) => return Err(StepError::NotSaved(error)),
         };
         let answer = kernel.answer(permit, symbol, random).map_err(CrrError::from)?.into_value();
-        belief.release(&self.course.model, &channel, answer).map_err(CrrError::from)?;
+        belief.release(&self.state.model, &channel, answer).map_err(CrrError::from)?;
         Ok(self.finish(timestamp, belief, answer, Some(self.limits.loss()))?)
     }
 
-    /// Answers for a timestamp without the symbol, and so for nothing: with the symbol whose expected distance is
-    /// least. For timestamps at which the ledger has nothing left.
+    /// Answers a timestamp without the symbol, for free: with the symbol of the least expected distance. For timestamps
+    /// without budget.
     pub fn guess(&mut self, timestamp: u64) -> Result<Release, CrrError> {
-        let mut belief = self.course.belief_at(timestamp, 1)?;
+        let mut belief = self.state.belief_at(timestamp, 1)?;
         let answer = self.settings.distance.best_answer(belief.present());
-        belief.pass(&self.course.model)?;
+        belief.pass(&self.state.model)?;
         self.finish(timestamp, belief, answer, None)
     }
 
-    /// The release, and time moved on.
+    /// Returns the release, and advances the time.
     fn finish(
         &mut self,
         timestamp: u64,
@@ -326,19 +296,19 @@ impl Crr {
         answer: u32,
         spent: Option<Epsilon>,
     ) -> Result<Release, CrrError> {
-        self.course.ledger.close(timestamp)?;
+        self.state.ledger.close(timestamp)?;
         if spent.is_some() {
-            self.course.leakage.note(timestamp, self.limits.epsilon());
+            self.state.leakage.note(timestamp, self.limits.epsilon());
         }
-        self.course.move_on(timestamp, belief);
-        let statistic = Symbol { symbol: answer, domain: self.course.model.domain() }.into();
+        self.state.move_on(timestamp, belief);
+        let statistic = Symbol { symbol: answer, domain: self.state.model.domain() }.into();
         let (freshness, reports) = if spent.is_some() { (Freshness::Fresh, 1) } else { (Freshness::Approximated, 0) };
-        let (spent, seeded) = (Spent::by_everyone(spent), self.course.seeded);
+        let (spent, seeded) = (Spent::by_everyone(spent), self.state.seeded);
         Ok(Release { timestamp, statistic, freshness, spent, reports, seeded })
     }
 }
 
-/// A channel as the kernel takes it.
+/// Converts a channel for the kernel.
 pub(super) fn parts(channel: &Channel) -> ChannelParts<'_> {
     ChannelParts {
         outputs: channel.outputs(),
@@ -350,14 +320,14 @@ pub(super) fn parts(channel: &Channel) -> ChannelParts<'_> {
 
 impl Serialize for Crr {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.course.saving(&self.settings).serialize(serializer)
+        self.state.saving(&self.settings).serialize(serializer)
     }
 }
 
-impl TryFrom<Saved<Settings>> for Crr {
+impl TryFrom<Saved<CrrSettings>> for Crr {
     type Error = String;
 
-    fn try_from(saved: Saved<Settings>) -> Result<Self, String> {
-        saved.restore(Self::new, |mechanism| &mut mechanism.course)
+    fn try_from(saved: Saved<CrrSettings>) -> Result<Self, String> {
+        saved.restore(Self::new, |mechanism| &mut mechanism.state)
     }
 }

@@ -1,4 +1,4 @@
-//! [`Distance`]: how far an answer is from the symbol that it was given for.
+//! [`Distance`]: the distance between a symbol and its answer.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::bins::LineDistance;
 use super::grid;
 
-/// The largest domain of a [`DistanceMatrix`]: its square is 16 million numbers.
+/// Largest domain of a [`DistanceMatrix`]: 16 million entries.
 pub const MAX_MATRIX: usize = 4096;
 
-/// How far an answer is from a symbol. Mechanisms choose the channel whose expected distance is least.
+/// Distance between symbol and answer. Mechanisms choose the channel with the least expected distance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -21,9 +21,9 @@ pub enum Distance {
     Absolute,
     /// `(x - y)²`, for symbols on a line.
     Squared,
-    /// Euclidean, between cells of a grid that are numbered by rows.
+    /// Euclidean, between cells of a grid numbered by rows.
     Grid {
-        /// How many cells a row has.
+        /// Cells in a row.
         columns: u32,
     },
     /// Any other, as a table.
@@ -31,7 +31,7 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// The distance of an answer from a symbol; zero where a matrix does not have them.
+    /// Distance of an answer from a symbol; zero outside a matrix.
     pub fn between(&self, symbol: u32, answer: u32) -> f64 {
         match self {
             Self::Hamming => f64::from(u8::from(symbol != answer)),
@@ -42,7 +42,7 @@ impl Distance {
         }
     }
 
-    /// The answer whose expected distance is least, whatever the symbol; on a grid, nearly so.
+    /// Answer of the least expected distance; nearly so on a grid.
     pub fn best_answer(&self, belief: &[f64]) -> u32 {
         let symbols = || (0_u32..).zip(belief).filter(|(_, weight)| **weight > 0.0);
         let total: f64 = belief.iter().sum();
@@ -60,7 +60,7 @@ impl Distance {
                 });
                 reached.map_or(0, |(symbol, _)| symbol)
             }
-            // The symbol next to the mean.
+            // The symbol nearest to the mean.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a mean of symbols
             Self::Squared => {
                 let sum: f64 = symbols().map(|(symbol, weight)| weight * f64::from(symbol)).sum();
@@ -75,7 +75,7 @@ impl Distance {
         }
     }
 
-    /// The size of the domain, for a matrix; the others are for domains of any size.
+    /// Domain of a matrix; the others have any size.
     pub fn domain(&self) -> Option<usize> {
         match self {
             Self::Matrix(matrix) => Some(matrix.domain()),
@@ -84,7 +84,7 @@ impl Distance {
     }
 }
 
-/// A square table of distances. Copies share their numbers.
+/// A square table of distances. Copies share their entries.
 ///
 /// ```
 /// use tidegate::sequence::distance::DistanceMatrix;
@@ -98,45 +98,26 @@ impl Distance {
 #[serde(try_from = "Vec<Vec<f64>>", into = "Vec<Vec<f64>>")]
 pub struct DistanceMatrix {
     domain: usize,
-    /// Row after row.
+    /// Row by row.
     entries: Arc<[f64]>,
 }
 
-/// Why numbers are not a [`DistanceMatrix`].
+/// Error of a [`DistanceMatrix`].
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MatrixError {
-    /// No symbol, or more than [`MAX_MATRIX`].
     #[error("a distance matrix over {given} symbols is outside 1..={MAX_MATRIX}")]
-    Domain {
-        /// How many rows there are.
-        given: usize,
-    },
-    /// A row with more or fewer numbers than there are rows.
+    Domain { given: usize },
     #[error("row {row} of the distance matrix has {given} numbers instead of {expected}")]
-    Row {
-        /// Which row, from 0 on.
-        row: usize,
-        /// How many numbers it has.
-        given: usize,
-        /// How many there must be.
-        expected: usize,
-    },
-    /// A number that is negative or not finite.
+    Row { row: usize, given: usize, expected: usize },
     #[error("row {row}, column {column} of the distance matrix is {given}; distances are finite and not negative")]
-    Entry {
-        /// Which row, from 0 on.
-        row: usize,
-        /// Which column, from 0 on.
-        column: usize,
-        /// What is there.
-        given: f64,
-    },
+    Entry { row: usize, column: usize, given: f64 },
 }
 
 impl DistanceMatrix {
-    /// A table with a row for each symbol and a column for each answer, of numbers that are finite and not negative. It
-    /// need be neither symmetric nor a metric.
+    /// Creates a table with a row for each symbol and a column for each answer, of finite non-negative numbers. It need
+    /// be neither symmetric nor a metric.
     pub fn new(rows: Vec<Vec<f64>>) -> Result<Self, MatrixError> {
         let domain = rows.len();
         if domain == 0 || domain > MAX_MATRIX {
@@ -154,12 +135,12 @@ impl DistanceMatrix {
         Ok(Self { domain, entries: rows.into_iter().flatten().collect() })
     }
 
-    /// The number of symbols.
+    /// Number of symbols.
     pub const fn domain(&self) -> usize {
         self.domain
     }
 
-    /// The distance of an answer from a symbol; zero where there is no such symbol or answer.
+    /// Distance of an answer from a symbol; zero outside the table.
     pub fn between(&self, symbol: u32, answer: u32) -> f64 {
         let (row, column) = (symbol as usize, answer as usize);
         if row < self.domain && column < self.domain { self.entries[row * self.domain + column] } else { 0.0 }

@@ -1,29 +1,29 @@
-//! [`channel`]: the channel for a belief and a distance, at the effort that the caller is ready to make.
+//! [`channel`]: a channel for a belief and a distance, at a chosen effort.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Epsilon;
 
 use super::bins::{self, LineDistance};
-use super::channel::{Channel, ChannelError};
+use super::channel::{Channel, ChannelMatrixError};
 use super::clusters;
 use super::distance::Distance;
 use super::grid;
 use super::hamming;
 
-/// How much time a channel may take.
+/// Time that a channel may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
     /// [Bins](bins), [clusters] and [blocks](grid): tens of microseconds to milliseconds.
     #[default]
     Fast,
-    /// The optimum, or nearly so, by linear programming: milliseconds to seconds. Mechanisms refuse it where the
-    /// library was built without the feature `programme`; [`channel`] is then as with [`Effort::Fast`]. For the Hamming
-    /// distance between symbols both are the optimum, in microseconds.
+    /// Optimal or nearly so, by linear programming: milliseconds to seconds. Mechanisms reject it without the feature
+    /// `programme`; [`channel`] then works as with [`Effort::Fast`]. For the Hamming distance both are optimal, in
+    /// microseconds.
     Thorough,
 }
 
-/// An epsilon-SIP channel for a belief, with an expected distance as small as the effort allows.
+/// Returns an epsilon-SIP channel for a belief, with an expected distance as small as the effort allows.
 ///
 /// # Errors
 /// A belief that is no distribution, an epsilon that is out of range, a matrix of another size than the belief.
@@ -39,7 +39,12 @@ pub enum Effort {
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance, effort: Effort) -> Result<Channel, ChannelError> {
+pub fn channel(
+    belief: &[f64],
+    epsilon: Epsilon,
+    distance: &Distance,
+    effort: Effort,
+) -> Result<Channel, ChannelMatrixError> {
     #[cfg(feature = "programme")]
     if effort == Effort::Thorough {
         return super::programme::channel(belief, epsilon, distance);

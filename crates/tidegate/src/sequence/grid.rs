@@ -6,8 +6,8 @@
 //! blocks are cells, elsewhere they are large. Cells of a block are answered alike, and a block is answered with by one
 //! of its cells.
 //!
-//! A channel that is epsilon-SIP for the belief in blocks is so for the belief in cells: a block's belief is the sum of
-//! its cells', and its cells share a row.
+//! A channel that is epsilon-SIP for the belief in blocks is so for cells: a block's belief is the sum of its cells',
+//! and its cells share a row.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -15,24 +15,24 @@ use std::collections::BinaryHeap;
 use tidegate_kernel::Epsilon;
 
 use super::bins::{Shares, identity, index, normalised};
-use super::channel::{Channel, ChannelError, Parts};
+use super::channel::{Channel, ChannelMatrixError, Parts};
 use super::clusters::best_clusters;
 
-/// Into how many blocks a grid is divided, up to three more.
+/// Number of blocks of a grid, up to three more.
 pub const MAX_BLOCKS: usize = 192;
 
-/// The column and the row of a cell, cells being numbered by rows.
+/// Column and row of a cell, numbered by rows.
 pub(super) fn place(cell: u32, columns: u32) -> (u32, u32) {
     (cell % columns.max(1), cell / columns.max(1))
 }
 
-/// The Euclidean distance of two cells' centres, where a row has so many cells.
+/// Euclidean distance between the centres of two cells.
 pub(super) fn between(one: u32, other: u32, columns: u32) -> f64 {
     let ((x, y), (other_x, other_y)) = (place(one, columns), place(other, columns));
     f64::from(x.abs_diff(other_x)).hypot(f64::from(y.abs_diff(other_y)))
 }
 
-/// The cell whose expected distance is least, as far as a search from neighbour to neighbour finds it.
+/// Cell of the least expected distance, by local search.
 pub(super) fn best_answer(belief: &[f64], columns: u32) -> u32 {
     let (width, domain) = (columns.max(1), index(belief.len()));
     let cells = || (0..domain).zip(belief).filter(|(_, weight)| **weight > 0.0);
@@ -64,7 +64,7 @@ struct Block {
     columns: (u32, u32),
     rows: (u32, u32),
     mass: f64,
-    /// Where its belief is on average, and the mean squared distance from there.
+    /// Mean position of its belief, and mean squared distance from there.
     middle: (f64, f64),
     spread: f64,
 }
@@ -73,7 +73,7 @@ impl Block {
     fn new(belief: &[f64], width: u32, columns: (u32, u32), rows: (u32, u32)) -> Self {
         let mut block = Self { columns, rows, mass: 0.0, middle: (0.0, 0.0), spread: 0.0 };
         let (mut x, mut y, mut squares) = (0.0, 0.0, 0.0);
-        // Relative to its corner, so that squares lose no digits.
+        // Relative to the corner, to keep digits.
         block.cells(width, belief.len()).for_each(|cell| {
             let weight = belief[cell as usize];
             let (column, row) = place(cell, width);
@@ -102,7 +102,7 @@ impl Block {
         all.filter(move |cell| (*cell as usize) < domain)
     }
 
-    /// What there is to gain by quartering it.
+    /// Gain of quartering it.
     fn gain(&self) -> f64 {
         self.mass * self.spread.sqrt()
     }
@@ -117,7 +117,7 @@ impl Block {
         blocks.filter(|block| block.cells(width, belief.len()).next().is_some()).collect()
     }
 
-    /// The cell that is answered for it: the one nearest to its middle.
+    /// Its answer: the cell nearest to its mean.
     fn answer(&self, width: u32, domain: usize) -> u32 {
         let off = |cell: u32| {
             let (column, row) = place(cell, width);
@@ -128,7 +128,7 @@ impl Block {
     }
 }
 
-/// A block in the queue of those to be quartered.
+/// A block in the queue for quartering.
 struct Queued(Block);
 
 impl Ord for Queued {
@@ -181,7 +181,7 @@ fn blocks(belief: &[f64], width: u32) -> Vec<Block> {
 /// assert!(channel.leakage(&belief)?.largest() <= 1.5 + 1e-9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], columns: u32, epsilon: Epsilon) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], columns: u32, epsilon: Epsilon) -> Result<Channel, ChannelMatrixError> {
     let width = columns.clamp(1, index(belief.len()).max(1));
     let belief = normalised(belief)?;
     let shares = Shares::new(epsilon)?;
@@ -190,7 +190,7 @@ pub fn channel(belief: &[f64], columns: u32, epsilon: Epsilon) -> Result<Channel
     }
     let blocks = blocks(&belief, width);
     let answers: Vec<u32> = blocks.iter().map(|block| block.answer(width, belief.len())).collect();
-    // Root mean squared distances: those of a block's cells from an answer, from the block's middle and spread.
+    // Root mean squared distance of a block's cells from an answer.
     let off = |block: &Block, answer: u32| {
         let (column, row) = place(answer, width);
         let (across, down) = (block.middle.0 - f64::from(column), block.middle.1 - f64::from(row));
@@ -217,14 +217,14 @@ pub fn channel(belief: &[f64], columns: u32, epsilon: Epsilon) -> Result<Channel
     expand(&of_blocks, &blocks, &answers, width, belief.len())
 }
 
-/// The channel over cells of one over blocks.
+/// Expands a channel over blocks to cells.
 fn expand(
     channel: &Channel,
     blocks: &[Block],
     answers: &[u32],
     width: u32,
     domain: usize,
-) -> Result<Channel, ChannelError> {
+) -> Result<Channel, ChannelMatrixError> {
     let mut outputs: Vec<(u32, f64, usize)> =
         channel.outputs().iter().enumerate().map(|(at, (block, q))| (answers[*block as usize], *q, at)).collect();
     outputs.sort_unstable_by_key(|(cell, ..)| *cell);

@@ -1,4 +1,4 @@
-//! The channel that answers with the symbol itself as often as epsilon-SIP allows: optimal for the Hamming distance.
+//! Optimal channel for the Hamming distance: answers with the symbol itself as often as epsilon-SIP allows.
 //!
 //! Only about `e^epsilon + 1` symbols can be told apart at all, because a symbol `y` that its owner always answers with
 //! needs an output probability `q(y)` of `theta = 1/(e^epsilon + 1)` or more. The likeliest symbols are kept, each with
@@ -6,42 +6,42 @@
 //! is kept in part. All other symbols, those believed impossible among them, share one row. O(d + e^epsilon log
 //! e^epsilon).
 //!
-//! Where the belief is skewed, the channel answers with the same symbol always: that is what the least expected
-//! distance asks for. Where frequencies are to be estimated, use a frequency oracle instead.
+//! For a skewed belief the channel always gives the same answer, which minimises the expected distance. To estimate
+//! frequencies, use a frequency oracle instead.
 
 use tidegate_kernel::Epsilon;
 
-use super::channel::{Channel, ChannelError, Parts, SUM_TOLERANCE};
+use super::channel::{Channel, ChannelMatrixError, Parts, SUM_TOLERANCE};
 
-/// An output that is kept in part has at least this probability: integer weights could not follow it much below.
+/// Least probability of an output that is kept in part; integer weights could not represent much less.
 const LEAST_PART: f64 = 1e-9;
 
-/// A channel in the making, over the likeliest symbols in descending order of belief: a symbol for each output.
+/// A channel under construction, over the likeliest symbols in descending order of belief.
 struct Draft {
-    /// The output probabilities.
+    /// Output probabilities.
     q: Vec<f64>,
-    /// For each output its own symbol's row.
+    /// Row of each output's own symbol.
     own: Vec<Row>,
-    /// The row of all symbols that are not kept.
+    /// Row of all symbols not kept.
     tail: Row,
 }
 
 /// Outputs, by rank, and probabilities.
 type Row = Vec<(usize, f64)>;
 
-/// What the belief looks like to the construction.
+/// The belief, ranked.
 struct Ranked {
-    /// The likeliest symbols, as many as can matter, in descending order of belief; the first of equals comes first.
+    /// Likeliest symbols, in descending order of belief; ties keep their order.
     symbols: Vec<u32>,
     belief: Vec<f64>,
-    /// `e^epsilon` and what follows from it.
+    /// `e^epsilon` and derived quantities.
     u: f64,
     l: f64,
     cap: f64,
     theta: f64,
 }
 
-/// The optimal epsilon-SIP channel for the Hamming distance under a belief.
+/// Returns the optimal epsilon-SIP channel for the Hamming distance under a belief.
 ///
 /// # Errors
 /// A belief that is empty or no distribution.
@@ -57,11 +57,11 @@ struct Ranked {
 /// assert!(channel.ldp_loss() < 2.0 * 0.5 + 1e-12); // for every symbol, whatever the belief
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelMatrixError> {
     let ranked = Ranked::new(belief, epsilon)?;
     let (kept, rest) = ranked.keep();
     let k = kept.len();
-    // Directly and not as one minus the kept, of which little may be left.
+    // Summed directly, to avoid cancellation.
     let mut in_tail = vec![true; belief.len()];
     ranked.symbols[..k].iter().for_each(|symbol| in_tail[*symbol as usize] = false);
     let total: f64 = belief.iter().sum();
@@ -71,7 +71,7 @@ pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelError
     if let Some(draft) = ranked.with_a_part(&kept, rest, tail)
         && draft.keeps_to(ranked.cap)
         && ranked.value(&draft) > ranked.value(&whole) + 1e-15
-        // Where so little is left that rounding spoils the part, the symbols kept whole are as good.
+        // If rounding spoils the part, keeping whole symbols is as good.
         && let Ok(channel) = ranked.build(draft, belief.len())
     {
         return Ok(channel);
@@ -80,21 +80,21 @@ pub fn channel(belief: &[f64], epsilon: Epsilon) -> Result<Channel, ChannelError
 }
 
 impl Ranked {
-    fn new(belief: &[f64], epsilon: Epsilon) -> Result<Self, ChannelError> {
+    fn new(belief: &[f64], epsilon: Epsilon) -> Result<Self, ChannelMatrixError> {
         let size = u32::try_from(belief.len()).unwrap_or(u32::MAX);
         if size == 0 {
-            return Err(ChannelError::Empty { what: "symbol" });
+            return Err(ChannelMatrixError::Empty { what: "symbol" });
         }
         if let Some(&given) = belief.iter().find(|weight| !(weight.is_finite() && **weight >= 0.0)) {
-            return Err(ChannelError::Probability { what: "a belief", given });
+            return Err(ChannelMatrixError::Probability { what: "a belief", given });
         }
         let total: f64 = belief.iter().sum();
         if (total - 1.0).abs() > SUM_TOLERANCE {
-            return Err(ChannelError::Sum { what: "a belief", given: total });
+            return Err(ChannelMatrixError::Sum { what: "a belief", given: total });
         }
         let u = epsilon.as_f64().exp();
         let cap = u + 1.0;
-        // At most `cap` symbols are kept, one more in part; one on top for rounding.
+        // At most `cap` symbols are kept, one more in part, and one for rounding.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
         let needed = (cap as usize).saturating_add(3);
         let mut symbols: Vec<u32> = (0..size).collect();
@@ -108,18 +108,17 @@ impl Ranked {
         Ok(Self { symbols, belief, u, l: 1.0 / u, cap, theta: 1.0 / cap })
     }
 
-    /// Whether it pays to move output probability from the likeliest symbol to the one of this rank.
+    /// Whether moving output probability from the likeliest symbol to this rank pays.
     fn pays(&self, rank: usize) -> bool {
         self.u * self.belief[rank] > self.l * self.belief[0]
     }
 
-    /// The output probabilities of the symbols that are kept, and what is left.
+    /// Output probabilities of the kept symbols, and the rest.
     fn keep(&self) -> (Vec<f64>, f64) {
         let (mut kept, mut rest) = (Vec::new(), 1.0);
         for (rank, &belief) in self.belief.iter().enumerate() {
             let needed = belief.max(self.theta);
-            // A symbol believed at `theta` or more always fits, whatever the rounding of `rest` says: beliefs sum to
-            // one.
+            // A symbol with a belief of `theta` or more always fits, up to rounding of `rest`.
             if belief < self.theta && (needed > rest + 1e-15 || !self.pays(rank)) {
                 break;
             }
@@ -129,13 +128,13 @@ impl Ranked {
         (kept, rest)
     }
 
-    /// What each kept output needs beyond its own symbol's belief: the tail's to fill.
+    /// Mass that each kept output needs beyond its own symbol's belief; the tail fills it.
     fn wants(&self, q: &[f64]) -> Row {
         let wants = q.iter().zip(&self.belief).map(|(q, belief)| (q - belief).max(0.0));
         wants.enumerate().filter(|(_, want)| *want > 0.0).collect()
     }
 
-    /// All that is left to the likeliest symbol.
+    /// Gives the rest to the likeliest symbol.
     fn without_a_part(&self, kept: &[f64], rest: f64) -> Draft {
         let mut q = kept.to_vec();
         q[0] += rest;
@@ -145,7 +144,7 @@ impl Ranked {
         Draft { q, own, tail }
     }
 
-    /// One more symbol, of rank `z`, kept in part; `None` where that does not pay or cannot be.
+    /// Keeps one more symbol, of rank `z`, in part; `None` if that is impossible or does not pay.
     fn with_a_part(&self, kept: &[f64], rest: f64, tail: f64) -> Option<Draft> {
         let z = kept.len();
         if z >= self.belief.len() || rest <= LEAST_PART || !self.pays(z) {
@@ -161,7 +160,7 @@ impl Ranked {
         }
     }
 
-    /// The tail is heavy enough to fill the output of rank `z` alone.
+    /// The tail alone fills the output of rank `z`.
     fn part_fed_by_the_tail(&self, kept: &[f64], rest: f64, tail: f64) -> Draft {
         let (z, b) = (kept.len(), self.belief[kept.len()]);
         let wants = self.wants(kept);
@@ -179,8 +178,7 @@ impl Ranked {
         Draft { q, own, tail: row(others) }
     }
 
-    /// All kept symbols are believed at `theta` or more: what the tail lacks to make `theta` is taken from the last of
-    /// them.
+    /// All kept symbols have a belief of `theta` or more: the last one fills what the tail lacks.
     fn part_taken_from_the_last(&self, kept: &[f64], tail: f64) -> Option<Draft> {
         let (z, j) = (kept.len(), kept.len().checked_sub(1)?);
         let lacking = self.theta - tail;
@@ -197,12 +195,12 @@ impl Ranked {
         Some(Draft { q, own, tail: vec![(z, 1.0)] })
     }
 
-    /// Some kept symbols are believed below `theta`: the last of them and the tail share the output of rank `z`.
+    /// Some kept symbols have a belief below `theta`: the last one and the tail share the output of rank `z`.
     fn part_shared_with_the_last(&self, kept: &[f64], rest: f64, tail: f64, heavy: usize) -> Option<Draft> {
         let (z, j) = (kept.len(), kept.len().checked_sub(1)?);
         let wanted: f64 = self.belief[heavy..j].iter().map(|belief| self.theta - belief).sum();
         let room = self.theta * (1.0 - wanted / tail);
-        // Equal to `rest + wanted`, and so positive.
+        // Equals `rest + wanted`, so it is positive.
         let spare = self.belief[j] + tail - self.theta;
         let part = if spare > 1e-15 { room.min(rest * self.belief[j] / spare) } else { room };
         let moved = part * (1.0 - self.cap * tail) / self.belief[j];
@@ -222,15 +220,15 @@ impl Ranked {
         Some(Draft { q, own, tail: row })
     }
 
-    /// The probability of an answer equal to the symbol.
+    /// Probability of a correct answer.
     fn value(&self, draft: &Draft) -> f64 {
         let own = |rank: usize| draft.own[rank].iter().find(|(output, _)| *output == rank).map_or(0.0, |(_, p)| *p);
         let of = |rank: usize| self.belief[rank] * (self.l * draft.q[rank] + (1.0 - self.l) * own(rank));
         (0..draft.q.len()).map(of).sum()
     }
 
-    fn build(&self, draft: Draft, domain: usize) -> Result<Channel, ChannelError> {
-        // Outputs ascend by symbol, whereas ranks descend by belief.
+    fn build(&self, draft: Draft, domain: usize) -> Result<Channel, ChannelMatrixError> {
+        // Outputs ascend by symbol, ranks descend by belief.
         let mut ranks: Vec<usize> = (0..draft.q.len()).collect();
         ranks.sort_unstable_by_key(|rank| self.symbols[*rank]);
         let mut positions = vec![0_u32; ranks.len()];
@@ -239,7 +237,7 @@ impl Ranked {
         }
         let outputs = ranks.iter().map(|rank| (self.symbols[*rank], draft.q[*rank])).collect();
         let placed = |row: Row| row.into_iter().map(|(rank, p)| (positions[rank], p)).collect();
-        // Cell 0 is the tail's; each kept symbol has one of its own after it.
+        // Cell 0 is the tail's; kept symbols follow.
         let mut rows: Vec<Vec<(u32, f64)>> = vec![placed(draft.tail)];
         let mut mixture_of = vec![0; domain];
         for (cell, (row, symbol)) in (1..).zip(draft.own.into_iter().zip(&self.symbols)) {
@@ -252,7 +250,7 @@ impl Ranked {
 }
 
 impl Draft {
-    /// Whether no row exceeds `cap` times the output probability, but for rounding.
+    /// Whether no row exceeds `cap` times the output probability, up to rounding.
     fn keeps_to(&self, cap: f64) -> bool {
         let rows = self.own.iter().chain([&self.tail]).flatten();
         self.q.iter().all(|q| *q > 0.0) && rows.into_iter().all(|(rank, p)| *p <= cap * self.q[*rank] + 1e-12)

@@ -1,4 +1,4 @@
-//! What a sequence of releases gives away: an account of what was spent, and an exact calculator for small sequences.
+//! Leakage of a sequence of releases: an account of spends, and an exact calculator for short sequences.
 //!
 //! Of releases through epsilon-SIP channels, with beliefs that follow from what was released:
 //!
@@ -11,9 +11,9 @@
 //!   - the belief in the user's true sequence falls by at most `S`;
 //!   - the belief in any `x` fixed beforehand falls by at most `3/2 V + S`, whichever sequence is true.
 //!
-//! No such bound holds for all `x` at once: of a fair bit released 1,000 times at epsilon 0.1, *some* sequence always
-//! gains 90.9, since the answers themselves name one. So this module offers no guarantee of the form "with probability
-//! `1 - delta` no sequence gains more than".
+//! No such bound holds for all `x` at once: for a fair bit released 1,000 times at epsilon 0.1, *some* sequence always
+//! gains 90.9, since the answers name one. So there is no guarantee of the form "with probability `1 - delta` no
+//! sequence gains more than".
 
 use std::num::NonZeroU64;
 
@@ -22,40 +22,38 @@ use tidegate_kernel::{Epsilon, UNITS_PER_EPSILON};
 
 use super::model::Model;
 
-/// What was spent so far, in all and in the present period. In units of SIP; the loss of local privacy is at most twice
-/// that.
+/// Spends so far, in total and in the present period, in units of SIP. The loss of local privacy is at most twice that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leakage {
-    /// After so many timestamps a new period begins.
+    /// Length of a period, in timestamps.
     period: Option<NonZeroU64>,
     steps: u64,
-    /// The sum of all epsilons, in units.
+    /// Sum of all epsilons, in units.
     units: u64,
-    /// The sum of `eps tanh(eps/2)`, and of the squares.
+    /// Sums of `eps tanh(eps/2)` and of the squares.
     drift: f64,
     squares: f64,
     last: Option<(u64, Epsilon)>,
-    /// Of the period of the last step.
+    /// Sums of the period of the last step.
     period_units: u64,
 }
 
-/// Limits on how far the belief in one sequence has moved, in logarithms.
+/// Bounds on the change of the belief in one sequence, in logarithms.
 ///
-/// For one sequence, all limits that apply to it hold together, but for a probability of `delta` over the answers. A
-/// sequence chosen after the answers, such as the likeliest one, is not covered.
+/// For one sequence, all bounds that apply hold jointly with probability `1 - delta` over the answers. A sequence
+/// chosen after the answers is not covered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pointwise {
-    /// Upper limit for any sequence fixed beforehand, whichever sequence is true.
+    /// Upper bound for any sequence fixed beforehand, whichever is true.
     pub above: f64,
-    /// Lower limit, negative, for the user's **true** sequence only. Answers speak against every other sequence, so the
-    /// belief in one that is not true falls further.
+    /// Lower bound for the user's **true** sequence only. Beliefs in other sequences fall further.
     pub below_true: f64,
-    /// Lower limit, negative, for any sequence fixed beforehand, whichever sequence is true.
+    /// Lower bound for any sequence fixed beforehand, whichever is true.
     pub below_any: f64,
 }
 
-/// A probability of failure that is none.
+/// An invalid failure probability.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("delta {given} is not between 0 and 1")]
 pub struct BadDelta {
@@ -63,13 +61,12 @@ pub struct BadDelta {
 }
 
 impl Leakage {
-    /// Nothing spent. Where there is a period, the account of the present period starts anew each time so many
-    /// timestamps have passed, counted from timestamp 0.
+    /// Creates an empty account. Periods start at multiples of `period`.
     pub const fn new(period: Option<NonZeroU64>) -> Self {
         Self { period, steps: 0, units: 0, drift: 0.0, squares: 0.0, last: None, period_units: 0 }
     }
 
-    /// Takes note of a release at a timestamp through an epsilon-SIP channel.
+    /// Records a release through an epsilon-SIP channel.
     pub fn note(&mut self, timestamp: u64, epsilon: Epsilon) {
         let number = |timestamp: u64| self.period.map_or(0, |period| timestamp / period.get());
         if self.last.is_some_and(|(last, _)| number(last) != number(timestamp)) {
@@ -84,43 +81,42 @@ impl Leakage {
         self.last = Some((timestamp, epsilon));
     }
 
-    /// Whether it is an account of the same kind, and one that can have come about.
+    /// Whether it is a valid account of the same kind.
     pub(super) fn fits(&self, fresh: &Self) -> bool {
         let sums = [self.drift, self.squares].iter().all(|sum| sum.is_finite() && *sum >= 0.0);
         self.period == fresh.period && sums && self.period_units <= self.units
     }
 
-    /// How many releases were charged for.
+    /// Number of releases charged.
     pub const fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The timestamp and the epsilon of the last release.
+    /// Timestamp and epsilon of the last release.
     pub const fn last(&self) -> Option<(u64, Epsilon)> {
         self.last
     }
 
-    /// The SIP of everything released so far: the sum of the epsilons.
+    /// SIP of all releases: the sum of the epsilons.
     pub fn total(&self) -> f64 {
         in_epsilons(self.units)
     }
 
-    /// What the releases of the last one's period have added to what earlier ones had told: the sum of its epsilons.
+    /// SIP of the present period: the sum of its epsilons.
     pub fn in_period(&self) -> f64 {
         in_epsilons(self.period_units)
     }
 
-    /// The most that everything released so far can have lost in the sense of local differential privacy, whatever the
-    /// model: twice the sum.
+    /// Upper bound of the loss of local differential privacy for any model: twice the sum.
     pub fn local_bound(&self) -> f64 {
         2.0 * self.total()
     }
 
-    /// Limits on how far the belief in one sequence has moved, but for a probability of `delta`; none exceeds the sum.
-    /// [`Pointwise`] says to which sequences each applies.
+    /// Bounds on the change of the belief in one sequence, with failure probability `delta`; none exceeds the sum. See
+    /// [`Pointwise`].
     ///
-    /// They hold at all times at once: with probability `1 - delta` the belief is within them whenever they are looked
-    /// at, also where steps are left out, or stop, because of earlier answers.
+    /// They hold at all times jointly (time-uniform), also if steps are skipped or stopped depending on earlier
+    /// answers.
     ///
     /// # Errors
     /// A `delta` that is not between 0 and 1.
@@ -139,8 +135,7 @@ impl Leakage {
     }
 }
 
-/// The most that a step's expected logarithm falls for a sequence that is not the true one, in units of its epsilon
-/// squared.
+/// Largest fall of a step's expected logarithm for a false sequence, in units of its squared epsilon.
 const FALL_PER_SQUARE: f64 = 1.5;
 
 /// The inverse variance of the normal distribution by which bounds for all slopes are mixed into one for all times. It
@@ -172,33 +167,20 @@ pub struct Exact {
 pub const MAX_PAIRS_OF_SEQUENCES: u64 = 1 << 26;
 
 /// Why the exact leakage was not computed.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExactError {
-    /// Too much to enumerate.
     #[error(
-        "{steps} steps of {batch} symbols each over a domain of {domain} have {domain}^{} pairs of sequences, more than the {MAX_PAIRS_OF_SEQUENCES} that are enumerated",
+        "{steps} steps of {batch} symbols each over a domain of {domain} have {domain}^{} pairs of sequences, \
+         more than the {MAX_PAIRS_OF_SEQUENCES} that are enumerated",
         2 * u64::from(*.batch) * u64::from(*.steps)
     )]
-    TooLarge {
-        /// The size of the domain.
-        domain: u32,
-        /// The symbols of a batch.
-        batch: u32,
-        /// The number of steps.
-        steps: u32,
-    },
-    /// No steps, or batches of no symbols.
+    TooLarge { domain: u32, batch: u32, steps: u32 },
     #[error("a sequence has at least one step, of at least one symbol")]
     Nothing,
-    /// A mechanism whose matrix is no channel over the symbols.
     #[error("after {released} releases the mechanism gave no channel: {problem}")]
-    NoChannel {
-        /// How many outputs had been released.
-        released: usize,
-        /// What is wrong with it.
-        problem: String,
-    },
+    NoChannel { released: usize, problem: String },
 }
 
 /// The exact leakage of a mechanism on sequences of `steps` symbols (or batches) that the model produces, by

@@ -1,128 +1,62 @@
-//! [`Model`]: what everybody is taken to know about a stream before it begins.
+//! [`Model`]: public prior knowledge about a stream.
 //!
-//! A model is a Markov chain of order 1 or 2 over the symbols `0..d`. It is public, and must not have been learned from
-//! the stream that it is to protect (nor from data that are secret otherwise): the guarantees say nothing of what a
-//! model gives away.
+//! A Markov chain of order 1 or 2 over the symbols `0..d`. It is public, and must not be learned from the protected
+//! stream or other secret data: no guarantee covers the model itself.
 //!
-//! Transitions are kept as a matrix, or sparse: each row has a few entries of its own, and what is left of it is spread
-//! over a background that all rows share. So a smoothed model, which has no zero, still costs no more than what was
-//! seen. At order 2 what a row has left goes to the transitions of order 1 instead.
+//! Transitions are a matrix, or sparse: each row has a few entries, and the rest of its mass goes to a shared
+//! background. So a smoothed model without zeros costs no more than its observations. At order 2 the rest follows order
+//! 1.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::MAX_DOMAIN;
 
-use super::channel::{ChannelError, SUM_TOLERANCE};
+use super::channel::{ChannelMatrixError, SUM_TOLERANCE};
 
-/// How many pairs of symbols a model of order 2 may have at most: so many numbers is its belief.
+/// Maximum number of symbol pairs at order 2, which is the size of its belief.
 pub const MAX_PAIRS: u64 = 1 << 24;
 
-/// How many entries a matrix of transitions may have at most; beyond, transitions are sparse.
+/// Maximum number of entries in a transition matrix; beyond, transitions are sparse.
 pub const MAX_DENSE: u64 = 1 << 26;
 
-/// Why there is no such model, or a belief cannot be carried on.
+/// Error of a model, or of a belief that cannot be updated.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// Too few symbols, or too many.
     #[error("a model over {given} symbols is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// How many there are.
-        given: u64,
-    },
-    /// A list of another length than the symbols ask for.
+    Domain { given: u64 },
     #[error("{what} has {given} entries, but {expected} are needed")]
-    Length {
-        /// Which list.
-        what: &'static str,
-        /// Its length.
-        given: usize,
-        /// What it should be.
-        expected: usize,
-    },
-    /// A number that is no probability.
+    Length { what: &'static str, given: usize, expected: usize },
     #[error("{given} in {what} {row} is no probability")]
-    Probability {
-        /// Which list.
-        what: &'static str,
-        /// Which of them.
-        row: u64,
-        /// The number.
-        given: f64,
-    },
-    /// Probabilities that do not sum to one.
+    Probability { what: &'static str, row: u64, given: f64 },
     #[error("{what} {row} sums to {given}, not to 1 (within {SUM_TOLERANCE})")]
-    Sum {
-        /// Which list.
-        what: &'static str,
-        /// Which of them.
-        row: u64,
-        /// The sum.
-        given: f64,
-    },
-    /// A symbol that is not of the domain.
+    Sum { what: &'static str, row: u64, given: f64 },
     #[error("symbol {given} in {what} is outside the domain 0..{domain}")]
-    Symbol {
-        /// Where it stands.
-        what: &'static str,
-        /// The symbol.
-        given: u32,
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// Rows or entries that are named twice, or out of order.
+    Symbol { what: &'static str, given: u32, domain: u32 },
     #[error("{what} {row} is not in ascending order, each once")]
-    Order {
-        /// Which list.
-        what: &'static str,
-        /// Which of them.
-        row: u64,
-    },
-    /// Too many pairs of symbols for order 2.
-    #[error("a model of order 2 over {domain} symbols has a belief over {} pairs, more than {MAX_PAIRS}", u64::from(*.domain) * u64::from(*.domain))]
-    TooManyPairs {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A matrix too large to be kept.
+    Order { what: &'static str, row: u64 },
+    #[error("a model of order 2 over {domain} symbols has more than {MAX_PAIRS} pairs")]
+    TooManyPairs { domain: u32 },
     #[error("a matrix over {domain} symbols has more than {MAX_DENSE} entries; give the transitions sparse")]
-    TooDense {
-        /// The size of the domain.
-        domain: u32,
-    },
-    /// A pseudo-count that is negative or not finite.
+    TooDense { domain: u32 },
     #[error("a pseudo-count of {given} is not a finite number of at least 0")]
-    PseudoCount {
-        /// What was given.
-        given: f64,
-    },
-    /// Nothing to learn from.
+    PseudoCount { given: f64 },
     #[error("there is no symbol to learn from, and no pseudo-count to do without")]
     NoData,
-    /// A saved model or belief of another version.
     #[error("version {given} of a saved {what} is not known; this program reads version {VERSION}")]
-    Version {
-        /// What was saved.
-        what: &'static str,
-        /// Its version.
-        given: u16,
-    },
-    /// A belief of another model.
+    Version { what: &'static str, given: u16 },
     #[error("the belief is not one of this model")]
     OtherModel,
-    /// An output that the channel never gives.
     #[error("output {given} cannot have come from this channel")]
-    Impossible {
-        /// The output.
-        given: u32,
-    },
-    /// The channel is over another domain.
+    Impossible { given: u32 },
+    /// The channel has another domain.
     #[error(transparent)]
-    Channel(#[from] ChannelError),
+    Channel(#[from] ChannelMatrixError),
 }
 
 pub(super) const VERSION: u16 = 1;
 
-/// How many symbols back a model looks.
+/// Order of the Markov chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -132,23 +66,23 @@ pub enum Order {
     Two,
 }
 
-/// What a learned model makes of what was seen seldom.
+/// Additive smoothing of a learned model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Smoothing {
-    /// How many observations each row counts in addition to those it has: a row of `n` observations is mixed with the
-    /// background at `pseudo_count / (n + pseudo_count)`. With zero, what was not seen is taken for impossible.
+    /// Pseudo-observations of each row: `n` observations are mixed with the background at `pseudo_count / (n +
+    /// pseudo_count)`. With zero, unseen transitions are impossible.
     pub pseudo_count: f64,
-    /// What is counted in addition.
+    /// Distribution of the pseudo-observations.
     pub background: Background,
 }
 
-/// What the rows of a learned model of order 1 are mixed with.
+/// Background of a learned model of order 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Background {
-    /// All symbols alike.
+    /// Uniform.
     Uniform,
-    /// How often each symbol was seen at all, itself smoothed towards all alike.
+    /// Smoothed frequency of each symbol.
     Frequencies,
 }
 
@@ -159,7 +93,7 @@ struct Rows {
     starts: Vec<u64>,
     symbols: Vec<u32>,
     probabilities: Vec<f64>,
-    /// What each row has left for the background.
+    /// Mass of each row that goes to the background.
     left: Vec<f64>,
 }
 
@@ -186,7 +120,7 @@ impl Rows {
         self.left.push(left);
     }
 
-    /// Checks the rows and divides each, with what it has left, by its sum.
+    /// Validates and normalises the rows.
     fn check(&mut self, rows: usize, domain: u32, what: &'static str) -> Result<(), ModelError> {
         let lengths =
             [(self.starts.len(), rows + 1), (self.left.len(), rows), (self.probabilities.len(), self.symbols.len())];
@@ -218,7 +152,7 @@ impl Rows {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Transitions {
-    /// Row after row.
+    /// Row by row.
     Dense(Vec<f64>),
     Sparse {
         rows: Rows,
@@ -226,8 +160,7 @@ enum Transitions {
     },
 }
 
-/// Transitions from pairs: the rows of some pairs, numbered `before · d + present` and ascending; all others have only
-/// what the present symbol tells.
+/// Transitions from pairs: rows of some pairs, numbered `before · d + present`, ascending; all others follow order 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pairs {
@@ -237,7 +170,7 @@ struct Pairs {
 
 /// A Markov chain of order 1 or 2; see the [module](self).
 ///
-/// Saved and loaded by `serde`, with a version; loading accepts only what the constructors accept.
+/// Saved with a version; loading validates like the constructors.
 ///
 /// ```
 /// use tidegate::sequence::model::{Background, Model, Order, Smoothing};
@@ -261,14 +194,14 @@ pub struct Model {
     pairs: Option<Pairs>,
 }
 
-/// A model as it is loaded, before it is checked.
+/// Loaded form, before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedModel {
     version: u16,
     prior: Vec<f64>,
     transitions: Transitions,
-    // Required, though it may be null: a model whose pairs got lost must not load as one of order 1.
+    // Required, though it may be null: a model with lost pairs must not load as one of order 1.
     #[serde(deserialize_with = "Option::deserialize")]
     pairs: Option<Pairs>,
 }
@@ -285,31 +218,30 @@ impl TryFrom<SavedModel> for Model {
     }
 }
 
-/// A sparse row: what it has of its own, ascending, and what is left for the background. They sum to one.
+/// A sparse row: its entries, and the mass left for the background. They sum to one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SparseRow {
-    /// Symbols, ascending, and probabilities.
+    /// Ascending symbols and their probabilities.
     pub own: Vec<(u32, f64)>,
-    /// What is spread over the background or, at order 2, over the transitions of order 1.
+    /// Mass of the background or, at order 2, of the transitions of order 1.
     pub left: f64,
 }
 
 impl Model {
-    /// A chain of order 1 from its prior and its matrix of transitions, row after row.
+    /// Creates a chain of order 1 from its prior and its transition matrix, row by row.
     pub fn dense(prior: Vec<f64>, matrix: Vec<f64>) -> Result<Self, ModelError> {
         Self::checked(prior, Transitions::Dense(matrix), None)
     }
 
-    /// A chain of order 1 with sparse transitions, a row for each symbol, and the background that they share.
+    /// Creates a chain of order 1 with sparse rows and their shared background.
     pub fn sparse(prior: Vec<f64>, rows: Vec<SparseRow>, background: Vec<f64>) -> Result<Self, ModelError> {
         let mut sparse = Rows::default();
         rows.into_iter().for_each(|row| sparse.push(row.own, row.left));
         Self::checked(prior, Transitions::Sparse { rows: sparse, background }, None)
     }
 
-    /// The same chain at order 2: from some pairs of symbols (the one before, the present one), ascending, with rows of
-    /// their own. What a row has left, and a pair without a row, goes by the transitions of order 1. For a full table,
-    /// give all pairs rows with nothing left.
+    /// Extends the chain to order 2, with rows for some ascending pairs (previous, present). The mass left by a row,
+    /// and pairs without a row, follow order 1. For a full table, give all pairs rows with nothing left.
     pub fn with_pairs(self, rows: impl IntoIterator<Item = ((u32, u32), SparseRow)>) -> Result<Self, ModelError> {
         let domain = self.domain();
         let mut pairs = Pairs { pairs: Vec::new(), rows: Rows { starts: vec![0], ..Rows::default() } };
@@ -323,7 +255,7 @@ impl Model {
         Self::checked(self.prior, self.transitions, Some(pairs))
     }
 
-    /// All symbols alike and independent: what somebody believes who knows nothing.
+    /// Independent uniform symbols: no prior knowledge.
     pub fn uniform(domain: u32) -> Result<Self, ModelError> {
         if !(2..=MAX_DOMAIN).contains(&domain) {
             return Err(ModelError::Domain { given: u64::from(domain) });
@@ -333,7 +265,7 @@ impl Model {
         Self::sparse(uniform.clone(), rows, uniform)
     }
 
-    /// Checks a model, and divides each distribution by its sum: what it misses one by would add up over many steps.
+    /// Validates a model and normalises each distribution, as errors would add up over many steps.
     fn checked(
         mut prior: Vec<f64>,
         mut transitions: Transitions,
@@ -379,11 +311,11 @@ impl Model {
         Ok(Self { version: VERSION, prior, transitions, pairs })
     }
 
-    /// Learns a model from sequences of symbols. The prior is how often each symbol was seen, smoothed; rows are mixed
-    /// with the background (at order 2, those of pairs with the rows of order 1) by the pseudo-count. Kept sparse,
-    /// unless more than a quarter of all transitions was seen.
+    /// Learns a model from sequences. The prior is the smoothed frequency of each symbol. Rows are mixed with the
+    /// background by the pseudo-count; at order 2, with the rows of order 1. Sparse unless more than a quarter of all
+    /// transitions occur.
     ///
-    /// The sequences must be public, or somebody else's business; see the [module](self).
+    /// The sequences must be public; see the [module](self).
     pub fn learn<'a>(
         domain: u32,
         sequences: impl IntoIterator<Item = &'a [u32]>,
@@ -460,22 +392,22 @@ impl Model {
         Self::checked(prior, transitions, pairs)
     }
 
-    /// The number of symbols.
+    /// Number of symbols.
     pub fn domain(&self) -> u32 {
         u32::try_from(self.prior.len()).unwrap_or(u32::MAX)
     }
 
-    /// How many symbols back it looks.
+    /// Order.
     pub const fn order(&self) -> Order {
         if self.pairs.is_some() { Order::Two } else { Order::One }
     }
 
-    /// The distribution of the first symbol.
+    /// Distribution of the first symbol.
     pub fn prior(&self) -> &[f64] {
         &self.prior
     }
 
-    /// How many transition probabilities are kept.
+    /// Number of transition probabilities kept.
     pub fn entries(&self) -> usize {
         let pairs = self.pairs.as_ref().map_or(0, |pairs| pairs.rows.symbols.len());
         pairs
@@ -485,8 +417,8 @@ impl Model {
             }
     }
 
-    /// The probability that `next` follows `present`, where `before` came before it (which matters at order 2 only, and
-    /// there is `None` for the first symbol). Zero outside the domain.
+    /// Probability that `next` follows `present`. At order 2 it depends on `before`, which is `None` for the first
+    /// symbol. Zero outside the domain.
     pub fn transition(&self, before: Option<u32>, present: u32, next: u32) -> f64 {
         let domain = self.domain();
         if present >= domain || next >= domain || before.is_some_and(|before| before >= domain) {
@@ -510,7 +442,7 @@ impl Model {
         }
     }
 
-    /// Adds to `next` what follows from `present` by the transitions of order 1.
+    /// Adds the distribution after `present` by the transitions of order 1 to `next`.
     pub(super) fn carry(&self, present: &[f64], next: &mut [f64]) {
         match &self.transitions {
             Transitions::Dense(matrix) => {
@@ -536,12 +468,12 @@ impl Model {
         }
     }
 
-    /// The weight of each pair of the present symbol and the next, by the transitions of order 2; `None` at order 1.
-    /// `pairs` are the weights of the symbol before and the present one, where there is one before.
+    /// Weight of each pair of present and next symbol by the transitions of order 2; `None` at order 1. `pairs` are the
+    /// weights of previous and present symbol, if any.
     pub(super) fn carry_pairs(&self, present: &[f64], pairs: Option<&[f64]>) -> Option<Vec<f64>> {
         let second = self.pairs.as_ref()?;
         let size = present.len();
-        // What of each present symbol goes by order 1, and what by rows of pairs.
+        // Masses that follow order 1, and rows of pairs.
         let mut joint = vec![0.0; size * size];
         let mut first_order = present.to_vec();
         if let Some(pairs) = pairs {
@@ -557,7 +489,7 @@ impl Model {
             }
         }
         for (present, weight) in first_order.into_iter().enumerate() {
-            // What is left after subtraction may be a rounding error below zero.
+            // Rounding may leave a negative remainder.
             if weight > 0.0 {
                 self.carry_one(present, weight, &mut joint[present * size..(present + 1) * size]);
             }
@@ -582,7 +514,7 @@ impl Model {
     }
 }
 
-/// Rows from observations of a row and a symbol.
+/// Counts observations of rows and symbols.
 fn count(mut observations: Vec<(u64, u32)>, pseudo: f64) -> Vec<(u64, SparseRow)> {
     observations.sort_unstable();
     observations
@@ -598,8 +530,8 @@ fn count(mut observations: Vec<(u64, u32)>, pseudo: f64) -> Vec<(u64, SparseRow)
         .collect()
 }
 
-/// Checks a distribution, given in two parts, and divides it by its sum. One that was divided before, and misses one by
-/// no more than the rounding of its sum, is left as it is, so that a saved model loads as the same.
+/// Validates a distribution in two parts and normalises it. One already normalised up to rounding stays unchanged, so
+/// that a saved model loads identically.
 fn make_distribution(first: &mut [f64], second: &mut [f64], what: &'static str, row: u64) -> Result<(), ModelError> {
     let sum = check_distribution(first.iter().chain(second.iter()).copied(), what, row)?;
     #[allow(clippy::cast_precision_loss)] // lengths far below 2^53
@@ -610,7 +542,7 @@ fn make_distribution(first: &mut [f64], second: &mut [f64], what: &'static str, 
     Ok(())
 }
 
-/// The sum of a distribution.
+/// Sum of a distribution.
 pub(super) fn check_distribution(
     probabilities: impl Iterator<Item = f64>,
     what: &'static str,

@@ -22,27 +22,26 @@ use clarabel::solver::{
 use tidegate_kernel::Epsilon;
 
 use super::bins::{self, LineDistance, Shares, index};
-use super::channel::{Channel, ChannelError, Parts};
+use super::channel::{Channel, ChannelMatrixError, Parts};
 use super::distance::Distance;
 use super::effort::{self, Effort};
 
-/// Up to how many symbols each of them is a cell and an output of its own; beyond, cells are quantiles of the belief.
+/// Maximum number of symbols with a cell and an output each; beyond, cells are quantiles of the belief.
 pub const FULL_LIMIT: usize = 128;
 
-/// The number of cells for larger domains: three for each output that the optimum is likely to have, within these
-/// bounds.
+/// Limits of the number of cells for larger domains: three for each likely output of the optimum.
 const CELLS: (f64, f64) = (32.0, 96.0);
 
-/// How strictly the caps are kept after the repair.
+/// Margin of the caps after the repair.
 const MARGIN: f64 = 1e-9;
 
-/// Probabilities in a row below this are the solver's noise.
+/// Smaller probabilities in a row are solver noise.
 const NOISE: f64 = 1e-9;
 
-/// Outputs less likely than this are left out of the repaired channel; the cheapest of these choices is taken.
+/// Outputs less likely than this are dropped; the cheapest choice is taken.
 const LEAST_OUTPUTS: [f64; 4] = [1e-7, 1e-6, 1e-5, 1e-4];
 
-/// An epsilon-SIP channel for a belief and a distance, by linear programming; see the [module](self).
+/// Returns an epsilon-SIP channel for a belief and a distance, by linear programming; see the [module](self).
 ///
 /// Up to [`FULL_LIMIT`] symbols it is the optimum, up to about one part in 10⁶ (50 ms for 50 symbols, a second for
 /// 128). For more symbols on a line, cells of neighbouring symbols are answered alike and the answers are the middles
@@ -67,7 +66,7 @@ const LEAST_OUTPUTS: [f64; 4] = [1e-7, 1e-6, 1e-5, 1e-4];
 /// assert!((cost(&programme::channel(&belief, epsilon, &distance)?)? - 0.5044).abs() < 1e-4);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<Channel, ChannelError> {
+pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<Channel, ChannelMatrixError> {
     let known = effort::channel(belief, epsilon, distance, Effort::Fast)?;
     let belief = bins::normalised(belief)?;
     let shares = Shares::new(epsilon)?;
@@ -91,22 +90,22 @@ pub fn channel(belief: &[f64], epsilon: Epsilon, distance: &Distance) -> Result<
     cheaper(known, solved, &belief, between)
 }
 
-/// The cheaper of a channel that is known to be private and one that a programme may have found.
+/// Returns the cheaper of a known private channel and that of a programme, if any.
 pub(super) fn cheaper(
     known: Channel,
     solved: Option<Channel>,
     belief: &[f64],
     distance: impl Fn(u32, u32) -> f64,
-) -> Result<Channel, ChannelError> {
+) -> Result<Channel, ChannelMatrixError> {
     let Some(solved) = solved else { return Ok(known) };
     let better = solved.expected_cost(belief, &distance)? < known.expected_cost(belief, &distance)?;
     Ok(if better { solved } else { known })
 }
 
-/// The cell of every symbol that is possible; `None` for the others.
+/// Cell of every possible symbol; `None` for the others.
 pub(super) type CellOf = Vec<Option<usize>>;
 
-/// A cell for every symbol that is possible.
+/// One cell for each possible symbol.
 pub(super) fn own_cells(belief: &[f64]) -> CellOf {
     let mut cells = 0;
     belief
@@ -120,13 +119,13 @@ pub(super) fn own_cells(belief: &[f64]) -> CellOf {
         .collect()
 }
 
-/// Cells of neighbouring symbols with about equal masses, heavy symbols alone; and the outputs that are worth trying:
-/// the middle of each cell and those that are known to be good.
+/// Cells of neighbouring symbols with about equal masses, heavy symbols alone; and candidate outputs: the middle of
+/// each cell, and known good ones.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // numbers of cells
 fn quantile_cells(belief: &[f64], shares: &Shares, distance: LineDistance, known: &[(u32, f64)]) -> (CellOf, Vec<u32>) {
     let wanted = (3.0 * shares.cap).clamp(CELLS.0, CELLS.1).floor();
     let mut cell_of = Vec::with_capacity(belief.len());
-    // For each cell its mass, and the sum of mass times position.
+    // Mass of each cell, and sum of mass times position.
     let mut sums: Vec<(f64, f64)> = Vec::new();
     let mut members: Vec<Vec<u32>> = Vec::new();
     let (mut before, mut last_key) = (0.0, None);
@@ -166,17 +165,17 @@ fn quantile_cells(belief: &[f64], shares: &Shares, distance: LineDistance, known
     (cell_of, outputs)
 }
 
-/// Rows and the distribution of outputs that follows from them; rows and outputs by position.
+/// Rows, and their output distribution.
 struct Rows {
     rows: Vec<Vec<f64>>,
     outputs: Vec<f64>,
 }
 
-/// A transport problem with caps: cells by mass, and their mean distance from each output.
+/// Transport problem with caps: masses of cells, and their mean distance from each output.
 struct Transport {
     masses: Vec<f64>,
     distances: Vec<Vec<f64>>,
-    /// The mean distance of every output.
+    /// Mean distance of each output.
     means: Vec<f64>,
     shares: Shares,
 }
@@ -218,17 +217,17 @@ impl Transport {
         l * independent + (1.0 - l) * own
     }
 
-    /// The optimum up to the solver's accuracy, not yet repaired; `None` where it finds none.
+    /// Optimum up to solver accuracy, before repair; `None` if there is none.
     fn optimum(&self) -> Option<Vec<Vec<f64>>> {
         let (cells, outputs) = (self.masses.len(), self.means.len());
-        // In units of what the best constant costs, so that tolerances mean the same for every distance.
+        // In units of the best constant's cost, so that tolerances mean the same for every distance.
         let unit = self.means.iter().copied().fold(f64::INFINITY, f64::min);
         if !(unit > 0.0 && unit.is_finite()) {
             return None;
         }
         let l = self.shares.independent;
         let (entries, variables) = (cells * outputs, cells * outputs + outputs);
-        // The constraints in this order: sums of rows, sums of columns, caps, signs.
+        // Order of constraints: sums of rows, sums of columns, caps, signs.
         let (columns_at, caps_at) = (cells, cells + outputs);
         let signs_at = caps_at + entries;
         let constraints = signs_at + entries;
@@ -282,18 +281,17 @@ impl Transport {
         outputs
     }
 
-    /// The largest `r(y|c) / q(y)`.
+    /// Largest `r(y|c) / q(y)`.
     fn worst(rows: &[Vec<f64>], outputs: &[f64]) -> f64 {
         let ratios = rows.iter().flat_map(|row| row.iter().zip(outputs)).filter(|(r, _)| **r > 0.0);
         ratios.map(|(r, q)| r / q).fold(0.0, f64::max)
     }
 }
 
-/// Rows near to what the solver found that keep every cap with a margin; `None` if that fails.
+/// Repairs the solver's rows to keep every cap with a margin; `None` if that fails.
 ///
-/// Noise and outputs below `least` are left out, rows made to sum to one, and what exceeds a cap is moved to where the
-/// row has room, until nothing does; and if a rest remains, every row is mixed with `q` itself, which leaves `q` as it
-/// is, by just as much as is needed.
+/// Drops noise and outputs below `least`, normalises rows, and moves excess over a cap to where the row has room. A
+/// remaining excess is removed by mixing every row with `q`, which leaves `q` unchanged.
 fn repair(transport: &Transport, found: &[Vec<f64>], least: f64) -> Option<Rows> {
     let mut rows = found.to_vec();
     rows.iter_mut().flatten().filter(|entry| **entry < NOISE).for_each(|entry| *entry = 0.0);
@@ -326,7 +324,7 @@ fn repair(transport: &Transport, found: &[Vec<f64>], least: f64) -> Option<Rows>
     (Transport::worst(&rows, &outputs) <= strict).then_some(Rows { rows, outputs })
 }
 
-/// Moves what a row has above the caps to where it has room: if that suffices, to outputs that it has already.
+/// Moves the excess over caps to outputs with room, preferably those that the row already has.
 fn level(row: &mut [f64], caps: &[f64]) {
     let above: f64 = row.iter().zip(caps).map(|(entry, cap)| (entry - cap).max(0.0)).sum();
     if above <= 0.0 {
@@ -348,8 +346,8 @@ fn level(row: &mut [f64], caps: &[f64]) {
     }
 }
 
-/// The best channel that answers all symbols of a cell alike, with one of `outputs` (ascending), repaired and checked;
-/// `None` where there is none to be had. Symbols that are not possible are answered like the cell that suits them best.
+/// Best channel that answers all symbols of a cell alike with one of the ascending `outputs`, repaired and checked;
+/// `None` if there is none. Impossible symbols are answered like their best cell.
 pub(super) fn solve(
     belief: &[f64],
     cell_of: &CellOf,
@@ -365,7 +363,7 @@ pub(super) fn solve(
         .min_by(|(one, _), (other, _)| one.total_cmp(other))
         .map(|(_, rows)| rows)?;
     let channel = assemble(cell_of, &outputs, &best, shares, distance)?;
-    // The definition itself has the last word.
+    // Checked by definition.
     let leakage = channel.leakage(belief).ok()?.largest();
     let private = leakage <= -shares.independent.ln() + 1e-12 && channel.excess(belief).ok()? <= 1e-12;
     private.then_some(channel)

@@ -12,7 +12,7 @@ use super::{
     needed,
 };
 use crate::central::classes::Classes;
-use crate::local::mtsp::Smoother;
+use crate::local::mtsp::GroupAverage;
 use crate::local::plbu::Plbu;
 use crate::local::{Local, LocalKind, Settings};
 use crate::mechanisms::Output;
@@ -50,7 +50,7 @@ pub struct LocalSpec {
     pub reuse: Option<bool>,
     /// How `mtsp` and `mtsp_population` average: [`Settings::smoother`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub smoother: Option<Smoother>,
+    pub smoother: Option<GroupAverage>,
     /// Which timestamps are released, whoever answers; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,

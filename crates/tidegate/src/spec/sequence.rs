@@ -193,7 +193,7 @@ impl SequenceSpec {
             }
             SequenceKind::Batched => {
                 let (length, part) = (needed("length", self.length, name)?, self.part);
-                let settings = batched::Settings { batch: self.step(name)?, length, part };
+                let settings = batched::BatchedSettings { batch: self.step(name)?, length, part };
                 let model = needed("model", model, name)?;
                 Ok(SequenceMachine::Batched(Box::new(Batched::new(Arc::clone(model), settings)?)))
             }
@@ -203,18 +203,18 @@ impl SequenceSpec {
     }
 
     fn baseline(&self, kind: BaselineKind) -> Result<SequenceMachine, SpecError> {
-        let settings = baseline::Settings::new(self.values()?.count(), self.epsilon);
+        let settings = baseline::BaselineSettings::new(self.values()?.count(), self.epsilon);
         Ok(SequenceMachine::Baseline(Box::new(Baseline::new(kind, settings)?)))
     }
 
-    fn step(&self, name: &'static str) -> Result<crr::Settings, SpecError> {
-        let settings = crr::Settings::new(self.epsilon);
+    fn step(&self, name: &'static str) -> Result<crr::CrrSettings, SpecError> {
+        let settings = crr::CrrSettings::new(self.epsilon);
         let (window, budget) = match (self.window, self.budget) {
             (None, None) => (settings.window, settings.budget),
             (Some(window), budget) => (Window::Timestamps(window), needed("budget", budget, name)?),
             (None, Some(_)) => return Err(SpecError::Missing { key: "window", mechanism: name }),
         };
-        Ok(crr::Settings {
+        Ok(crr::CrrSettings {
             guarantee: self.guarantee.unwrap_or(settings.guarantee),
             distance: self.distance.clone().unwrap_or(settings.distance),
             effort: self.effort.unwrap_or(settings.effort),

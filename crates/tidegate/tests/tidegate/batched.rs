@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tidegate::kernel::primitives::{BatchError, SymbolBatch};
 use tidegate::kernel::{Epsilon, Refusal, SeededRandom, Window};
 use tidegate::release::{Freshness, Release, Statistic};
-use tidegate::sequence::batched::{self, AnswerError, Batched, BatchedError, CLUSTER_LIMIT, MAX_LENGTH, Settings};
+use tidegate::sequence::batched::{
+    self, AnswerError, Batched, BatchedError, BatchedSettings, CLUSTER_LIMIT, MAX_LENGTH,
+};
 use tidegate::sequence::belief::Belief;
 use tidegate::sequence::crr::{self, CrrError, Effort, Guarantee};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
@@ -40,9 +42,9 @@ fn second_order(domain: u32, random: &mut SeededRandom) -> Model {
     random_chain(domain as usize, random).with_pairs(pairs).unwrap()
 }
 
-fn settings(amount: &str, length: u32) -> Settings {
-    let batch = crr::Settings { effort: Effort::Thorough, ..crr::Settings::new(epsilon(amount)) };
-    Settings { batch, length, part: None }
+fn settings(amount: &str, length: u32) -> BatchedSettings {
+    let batch = crr::CrrSettings { effort: Effort::Thorough, ..crr::CrrSettings::new(epsilon(amount)) };
+    BatchedSettings { batch, length, part: None }
 }
 
 fn symbols(releases: &[Release]) -> Vec<u32> {
@@ -100,7 +102,7 @@ fn single_steps(model: &Model, belief: &Belief, steps: u32, amount: Epsilon) -> 
 }
 
 #[test]
-fn longer_batches_have_fewer_errors_at_the_same_epsilon_for_each_symbol() {
+fn longer_batches_have_fewer_errors_per_symbol() {
     for (length, error) in [(1, 0.1545), (2, 0.1014), (3, 0.0275), (4, 0.0139)] {
         let mechanism = Batched::new(binary_chain(), settings(&length.to_string(), length)).unwrap();
         let found = expected(&mechanism) / f64::from(length);
@@ -118,8 +120,8 @@ fn channels_over_sequences_are_private_by_programme_and_by_clusters() {
         let model = random_chain(domain, random);
         for effort in [Effort::Fast, Effort::Thorough] {
             for distance in [Distance::Hamming, Distance::Squared] {
-                let batch = crr::Settings { effort, distance, ..crr::Settings::new(epsilon(amount)) };
-                let mechanism = Batched::new(model.clone(), Settings { batch, length, part: None }).unwrap();
+                let batch = crr::CrrSettings { effort, distance, ..crr::CrrSettings::new(epsilon(amount)) };
+                let mechanism = Batched::new(model.clone(), BatchedSettings { batch, length, part: None }).unwrap();
                 let (channel, belief) = mechanism.channel().unwrap();
                 assert_private(&channel, &belief, epsilon(amount));
             }
@@ -128,10 +130,11 @@ fn channels_over_sequences_are_private_by_programme_and_by_clusters() {
 }
 
 #[test]
-fn clusters_of_sequences_are_near_to_the_optimum_and_serve_many_sequences() {
+fn sequence_clusters_are_near_the_optimum() {
     let cost = |length: u32, effort| {
-        let batch = crr::Settings { effort, ..crr::Settings::new(epsilon("0.5").checked_mul(length.into()).unwrap()) };
-        expected(&Batched::new(binary_chain(), Settings { batch, length, part: None }).unwrap())
+        let batch =
+            crr::CrrSettings { effort, ..crr::CrrSettings::new(epsilon("0.5").checked_mul(length.into()).unwrap()) };
+        expected(&Batched::new(binary_chain(), BatchedSettings { batch, length, part: None }).unwrap())
     };
     for length in [2, 3, 4, 5, 6] {
         let (clusters, optimum) = (cost(length, Effort::Fast), cost(length, Effort::Thorough));
@@ -144,7 +147,7 @@ fn clusters_of_sequences_are_near_to_the_optimum_and_serve_many_sequences() {
 }
 
 #[test]
-fn what_is_believed_of_the_next_batch_follows_from_all_batches_before() {
+fn belief_follows_from_all_earlier_batches() {
     let random = &mut SeededRandom::new(651);
     for model in [random_chain(3, random), second_order(3, random)] {
         for length in [1, 2] {
@@ -178,7 +181,7 @@ fn a_batch_is_answered_as_the_sequence_that_was_gathered() {
     let model = Model::uniform(3).unwrap();
     for part in [None, Some(1)] {
         let amount = if part.is_some() { "30" } else { "10" };
-        let mut mechanism = Batched::new(model.clone(), Settings { part, ..settings(amount, 3) }).unwrap();
+        let mut mechanism = Batched::new(model.clone(), BatchedSettings { part, ..settings(amount, 3) }).unwrap();
         for timestamp in 0..60 {
             let given: Vec<u32> = (0..3).map(|_| (unit(random) * 3.0) as u32).collect();
             let releases = answer(&mut mechanism, timestamp, &given, random).unwrap();
@@ -197,7 +200,7 @@ fn answers_have_the_distribution_of_the_channel() {
     // The first batch, answered again and again. That one of 8 counts is off by 6 standard errors has probability below
     // 2e-8.
     let model = Arc::new(binary_chain());
-    let settings = Settings { batch: crr::Settings::new(epsilon("1.5")), length: 3, part: None };
+    let settings = BatchedSettings { batch: crr::CrrSettings::new(epsilon("1.5")), length: 3, part: None };
     let random = &mut SeededRandom::new(653);
     let (runs, mut counts) = (4000.0, [0.0; 8]);
     let fresh = || Batched::new(model.clone(), settings.clone()).unwrap();
@@ -221,14 +224,14 @@ fn answers_have_the_distribution_of_the_channel() {
 fn saving_and_loading_at_any_point_changes_nothing() {
     let random = &mut SeededRandom::new(654);
     let model = second_order(2, random);
-    let batch = crr::Settings {
+    let batch = crr::CrrSettings {
         effort: Effort::Thorough,
         window: Window::of(3).unwrap(),
         budget: epsilon("5"),
-        ..crr::Settings::new(epsilon("1.5"))
+        ..crr::CrrSettings::new(epsilon("1.5"))
     };
     for part in [None, Some(2)] {
-        let settings = Settings { batch: batch.clone(), length: 3, part };
+        let settings = BatchedSettings { batch: batch.clone(), length: 3, part };
         let mut straight = Batched::new(model.clone(), settings).unwrap();
         let (mut json, mut postcard) = (copy_of(&straight), copy_of(&straight));
         let mut randoms = [(); 3].map(|()| SeededRandom::new(9));
@@ -258,7 +261,7 @@ fn saving_and_loading_at_any_point_changes_nothing() {
 }
 
 #[test]
-fn too_many_sequences_are_refused_by_number_and_limit_and_can_be_divided() {
+fn rejects_too_many_sequences_and_allows_parts() {
     let model = Model::uniform(10).unwrap();
     let error = Batched::new(model.clone(), settings("1", 5)).unwrap_err();
     let expected = BatchedError::TooLarge { domain: 10, length: 5, sequences: "100000".to_owned(), longest: 4 };
@@ -271,7 +274,7 @@ fn too_many_sequences_are_refused_by_number_and_limit_and_can_be_divided() {
     assert!(error.to_string().contains("10^40"), "{error}");
 
     let random = &mut SeededRandom::new(655);
-    let divided = Settings { part: Some(2), ..settings("4", 5) };
+    let divided = BatchedSettings { part: Some(2), ..settings("4", 5) };
     let mut mechanism = Batched::new(model, divided).unwrap();
     let releases = answer(&mut mechanism, 0, &[1, 2, 3, 4, 5], random).unwrap();
     assert_eq!(releases.len(), 5);
@@ -281,15 +284,15 @@ fn too_many_sequences_are_refused_by_number_and_limit_and_can_be_divided() {
 }
 
 #[test]
-fn a_window_counts_batches_and_what_it_does_not_grant_can_be_guessed_for_nothing() {
+fn window_counts_batches_and_guesses_are_free() {
     let random = &mut SeededRandom::new(656);
-    let batch = crr::Settings {
+    let batch = crr::CrrSettings {
         window: Window::of(2).unwrap(),
         budget: epsilon("3"),
         distance: Distance::Absolute,
-        ..crr::Settings::new(epsilon("2"))
+        ..crr::CrrSettings::new(epsilon("2"))
     };
-    let mut mechanism = Batched::new(binary_chain(), Settings { batch, length: 2, part: None }).unwrap();
+    let mut mechanism = Batched::new(binary_chain(), BatchedSettings { batch, length: 2, part: None }).unwrap();
     answer(&mut mechanism, 7, &[0, 1], random).unwrap();
     let belief = mechanism.belief().clone();
     let refused = answer(&mut mechanism, 8, &[0, 1], random).unwrap_err();
@@ -311,8 +314,8 @@ fn a_window_counts_batches_and_what_it_does_not_grant_can_be_guessed_for_nothing
 #[test]
 fn the_robust_mode_spends_half_as_much_of_sequence_privacy() {
     let random = &mut SeededRandom::new(657);
-    let batch = crr::Settings { guarantee: Guarantee::Local, ..crr::Settings::new(epsilon("2")) };
-    let mut mechanism = Batched::new(binary_chain(), Settings { batch, length: 2, part: None }).unwrap();
+    let batch = crr::CrrSettings { guarantee: Guarantee::Local, ..crr::CrrSettings::new(epsilon("2")) };
+    let mut mechanism = Batched::new(binary_chain(), BatchedSettings { batch, length: 2, part: None }).unwrap();
     let (channel, belief) = mechanism.channel().unwrap();
     assert_private(&channel, &belief, epsilon("1"));
     let releases = answer(&mut mechanism, 0, &[0, 1], random).unwrap();
@@ -323,7 +326,7 @@ fn the_robust_mode_spends_half_as_much_of_sequence_privacy() {
 #[test]
 fn nothing_is_answered_before_the_ledger_is_saved() {
     let random = &mut SeededRandom::new(658);
-    let mut mechanism = Batched::new(binary_chain(), Settings { part: Some(2), ..settings("4", 4) }).unwrap();
+    let mut mechanism = Batched::new(binary_chain(), BatchedSettings { part: Some(2), ..settings("4", 4) }).unwrap();
     let mut saved = Vec::new();
     let batch = gathered(&mechanism, &[0, 0, 1, 1]);
     let save = |ledger: &tidegate::kernel::Ledger| {
@@ -341,17 +344,17 @@ fn nothing_is_answered_before_the_ledger_is_saved() {
 fn settings_and_batches_that_do_not_fit_are_refused() {
     let model = binary_chain();
     assert_eq!(Batched::new(model.clone(), settings("1", 0)).unwrap_err(), BatchedError::Empty);
-    let empty = Settings { part: Some(0), ..settings("1", 2) };
+    let empty = BatchedSettings { part: Some(0), ..settings("1", 2) };
     assert_eq!(Batched::new(model.clone(), empty).unwrap_err(), BatchedError::Empty);
-    let small = Settings { part: Some(1), ..settings("0.000000001", 2) };
+    let small = BatchedSettings { part: Some(1), ..settings("0.000000001", 2) };
     assert!(matches!(Batched::new(model.clone(), small).unwrap_err(), BatchedError::Share { parts: 2, .. }));
     assert!(matches!(
         Batched::new(model.clone(), settings("11", 2)).unwrap_err(),
         BatchedError::Step(CrrError::Limits(_))
     ));
     let matrix = DistanceMatrix::new(vec![vec![0.0]]).unwrap();
-    let batch = crr::Settings { distance: Distance::Matrix(matrix), ..crr::Settings::new(epsilon("1")) };
-    let other = Batched::new(model.clone(), Settings { batch, length: 2, part: None }).unwrap_err();
+    let batch = crr::CrrSettings { distance: Distance::Matrix(matrix), ..crr::CrrSettings::new(epsilon("1")) };
+    let other = Batched::new(model.clone(), BatchedSettings { batch, length: 2, part: None }).unwrap_err();
     assert_eq!(other, BatchedError::Step(CrrError::Matrix { given: 1, expected: 2 }));
 
     let random = &mut SeededRandom::new(659);
@@ -364,7 +367,7 @@ fn settings_and_batches_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn a_timestamp_or_a_length_too_large_is_refused_before_anything_is_spent() {
+fn rejects_large_timestamp_or_length_without_spending() {
     let random = &mut SeededRandom::new(642);
     let mut mechanism = Batched::new(binary_chain(), settings("1", 2)).unwrap();
     for given in [u64::MAX / 2 + 7, u64::MAX / 2, u64::MAX] {
@@ -377,17 +380,17 @@ fn a_timestamp_or_a_length_too_large_is_refused_before_anything_is_spent() {
     assert_eq!(last.iter().map(|release| release.timestamp).collect::<Vec<_>>(), [u64::MAX - 3, u64::MAX - 2]);
 
     for given in [MAX_LENGTH + 1, u32::MAX] {
-        let long = Settings { part: Some(1), ..settings("1", given) };
+        let long = BatchedSettings { part: Some(1), ..settings("1", given) };
         assert_eq!(Batched::new(binary_chain(), long).unwrap_err(), BatchedError::Length { given });
     }
 }
 
 #[test]
-fn a_batch_with_one_answer_for_all_is_released_though_nothing_is_left() {
+fn releases_a_constant_batch_without_budget() {
     // A fair bit at first, and then a symbol that is nearly certain.
     let model = Model::dense(vec![0.5, 0.5], vec![0.999, 0.001, 0.999, 0.001]).unwrap();
-    let batch = crr::Settings { window: Window::Unbounded, ..crr::Settings::new(epsilon("0.1")) };
-    let mut mechanism = Batched::new(model, Settings { batch, length: 1, part: None }).unwrap();
+    let batch = crr::CrrSettings { window: Window::Unbounded, ..crr::CrrSettings::new(epsilon("0.1")) };
+    let mut mechanism = Batched::new(model, BatchedSettings { batch, length: 1, part: None }).unwrap();
     let random = &mut SeededRandom::new(643);
     for timestamp in 0..3 {
         let releases = answer(&mut mechanism, timestamp, &[1], random).unwrap();
@@ -398,16 +401,16 @@ fn a_batch_with_one_answer_for_all_is_released_though_nothing_is_left() {
 
 /// After each call, the belief is that of an observer who knows the channels and what was released.
 #[test]
-fn the_belief_follows_from_what_was_released_in_parts_and_between_them() {
+fn belief_is_updated_after_each_part() {
     let random = &mut SeededRandom::new(644);
     let lazy = Model::dense(vec![0.9, 0.1], vec![0.88, 0.12, 0.3, 0.7]).unwrap();
     let (mut constant, mut paid) = (0, 0);
     for model in [lazy, second_order(2, random)] {
         let model = Arc::new(model);
         for part in [1_u32, 2] {
-            let batch = crr::Settings { distance: Distance::Hamming, ..crr::Settings::new(epsilon("1.6")) };
+            let batch = crr::CrrSettings { distance: Distance::Hamming, ..crr::CrrSettings::new(epsilon("1.6")) };
             let mut mechanism =
-                Batched::new(Arc::clone(&model), Settings { batch, length: 2, part: Some(part) }).unwrap();
+                Batched::new(Arc::clone(&model), BatchedSettings { batch, length: 2, part: Some(part) }).unwrap();
             let mut shadow = Belief::new(&model);
             let mut timestamp = 0;
             for step in 0..40 {

@@ -166,7 +166,7 @@ fn timestamps_may_be_left_out_and_the_account_still_holds() {
 }
 
 #[test]
-fn state_saved_between_any_two_timestamps_goes_on_bit_for_bit() {
+fn saved_state_continues_identically_at_any_timestamp() {
     // Also of a single value, whose distance from the mean is known exactly.
     let cases = [(Neighbours::AddRemove, 4), (Neighbours::Replace, 4), (Neighbours::AddRemove, 1)];
     for (kind, (neighbours, domain)) in CentralKind::ALL.into_iter().flat_map(|kind| cases.map(|case| (kind, case))) {
@@ -239,7 +239,7 @@ pub fn measured_distance(first: &Release, repeated: &Release) -> f64 {
 }
 
 #[test]
-fn the_measured_distance_has_the_noise_of_either_kind_of_neighbours() {
+fn distance_noise_fits_both_neighbour_relations() {
     for kind in ADAPTIVE {
         for (neighbours, sensitivity) in [(Neighbours::AddRemove, 1), (Neighbours::Replace, 2)] {
             let mut random = SeededRandom::new(41);
@@ -371,7 +371,7 @@ fn states_that_do_not_fit_together_are_not_loaded() {
 }
 
 #[test]
-fn a_tracked_state_that_knows_what_cannot_be_is_not_loaded() {
+fn rejects_impossible_tracked_state() {
     let json = serde_json::to_value(used(CentralKind::Track)).unwrap();
     let forged = [
         ("period", 0.into()),
@@ -380,17 +380,17 @@ fn a_tracked_state_that_knows_what_cannot_be_is_not_loaded() {
         ("parts", 0.into()),
         ("parts", 3.into()),
         ("last", 5.into()),
-        ("watch/measured", 0.into()),
-        ("watch/excess", (-1.0).into()),
-        ("watch/offset", (-1.0).into()),
+        ("detector/measurements", 0.into()),
+        ("detector/cusum", (-1.0).into()),
+        ("detector/offset", (-1.0).into()),
         ("jumps/seen", 1e300.into()),
-        ("jumps/narrow", 1e3.into()),
-        ("jumps/unseen", (-1.0).into()),
+        ("jumps/concentration", 1e3.into()),
+        ("jumps/undetected_squares", (-1.0).into()),
         ("jumps/timestamps", (-1.0).into()),
     ];
     for (field, value) in forged {
         let mut changed = json.clone();
-        let place = changed.pointer_mut(&format!("/machine/track/pace/{field}")).unwrap();
+        let place = changed.pointer_mut(&format!("/machine/track/scheduler/{field}")).unwrap();
         assert_ne!(*place, value, "{field}");
         *place = value;
         assert!(serde_json::from_value::<Central>(changed).is_err(), "{field}");

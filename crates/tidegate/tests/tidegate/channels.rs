@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate::kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel};
 use tidegate::kernel::{Epsilon, SeededRandom};
 use tidegate::sequence::bins::{self, LineDistance};
-use tidegate::sequence::channel::{Channel, ChannelError};
+use tidegate::sequence::channel::{Channel, ChannelMatrixError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix, MatrixError};
 use tidegate::sequence::effort::{self, Effort};
 use tidegate::sequence::{clusters, programme};
@@ -71,7 +71,7 @@ fn matrix_of(distance: &Distance, domain: usize) -> DistanceMatrix {
 }
 
 #[test]
-fn channels_for_every_distance_are_private_and_the_programme_is_never_worse_than_bins() {
+fn programme_is_private_and_no_worse_than_bins() {
     let random = &mut SeededRandom::new(641);
     for _ in 0..30 {
         let (belief, epsilon) = case(random);
@@ -154,7 +154,7 @@ fn the_programme_finds_the_optimum_that_another_solver_finds() {
 }
 
 #[test]
-fn on_larger_domains_the_programme_comes_within_a_percent_of_the_optimum() {
+fn programme_is_within_a_percent_of_optimum() {
     for (domain, epsilon, absolute, squared) in [(200, "1", 31.979_072_801, 2_083.001_044_757)] {
         let (belief, epsilon) = (written_down(domain), epsilon.parse().unwrap());
         for (distance, optimum) in LINE.into_iter().zip([absolute, squared]) {
@@ -167,7 +167,7 @@ fn on_larger_domains_the_programme_comes_within_a_percent_of_the_optimum() {
 }
 
 #[test]
-fn where_every_symbol_is_likely_enough_the_symbol_itself_is_answered_whatever_the_distance() {
+fn likely_symbols_are_answered_for_any_distance() {
     let belief = [0.3, 0.3, 0.0, 0.4];
     let epsilon: Epsilon = "1.5".parse().unwrap();
     let matrix = Distance::Matrix(matrix_of(&Distance::Squared, 4));
@@ -214,7 +214,7 @@ fn bins_serve_large_domains_and_extreme_epsilons() {
 }
 
 #[test]
-fn clusters_are_private_and_near_to_bins_and_to_the_optimum() {
+fn clusters_are_private_and_near_the_optimum() {
     let random = &mut SeededRandom::new(644);
     let (mut by_clusters, mut by_bins) = (0.0, 0.0);
     for _ in 0..20 {
@@ -262,19 +262,19 @@ proptest! {
 fn what_is_no_belief_or_does_not_fit_is_refused() {
     let epsilon = "1".parse().unwrap();
     let bins = |belief: &[f64]| bins::channel(belief, epsilon, LineDistance::Absolute).unwrap_err();
-    assert!(matches!(bins(&[]), ChannelError::Empty { .. }));
-    assert!(matches!(bins(&[0.5, f64::NAN]), ChannelError::Probability { .. }));
-    assert!(matches!(bins(&[1.5, -0.5]), ChannelError::Probability { .. }));
-    assert!(matches!(bins(&[0.5, 0.4]), ChannelError::Sum { .. }));
+    assert!(matches!(bins(&[]), ChannelMatrixError::Empty { .. }));
+    assert!(matches!(bins(&[0.5, f64::NAN]), ChannelMatrixError::Probability { .. }));
+    assert!(matches!(bins(&[1.5, -0.5]), ChannelMatrixError::Probability { .. }));
+    assert!(matches!(bins(&[0.5, 0.4]), ChannelMatrixError::Sum { .. }));
     let far = bins::channel(&[0.5, 0.5], "1000".parse().unwrap(), LineDistance::Squared).unwrap_err();
-    assert!(matches!(far, ChannelError::Independent { .. }));
+    assert!(matches!(far, ChannelMatrixError::Independent { .. }));
     let matrix = matrix_of(&Distance::Hamming, 3);
     let other = clusters::channel(&[0.5, 0.5], epsilon, &matrix).unwrap_err();
-    assert_eq!(other, ChannelError::Belief { given: 2, expected: 3 });
+    assert_eq!(other, ChannelMatrixError::Belief { given: 2, expected: 3 });
 }
 
 #[test]
-fn a_distance_matrix_is_checked_when_it_is_made_and_when_it_is_loaded() {
+fn distance_matrix_is_validated_on_creation_and_load() {
     assert_eq!(DistanceMatrix::new(Vec::new()), Err(MatrixError::Domain { given: 0 }));
     let ragged = DistanceMatrix::new(vec![vec![0.0, 1.0], vec![1.0]]);
     assert_eq!(ragged, Err(MatrixError::Row { row: 1, given: 1, expected: 2 }));

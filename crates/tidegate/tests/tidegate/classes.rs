@@ -113,7 +113,7 @@ fn of_registry(registry: &Registry) -> impl Fn(&u32) -> Vec<u16> {
 }
 
 #[test]
-fn a_registry_from_an_older_save_leaves_out_the_longest_window() {
+fn restored_registry_skips_the_longest_window() {
     let mut registry = Registry::new(classes(&[("1", 2), ("1", 5)]));
     let (moving, staying) = (registry.join(0).unwrap(), registry.join(1).unwrap());
     registry.begin(3).unwrap();
@@ -131,7 +131,7 @@ fn a_registry_from_an_older_save_leaves_out_the_longest_window() {
 }
 
 #[test]
-fn a_mechanism_publishes_what_a_registry_of_its_own_classes_seals() {
+fn mechanism_publishes_values_sealed_by_its_registry() {
     let declared = classes(&[("1", 2), ("1", 5)]);
     let mut registry = Registry::new(declared.clone());
     let user = registry.join(1).unwrap();
@@ -150,7 +150,7 @@ fn a_mechanism_publishes_what_a_registry_of_its_own_classes_seals() {
 }
 
 #[test]
-fn promises_hold_for_a_crowd_that_moves_at_random_through_a_real_mechanism() {
+fn guarantees_hold_for_randomly_moving_users() {
     let declared = classes(&[("0.4", 6), ("1", 3), ("2", 9), ("0.7", 1)]);
     for kind in PersonalKind::ALL {
         let mut random = SeededRandom::new(31);
@@ -253,7 +253,7 @@ fn leaving_is_forgotten_only_when_no_window_reaches_back() {
 }
 
 #[test]
-fn levels_make_a_class_of_each_pair_and_are_found_by_name() {
+fn levels_declare_named_classes_for_each_pair() {
     let window = |length| std::num::NonZeroU64::new(length).unwrap();
     let budget = |text: &str| -> Epsilon { text.parse().unwrap() };
     let privacy = [("high", budget("0.1")), ("medium", budget("0.5")), ("low", budget("0.9"))];

@@ -6,7 +6,7 @@ use tidegate::query::{History, QueryError};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::sequence::baseline::{self, Baseline, BaselineError, BaselineKind};
 use tidegate::sequence::belief::Belief;
-use tidegate::sequence::crr::{Crr, CrrError, Effort, Guarantee, MAX_GAP, Settings, StepError};
+use tidegate::sequence::crr::{Crr, CrrError, CrrSettings, Effort, Guarantee, MAX_GAP, StepError};
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::hamming;
 use tidegate::sequence::model::{Model, SparseRow};
@@ -46,10 +46,10 @@ fn lazy_walk(domain: u32, length: u64, random: &mut SeededRandom) -> Vec<u32> {
 }
 
 #[test]
-fn a_step_answers_through_the_channel_of_the_belief_that_follows_from_earlier_answers() {
+fn step_uses_channel_of_the_updated_belief() {
     let model = lazy_chain(5);
     let random = &mut SeededRandom::new(630);
-    let mut mechanism = Crr::new(model.clone(), Settings::new(epsilon("1"))).unwrap();
+    let mut mechanism = Crr::new(model.clone(), CrrSettings::new(epsilon("1"))).unwrap();
     let mut belief = Belief::new(&model);
     for (timestamp, symbol) in (0..).zip(lazy_walk(5, 200, random)) {
         let expected = hamming::channel(belief.present(), epsilon("1")).unwrap();
@@ -69,7 +69,7 @@ fn a_step_answers_through_the_channel_of_the_belief_that_follows_from_earlier_an
 fn the_share_of_wrong_answers_is_what_the_channels_say() {
     let model = lazy_chain(4);
     let random = &mut SeededRandom::new(631);
-    let mut mechanism = Crr::new(model, Settings::new(epsilon("0.8"))).unwrap();
+    let mut mechanism = Crr::new(model, CrrSettings::new(epsilon("0.8"))).unwrap();
     let (mut wrong, mut expected, steps) = (0.0, 0.0, 20_000);
     for (timestamp, symbol) in (0..).zip(lazy_walk(4, steps, random)) {
         let belief = mechanism.belief().present().to_vec();
@@ -84,10 +84,10 @@ fn the_share_of_wrong_answers_is_what_the_channels_say() {
 }
 
 #[test]
-fn a_window_spends_no_more_than_its_budget_in_either_unit() {
+fn window_never_exceeds_its_budget_in_either_unit() {
     for (guarantee, granted) in [(Guarantee::Sequence, 2), (Guarantee::Local, 2)] {
         let (window, budget) = (Window::of(3).unwrap(), epsilon("1"));
-        let settings = Settings { guarantee, window, budget, ..Settings::new(epsilon("0.5")) };
+        let settings = CrrSettings { guarantee, window, budget, ..CrrSettings::new(epsilon("0.5")) };
         let mut mechanism = Crr::new(lazy_chain(3), settings).unwrap();
         let random = &mut SeededRandom::new(632);
         for timestamp in 0..30 {
@@ -113,19 +113,19 @@ fn a_window_spends_no_more_than_its_budget_in_either_unit() {
 
 #[test]
 fn the_robust_mode_halves_epsilon_so_that_it_holds_locally() {
-    let settings = Settings { guarantee: Guarantee::Local, ..Settings::new(epsilon("1.000000001")) };
+    let settings = CrrSettings { guarantee: Guarantee::Local, ..CrrSettings::new(epsilon("1.000000001")) };
     let mechanism = Crr::new(lazy_chain(3), settings).unwrap();
     let channel = mechanism.channel().unwrap();
     assert_eq!(channel, hamming::channel(mechanism.belief().present(), epsilon("0.5")).unwrap());
     assert!(channel.ldp_loss() <= 1.0 + 1e-12);
-    let too_small = Settings { guarantee: Guarantee::Local, ..Settings::new(Epsilon::MIN) };
+    let too_small = CrrSettings { guarantee: Guarantee::Local, ..CrrSettings::new(Epsilon::MIN) };
     assert_eq!(Crr::new(lazy_chain(3), too_small).unwrap_err(), CrrError::Epsilon { given: Epsilon::MIN });
 }
 
 #[test]
 fn a_constant_answer_costs_nothing() {
     let model = Model::dense(vec![0.9, 0.1], vec![0.9, 0.1, 0.9, 0.1]).unwrap();
-    let mut mechanism = Crr::new(model, Settings::new(epsilon("1"))).unwrap();
+    let mut mechanism = Crr::new(model, CrrSettings::new(epsilon("1"))).unwrap();
     let random = &mut SeededRandom::new(633);
     for timestamp in 0..10 {
         let release = mechanism.step(&mechanism.seal(timestamp, 1).unwrap(), random).unwrap();
@@ -139,7 +139,7 @@ fn a_constant_answer_costs_nothing() {
 fn timestamps_may_be_left_out_but_not_come_again() {
     let model = lazy_chain(3);
     let random = &mut SeededRandom::new(634);
-    let mut mechanism = Crr::new(model.clone(), Settings::new(epsilon("1"))).unwrap();
+    let mut mechanism = Crr::new(model.clone(), CrrSettings::new(epsilon("1"))).unwrap();
     let first = mechanism.step(&mechanism.seal(100, 2).unwrap(), random).unwrap();
     let channel = hamming::channel(Belief::new(&model).present(), epsilon("1")).unwrap();
     let mut belief = Belief::new(&model);
@@ -161,7 +161,7 @@ fn timestamps_may_be_left_out_but_not_come_again() {
 #[test]
 fn nothing_is_released_before_the_ledger_is_saved() {
     let random = &mut SeededRandom::new(635);
-    let mut mechanism = Crr::new(lazy_chain(3), Settings::new(epsilon("1"))).unwrap();
+    let mut mechanism = Crr::new(lazy_chain(3), CrrSettings::new(epsilon("1"))).unwrap();
     let sealed = mechanism.seal(0, 1).unwrap();
     let error = mechanism.step_and_save(&sealed, random, |_| Err("disk full")).unwrap_err();
     assert!(matches!(error, StepError::NotSaved("disk full")));
@@ -185,7 +185,7 @@ fn every_distance_can_be_asked_for() {
     let matrix = DistanceMatrix::new((0..6).map(|x| (0..6).map(|y| ring(x, y)).collect()).collect()).unwrap();
     let random = &mut SeededRandom::new(636);
     for distance in [Distance::Hamming, Distance::Absolute, Distance::Squared, Distance::Matrix(matrix)] {
-        let settings = Settings { distance: distance.clone(), ..Settings::new(epsilon("1.5")) };
+        let settings = CrrSettings { distance: distance.clone(), ..CrrSettings::new(epsilon("1.5")) };
         let mut mechanism = Crr::new(lazy_chain(6), settings.clone()).unwrap();
         for timestamp in 0..50 {
             let belief = mechanism.belief().present().to_vec();
@@ -197,11 +197,11 @@ fn every_distance_can_be_asked_for() {
         let cost = |y: u32| -> f64 { (0..).zip(&belief).map(|(x, p)| p * distance.between(x, y)).sum() };
         let guess = answer(&mechanism.guess(50).unwrap());
         assert!((0..6).all(|y| cost(guess) <= cost(y) + 1e-12), "{distance:?} {belief:?} {guess}");
-        let thorough = Crr::new(lazy_chain(6), Settings { effort: Effort::Thorough, ..settings });
+        let thorough = Crr::new(lazy_chain(6), CrrSettings { effort: Effort::Thorough, ..settings });
         assert_eq!(thorough.is_ok(), cfg!(feature = "programme"));
     }
     let other = DistanceMatrix::new(vec![vec![0.0, 1.0], vec![1.0, 0.0]]).unwrap();
-    let settings = Settings { distance: Distance::Matrix(other), ..Settings::new(epsilon("1")) };
+    let settings = CrrSettings { distance: Distance::Matrix(other), ..CrrSettings::new(epsilon("1")) };
     assert_eq!(Crr::new(lazy_chain(6), settings).unwrap_err(), CrrError::Matrix { given: 2, expected: 6 });
 }
 
@@ -210,7 +210,8 @@ fn saving_and_loading_anywhere_changes_nothing() {
     let random = &mut SeededRandom::new(637);
     let matrix = random_rows(4, random).concat();
     let model = Model::dense(random_belief(4, random), matrix).unwrap();
-    let settings = Settings { window: Window::of(4).unwrap(), budget: epsilon("2"), ..Settings::new(epsilon("0.75")) };
+    let settings =
+        CrrSettings { window: Window::of(4).unwrap(), budget: epsilon("2"), ..CrrSettings::new(epsilon("0.75")) };
     let mut plain = Crr::new(model, settings).unwrap();
     let (mut as_json, mut as_bytes) = (copy_of(&plain), copy_of(&plain));
     let randoms = &mut [SeededRandom::new(1), SeededRandom::new(1), SeededRandom::new(1)];
@@ -234,7 +235,7 @@ fn saving_and_loading_anywhere_changes_nothing() {
 #[test]
 fn a_saved_state_that_does_not_fit_is_refused() {
     let random = &mut SeededRandom::new(638);
-    let mut mechanism = Crr::new(lazy_chain(3), Settings::new(epsilon("1"))).unwrap();
+    let mut mechanism = Crr::new(lazy_chain(3), CrrSettings::new(epsilon("1"))).unwrap();
     mechanism.step(&mechanism.seal(4, 1).unwrap(), random).unwrap();
     let good = serde_json::to_string(&mechanism).unwrap();
     for (from, to) in [
@@ -265,7 +266,7 @@ fn the_first_version_of_saved_mechanisms_still_loads() {
 #[test]
 fn symbols_are_refused_where_frequencies_are_needed() {
     let random = &mut SeededRandom::new(639);
-    let mut mechanism = Crr::new(lazy_chain(3), Settings::new(epsilon("1"))).unwrap();
+    let mut mechanism = Crr::new(lazy_chain(3), CrrSettings::new(epsilon("1"))).unwrap();
     let release = mechanism.step(&mechanism.seal(0, 1).unwrap(), random).unwrap();
     assert_eq!((release.statistic.domain(), release.statistic.leaves()), (3, ([].as_slice(), [].as_slice())));
     let repaired = PostProcessing::Clip.apply(&release.statistic);
@@ -292,7 +293,7 @@ fn baselines_are_right_as_often_as_their_formulas_say() {
                 (0..6).map(|n| 0.5 * others(n) / f64::from(n + 1)).sum::<f64>() + 0.5 * others(0) / 6.0
             }
         };
-        let mut mechanism = Baseline::new(kind, baseline::Settings::new(domain, epsilon("1"))).unwrap();
+        let mut mechanism = Baseline::new(kind, baseline::BaselineSettings::new(domain, epsilon("1"))).unwrap();
         let mut right = 0.0;
         for timestamp in 0..steps {
             let symbol = (timestamp % 6) as u32;
@@ -308,10 +309,10 @@ fn baselines_are_right_as_often_as_their_formulas_say() {
 #[test]
 fn baselines_keep_their_budget_and_are_saved() {
     let random = &mut SeededRandom::new(641);
-    let settings = baseline::Settings {
+    let settings = baseline::BaselineSettings {
         window: Window::of(3).unwrap(),
         budget: epsilon("2"),
-        ..baseline::Settings::new(4, epsilon("1"))
+        ..baseline::BaselineSettings::new(4, epsilon("1"))
     };
     for kind in BaselineKind::ALL {
         let mut mechanism = Baseline::new(kind, settings).unwrap();
@@ -327,7 +328,7 @@ fn baselines_keep_their_budget_and_are_saved() {
         assert!(serde_json::from_str::<Baseline>(&other).is_err());
         assert!(mechanism.seal(12, 4).is_err());
     }
-    assert!(Baseline::new(BaselineKind::Rr, baseline::Settings::new(1, epsilon("1"))).is_err());
+    assert!(Baseline::new(BaselineKind::Rr, baseline::BaselineSettings::new(1, epsilon("1"))).is_err());
 }
 
 /// After each call, the belief is that of an observer who knows the channels and what was released.
@@ -339,7 +340,7 @@ fn the_belief_follows_through_constant_steps_guesses_and_gaps() {
     let second = lazy.clone().with_pairs([((0, 1), rare(0.7)), ((1, 0), rare(0.2)), ((1, 1), rare(0.05))]).unwrap();
     let (mut constant, mut paid) = (0, 0);
     for model in [lazy, second] {
-        let mut mechanism = Crr::new(model.clone(), Settings::new(epsilon("0.8"))).unwrap();
+        let mut mechanism = Crr::new(model.clone(), CrrSettings::new(epsilon("0.8"))).unwrap();
         let mut shadow = Belief::new(&model);
         let mut timestamp = 0;
         for step in 0..120 {

@@ -1,7 +1,7 @@
 //! Channels for cells of a grid.
 
 use tidegate::kernel::SeededRandom;
-use tidegate::sequence::channel::ChannelError;
+use tidegate::sequence::channel::ChannelMatrixError;
 use tidegate::sequence::distance::{Distance, DistanceMatrix};
 use tidegate::sequence::{clusters, grid, programme};
 
@@ -34,7 +34,7 @@ fn every_channel_keeps_both_sides_and_twice_epsilon_locally() {
 }
 
 #[test]
-fn on_a_small_grid_it_is_as_good_as_clusters_and_near_the_optimum() {
+fn small_grid_matches_clusters_and_optimum() {
     let random = &mut SeededRandom::new(661);
     let (domain, columns) = (64, 8);
     let distance = Distance::Grid { columns };
@@ -73,7 +73,7 @@ fn a_large_grid_loses_little_by_blocks() {
 }
 
 #[test]
-fn the_best_answer_on_a_grid_is_found_from_cell_to_cell() {
+fn finds_the_best_answer_on_a_grid() {
     let random = &mut SeededRandom::new(662);
     for _ in 0..20 {
         let belief = normalised((0..120).map(|_| unit(random).powi(3)).collect());
@@ -87,7 +87,7 @@ fn the_best_answer_on_a_grid_is_found_from_cell_to_cell() {
 #[test]
 fn what_is_no_belief_is_refused() {
     let epsilon = "1".parse().unwrap();
-    assert!(matches!(grid::channel(&[], 10, epsilon), Err(ChannelError::Empty { .. })));
-    assert!(matches!(grid::channel(&[0.5, 0.6], 2, epsilon), Err(ChannelError::Sum { .. })));
-    assert!(matches!(grid::channel(&[1.5, -0.5], 2, epsilon), Err(ChannelError::Probability { .. })));
+    assert!(matches!(grid::channel(&[], 10, epsilon), Err(ChannelMatrixError::Empty { .. })));
+    assert!(matches!(grid::channel(&[0.5, 0.6], 2, epsilon), Err(ChannelMatrixError::Sum { .. })));
+    assert!(matches!(grid::channel(&[1.5, -0.5], 2, epsilon), Err(ChannelMatrixError::Probability { .. })));
 }

@@ -4,7 +4,7 @@ use clarabel::algebra::CscMatrix;
 use clarabel::solver::{DefaultSettings, DefaultSolver, IPSolver, NonnegativeConeT, SolverStatus, ZeroConeT};
 use tidegate::kernel::primitives::{ChannelLimits, ChannelParts, SymbolChannel};
 use tidegate::kernel::{Epsilon, Randomness, SeededRandom};
-use tidegate::sequence::channel::{Channel, ChannelError, Parts};
+use tidegate::sequence::channel::{Channel, ChannelMatrixError, Parts};
 use tidegate::sequence::hamming;
 
 use crate::support::{random_belief, unit};
@@ -41,7 +41,7 @@ fn measured(channel: &Channel, belief: &[f64]) -> (f64, f64, f64) {
 }
 
 #[test]
-fn a_thousand_beliefs_get_channels_that_are_private_on_both_sides_and_locally_on_all_rows() {
+fn channels_of_random_beliefs_are_private() {
     let random = &mut SeededRandom::new(600);
     let mut reached = 0;
     for _ in 0..1_000 {
@@ -209,7 +209,7 @@ fn a_bit_has_the_binary_closed_form() {
 }
 
 #[test]
-fn where_all_beliefs_are_large_enough_the_symbol_is_kept_but_for_the_independent_answer() {
+fn likely_symbols_are_kept_except_independent_answers() {
     let belief = [0.4, 0.35, 0.25, 0.0];
     let channel = hamming::channel(&belief, epsilon(2.0)).unwrap();
     let l = (-2.0_f64).exp();
@@ -238,13 +238,13 @@ fn a_channel_over_many_symbols_stays_small() {
 #[test]
 fn what_is_no_belief_is_refused() {
     let refused = |belief: &[f64]| hamming::channel(belief, epsilon(1.0)).unwrap_err();
-    assert_eq!(refused(&[]), ChannelError::Empty { what: "symbol" });
+    assert_eq!(refused(&[]), ChannelMatrixError::Empty { what: "symbol" });
     assert_eq!(
         refused(&[0.5, 0.4]).to_string(),
         "the probabilities of a belief sum to 0.9, not to 1 (within 0.000000001)"
     );
     assert_eq!(refused(&[1.5, -0.5]).to_string(), "-0.5 is not a probability of a belief");
-    assert!(matches!(refused(&[f64::NAN, 1.0]), ChannelError::Probability { .. }));
+    assert!(matches!(refused(&[f64::NAN, 1.0]), ChannelMatrixError::Probability { .. }));
 }
 
 #[test]
@@ -280,13 +280,13 @@ fn parts_that_are_no_channel_are_refused() {
         change(&mut parts);
         Channel::new(parts).unwrap_err();
     }
-    assert!(matches!(channel.leakage(&[0.5, 0.5]), Err(ChannelError::Belief { given: 2, expected: 3 })));
-    assert!(matches!(channel.marginal(&[0.5, 0.5, 0.5]), Err(ChannelError::Sum { .. })));
+    assert!(matches!(channel.leakage(&[0.5, 0.5]), Err(ChannelMatrixError::Belief { given: 2, expected: 3 })));
+    assert!(matches!(channel.marginal(&[0.5, 0.5, 0.5]), Err(ChannelMatrixError::Sum { .. })));
 }
 
 /// Where all symbols are believed at theta or more, all are kept, however the rounding of their sum falls.
 #[test]
-fn as_many_symbols_as_epsilon_can_tell_apart_are_all_kept() {
+fn keeps_all_symbols_that_epsilon_can_separate() {
     let random = &mut SeededRandom::new(640);
     let check = |belief: &[f64], amount: f64| {
         let channel = hamming::channel(belief, epsilon(amount)).unwrap();

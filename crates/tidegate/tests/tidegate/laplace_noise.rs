@@ -38,7 +38,7 @@ fn error_with_laplace_noise(noise: ObservationNoise, step: f64, seed: u64) -> f6
 /// standard errors off: a false alarm has a probability below 1e-6 (Student's t). A bank that knows the noise only
 /// where it weighs its models has 0.0072 and fails.
 #[test]
-fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
+fn laplace_noise_halves_the_error_of_normal() {
     for (step, most) in [(0.0, 0.0058), (0.1, 0.0951)] {
         let errors: Vec<f64> =
             (0..96).map(|seed| error_with_laplace_noise(ObservationNoise::laplace(1.0), step, seed)).collect();
@@ -50,7 +50,7 @@ fn laplace_noise_is_worth_up_to_twice_as_much_as_normal_noise() {
 /// Of Laplace noise, seven standard deviations are nothing that never happens; of normal noise, they are a jump. What
 /// comes again is a jump either way.
 #[test]
-fn a_single_reading_with_laplace_noise_that_is_far_off_is_not_taken_for_a_jump() {
+fn laplace_outlier_is_not_a_jump() {
     let after = |noise: ObservationNoise, times: u64| {
         let (mut bank, mut random) = (ModelBank::new(4, 1.0, ConstantPrior::Likely), SeededRandom::new(3));
         for timestamp in 0..150_u64 {

@@ -102,7 +102,8 @@ fn what_cannot_be_enumerated_is_refused_with_its_size() {
     let refusal = exact(&model, 1, 5, identity).unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "5 steps of 1 symbols each over a domain of 10 have 10^10 pairs of sequences, more than the 67108864 that are enumerated"
+        "5 steps of 1 symbols each over a domain of 10 have 10^10 pairs of sequences, \
+         more than the 67108864 that are enumerated"
     );
     assert_eq!(exact(&model, 0, 1, identity).unwrap_err(), ExactError::Nothing);
     assert!(matches!(exact(&model, u32::MAX, u32::MAX, identity), Err(ExactError::TooLarge { .. })));
@@ -131,7 +132,7 @@ fn the_account_adds_up_and_periods_begin_anew() {
 
 /// A fair bit released 1,000 times at epsilon 0.1.
 #[test]
-fn the_pointwise_bound_holds_for_one_sequence_and_none_holds_for_all() {
+fn pointwise_bound_holds_for_fixed_sequences_only() {
     let mut leakage = Leakage::new(None);
     (0..1_000).for_each(|timestamp| leakage.note(timestamp, epsilon(0.1)));
     let bound = leakage.pointwise(1e-5).unwrap();
@@ -184,7 +185,7 @@ fn ever_exceeded(mut bound_after: impl FnMut(u32) -> f64) -> f64 {
 }
 
 #[test]
-fn the_pointwise_bound_holds_for_whoever_stops_at_the_worst_moment() {
+fn pointwise_bound_holds_at_any_stopping_time() {
     for (delta, exact) in [(0.01, 0.002_507), (0.1, 0.031_31)] {
         let mut leakage = Leakage::new(None);
         let probability = ever_exceeded(|steps| {

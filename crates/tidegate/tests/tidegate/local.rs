@@ -124,7 +124,7 @@ fn timestamps_may_be_left_out_and_the_account_still_holds() {
 }
 
 #[test]
-fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
+fn saved_state_continues_identically_at_any_step() {
     for kind in LocalKind::ALL {
         let drive = |interrupted: bool| {
             let mut mechanism = Local::new(kind, Settings { reuse: true, ..settings(3, 4) }).unwrap();

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate::kernel::oracle::{Estimate, OracleKind};
 use tidegate::kernel::simulation::{estimate_of, sample_without_replacement};
 use tidegate::kernel::{Cohort, Question, SLOTS, SeededRandom, View};
-use tidegate::local::mtsp::Smoother;
+use tidegate::local::mtsp::GroupAverage;
 use tidegate::local::{Local, LocalKind, Settings, Step};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::tree::Tree;
@@ -105,7 +105,7 @@ proptest! {
     #![proptest_config(repeatable(200))]
 
     #[test]
-    fn whatever_is_answered_it_goes_on_within_its_account_with_one_release_each(
+    fn any_answers_give_one_release_within_budget(
         population in any::<bool>(),
         median in any::<bool>(),
         reuse in any::<bool>(),
@@ -114,7 +114,7 @@ proptest! {
         window in 1_u64..7,
         steps in proptest::collection::vec((1_u64..4, any::<u64>(), 0_u64..5, 1_u64..3_000), 1..25),
     ) {
-        let smoother = if median { Smoother::Median } else { Smoother::Mean };
+        let smoother = if median { GroupAverage::Median } else { GroupAverage::Mean };
         let settings = Settings { reuse, oracle, smoother, ..settings(window, domain) };
         let mut mechanism = Local::new(KINDS[usize::from(population)], settings).unwrap();
         let (mut timestamp, mut asked) = (0, Asked::default());
@@ -163,7 +163,7 @@ proptest! {
 }
 
 #[test]
-fn each_level_is_asked_of_its_own_part_and_all_parts_make_up_the_whole() {
+fn levels_ask_disjoint_parts_of_everyone() {
     // Eleven values: four levels.
     for kind in KINDS {
         let mut mechanism = Local::new(kind, settings(5, 11)).unwrap();
@@ -196,7 +196,7 @@ fn over_time_every_user_answers_every_level_about_equally_often() {
 }
 
 #[test]
-fn the_stated_variance_of_a_fresh_release_is_the_true_one() {
+fn fresh_release_states_its_true_variance() {
     // The first timestamp is published in every run, since the uniform start is far off, and no inner node is cold.
     // Each cohort is a sample drawn without replacement.
     let counts = [14_000, 600, 2_000, 3_400];
@@ -228,7 +228,7 @@ fn the_stated_variance_of_a_fresh_release_is_the_true_one() {
 }
 
 #[test]
-fn cold_parts_are_asked_as_a_whole_and_divided_by_their_number_of_values() {
+fn cold_nodes_are_asked_whole_and_divided_evenly() {
     // Eleven values, all users in the first two: (4-7) and (8-10) hold nobody.
     let mut counts = [0; 11];
     (counts[0], counts[1]) = (600_000, 400_000);
@@ -254,7 +254,7 @@ fn cold_parts_are_asked_as_a_whole_and_divided_by_their_number_of_values() {
 }
 
 #[test]
-fn a_level_that_is_silent_in_a_publication_keeps_its_numbers() {
+fn silent_level_keeps_its_published_numbers() {
     let counts = [300_000, 100_000, 400_000, 200_000];
     let mut mechanism = Local::new(LocalKind::Mtsp, settings(1, 4)).unwrap();
     let mut random = SeededRandom::new(3);
@@ -278,7 +278,7 @@ fn a_level_that_is_silent_in_a_publication_keeps_its_numbers() {
 }
 
 #[test]
-fn a_level_that_is_silent_in_the_first_round_does_not_stop_a_publication() {
+fn silent_level_does_not_stop_a_publication() {
     let counts = [10_000, 10_000, 970_000, 10_000];
     for kind in KINDS {
         for silent in 0..2 {
@@ -295,7 +295,9 @@ fn a_level_that_is_silent_in_the_first_round_does_not_stop_a_publication() {
 #[test]
 fn a_stream_that_stands_still_is_published_seldom_and_averaged() {
     let counts = [400_000, 300_000, 200_000, 100_000];
-    for (kind, smoother) in KINDS.into_iter().flat_map(|kind| [(kind, Smoother::Mean), (kind, Smoother::Median)]) {
+    for (kind, smoother) in
+        KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
+    {
         let mut mechanism = Local::new(kind, Settings { smoother, ..settings(10, 4) }).unwrap();
         let mut random = SeededRandom::new(5);
         let (mut fresh, mut errors) = (0, 0.0);
@@ -326,8 +328,10 @@ fn using_the_first_round_again_lowers_the_stated_error() {
 }
 
 #[test]
-fn state_saved_between_any_two_steps_goes_on_bit_for_bit() {
-    for (kind, smoother) in KINDS.into_iter().flat_map(|kind| [(kind, Smoother::Mean), (kind, Smoother::Median)]) {
+fn saved_state_continues_identically_at_any_step() {
+    for (kind, smoother) in
+        KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
+    {
         let settings = Settings { oracle: Some(OracleKind::Oue), reuse: true, smoother, ..settings(3, 13) };
         let first = save(&Local::new(kind, settings).unwrap());
         let drive = |interrupted: bool| {
@@ -389,7 +393,7 @@ fn names_and_limits() {
     assert_eq!("mtsp".parse(), Ok(LocalKind::Mtsp));
     assert_eq!("mtsp_population".parse(), Ok(LocalKind::MtspPopulation));
     let text = r#"{"epsilon": "1", "window": 5, "domain": 4, "population": 100}"#;
-    assert_eq!(serde_json::from_str::<Settings>(text).unwrap().smoother, Smoother::Mean);
+    assert_eq!(serde_json::from_str::<Settings>(text).unwrap().smoother, GroupAverage::Mean);
     // Every level needs a slot at every timestamp: with 4 levels, windows up to 2^16 / 8.
     let new = |window| Local::new(LocalKind::MtspPopulation, settings(window, 16)).map(drop);
     assert!(new(u64::from(SLOTS) / 8).is_ok());
@@ -432,7 +436,7 @@ fn error_of_ranges(kind: LocalKind) -> f64 {
 }
 
 #[test]
-fn ranges_over_a_wide_domain_are_more_accurate_than_sums_of_a_histogram() {
+fn tree_ranges_beat_histogram_sums_on_wide_domains() {
     let (mtsp, population) = (error_of_ranges(LocalKind::Mtsp), error_of_ranges(LocalKind::MtspPopulation));
     for (kind, tree) in
         [(LocalKind::Lbu, mtsp), (LocalKind::Lba, mtsp), (LocalKind::Lpu, population), (LocalKind::Lpa, population)]

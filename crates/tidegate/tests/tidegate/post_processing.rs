@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use tidegate::kernel::SeededRandom;
 use tidegate::post_processing::{PostProcessing, PostProcessingError, Unsound, norm_sub};
 use tidegate::release::{Histogram, Statistic};
-use tidegate::tree::{Shape, Tree};
+use tidegate::tree::{Tree, TreeShape};
 
 use crate::support::{error, repeatable, unit};
 
@@ -12,7 +12,7 @@ fn histogram(frequencies: &[f64], variances: &[f64]) -> Statistic {
     Statistic::Histogram(Histogram { frequencies: frequencies.to_vec(), variances: variances.to_vec() })
 }
 
-fn tree(shape: Shape, frequencies: &[f64], variances: &[f64]) -> Tree {
+fn tree(shape: TreeShape, frequencies: &[f64], variances: &[f64]) -> Tree {
     Tree::new(shape, frequencies.to_vec(), variances.to_vec()).unwrap()
 }
 
@@ -28,7 +28,7 @@ fn consistent(tree: &Tree) -> Tree {
 }
 
 /// All nodes: the level, the first value and the one after the last.
-fn nodes(shape: &Shape) -> Vec<(u32, usize, usize)> {
+fn nodes(shape: &TreeShape) -> Vec<(u32, usize, usize)> {
     let of_level = |level| {
         let width = shape.width(level) as usize;
         let end = shape.domain() as usize;
@@ -67,7 +67,7 @@ fn solve(mut rows: Vec<Vec<f64>>, unknowns: usize) -> Vec<Vec<f64>> {
 
 /// Weighted least squares by the dense equations of Lagrange: the leaves, and their derivative by what was published
 /// for each node.
-fn dense(shape: &Shape, frequencies: &[f64], variances: &[f64]) -> (Vec<f64>, Vec<Vec<f64>>) {
+fn dense(shape: &TreeShape, frequencies: &[f64], variances: &[f64]) -> (Vec<f64>, Vec<Vec<f64>>) {
     let domain = shape.domain() as usize;
     let nodes = nodes(shape);
     let known: Vec<usize> = (0..nodes.len()).filter(|&node| node == 0 || variances[node] == 0.0).collect();
@@ -100,7 +100,7 @@ fn assert_close(found: f64, expected: f64, tolerance: f64, what: &str) {
 }
 
 /// A tree that estimates random frequencies; some nodes are known exactly.
-fn random_tree(shape: Shape, known: f64, random: &mut SeededRandom) -> Tree {
+fn random_tree(shape: TreeShape, known: f64, random: &mut SeededRandom) -> Tree {
     let weights: Vec<f64> = (0..shape.domain()).map(|_| unit(random)).collect();
     let total: f64 = weights.iter().sum();
     let (mut frequencies, mut variances) = (Vec::new(), Vec::new());
@@ -118,7 +118,7 @@ fn consistency_is_the_exact_weighted_least_squares_solution() {
     let mut random = SeededRandom::new(1);
     for domain in 1..=19 {
         for known in [0.0, 0.1, 0.4] {
-            let shape = Shape::new(domain);
+            let shape = TreeShape::new(domain);
             let published = random_tree(shape, known, &mut random);
             let (frequencies, variances) = published.nodes();
             let (leaves, derivatives) = dense(&shape, frequencies, variances);
@@ -137,10 +137,10 @@ fn consistency_is_the_exact_weighted_least_squares_solution() {
 }
 
 #[test]
-fn the_variance_of_a_range_is_at_most_the_sum_over_its_cover() {
+fn range_variance_is_at_most_its_cover_sum() {
     let mut random = SeededRandom::new(2);
     for domain in [2, 5, 8, 13] {
-        let shape = Shape::new(domain);
+        let shape = TreeShape::new(domain);
         let published = random_tree(shape, 0.1, &mut random);
         let (frequencies, variances) = published.nodes();
         let (_, derivatives) = dense(&shape, frequencies, variances);
@@ -160,7 +160,7 @@ fn the_variance_of_a_range_is_at_most_the_sum_over_its_cover() {
 
 /// How much the average variance of a range falls, users being split evenly among the levels below the root.
 fn gain(height: u32) -> (f64, f64) {
-    let shape = Shape::new(1 << height);
+    let shape = TreeShape::new(1 << height);
     let domain = shape.domain() as usize;
     let count = nodes(&shape).len();
     let mut variances = vec![1.0; count];
@@ -199,9 +199,9 @@ fn consistency_makes_random_ranges_about_three_times_better() {
 }
 
 #[test]
-fn consistency_of_a_histogram_is_that_of_a_tree_with_one_level() {
+fn histogram_consistency_equals_one_level_tree() {
     let flat = PostProcessing::Consistency.apply(&histogram(&[0.5, 0.3], &[0.01, 0.03])).unwrap();
-    let tree = consistent(&tree(Shape::new(2), &[1.0, 0.5, 0.3], &[0.0, 0.01, 0.03]));
+    let tree = consistent(&tree(TreeShape::new(2), &[1.0, 0.5, 0.3], &[0.0, 0.01, 0.03]));
     let ((flat, flat_variances), (leaves, variances)) = (flat.leaves(), tree.leaves());
     for value in 0..2 {
         assert_close(flat[value], leaves[value], 1e-12, "frequency");
@@ -213,7 +213,7 @@ fn consistency_of_a_histogram_is_that_of_a_tree_with_one_level() {
 
 #[test]
 fn certain_nodes_that_contradict_each_other_are_refused() {
-    let published = tree(Shape::new(4), &[1.0, 0.5, 0.5, 0.4, 0.2, 0.2, 0.3], &[0.0, 0.0, 0.1, 0.0, 0.0, 0.1, 0.1]);
+    let published = tree(TreeShape::new(4), &[1.0, 0.5, 0.5, 0.4, 0.2, 0.2, 0.3], &[0.0, 0.0, 0.1, 0.0, 0.0, 0.1, 0.1]);
     let refusal = repair_tree(PostProcessing::Consistency, &published).unwrap_err();
     assert!(matches!(refusal, PostProcessingError::Contradiction { level: 1, node: 0, known: 0.5, .. }), "{refusal}");
     let refusal = PostProcessing::Consistency.apply(&histogram(&[0.5, 0.4], &[0.0, 0.0])).unwrap_err();
@@ -262,7 +262,11 @@ proptest! {
     #![proptest_config(repeatable(512))]
 
     #[test]
-    fn norm_sub_is_the_projection_onto_the_simplex(frequencies in any_frequencies(), total in 0.01..3.0_f64, seed: u64) {
+    fn norm_sub_is_the_projection_onto_the_simplex(
+        frequencies in any_frequencies(),
+        total in 0.01..3.0_f64,
+        seed: u64,
+    ) {
         let repaired = norm_sub(&frequencies, total).unwrap();
         prop_assert!((repaired.iter().sum::<f64>() - total).abs() < 1e-12 * frequencies.len() as f64);
         prop_assert!(repaired.iter().all(|frequency| *frequency >= 0.0));
@@ -296,7 +300,7 @@ proptest! {
     #[test]
     fn a_repaired_tree_is_consistent_and_nowhere_negative(domain in 1..40_u32, seed: u64) {
         let mut random = SeededRandom::new(seed);
-        let published = random_tree(Shape::new(domain), 0.0, &mut random);
+        let published = random_tree(TreeShape::new(domain), 0.0, &mut random);
         let repaired = repair_tree(PostProcessing::NormSub, &published).unwrap();
         let (shape, (frequencies, _)) = (repaired.shape(), repaired.nodes());
         prop_assert!(frequencies.iter().all(|frequency| *frequency >= 0.0));

@@ -72,7 +72,7 @@ fn a_spec_is_what_it_says() {
 }
 
 #[test]
-fn a_contributor_moves_a_reading_by_no_more_steps_than_needed() {
+fn sensitivity_of_a_contribution_is_exact() {
     assert_eq!(contribution(domain("0", "612"), "1"), Ok(1));
     assert_eq!(contribution(domain("0", "612"), "2.9"), Ok(3));
     assert_eq!(contribution(domain("0", "612"), "1e300"), Ok(612));

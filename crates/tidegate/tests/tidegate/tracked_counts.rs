@@ -12,7 +12,7 @@ use tidegate::release::Freshness;
 use crate::central::{counts_of, fullest_window, spent_at};
 
 #[test]
-fn a_tracked_histogram_stays_within_every_window_whatever_the_stream_does() {
+fn tracked_histogram_never_exceeds_a_window() {
     // With a thousand times as many users, it is watched between publications.
     for (window, users) in [1_u64, 3, 7, 20].into_iter().flat_map(|window| [(window, 1), (window, 1_000)]) {
         let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(window).unwrap(), 3);
@@ -110,7 +110,7 @@ fn a_jump_of_many_counts_by_little_each_is_seen() {
 }
 
 #[test]
-fn what_jumps_and_comes_back_at_once_is_followed_there_and_back() {
+fn jump_and_return_are_both_detected() {
     // Spikes of a single timestamp, of which two are in the same window now and then: to miss one costs 30,000², where
     // noise costs 60 · 3,200.
     let spike = |timestamp: u64| [50, 87, 140, 199, 205, 214, 230, 241].contains(&timestamp);
@@ -120,7 +120,7 @@ fn what_jumps_and_comes_back_at_once_is_followed_there_and_back() {
 }
 
 #[test]
-fn what_jumps_about_once_a_window_and_stands_still_otherwise_is_told_rarely() {
+fn rarely_jumping_stream_is_published_rarely() {
     // Twenty counts, all others after every 21 timestamps. To miss one of the jumps for a timestamp costs as much as
     // fifty timestamps of the noise of an even part of the budget.
     let (track, uniform, told) = errors_from(400, |timestamp| {
@@ -130,7 +130,7 @@ fn what_jumps_about_once_a_window_and_stands_still_otherwise_is_told_rarely() {
 }
 
 #[test]
-fn what_repeats_itself_with_the_window_is_not_taken_for_what_stands_still() {
+fn window_periodic_stream_is_not_constant() {
     // After some time, one day of a week, whichever it is, differs from the others: published once a week on that day,
     // it would stand still.
     for day in 0..7 {
@@ -162,7 +162,7 @@ fn noise_is_not_taken_for_jumps() {
 }
 
 #[test]
-fn a_class_that_can_always_pay_does_not_stand_for_one_that_cannot() {
+fn rich_class_does_not_pay_for_poor_class() {
     let requirement = |epsilon: &str, window| Requirement {
         epsilon: epsilon.parse().unwrap(),
         window: NonZeroU64::new(window).unwrap(),
@@ -203,7 +203,7 @@ fn nothing_is_foretold_for_longer_than_it_has_been_seen() {
 }
 
 #[test]
-fn a_still_histogram_is_published_rarely_and_exactly_and_a_restless_one_often() {
+fn constant_histogram_is_published_rarely_restless_often() {
     let publications = |restless: bool| {
         let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(20).unwrap(), 10);
         let mut mechanism = Central::new(CentralKind::Track, settings).unwrap();
@@ -257,7 +257,7 @@ fn watched(ranges: &[std::ops::Range<u64>], jumps_at: u64, seed: u64) -> Vec<(u6
 }
 
 #[test]
-fn what_was_never_seen_to_jump_is_not_watched_where_that_costs_more_than_it_saves_until_it_jumps() {
+fn skips_detection_when_it_costs_more_than_it_saves() {
     for seed in 0..4 {
         let [(quiet, not_told), (jumped, not_told_then)] = watched(&[300..600, 700..800], 600, seed)[..] else {
             panic!("two ranges")

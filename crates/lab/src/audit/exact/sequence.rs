@@ -30,7 +30,7 @@ pub fn largest_loss(target: &SequenceTarget) -> Result<Option<f64>, RunError> {
                 effort::channel(belief, epsilon, &settings.distance, settings.effort).map_err(RunError::failed)?;
             matrix(&channel, epsilon)
         }),
-        Method::Batched(batched::Settings { batch, length, .. }) => {
+        Method::Batched(batched::BatchedSettings { batch, length, .. }) => {
             of_channels(&target.model, *length, 1, target.promise, |belief| {
                 let epsilon = sip(batch)?;
                 let domain = target.model.domain();
@@ -43,7 +43,7 @@ pub fn largest_loss(target: &SequenceTarget) -> Result<Option<f64>, RunError> {
 }
 
 /// The SIP of a step.
-fn sip(settings: &crr::Settings) -> Result<Epsilon, RunError> {
+fn sip(settings: &crr::CrrSettings) -> Result<Epsilon, RunError> {
     match settings.guarantee {
         Guarantee::Sequence => Ok(settings.epsilon),
         Guarantee::Local => settings
@@ -106,7 +106,7 @@ fn of_channels(
 }
 
 /// All reports of one step of a baseline, and the symbols that are drawn from them.
-fn of_baseline(kind: BaselineKind, settings: &baseline::Settings) -> Result<Option<f64>, RunError> {
+fn of_baseline(kind: BaselineKind, settings: &baseline::BaselineSettings) -> Result<Option<f64>, RunError> {
     let oracle_kind = match kind {
         BaselineKind::Rr => OracleKind::Grr,
         BaselineKind::Oue => OracleKind::Oue,

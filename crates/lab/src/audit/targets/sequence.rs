@@ -21,11 +21,11 @@ const MOST_SEQUENCES: u32 = 64;
 #[derive(Clone, Debug)]
 pub enum Method {
     /// One at a time, with a model.
-    Crr(crr::Settings),
+    Crr(crr::CrrSettings),
     /// Several at a time, with a model.
-    Batched(batched::Settings),
+    Batched(batched::BatchedSettings),
     /// One at a time, without a model.
-    Baseline(BaselineKind, baseline::Settings),
+    Baseline(BaselineKind, baseline::BaselineSettings),
 }
 
 /// What is promised of a sequence mechanism.
@@ -65,13 +65,13 @@ pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunEr
     let share = epsilon.divided_by(window.get()).ok_or_else(too_little)?;
     let steps = usize::try_from(window.get()).map_err(RunError::unsupported)?;
 
-    let step = crr::Settings::new(epsilon);
-    let robust = crr::Settings { guarantee: Guarantee::Local, ..step.clone() };
+    let step = crr::CrrSettings::new(epsilon);
+    let robust = crr::CrrSettings { guarantee: Guarantee::Local, ..step.clone() };
     let of_window = Window::Timestamps(window);
-    let shared = crr::Settings { epsilon: share, window: of_window, budget: epsilon, ..step.clone() };
-    let batch = batched::Settings { batch: step.clone(), length: 2, part: None };
+    let shared = crr::CrrSettings { epsilon: share, window: of_window, budget: epsilon, ..step.clone() };
+    let batch = batched::BatchedSettings { batch: step.clone(), length: 2, part: None };
     let baseline = |kind| {
-        let each = baseline::Settings { epsilon: share, window: of_window, budget: epsilon, domain };
+        let each = baseline::BaselineSettings { epsilon: share, window: of_window, budget: epsilon, domain };
         (Method::Baseline(kind, each), Promise::LocalWindow, epsilon, steps)
     };
     let all = [

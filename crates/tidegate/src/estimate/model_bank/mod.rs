@@ -421,11 +421,11 @@ impl Group {
 
     /// Updates the posterior of the switch rates from their log-likelihoods. Returns the log-likelihood of their
     /// mixture.
-    fn learn_switch_rates(&mut self, likely: [f64; SWITCH_RATES.len()]) -> f64 {
-        let most = likely.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    fn learn_switch_rates(&mut self, log_likelihoods: [f64; SWITCH_RATES.len()]) -> f64 {
+        let most = log_likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mut total = 0.0;
-        for (rate, likely) in self.switch_rates.iter_mut().zip(likely) {
-            *rate *= (likely - most).exp();
+        for (rate, log_likelihood) in self.switch_rates.iter_mut().zip(log_likelihoods) {
+            *rate *= (log_likelihood - most).exp();
             total += *rate;
         }
         for (rate, prior) in self.switch_rates.iter_mut().zip(SWITCH_RATE_PRIOR) {

@@ -1,29 +1,28 @@
-//! How many of a window's timestamps are worth publishing, and whether the newest is one of them.
+//! [`Allocation`]: how many timestamps of a window are worth publishing, and whether the newest is one of them.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-/// The dissimilarities of a window, kept in order of time and in order of size.
+/// Dissimilarities of a window, ordered by time and by size.
 ///
-/// A new one costs O(log w), a decision O(k). Both orders are kept in integers, so that a state saved as text is the
-/// same again when it is loaded.
+/// An insertion costs O(log w), a decision O(k). Sizes are kept as integers, so that text formats preserve them.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Allocation {
     window: u64,
     by_time: VecDeque<(u64, Ranked)>,
-    /// Among equals the newer one is larger: it can still be published.
+    /// On ties the newer one is larger: it can still be published.
     by_size: BTreeSet<(Ranked, u64)>,
 }
 
-/// A finite number as an integer that sorts as it does.
+/// A finite number as an integer of the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Ranked(u64);
 
 const SIGN: u64 = 1 << 63;
 
 impl Ranked {
-    /// Positive numbers sort as their bits do, above all negative ones, which sort the other way round.
+    /// Positive numbers sort as their bits do, negative ones in reverse and below them.
     const fn of(number: f64) -> Self {
         let bits = number.to_bits();
         Self(if bits & SIGN == 0 { bits | SIGN } else { !bits })
@@ -34,10 +33,10 @@ impl Ranked {
     }
 }
 
-/// What the window's dissimilarities recommend.
+/// Recommendation for a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// How many of the window's timestamps should be published, those with the largest dissimilarities.
+    /// Number of timestamps to publish: those with the largest dissimilarities.
     pub(super) publications: u64,
     /// Whether the newest is one of them.
     pub(super) newest: bool,
@@ -48,8 +47,7 @@ impl Allocation {
         Self { window, by_time: VecDeque::new(), by_size: BTreeSet::new() }
     }
 
-    /// Takes in the finite dissimilarity of a timestamp, which lies after all earlier ones, and forgets what has left
-    /// the window that ends there.
+    /// Adds the finite dissimilarity of a later timestamp, and drops those outside its window.
     pub(super) fn note(&mut self, timestamp: u64, dissimilarity: f64) {
         while let Some(&(earliest, ranked)) = self.by_time.front()
             && timestamp.saturating_sub(earliest) >= self.window
@@ -62,11 +60,11 @@ impl Allocation {
         self.by_size.insert((ranked, timestamp));
     }
 
-    /// The number of publications `k` that minimises the error of the window: `cost(k)` for `k` publications, and each
-    /// dissimilarity that is not among the `k` largest. Of several, the smallest.
+    /// Returns the smallest number of publications `k` that minimises the error of the window: `cost(k)`, plus each
+    /// dissimilarity that is not among the `k` largest.
     ///
-    /// `cost` must be convex with `cost(0) = 0`. The error is then convex in `k`, whatever the dissimilarities, so the
-    /// search ends at the first increase. The sum of all dissimilarities is the same for every `k` and is left out.
+    /// `cost` must be convex with `cost(0) = 0`. Then the error is convex in `k`, so the search ends at the first
+    /// increase. The sum of all dissimilarities is constant and left out.
     pub(super) fn best(&self, cost: impl Fn(u64) -> f64) -> Choice {
         let newest = self.by_time.back().map(|(timestamp, _)| *timestamp);
         let mut best = Choice { publications: 0, newest: false };
@@ -104,7 +102,7 @@ mod tests {
         }
     }
 
-    /// The lowest error over all `k`, each from the sorted window.
+    /// Lowest error over all `k`, by brute force.
     fn brute_force(window: &[(u64, f64)], cost: impl Fn(u64) -> f64) -> (f64, Vec<f64>) {
         let mut sorted: Vec<f64> = window.iter().map(|(_, dissimilarity)| *dissimilarity).collect();
         sorted.sort_by(|a, b| b.total_cmp(a));
@@ -125,13 +123,13 @@ mod tests {
                 let mut timestamp = 0;
                 for _ in 0..200 {
                     timestamp += 1 + u64::from(draw(10) == 0) * draw(2 * window);
-                    // From a coarse grid, so that there are ties; a third of them negative.
+                    // From a coarse grid with ties; a third are negative.
                     #[allow(clippy::cast_precision_loss)]
                     let dissimilarity = (draw(30) as f64 - 10.0) / 100.0;
                     allocation.note(timestamp, dissimilarity);
                     all.push((timestamp, dissimilarity));
                     all.retain(|(earlier, _)| timestamp - earlier < window);
-                    // k times the variance of optimised unary encoding at 1/k of the budget.
+                    // `k` times the variance of optimised unary encoding at `1/k` of the budget.
                     #[allow(clippy::cast_precision_loss)]
                     let cost = |k: u64| {
                         let u = (1.0 / k as f64).exp();
@@ -141,7 +139,7 @@ mod tests {
                     let (lowest, errors) = brute_force(&all, cost);
                     let chosen = usize::try_from(choice.publications).unwrap_or(usize::MAX);
                     assert!((errors[chosen] - lowest).abs() <= 1e-9 * (1.0 + lowest.abs()), "{all:?} {errors:?}");
-                    // The newest wins ties, so it is in if fewer than k are strictly larger.
+                    // The newest wins ties, so it is in if fewer than `k` are strictly larger.
                     let larger = all.iter().filter(|(_, other)| *other > dissimilarity).count();
                     assert_eq!(choice.newest, larger < chosen, "{all:?}");
                     checked += 1;

@@ -1,13 +1,12 @@
-//! How far the stream has moved from what was last released.
+//! Distance of the stream from the last release.
 
 use crate::local::division::Answer;
 use crate::tree::Tree;
 
-/// An unbiased estimate of the mean squared difference, over all nodes but the root, between the frequencies among all
-/// users and a release that none of these answers went into. `answers` are those of the levels from 1 on.
+/// Unbiased estimate of the mean squared difference between the frequencies among all users and an independent release,
+/// over all nodes but the root. `answers` are those of the levels from 1 on.
 ///
-/// The root is left out because both trees hold the same there. A level that is silent, or has one report only, from
-/// which no variance can be told, is left out of the mean; `None` where all are.
+/// Both trees agree at the root. Levels with fewer than two reports are left out of the mean; `None` if all are.
 pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> Option<f64> {
     let (shape, (frequencies, _)) = (released.shape(), released.nodes());
     let (mut sum, mut nodes) = (0.0, 0.0);
@@ -25,16 +24,15 @@ pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::Shape;
+    use crate::tree::TreeShape;
     use tidegate_kernel::oracle::{Oracle, OracleKind};
 
     #[test]
     #[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
     fn its_expectation_over_all_samples_and_reports_is_the_squared_difference() {
-        // Five users, two of whom hold value 1; two are asked; the release says 0.1. So the difference is 0.3 at both
-        // nodes.
+        // Five users, two with value 1; two are asked. The release says 0.1, so the difference is 0.3 at both nodes.
         let values = [0, 0, 0, 1, 1];
-        let released = Tree::new(Shape::new(2), vec![1.0, 0.9, 0.1], vec![0.0; 3]).unwrap();
+        let released = Tree::new(TreeShape::new(2), vec![1.0, 0.9, 0.1], vec![0.0; 3]).unwrap();
         for kind in [OracleKind::Oue, OracleKind::Grr, OracleKind::Sue] {
             let oracle = Oracle::new(kind, 2, "1".parse().unwrap()).unwrap();
             let all_reports: Vec<u8> = (0..4).filter(|report| oracle.check(&[*report]).is_ok()).collect();
@@ -63,7 +61,7 @@ mod tests {
     #[test]
     #[allow(clippy::unwrap_used)]
     fn silent_levels_are_left_out_of_the_mean() {
-        let released = Tree::new(Shape::new(3), vec![0.5; 6], vec![0.0; 6]).unwrap();
+        let released = Tree::new(TreeShape::new(3), vec![0.5; 6], vec![0.0; 6]).unwrap();
         let oracle = Oracle::new(OracleKind::Grr, 2, "1".parse().unwrap()).unwrap();
         let mut aggregate = oracle.aggregate();
         (0..9).for_each(|_| aggregate.add(&[1]).unwrap());

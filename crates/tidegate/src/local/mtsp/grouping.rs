@@ -1,112 +1,110 @@
-//! Publications of a node that belong together are averaged.
+//! Averages of a node's publications that belong together.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// How the publications of a group are averaged.
+/// Average of the publications of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Smoother {
-    /// By the mean, weighted by inverse variance.
+pub enum GroupAverage {
+    /// Mean, weighted by inverse variance.
     #[default]
     Mean,
-    /// By the median of the newest [`MEDIAN_OF`] publications.
+    /// Median of the newest [`MEDIAN_OF`] publications.
     Median,
 }
 
-/// The median is taken over so many publications of a group, the newest, which bounds what is kept for each node.
+/// Maximum number of publications in a median, which limits memory.
 pub const MEDIAN_OF: usize = 32;
 
 /// A weighted mean of independent estimates, and its variance.
 ///
-/// The weights are inverse variances at the mean frequency of a level, not those at each estimated frequency: with
-/// the latter the mean would lean towards low frequencies. The variance that is stated is exact for whatever weights.
+/// Weights are inverse variances at the mean frequency of a level; at each estimated frequency they would bias the mean
+/// towards low ones. The variance is exact for any weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Mean {
     weights: f64,
-    /// The sum of weight times value.
+    /// Sum of weight times value.
     values: f64,
-    /// The sum of squared weight times variance.
+    /// Sum of squared weight times variance.
     variances: f64,
 }
 
 impl Mean {
-    /// Takes in an estimate.
+    /// Adds an estimate.
     pub(super) fn add(&mut self, value: f64, variance: f64, weight: f64) {
         self.weights += weight;
         self.values += weight * value;
         self.variances += weight * weight * variance;
     }
 
-    /// Takes in the estimates of another.
+    /// Adds the estimates of another mean.
     pub(super) fn merge(&mut self, other: &Self) {
         self.weights += other.weights;
         self.values += other.values;
         self.variances += other.variances;
     }
 
-    /// The mean and its variance; `None` of nothing.
+    /// Mean and its variance; `None` if empty.
     pub(super) fn read(&self) -> Option<(f64, f64)> {
         (self.weights > 0.0).then(|| (self.values / self.weights, self.variances / (self.weights * self.weights)))
     }
 
-    /// What it says of a part that is taken to hold a fixed share of the whole: the value times the share, the variance
-    /// times its square. That is a lower bound, as the share may be wrong.
+    /// Estimate of a part with a fixed share of the whole: value times share, variance times its square. The variance
+    /// is a lower bound, as the share may be wrong.
     pub(super) fn part(&self, share: f64) -> Self {
         let square = share * share;
         Self { weights: self.weights / square, values: self.values / share, variances: self.variances / square }
     }
 
-    /// How far, squared, the truth behind a new estimate lies from that behind this mean: unbiased, so possibly
-    /// negative.
+    /// Unbiased estimate of the squared difference between the truths behind both; may be negative.
     fn squared_deviation(&self, new: &Self) -> Option<f64> {
         let ((mean, mean_variance), (value, variance)) = (self.read()?, new.read()?);
         Some((value - mean) * (value - mean) - variance - mean_variance)
     }
 
-    /// The squared deviation up to which taking in a new estimate lowers the error.
+    /// Squared difference up to which adding an estimate lowers the error.
     ///
-    /// With weight `a` for the new estimate, of variance `v`, and `1-a` for the mean, of variance `m`, the error is
-    /// `a² v + (1-a)² (m + deviation²)`; without the mean it is `v`. For weights by exact inverse variance the bound is
-    /// `v + m`.
+    /// With weight `a` for the new estimate of variance `v`, and `1-a` for the mean of variance `m`, the error is `a² v
+    /// + (1-a)² (m + deviation²)`; without the mean it is `v`. For exact inverse variances the bound is `v + m`.
     fn threshold(&self, new: &Self) -> Option<f64> {
         let ((_, mean_variance), (_, variance)) = (self.read()?, new.read()?);
-        // (1 - a²) / (1 - a)², written so that nothing cancels.
+        // `(1 - a²) / (1 - a)²`, free of cancellation.
         let factor = 1.0 + 2.0 * new.weights / self.weights;
         Some(variance * factor - mean_variance)
     }
 
-    /// Whether a new estimate belongs to the same group.
+    /// Whether an estimate belongs to the same group.
     fn accepts(&self, new: &Self) -> bool {
         matches!((self.squared_deviation(new), self.threshold(new)), (Some(deviation), Some(most)) if deviation <= most)
     }
 }
 
-/// The current group of each node.
+/// Current group of each node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Groups {
     means: Vec<Mean>,
-    /// For the median: the newest publications of each group, with their variances.
+    /// For the median: newest publications of each group, with their variances.
     newest: Vec<VecDeque<(f64, f64)>>,
 }
 
 impl Groups {
-    pub(super) fn new(nodes: usize, smoother: Smoother) -> Self {
+    pub(super) fn new(nodes: usize, smoother: GroupAverage) -> Self {
         let newest = match smoother {
-            Smoother::Mean => Vec::new(),
-            Smoother::Median => vec![VecDeque::new(); nodes],
+            GroupAverage::Mean => Vec::new(),
+            GroupAverage::Median => vec![VecDeque::new(); nodes],
         };
         Self { means: vec![Mean::default(); nodes], newest }
     }
 
-    /// Whether it is of so many nodes.
-    pub(super) fn fits(&self, nodes: usize, smoother: Smoother) -> bool {
-        self.means.len() == nodes && self.newest.len() == if smoother == Smoother::Mean { 0 } else { nodes }
+    /// Whether it has so many nodes.
+    pub(super) fn fits(&self, nodes: usize, smoother: GroupAverage) -> bool {
+        self.means.len() == nodes && self.newest.len() == if smoother == GroupAverage::Mean { 0 } else { nodes }
     }
 
-    /// Takes in a fresh publication of a node: into its group, or as the first of a new one. Returns the smoothed value
-    /// and its variance, in which a drift within the group is not counted; `None` of a publication of nothing.
+    /// Adds a publication of a node to its group, or starts a new group. Returns the average and its variance, which
+    /// ignores drift within the group; `None` for an empty publication.
     pub(super) fn publish(&mut self, position: usize, new: &Mean) -> Option<(f64, f64)> {
         let published = new.read()?;
         let mean = &mut self.means[position];
@@ -128,8 +126,8 @@ impl Groups {
     }
 }
 
-/// The median of estimates and its variance: that of the mean for one or two of them, beyond that the limit for normal
-/// estimates around one truth, `π n / (2 (Σ 1/√v)²)`, which is `π/2 · v/n` where all variances are equal.
+/// Median and its variance. Up to two estimates it is that of the mean; otherwise the limit for normal estimates of one
+/// truth, `π n / (2 (Σ 1/√v)²)`, which is `π/2 · v/n` for equal variances.
 #[allow(clippy::cast_precision_loss)]
 fn median(estimates: &VecDeque<(f64, f64)>) -> (f64, f64) {
     let mut values: Vec<f64> = estimates.iter().map(|(value, _)| *value).collect();
@@ -156,7 +154,7 @@ mod tests {
         mean
     }
 
-    /// An error of the given variance: a sum of twelve uniform numbers, close to normal.
+    /// An approximately normal error: a sum of twelve uniform numbers.
     #[allow(clippy::cast_precision_loss)]
     fn error(variance: f64, random: &mut SeededRandom) -> f64 {
         let sum: f64 = (0..12).map(|_| (random.next_word() >> 11) as f64 / (1_u64 << 53) as f64 - 0.5).sum();
@@ -165,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_squared_deviation_is_unbiased_whatever_the_variances() {
-        // Three publications with unequal variances, then one whose truth lies 0.03 away from theirs.
+        // Three publications with unequal variances, then one whose truth is 0.03 away.
         let (variances, new_variance) = ([0.004, 0.001, 0.0005], 0.002);
         let mut random = SeededRandom::new(1);
         let trials = 200_000;
@@ -180,7 +178,7 @@ mod tests {
         }
         let mean = sum / f64::from(trials);
         let standard_error = ((squares / f64::from(trials) - mean * mean) / f64::from(trials)).sqrt();
-        // False alarms: 1e-6. A variance wrong by a tenth would be seen.
+        // False-failure probability: 1e-6. Detects a variance wrong by a tenth.
         assert!((mean - 0.0009).abs() < 4.9 * standard_error, "{mean} ± {standard_error}");
         assert!(0.1 * new_variance > 9.8 * standard_error);
     }
@@ -191,15 +189,15 @@ mod tests {
         for _ in 0..4 {
             group.merge(&one(0.3, 0.01));
         }
-        // (l + 1) / l times the variance.
+        // `(l + 1) / l` times the variance.
         assert!((group.threshold(&one(0.3, 0.01)).unwrap_or(f64::NAN) - 0.0125).abs() < 1e-15);
-        // And for inverse variances in general, the sum of both variances.
+        // For inverse variances in general, the sum of both variances.
         assert!((group.threshold(&one(0.3, 0.7)).unwrap_or(f64::NAN) - 0.7025).abs() < 1e-12);
     }
 
     #[test]
     fn what_has_not_moved_is_averaged_and_what_has_begins_anew() {
-        for smoother in [Smoother::Mean, Smoother::Median] {
+        for smoother in [GroupAverage::Mean, GroupAverage::Median] {
             let mut groups = Groups::new(1, smoother);
             assert_eq!(groups.publish(0, &one(0.5, 0.01)), Some((0.5, 0.01)));
             let (value, variance) = groups.publish(0, &one(0.6, 0.01)).unwrap_or_default();
@@ -212,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_median_is_over_a_bounded_number_and_states_its_variance() {
-        let mut groups = Groups::new(1, Smoother::Median);
+        let mut groups = Groups::new(1, GroupAverage::Median);
         let mut last = (0.0, 0.0);
         for index in 0..100 {
             last = groups.publish(0, &one(if index % 2 == 0 { 0.5 } else { 0.52 }, 0.01)).unwrap_or_default();

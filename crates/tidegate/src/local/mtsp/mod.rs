@@ -1,4 +1,4 @@
-//! `mtsp` and `mtsp_population`: trees over an ordered domain, published where a whole window says that it is worth it.
+//! `mtsp` and `mtsp_population`: trees over an ordered domain, published when a whole window shows that it pays.
 //!
 //! At each timestamp a first round of questions, one for each level of a binary tree, put to as many disjoint parts of
 //! those asked, estimates the dissimilarity to the last release. From the dissimilarities of the last `w` timestamps
@@ -6,11 +6,11 @@
 //! second round publishes a tree in which cold parts stay whole (`pruning`), and each node is averaged with its earlier
 //! publications as long as it does not seem to have moved (`grouping`).
 //!
-//! `mtsp` divides the budget: everyone answers, each user one level. `mtsp_population` divides the population, at the
-//! whole budget.
+//! `mtsp` divides the budget: everyone answers, each user about one level. `mtsp_population` divides the population, at
+//! the whole budget.
 //!
-//! **A level without reports** is left out of the dissimilarity. In a publication, nodes of which no report tells keep
-//! the numbers that they had, and their groups are left alone.
+//! **A level without reports** is left out of the dissimilarity. In a publication, nodes without any report keep their
+//! numbers and groups.
 
 mod allocation;
 mod dissimilarity;
@@ -26,25 +26,24 @@ use crate::local::division::{Answer, Division, Prospect};
 use crate::local::{LocalError, Settings, Step};
 use crate::policy::Pool;
 use crate::release::Freshness;
-use crate::tree::{Shape, Tree};
+use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
 use dissimilarity::dissimilarity;
+pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
-pub use grouping::{MEDIAN_OF, Smoother};
 use pruning::{Node, Pruned};
 
-/// MTSP-LDP.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Mtsp {
     division: Division,
-    /// What the first round of a timestamp spends.
+    /// Spend of the first round of a timestamp.
     share: u64,
-    /// What the second rounds of a window may spend.
+    /// Budget of the second rounds of a window.
     pool: Pool,
     allocation: Allocation,
-    /// About how many users there are.
+    /// Estimated number of users.
     users: f64,
-    /// The last publication, without the drift since.
+    /// Last publication, without the drift since.
     last: Tree,
     groups: Groups,
     phase: Phase,
@@ -56,11 +55,11 @@ enum Phase {
     Comparing(Asked),
     Publishing {
         asked: Asked,
-        /// How many reports the first round brought.
+        /// Reports of the first round.
         reports: u64,
         pruned: Pruned,
         drift: f64,
-        /// What the first round says of each node, where it is to be used again; otherwise empty.
+        /// Estimates of each node from the first round, if reused; otherwise empty.
         first_look: Vec<Mean>,
     },
 }
@@ -70,7 +69,7 @@ enum Phase {
 struct Asked {
     timestamp: u64,
     cohorts: Vec<Cohort>,
-    /// What the most burdened user spends on this timestamp so far.
+    /// Largest spend of a user at this timestamp so far.
     spent: Epsilon,
 }
 
@@ -84,20 +83,20 @@ impl Asked {
 }
 
 impl Mtsp {
-    /// Budget division.
+    /// Creates the mechanism with budget division.
     pub(super) fn of_budget(settings: &Settings) -> Result<Self, LocalError> {
         Self::new(Division::of_budget(settings), settings)
     }
 
-    /// Population division. The share of a timestamp must have a slot for each level.
+    /// Creates the mechanism with population division. A timestamp's share must have a slot for each level.
     pub(super) fn of_population(settings: &Settings) -> Result<Self, LocalError> {
-        let levels = u64::from(Shape::new(settings.domain).height());
+        let levels = u64::from(TreeShape::new(settings.domain).height());
         Self::new(Division::of_population(settings, 2 * levels)?, settings)
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn new(division: Division, settings: &Settings) -> Result<Self, LocalError> {
-        let shape = Shape::new(settings.domain);
+        let shape = TreeShape::new(settings.domain);
         let nodes = shape.offset(shape.height() + 1);
         Ok(Self {
             share: division.share(settings, 2)?,
@@ -111,14 +110,14 @@ impl Mtsp {
         })
     }
 
-    /// What questions are paid from.
+    /// Account that pays for questions.
     pub(super) const fn account(&self) -> &Division {
         &self.division
     }
 
-    /// Whether a state that was loaded is one of these settings.
+    /// Whether a loaded state matches these settings.
     pub(super) fn fits(&self, settings: &Settings) -> bool {
-        let shape = Shape::new(settings.domain);
+        let shape = TreeShape::new(settings.domain);
         let nodes = shape.offset(shape.height() + 1);
         let phase_fits = match &self.phase {
             Phase::Idle => true,
@@ -163,7 +162,7 @@ impl Mtsp {
         }
     }
 
-    /// Decides what to do, given how much seems to have changed.
+    /// Decides whether to publish, given the dissimilarity.
     fn compare(
         &mut self,
         asked: &Asked,
@@ -178,7 +177,7 @@ impl Mtsp {
         let Some(dissimilarity) = dissimilarity(answers, &self.last) else {
             return unchanged(self, 0.0, Freshness::Approximated);
         };
-        // Part of the dissimilarity is the error that the last publication has had from the start. The root has none.
+        // Part of the dissimilarity is the error of the last publication itself. The root has none.
         let own_variances = &self.last.nodes().1[1..];
         #[allow(clippy::cast_precision_loss)]
         let own = own_variances.iter().sum::<f64>() / own_variances.len() as f64;
@@ -211,12 +210,12 @@ impl Mtsp {
         Ok(Step::Ask(questions))
     }
 
-    /// What one of so many publications may spend: its part of the pool, or what the window has left of it.
+    /// Spend of one of so many publications: its part of the pool, limited to what the window has left.
     fn amount(&mut self, timestamp: u64, publications: u64) -> u64 {
         self.pool.remaining(timestamp).min(self.pool.total() / publications.max(1))
     }
 
-    /// Pays for a round of questions, one for each view, to as many disjoint parts of those paid for.
+    /// Pays for a round of questions, one for each view, to disjoint parts of the cohort.
     fn ask(
         &mut self,
         timestamp: u64,
@@ -249,7 +248,7 @@ impl Mtsp {
         Ok((questions, cohorts, epsilon))
     }
 
-    /// Corrects the number of users by the reports of a first round.
+    /// Updates the number of users from the reports of a first round.
     #[allow(clippy::cast_precision_loss)]
     fn note_users(&mut self, asked: &Asked, answers: &[Option<Answer<'_>>]) {
         let answered = answers.iter().zip(&asked.cohorts).filter(|(answer, _)| answer.is_some());
@@ -259,12 +258,12 @@ impl Mtsp {
         }
     }
 
-    /// What a question about each level would be like.
+    /// Predicted questions about each level.
     fn prospects(&self, answers: &[Option<Answer<'_>>]) -> Vec<Prospect> {
         let shape = self.last.shape();
         let prospect = |(level, answer): (u32, &Option<Answer<'_>>)| {
             let cells = shape.nodes(level);
-            // Where nothing is known, the largest that is possible.
+            // The maximum if nothing is known.
             let mean = 1.0 / f64::from(cells);
             let scatter = answer.as_ref().map_or(mean * (1.0 - mean), Answer::scatter);
             Prospect { cells, part: 1.0 / f64::from(shape.height()), users: self.users, scatter }
@@ -272,7 +271,7 @@ impl Mtsp {
         (1..).zip(answers).map(prospect).collect()
     }
 
-    /// The mean variance of each level's nodes in a publication paid with `amount`, if nothing is pruned.
+    /// Mean variance of each level's nodes in a publication paid with `amount`, without pruning.
     fn expected_errors(&self, amount: u64, prospects: &[Prospect], settings: &Settings) -> Vec<f64> {
         let too_few_slots =
             matches!(self.division, Division::Population(_)) && amount < u64::from(self.last.shape().height());
@@ -283,15 +282,15 @@ impl Mtsp {
         prospects.iter().map(error).collect()
     }
 
-    /// By which oracle's variance budget is allocated to each level.
+    /// Oracle whose variance allocates the budget to each level.
     ///
-    /// The cost of publications must be convex in their number. That is so for each oracle whose variance is convex in
-    /// epsilon, but not for the best of several, nor for those that choose an integer by epsilon: for these, optimised
-    /// unary encoding stands in, whose variance they have but for that rounding.
+    /// The cost must be convex in the number of publications. That holds for each oracle with a variance convex in
+    /// epsilon, but not for the best of several, nor for oracles that choose an integer by epsilon. For these,
+    /// optimised unary encoding stands in, whose variance they have up to rounding.
     fn allocation_oracles(&self, prospects: &[Prospect], settings: &Settings) -> Vec<OracleKind> {
         let whole = match self.division {
             Division::Budget(_) => Epsilon::from_units(self.pool.total()).unwrap_or(settings.epsilon),
-            // Everyone who is asked spends the same, so the variance is that of one oracle over their number.
+            // Everyone asked spends the same, so one oracle's variance is divided by their number.
             Division::Population(_) => {
                 return prospects
                     .iter()
@@ -311,7 +310,7 @@ impl Mtsp {
         prospects.iter().map(oracle).collect()
     }
 
-    /// The sum of the errors of so many publications that share the pool evenly.
+    /// Total error of publications that share the pool evenly.
     #[allow(clippy::cast_precision_loss)]
     fn cost(&self, publications: u64, prospects: &[Prospect], oracles: &[OracleKind], settings: &Settings) -> f64 {
         let amount = self.pool.total() as f64 / publications as f64;
@@ -322,13 +321,13 @@ impl Mtsp {
         publications as f64 * mean_over_nodes(&errors, prospects)
     }
 
-    /// Which nodes are too cold to be divided further: those whose frequency, as far as the first round and the last
-    /// release can tell together, is below the standard error that their children would have.
+    /// Returns the nodes too cold to be divided: their frequency, by the first round and the last release, is below the
+    /// standard error of their children.
     fn prune(&self, answers: &[Option<Answer<'_>>], errors: &[f64], drift: f64) -> Pruned {
         let shape = *self.last.shape();
         Pruned::new(shape, |node| {
             let level = node.level as usize;
-            // `errors` and `answers` begin at level 1.
+            // `errors` and `answers` start at level 1.
             let Some(error_below) = errors.get(level) else { return false };
             let (frequency, variance) = self.last.node(node.level, node.number);
             let mut known = Mean::default();
@@ -344,7 +343,7 @@ impl Mtsp {
         })
     }
 
-    /// What the answers of a first round say of each node.
+    /// Estimates of each node from the answers of a first round.
     fn read_nodes(&self, answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
         let shape = *self.last.shape();
         let levels: Vec<Vec<Node>> =
@@ -352,7 +351,7 @@ impl Mtsp {
         measure(shape, &levels, answers)
     }
 
-    /// Takes in a publication, and returns the tree to release.
+    /// Adds a publication, and returns the tree to release.
     fn publish(&mut self, answers: &[Option<Answer<'_>>], pruned: &Pruned, first_look: &[Mean], drift: f64) -> Tree {
         let shape = *self.last.shape();
         let levels = pruned.levels(shape);
@@ -375,7 +374,7 @@ impl Mtsp {
     }
 }
 
-/// Which of a timestamp's two rounds.
+/// Round of a timestamp.
 #[derive(Clone, Copy)]
 enum Round {
     First,
@@ -383,8 +382,8 @@ enum Round {
 }
 
 impl Round {
-    /// Where the division of everyone into levels begins. It moves on by about the golden section of the ring with each
-    /// round, so that over time each user answers about every level equally often.
+    /// First slot of the division of everyone into levels. It advances by about the golden section of the ring with
+    /// each round, so that over time each user answers about every level equally often.
     fn first_slot(self, timestamp: u64) -> u16 {
         let round = match self {
             Self::First => timestamp.wrapping_mul(2),
@@ -396,8 +395,8 @@ impl Round {
     }
 }
 
-/// The tree before anything is known: uniform, with the largest error everywhere but at the root.
-fn uniform(shape: Shape) -> Tree {
+/// Tree before any answer: uniform, with the largest error everywhere but at the root.
+fn uniform(shape: TreeShape) -> Tree {
     let nodes: Vec<Node> = (0..=shape.height()).flat_map(|level| pruning::nodes_of(shape, level)).collect();
     Tree::from_positions(shape, |position| {
         let Node { level, number, .. } = nodes[position];
@@ -406,7 +405,7 @@ fn uniform(shape: Shape) -> Tree {
     })
 }
 
-/// A tree whose error has grown, at the nodes that kept their numbers, by how much has changed since.
+/// Increases the error of nodes that kept their numbers by the change since.
 fn drifted(tree: &Tree, drift: f64, kept: impl Fn(usize) -> bool) -> Tree {
     let (frequencies, variances) = tree.nodes();
     Tree::from_positions(*tree.shape(), |position| {
@@ -415,9 +414,9 @@ fn drifted(tree: &Tree, drift: f64, kept: impl Fn(usize) -> bool) -> Tree {
     })
 }
 
-/// What answers about divisions of the domain into nodes say of each node of a tree. A node that is in several of them
-/// is estimated by all of them together.
-fn measure(shape: Shape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
+/// Estimates of each node of a tree from answers about divisions of the domain. A node in several divisions is
+/// averaged.
+fn measure(shape: TreeShape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -> Vec<Mean> {
     let mut measured = vec![Mean::default(); shape.offset(shape.height() + 1)];
     for (nodes, answer) in levels.iter().zip(answers) {
         let Some(answer) = answer else { continue };
@@ -430,8 +429,8 @@ fn measure(shape: Shape, levels: &[Vec<Node>], answers: &[Option<Answer<'_>>]) -
     measured
 }
 
-/// Gives the descendants of nodes their shares, in proportion to how many values they hold.
-fn infer_below(shape: Shape, nodes: &[Node], measured: &mut [Mean]) {
+/// Gives the descendants of nodes their shares, in proportion to their values.
+fn infer_below(shape: TreeShape, nodes: &[Node], measured: &mut [Mean]) {
     for &node in nodes {
         let whole = measured[node.position];
         let values = f64::from(shape.leaves(node.level, node.number));
@@ -444,7 +443,7 @@ fn infer_below(shape: Shape, nodes: &[Node], measured: &mut [Mean]) {
     }
 }
 
-/// The mean over all nodes but the root of what is the same at all nodes of a level.
+/// Mean over all nodes but the root of numbers that are equal within a level.
 fn mean_over_nodes(errors: &[f64], prospects: &[Prospect]) -> f64 {
     let sum: f64 = errors.iter().zip(prospects).map(|(error, prospect)| error * f64::from(prospect.cells)).sum();
     sum / prospects.iter().map(|prospect| f64::from(prospect.cells)).sum::<f64>()
@@ -468,19 +467,19 @@ mod tests {
     #[test]
     #[allow(clippy::unwrap_used)]
     fn the_cost_of_publications_is_convex_in_their_number() {
-        // On which the early end of the search for their best number rests, for either form and any oracle.
+        // The early end of the search relies on it, for any oracle.
         let oracles: Vec<_> = OracleKind::ALL.into_iter().map(Some).chain([None]).collect();
         for (domain, epsilon) in [2, 3, 5, 7, 16, 200].into_iter().flat_map(|d| ["0.1", "1", "8"].map(|e| (d, e))) {
             for &oracle in &oracles {
                 let settings = settings(domain, epsilon, 60, oracle);
                 for mechanism in [Mtsp::of_budget(&settings).unwrap(), Mtsp::of_population(&settings).unwrap()] {
-                    let silent: Vec<Option<Answer<'_>>> = (0..Shape::new(domain).height()).map(|_| None).collect();
+                    let silent: Vec<Option<Answer<'_>>> = (0..TreeShape::new(domain).height()).map(|_| None).collect();
                     let prospects = mechanism.prospects(&silent);
                     let oracles = mechanism.allocation_oracles(&prospects, &settings);
                     let cost = |k| if k == 0 { 0.0 } else { mechanism.cost(k, &prospects, &oracles, &settings) };
                     for k in 1..60 {
                         let (before, here, after) = (cost(k - 1), cost(k), cost(k + 1));
-                        // But for the rounding of epsilon to whole units.
+                        // Up to rounding of epsilon.
                         assert!(
                             before + after - 2.0 * here >= -1e-5 * here,
                             "{oracle:?} d={domain} epsilon={epsilon} k={k}: {before} {here} {after}"
@@ -523,7 +522,7 @@ mod tests {
 
     #[test]
     fn the_uniform_tree_counts_values_and_not_padding() {
-        let tree = uniform(Shape::new(3));
+        let tree = uniform(TreeShape::new(3));
         assert_eq!(tree.nodes().0, [1.0, 2.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]);
         assert_eq!(tree.node(0, 0), (1.0, 0.0));
     }

@@ -1,11 +1,11 @@
-//! Which nodes of the tree are asked about one by one, and which only as a whole.
+//! [`Pruned`]: the nodes of a tree that are asked about singly, and those asked about as a whole.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::View;
 
-use crate::tree::Shape;
+use crate::tree::TreeShape;
 
-/// A node: its level, its number there, and its position in a vector of all nodes.
+/// A node: level, number and index in a vector of all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     pub(super) level: u32,
@@ -14,43 +14,42 @@ pub(super) struct Node {
 }
 
 /// All nodes of a level.
-pub(super) fn nodes_of(shape: Shape, level: u32) -> impl Iterator<Item = Node> {
+pub(super) fn nodes_of(shape: TreeShape, level: u32) -> impl Iterator<Item = Node> {
     let offset = shape.offset(level);
     (0..shape.nodes(level)).map(move |number| Node { level, number, position: offset + number as usize })
 }
 
-/// The nodes as ranges of values, which they must divide the domain into.
-pub(super) fn view(shape: Shape, nodes: impl IntoIterator<Item = Node>) -> View {
+/// Nodes as ranges of values; they must partition the domain.
+pub(super) fn view(shape: TreeShape, nodes: impl IntoIterator<Item = Node>) -> View {
     View::Ranges(nodes.into_iter().map(|node| node.number * shape.width(node.level)).collect())
 }
 
-/// A tree in which some nodes are closed: nothing below them is asked.
+/// A tree with closed nodes, below which nothing is asked.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Pruned {
     closed: Vec<bool>,
 }
 
 impl Pruned {
-    /// Closes the nodes that are cold. A node of a single value is closed anyway, since there is nothing to tell apart
-    /// below it.
-    pub(super) fn new(shape: Shape, is_cold: impl Fn(Node) -> bool) -> Self {
+    /// Closes the cold nodes. A node of one value is always closed.
+    pub(super) fn new(shape: TreeShape, is_cold: impl Fn(Node) -> bool) -> Self {
         let all = (0..=shape.height()).flat_map(|level| nodes_of(shape, level));
-        // The root is never cold: everyone is in it.
+        // The root is never cold.
         let closes = |node: Node| shape.leaves(node.level, node.number) == 1 || (node.level > 0 && is_cold(node));
         Self { closed: all.map(closes).collect() }
     }
 
-    /// Whether it is of a tree of this shape.
-    pub(super) fn fits(&self, shape: Shape) -> bool {
+    /// Whether it fits a tree of this shape.
+    pub(super) fn fits(&self, shape: TreeShape) -> bool {
         let single = |node: Node| shape.leaves(node.level, node.number) == 1;
         let mut nodes = (0..=shape.height()).flat_map(|level| nodes_of(shape, level));
         self.closed.len() == shape.offset(shape.height() + 1)
             && nodes.all(|node| self.closed[node.position] || !single(node))
     }
 
-    /// The divisions of the domain that are asked about, from level 1 down to the last that tells more than the one
-    /// above: the open nodes of the level, and the closed nodes of it and of the levels above, each as a whole.
-    pub(super) fn levels(&self, shape: Shape) -> Vec<Vec<Node>> {
+    /// Partitions of the domain to ask about, from level 1 down to the last that refines the one above: open nodes of
+    /// the level, and closed nodes of it and the levels above.
+    pub(super) fn levels(&self, shape: TreeShape) -> Vec<Vec<Node>> {
         let mut levels = Vec::new();
         let mut current: Vec<Node> = nodes_of(shape, 0).collect();
         while current.iter().any(|node| !self.closed[node.position]) {
@@ -70,12 +69,12 @@ impl Pruned {
 }
 
 /// The one or two children of a node above the leaves.
-fn children(shape: Shape, node: Node) -> impl Iterator<Item = Node> {
+fn children(shape: TreeShape, node: Node) -> impl Iterator<Item = Node> {
     below(shape, node, node.level + 1)
 }
 
-/// The descendants of a node at a level below it.
-pub(super) fn below(shape: Shape, node: Node, level: u32) -> impl Iterator<Item = Node> {
+/// Descendants of a node at a lower level.
+pub(super) fn below(shape: TreeShape, node: Node, level: u32) -> impl Iterator<Item = Node> {
     let generations = level - node.level;
     let (first, offset) = (node.number << generations, shape.offset(level));
     let end = ((node.number + 1) << generations).min(shape.nodes(level));
@@ -86,7 +85,7 @@ pub(super) fn below(shape: Shape, node: Node, level: u32) -> impl Iterator<Item 
 mod tests {
     use super::*;
 
-    fn starts(shape: Shape, nodes: &[Node]) -> Vec<u32> {
+    fn starts(shape: TreeShape, nodes: &[Node]) -> Vec<u32> {
         match view(shape, nodes.iter().copied()) {
             View::Ranges(starts) => starts,
             View::Values => Vec::new(),
@@ -95,8 +94,8 @@ mod tests {
 
     #[test]
     fn a_full_tree_over_any_domain_asks_each_level_once() {
-        // Six values: a root, (0-3)(4-5), (0-1)(2-3)(4-5), then all; nothing is padded in.
-        let shape = Shape::new(6);
+        // Six values: a root, (0-3)(4-5), (0-1)(2-3)(4-5), then all; no padding.
+        let shape = TreeShape::new(6);
         let levels = Pruned::new(shape, |_| false).levels(shape);
         let starts: Vec<_> = levels.iter().map(|level| starts(shape, level)).collect();
         assert_eq!(starts, [vec![0, 4], vec![0, 2, 4], vec![0, 1, 2, 3, 4, 5]]);
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_cold_stays_whole_and_the_rest_is_divided_further() {
         // Seven values; (4-6) is cold at level 1.
-        let shape = Shape::new(7);
+        let shape = TreeShape::new(7);
         let pruned = Pruned::new(shape, |node| (node.level, node.number) == (1, 1));
         let levels = pruned.levels(shape);
         let starts: Vec<_> = levels.iter().map(|level| starts(shape, level)).collect();
@@ -115,17 +114,17 @@ mod tests {
 
     #[test]
     fn where_all_is_cold_the_levels_below_are_not_asked() {
-        let shape = Shape::new(8);
+        let shape = TreeShape::new(8);
         assert_eq!(Pruned::new(shape, |node| node.level == 1).levels(shape).len(), 1);
         assert_eq!(Pruned::new(shape, |node| node.level == 2).levels(shape).len(), 2);
-        // The root is asked about in no case, and never pruned.
+        // The root is never asked about, and never pruned.
         assert_eq!(Pruned::new(shape, |_| true).levels(shape).len(), 1);
     }
 
     #[test]
     fn every_level_of_every_pruned_tree_divides_the_whole_domain() {
         for domain in 2..40 {
-            let shape = Shape::new(domain);
+            let shape = TreeShape::new(domain);
             for seed in 0..40_u64 {
                 let mixed = |node: Node| (node.position as u64 + 1).wrapping_mul(seed * 2 + 0x9e37_79b9) >> 7 & 3 == 0;
                 for level in Pruned::new(shape, mixed).levels(shape) {

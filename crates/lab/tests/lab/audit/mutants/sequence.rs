@@ -32,7 +32,7 @@ fn pair(symbol: u32, other: Option<u32>) -> Pair {
 fn built(prior: &[f64], promise: Promise, claimed: &str, pair: Pair) -> Variant {
     let model = Model::dense(prior.to_vec(), prior.repeat(prior.len())).unwrap();
     let epsilon: Epsilon = "1".parse().unwrap();
-    let method = Method::Crr(crr::Settings::new(epsilon));
+    let method = Method::Crr(crr::CrrSettings::new(epsilon));
     let target =
         SequenceTarget { method, promise, claimed: claimed.parse().unwrap(), model: Arc::new(model), length: 1 };
     Variant::new(target.claimed(), vec![pair], move |input, random| target.observe(input, random).unwrap())

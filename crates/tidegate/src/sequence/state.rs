@@ -1,4 +1,4 @@
-//! How far a mechanism has come along a user's sequence, and how that is saved.
+//! [`SequenceState`]: the state of a mechanism on one user's sequence, and its saved form.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use super::model::Model;
 
 const VERSION: u16 = 1;
 
-/// What a mechanism knows of the sequence so far, and what it has spent on it.
+/// Belief, time, spends and leakage of a mechanism.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(super) struct SequenceState {
     pub(super) model: Arc<Model>,
-    /// What is believed of the next symbol.
+    /// Belief about the next symbol.
     pub(super) belief: Belief,
-    /// The timestamp that comes next, in symbols or in batches; any, before the first.
+    /// Next timestamp, in symbols or in batches; `None` before the first.
     pub(super) next: Option<u64>,
     pub(super) ledger: Ledger,
     pub(super) leakage: Leakage,
-    /// Whether any randomness came from a seed since the mechanism was made or loaded.
+    /// Whether any randomness since creation or loading was seeded.
     pub(super) seeded: bool,
 }
 
-impl Course {
-    /// The beginning of a sequence.
+impl SequenceState {
+    /// State at the start of a sequence.
     pub(super) fn new(model: Arc<Model>, budget: Epsilon, window: Window) -> Self {
         let leakage = Leakage::new(match window {
             Window::Timestamps(length) => Some(length),
@@ -37,7 +37,7 @@ impl Course {
         Self { belief, model, next: None, ledger, leakage, seeded: false }
     }
 
-    /// The belief in the first symbol of a timestamp, where timestamps, of so many symbols each, were left out.
+    /// Belief about the first symbol of a timestamp, after skipped timestamps of `symbols` symbols each.
     pub(super) fn belief_at(&self, timestamp: u64, symbols: u64) -> Result<Belief, CrrError> {
         let mut belief = self.belief.clone();
         if let Some(next) = self.next {
@@ -53,20 +53,20 @@ impl Course {
         Ok(belief)
     }
 
-    /// A timestamp is done, and this is believed of the symbol after it.
+    /// Ends a timestamp, with the belief about the next symbol.
     pub(super) fn move_on(&mut self, timestamp: u64, belief: Belief) {
         self.belief = belief;
         self.next = Some(timestamp.saturating_add(1));
     }
 
-    /// The form in which a mechanism with these settings is saved.
+    /// Saved form with these settings.
     pub(super) fn saving<'a, S>(&'a self, settings: &'a S) -> Saving<'a, S> {
         let Self { model, belief, next, ledger, leakage, seeded: _ } = self;
         Saving { version: VERSION, settings, model, belief, next: *next, ledger, leakage }
     }
 }
 
-/// A mechanism as it is saved.
+/// Saved form.
 #[derive(Serialize)]
 pub(super) struct Saving<'a, S> {
     version: u16,
@@ -78,7 +78,7 @@ pub(super) struct Saving<'a, S> {
     leakage: &'a Leakage,
 }
 
-/// A mechanism as it is loaded, before its parts are checked against each other.
+/// Loaded form, before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Saved<S> {
@@ -86,7 +86,7 @@ pub(super) struct Saved<S> {
     settings: S,
     model: Model,
     belief: Belief,
-    // Required, though it may be null: a mechanism whose time got lost must not load as one that has released nothing.
+    // Required, though it may be null: a mechanism with a lost time must not load as a new one.
     #[serde(deserialize_with = "Option::deserialize")]
     next: Option<u64>,
     ledger: Ledger,
@@ -94,11 +94,11 @@ pub(super) struct Saved<S> {
 }
 
 impl<S> Saved<S> {
-    /// The mechanism: a new one by `fresh`, whose course is then the saved one, where that fits.
+    /// Restores a mechanism: creates it by `fresh`, and replaces its state if the saved one is valid.
     pub(super) fn restore<M, E: ToString>(
         self,
         fresh: impl FnOnce(Model, S) -> Result<M, E>,
-        course: impl FnOnce(&mut M) -> &mut Course,
+        state: impl FnOnce(&mut M) -> &mut SequenceState,
     ) -> Result<M, String> {
         let Self { version, settings, model, belief, next, ledger, leakage } = self;
         if version != VERSION {
@@ -107,15 +107,15 @@ impl<S> Saved<S> {
             ));
         }
         let mut mechanism = fresh(model, settings).map_err(|error| error.to_string())?;
-        let course = course(&mut mechanism);
-        let same_account = ledger.budget() == course.ledger.budget() && ledger.window() == course.ledger.window();
-        // The clock may be ahead: a step that was refused, or whose ledger could not be saved, moves it.
+        let state = state(&mut mechanism);
+        let same_account = ledger.budget() == state.ledger.budget() && ledger.window() == state.ledger.window();
+        // The clock may be ahead: a refused step, or one whose ledger could not be saved, moves it.
         let same_time = next.is_none_or(|next| ledger.clock().is_some_and(|clock| clock >= next.saturating_sub(1)));
-        let same_belief = belief.fits(&course.model) && (next.is_none() || belief.can_have_advanced(&course.model));
-        if !same_account || !same_time || !same_belief || !leakage.fits(&course.leakage) {
+        let same_belief = belief.fits(&state.model) && (next.is_none() || belief.can_have_advanced(&state.model));
+        if !same_account || !same_time || !same_belief || !leakage.fits(&state.leakage) {
             return Err("the mechanism's state does not fit its settings".to_owned());
         }
-        *course = Course { model: Arc::clone(&course.model), belief, next, ledger, leakage, seeded: false };
+        *state = SequenceState { model: Arc::clone(&state.model), belief, next, ledger, leakage, seeded: false };
         Ok(mechanism)
     }
 }

@@ -1,0 +1,87 @@
+//! `track` for classes of users.
+
+use std::num::NonZeroU64;
+
+use tidegate::central::PersonalSettings;
+use tidegate::central::classes::{Classes, Requirement};
+use tidegate::central::personal_track::PersonalTrack;
+use tidegate::kernel::primitives::ClassHistograms;
+use tidegate::kernel::{Epsilon, SeededRandom};
+
+use crate::central::{fullest_window, spent_at};
+
+pub fn classes() -> Classes {
+    let requirement = |epsilon: &str, window| Requirement {
+        epsilon: epsilon.parse().unwrap(),
+        window: NonZeroU64::new(window).unwrap(),
+    };
+    Classes::numbered(&[requirement("0.2", 12), requirement("1", 5)]).unwrap()
+}
+
+#[test]
+fn class_windows_hold_across_saves() {
+    let drive = |interrupted: bool, users: u64| {
+        let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
+        let mut random = SeededRandom::new(20);
+        let (mut spends, mut releases) = (vec![Vec::new(); 2], Vec::new());
+        for timestamp in 0..200_u64 {
+            let level = match timestamp {
+                40..80 => timestamp * 7919 % 500,
+                140.. => 100 + 200 * (timestamp / 13 % 2),
+                _ => 100,
+            };
+            let counts = [level, 50, 0, 60, level, 9].map(|count| count * users).to_vec();
+            let sealed = ClassHistograms::seal(mechanism.ledgers().account(), timestamp, &[0, 1], counts).unwrap();
+            releases.extend(mechanism.push(&sealed, &[600 * users; 2], &mut random).unwrap());
+            for (class, ledger) in mechanism.ledgers().iter() {
+                spends[class as usize].push(spent_at(ledger, timestamp));
+            }
+            let most = spends.iter().map(|spends| *spends.last().unwrap()).max().unwrap();
+            assert_eq!(releases.last().unwrap().spent.most().map_or(0, Epsilon::units), most);
+            if interrupted {
+                mechanism = postcard::from_bytes(&postcard::to_allocvec(&mechanism).unwrap()).unwrap();
+                mechanism = serde_json::from_str(&serde_json::to_string(&mechanism).unwrap()).unwrap();
+            }
+        }
+        assert!(fullest_window(&spends[0], 12) <= 200_000_000);
+        assert!(fullest_window(&spends[1], 5) <= 1_000_000_000);
+        assert!(mechanism.finish().is_empty());
+        releases
+    };
+    for users in [1, 10_000] {
+        assert_eq!(drive(false, users), drive(true, users));
+    }
+}
+
+#[test]
+fn rejects_inconsistent_class_state() {
+    let mut mechanism = PersonalTrack::new(classes(), PersonalSettings::new(3)).unwrap();
+    let sealed = ClassHistograms::seal(mechanism.ledgers().account(), 0, &[0, 1], vec![5; 6]).unwrap();
+    let _released = mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(21)).unwrap();
+    let json = serde_json::to_value(&mechanism).unwrap();
+    let loads = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut changed = json.clone();
+        change(&mut changed);
+        serde_json::from_value::<PersonalTrack>(changed).is_ok()
+    };
+    assert!(loads(&|_| ()));
+    assert!(!loads(&|state| state["version"] = 9.into()));
+    assert!(!loads(&|state| state["settings"]["domain"] = 4.into()));
+    assert!(!loads(&|state| state["pace"]["first"] = 5.into()));
+    assert!(!loads(&|state| state["pace"]["last"] = 7.into()));
+    assert!(!loads(&|state| state["pace"]["excess"] = (-1).into()));
+    assert!(!loads(&|state| state["pace"]["measured"] = 33.into()));
+    assert!(!loads(&|state| state["pace"]["alarm"] = 1.into()));
+    assert!(!loads(&|state| state["pace"]["publications"] = 0.into()));
+    assert!(!loads(&|state| state["pace"]["period"] = 0.into()));
+    assert!(!loads(&|state| state["pace"]["period"] = 13.into()));
+    assert!(!loads(&|state| state["pace"]["jumps"] = (-1).into()));
+    assert!(!loads(&|state| state["pace"]["more"] = 1.into()));
+    assert!(!loads(&|state| state["more"] = 1.into()));
+    // Data of another timestamp order, domain and number of classes.
+    assert!(mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(22)).is_err());
+    let narrow = ClassHistograms::seal(mechanism.ledgers().account(), 1, &[0, 1], vec![5; 4]).unwrap();
+    assert!(mechanism.push(&narrow, &[20, 20], &mut SeededRandom::new(22)).is_err());
+    let later = ClassHistograms::seal(mechanism.ledgers().account(), 1, &[0, 1], vec![5; 6]).unwrap();
+    assert!(mechanism.push(&later, &[20], &mut SeededRandom::new(22)).is_err());
+}

@@ -1,0 +1,249 @@
+//! Saved state: golden files, locked parts and validation.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use tidegate::kernel::primitives::Protects;
+use tidegate::kernel::{SeededRandom, UnlockError, VaultKey};
+use tidegate::scalar::{Publication, SavedScalar, Scalar, ScalarError, ScalarKind, Settings, Truncation};
+
+use super::{reloaded, settings, stream};
+
+#[test]
+fn loads_only_valid_state_with_its_key() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let mut mechanism = Scalar::new(ScalarKind::Contin, settings("1", 10)).unwrap();
+    mechanism.push(mechanism.seal(0, 77.0).unwrap(), &mut SeededRandom::new(1)).unwrap();
+    let saved = serde_json::to_value(mechanism.save(&key).unwrap()).unwrap();
+    let load = |value: serde_json::Value, key: &VaultKey| {
+        let saved: SavedScalar = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        Scalar::load(saved, key).map_err(|error| error.to_string())
+    };
+    assert!(load(saved.clone(), &key).is_ok());
+    assert!(load(saved.clone(), &VaultKey::from_bytes([8; 32])).unwrap_err().contains("the key is another one"));
+    let changed = |path: &str, value: serde_json::Value| {
+        let mut changed = saved.clone();
+        *changed.pointer_mut(path).unwrap() = value;
+        load(changed, &key).map(|_| ()).unwrap_err()
+    };
+    assert_eq!(changed("/version", 2.into()), "the saved mechanism has version 2; this program reads version 1");
+    assert!(changed("/kind", "laplace".into()).contains("does not fit"));
+    assert!(changed("/last", 3.into()).contains("the ledger"));
+    assert!(changed("/last", serde_json::Value::Null).contains("the ledger"));
+    assert!(changed("/bound", 50.into()).contains("the bound"));
+    assert!(changed("/settings/delay", 0.into()).contains("what they belong to"));
+    assert!(changed("/stream/0", (saved["stream"][0].as_u64().unwrap() ^ 1).into()).contains("what they belong to"));
+    assert!(changed("/machine/batch/done", 1.into()).contains("what they belong to"));
+    assert!(changed("/settings/epsilon", "0.5".into()).contains("the ledger"));
+}
+
+/// Forms with a locked part that has something in it after a reading, and where that is saved.
+const LOCKED: [(ScalarKind, &str); 5] = [
+    (ScalarKind::Contin, "/machine/batch/held"),
+    (ScalarKind::Bucorder, "/machine/batch/held"),
+    (ScalarKind::Pegasus, "/machine/group/group"),
+    (ScalarKind::PegasusDelay, "/machine/group/group"),
+    (ScalarKind::Comporder, "/machine/window/window"),
+];
+
+fn with_sums(kind: ScalarKind, settings: Settings) -> Settings {
+    Settings { publication: (kind == ScalarKind::Bucorder).then_some(Publication::Sums), ..settings }
+}
+
+/// The state after each of these timestamps.
+pub fn states(settings: Settings, kind: ScalarKind, timestamps: &[u64], key: &VaultKey) -> Vec<serde_json::Value> {
+    let mut mechanism = Scalar::new(kind, settings).unwrap();
+    let random = &mut SeededRandom::new(1);
+    let mut state = |timestamp: &u64| {
+        mechanism.push(mechanism.seal(*timestamp, 77.0).unwrap(), random).unwrap();
+        serde_json::to_value(mechanism.save(key).unwrap()).unwrap()
+    };
+    timestamps.iter().map(&mut state).collect()
+}
+
+fn load(state: serde_json::Value, key: &VaultKey) -> Result<Scalar, ScalarError> {
+    Scalar::load(serde_json::from_value(state).unwrap(), key)
+}
+
+/// With parts of an older state, readings that were published since would be published again with fresh noise.
+#[test]
+fn rejects_locked_part_of_an_older_state() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let truncated =
+        Settings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 99 }), ..settings("1", 3) };
+    let forms = LOCKED.map(|(kind, place)| (kind, place, with_sums(kind, settings("1", 3))));
+    for (kind, place, settings) in forms.into_iter().chain([(ScalarKind::Laplace, "/sample", truncated)]) {
+        let states = states(settings, kind, &[0, 1, 2, 3, 4, 5], &key);
+        for (newer, state) in states.iter().enumerate() {
+            assert!(load(state.clone(), &key).is_ok(), "{kind}");
+            for older in &states[..newer] {
+                let mut spliced = state.clone();
+                *spliced.pointer_mut(place).unwrap() = older.pointer(place).unwrap().clone();
+                assert_eq!(load(spliced, &key).err(), Some(ScalarError::Locked(UnlockError::Key)), "{kind}");
+            }
+        }
+    }
+}
+
+/// With parts of another stream, a reading would be published with less noise than it was pushed for.
+#[test]
+fn rejects_locked_part_of_another_stream() {
+    let key = VaultKey::from_bytes([9; 32]);
+    for (kind, place) in LOCKED {
+        let reading = with_sums(kind, settings("1", 3));
+        let count = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..reading };
+        let from = &states(reading, kind, &[0], &key)[0];
+        for other in [count, reading] {
+            let into = &states(other, kind, &[0], &key)[0];
+            for also in [place, "/stream"] {
+                let mut spliced = into.clone();
+                *spliced.pointer_mut(place).unwrap() = from.pointer(place).unwrap().clone();
+                *spliced.pointer_mut(also).unwrap() = from.pointer(also).unwrap().clone();
+                // With the same settings and the name of the stream as well, it is the state of the other stream.
+                if other != reading || also == place {
+                    assert_eq!(load(spliced, &key).err(), Some(ScalarError::Locked(UnlockError::Key)), "{kind}");
+                }
+            }
+        }
+        // Nor can a state be given other settings.
+        let mut changed = from.clone();
+        *changed.pointer_mut("/settings/protects").unwrap() = serde_json::to_value(count.protects).unwrap();
+        assert_eq!(load(changed, &key).err(), Some(ScalarError::Locked(UnlockError::Key)), "{kind}");
+    }
+}
+
+/// Writes the golden file of `track`. Run it only for a new version, with `--run-ignored only`.
+#[test]
+#[ignore = "writes a golden file"]
+fn write_golden_track() {
+    let mechanism = golden_run(ScalarKind::Track);
+    let saved = mechanism.save(&VaultKey::from_bytes([1; 32])).unwrap();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/scalar_track_v7.json");
+    std::fs::write(path, serde_json::to_string(&saved).unwrap() + "\n").unwrap();
+}
+
+/// A golden file is never edited; a new version gets a new one.
+#[test]
+fn golden_states_load_and_continue_identically() {
+    let key = VaultKey::from_bytes([1; 32]);
+    let mut golden: Vec<serde_json::Value> = serde_json::from_str(include_str!("../../golden/scalar_v1.json")).unwrap();
+    golden.push(serde_json::from_str(include_str!("../../golden/scalar_track_v7.json")).unwrap());
+    assert_eq!(golden.len(), ScalarKind::ALL.len());
+    for (kind, golden) in ScalarKind::ALL.into_iter().zip(golden) {
+        let saved: SavedScalar = serde_json::from_value(golden.clone()).unwrap();
+        let mut loaded = Scalar::load(saved, &key).unwrap();
+        let mut same = golden_run(kind);
+        // Everything is equal but what is encrypted anew each time, and the ledger, which had no account then.
+        let saved = serde_json::to_value(loaded.save(&key).unwrap()).unwrap();
+        assert_eq!(without_secrets(saved), without_secrets(golden));
+        let go_on = |mechanism: &mut Scalar| {
+            let random = &mut SeededRandom::new(6);
+            let mut released = Vec::new();
+            for timestamp in 20..40 {
+                let sealed = mechanism.seal(timestamp, (timestamp * 13 % 100) as f64).unwrap();
+                released.extend(mechanism.push(sealed, random).unwrap());
+            }
+            released
+        };
+        assert_eq!(go_on(&mut loaded), go_on(&mut same), "{kind}");
+    }
+}
+
+#[test]
+fn refuses_a_state_of_another_version() {
+    let key = VaultKey::from_bytes([1; 32]);
+    let mut golden: serde_json::Value =
+        serde_json::from_str(include_str!("../../golden/scalar_track_v7.json")).unwrap();
+    golden["version"] = 6.into();
+    let saved: SavedScalar = serde_json::from_value(golden).unwrap();
+    assert_eq!(Scalar::load(saved, &key).unwrap_err(), ScalarError::Version { found: 6, known: 7 });
+}
+
+#[test]
+fn rejects_invalid_tracked_state() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let saved = serde_json::to_value(golden_run(ScalarKind::Track).save(&key).unwrap()).unwrap();
+    let load = |value: serde_json::Value| {
+        let saved: SavedScalar = serde_json::from_value(value).map_err(|error| error.to_string())?;
+        Scalar::load(saved, &key).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(load(saved.clone()), Ok(()));
+    let queries = "/machine/track/state/queries";
+    let refused = |path: &str, value: serde_json::Value| {
+        let mut changed = saved.clone();
+        let place = changed.pointer_mut(&format!("{queries}{path}")).unwrap();
+        assert_ne!(*place, value, "{path}");
+        *place = value;
+        let refusal = load(changed).expect_err(path);
+        assert!(refusal.contains("what is believed"), "{path}: {refusal}");
+    };
+    for (path, value) in [
+        ("/now/log_weights/0", 1.0.into()),
+        ("/now/levels/1/0", 0.5.into()),
+        ("/start/levels/2/3", (-0.1).into()),
+        ("/start/levels", serde_json::json!([vec![1.0; 16]])),
+        ("/open/first", 3.into()),
+        ("/open/gap", 1.into()),
+        ("/open/count", 1.into()),
+        ("/open/low", 5_000.into()),
+        ("/open", serde_json::Value::Null),
+        ("/waiting/0", 0.into()),
+        ("/waiting", serde_json::json!([])),
+        ("/last", 99.into()),
+        ("/turns", 18.into()),
+    ] {
+        refused(path, value);
+    }
+    let mut changed = saved.clone();
+    changed["version"] = 1.into();
+    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 7".to_owned()));
+    let mut changed = saved;
+    *changed.pointer_mut(&format!("{queries}/now/log_weights")).unwrap() = serde_json::json!([0.0]);
+    assert_eq!(load(changed), Err("invalid length 1, expected an array of length 16".to_owned()));
+}
+
+#[test]
+fn tracked_count_continues_after_saving() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let protects = Protects::Contribution(NonZeroU64::MIN);
+    let run = |saves: bool| {
+        let mut mechanism = Scalar::new(ScalarKind::Track, Settings { protects, ..settings("1", 3) }).unwrap();
+        let (mut random, mut released) = (SeededRandom::new(4), Vec::new());
+        for (timestamp, reading) in stream(8, 60, 2) {
+            if saves {
+                mechanism = reloaded(&mechanism, &key, timestamp.is_multiple_of(2));
+            }
+            released.extend(mechanism.push(mechanism.seal(timestamp, reading).unwrap(), &mut random).unwrap());
+        }
+        released
+    };
+    assert_eq!(run(true), run(false));
+}
+
+/// A mechanism in the middle of a batch, of a group and of a sample.
+fn golden_run(kind: ScalarKind) -> Scalar {
+    let settings = Settings { truncation: Some(Truncation::default()), ..settings("1", 6) };
+    let mut mechanism = Scalar::new(kind, settings).unwrap();
+    let random = &mut SeededRandom::new(5);
+    for timestamp in 0..17 {
+        mechanism.push(mechanism.seal(timestamp, (timestamp * 7 % 100) as f64).unwrap(), random).unwrap();
+    }
+    mechanism
+}
+
+fn without_secrets(mut state: serde_json::Value) -> serde_json::Value {
+    let is_locked = |object: &serde_json::Map<String, serde_json::Value>| object.contains_key("nonce");
+    match &mut state {
+        serde_json::Value::Object(object) if is_locked(object) => return "locked".into(),
+        serde_json::Value::Object(object) => {
+            if let Some(serde_json::Value::Object(ledger)) = object.get_mut("ledger") {
+                ledger.remove("account");
+                ledger.remove("version");
+            }
+            for value in object.values_mut() {
+                *value = without_secrets(value.take());
+            }
+        }
+        _ => {}
+    }
+    state
+}
