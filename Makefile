@@ -66,7 +66,8 @@ audit: tools ## audit every mechanism thoroughly, and print the table of docs/au
 fuzz: tools ## run each fuzz target for FUZZ_SECONDS (30 unless set); needs a nightly compiler
 	@cargo +nightly --version >/dev/null 2>&1 || { \
 		echo 'Fuzzing needs a nightly compiler: rustup toolchain install nightly' >&2; exit 1; }
-	@cargo fuzz --version >/dev/null 2>&1 || { $(stage) 'installing cargo-fuzz'; cargo install --quiet --locked cargo-fuzz; }
+	@cargo fuzz --version >/dev/null 2>&1 || { \
+		$(stage) 'installing cargo-fuzz'; cargo install --quiet --locked cargo-fuzz; }
 	@for target in $$(cargo +nightly fuzz list); do \
 		$(stage) "fuzz $$target"; \
 		mkdir -p "fuzz/corpus/$$target"; \
@@ -79,7 +80,7 @@ mutants: tools ## run cargo-mutants over the kernel and the device, or over the 
 		$(stage) 'installing cargo-mutants'; cargo install --quiet --locked cargo-mutants; }
 	@cargo mutants --output target $(if $(FILE),--file '$(FILE)')
 
-api: tools ## have Schemathesis look for answers of the service that its description does not have; needs Python and the network
+api: tools ## check the service against its OpenAPI document with Schemathesis; needs Python and the network
 	@.ci/schemathesis
 
 fmt: tools ## format the code

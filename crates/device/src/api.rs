@@ -3,11 +3,12 @@
 //! | path | body |
 //! | --- | --- |
 //! | `GET /v1/streams/{stream}/policy` | a [`SignedPolicy`](crate::enrolment::SignedPolicy) |
-//! | `GET /v1/streams/{stream}/questions` | [`OpenQuestions`]; `?after={round}&wait={seconds}` long-polls for a later round |
-//! | `POST /v1/streams/{stream}/reports` | [`Receipt`], for a [`Batch`](crate::wire::Batch) or [`BatchText`](crate::wire::BatchText) |
+//! | `GET /v1/streams/{stream}/questions` | [`OpenQuestions`]; `?after={round}&wait={seconds}` waits for a later one |
+//! | `POST /v1/streams/{stream}/reports` | [`Receipt`], for a batch of reports |
 //!
 //! A response with status 400 or more is a [`Problem`]. Retry after 408, 429 and 5xx, not before the seconds in
-//! `Retry-After`. The media type of a binary batch is [`BATCH`].
+//! `Retry-After` have passed. Batches are a [`Batch`](crate::wire::Batch) of media type [`BATCH`], or a
+//! [`BatchText`](crate::wire::BatchText).
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::Question;

@@ -135,7 +135,10 @@ pub enum ClientError {
     #[error("the system gives no randomness")]
     Entropy,
     /// The collector refused. A retry would not help.
-    #[error("the collector refuses ({status}{}): {message}", code.as_ref().map(|code| format!(", {code}")).unwrap_or_default())]
+    #[error(
+        "the collector refuses ({status}{}): {message}",
+        code.as_ref().map(|code| format!(", {code}")).unwrap_or_default()
+    )]
     Refused { status: u16, code: Option<String>, message: String },
     /// Every attempt failed, or was answered with a request to retry.
     #[error("the collector is not available, tried {attempts} times: {last}")]

@@ -262,7 +262,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn whatever_is_changed_in_a_policy_is_named_and_has_another_fingerprint() {
+    fn every_change_of_a_policy_changes_its_fingerprint() {
         type Change = fn(&mut StreamPolicy);
         let changes: [(Change, &str); 8] = [
             (|policy| policy.stream.push('2'), "stream visits2 instead of visits"),

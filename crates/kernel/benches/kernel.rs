@@ -1,6 +1,5 @@
-//! The kernel's throughput: the noise sampler, and each frequency oracle on the device and on the server, at d = 128
-//! and d = 1024, epsilon = 1, on one core. After criterion's own report, everything is shown in one table beside the
-//! fastest Python library for each oracle.
+//! Throughput of the kernel on one core: the noise sampler, and each frequency oracle on the device and on the server,
+//! at d = 128 and d = 1024, epsilon = 1. A final table compares each oracle with the fastest Python library.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use std::fs;
@@ -63,7 +62,7 @@ fn noise(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// New entropy and the first words after it: what each primitive and each report pays.
+/// New entropy and the first words after it: the overhead of each primitive and report.
 fn entropy(criterion: &mut Criterion) {
     let mut random = SystemRandom::new().unwrap();
     criterion.bench_function("entropy/fresh", |bencher| {
@@ -104,7 +103,7 @@ fn oracles(criterion: &mut Criterion) {
             };
             let mut group = criterion.benchmark_group(kind.name());
             group.throughput(Throughput::Elements(USERS as u64));
-            // The perturbation and the encoded report. What the permit costs before is measured above, as `ledger`.
+            // Perturbation and encoding. The benchmark `ledger` measures the permit.
             group.bench_function(BenchmarkId::new("device", domain), |bencher| {
                 let mut permit = || {
                     clock += 1;

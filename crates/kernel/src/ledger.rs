@@ -43,7 +43,10 @@ impl Window {
 #[allow(missing_docs)] // the messages name the fields
 pub enum Refusal {
     /// The window that ends at the timestamp has too little budget left.
-    #[error("a spend of {asked} at timestamp {timestamp} exceeds the budget left in its window ({})", or_nothing(*.remaining))]
+    #[error(
+        "a spend of {asked} at timestamp {timestamp} exceeds the budget left in its window ({})",
+        or_nothing(*.remaining)
+    )]
     Overspend { timestamp: u64, asked: Epsilon, remaining: Option<Epsilon> },
     /// The ledger has already seen a later timestamp.
     #[error("timestamp {timestamp} is before {clock}, the latest that the ledger has seen")]

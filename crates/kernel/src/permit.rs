@@ -10,7 +10,7 @@ use crate::epsilon::Epsilon;
 /// copied, and primitives take it by value, so it is used at most once. A permit that is dropped unused stays spent.
 ///
 /// A permit is saved only in a [`Locked`](crate::Locked) form, with the reading that it pays for. It unlocks only for a
-/// ledger that can have granted it. Whoever holds the [key](crate::VaultKey) can unlock the same form more than once;
+/// ledger that can have granted it. Anyone with the [key](crate::VaultKey) can unlock the same form more than once;
 /// the operator must prevent that.
 ///
 /// ```compile_fail

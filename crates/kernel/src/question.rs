@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn values_lie_in_the_range_that_begins_last_before_them() {
+    fn values_lie_in_the_range_that_contains_them() {
         let ranges = question(Cohort::Everyone, View::Ranges(vec![0, 4, 9]));
         assert_eq!([0, 3, 4, 8, 9].map(|value| ranges.cell_of(value)), [0, 0, 1, 1, 2]);
         let values = question(Cohort::Everyone, View::Values);

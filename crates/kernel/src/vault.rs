@@ -15,7 +15,7 @@ use crate::random::NoEntropy;
 /// The key that encrypts sealed data which outlive the process.
 ///
 /// A mechanism that delays readings must save them with its state. They leave the kernel only in the encrypted
-/// [`Locked`] form. Whoever holds the key and a locked form can read it, and can unlock it repeatedly. So the operator
+/// [`Locked`] form. Anyone with the key and a locked form can read it, and can unlock it repeatedly. So the operator
 /// keeps the key, as carefully as the data and apart from the saved state; mechanisms never hold it.
 ///
 /// The key is zeroised on drop.
@@ -157,7 +157,7 @@ impl Vault<'_> {
 /// It unlocks only for the state of the [`Vault`] that it was locked for, and only if it is unchanged. Its length
 /// reveals the number of readings, which is public.
 ///
-/// The content is paid for and not yet published. Whoever has the key could unlock it again after publication, and
+/// The content is paid for and not yet published. Anyone with the key could unlock it again after publication, and
 /// publish it twice. So, as for a saved [`Ledger`](crate::Ledger), always load the latest form, together with the
 /// ledger and the rest of the state. The kernel cannot detect that a whole state is an older one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

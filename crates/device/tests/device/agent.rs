@@ -1,4 +1,4 @@
-//! Whatever happens to a device, no window of it is exceeded and no answer is drawn twice.
+//! No window is exceeded and no answer is drawn twice, through all faults of a device.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -27,13 +27,13 @@ pub(crate) fn policy(window: u64) -> StreamPolicy {
     }
 }
 
-/// As an operator signs it and a device believes it.
+/// Signs and verifies a policy.
 pub(crate) fn verified(policy: StreamPolicy) -> VerifiedPolicy {
     let operator = SigningKey::from_bytes(&[7; 32]);
     policy.sign(&operator).unwrap().verified(&operator.verifying_key()).unwrap()
 }
 
-/// Those of windows from 1 on: signing is slow, and thousands of lives begin with one.
+/// Policies with windows from 1 on, cached because signing is slow.
 static VERIFIED: LazyLock<Vec<VerifiedPolicy>> =
     LazyLock::new(|| (1..=5).map(|window| verified(policy(window))).collect());
 
@@ -43,7 +43,7 @@ pub(crate) fn question(timestamp: u64, phase: u16, units: u64) -> Question {
     Question { timestamp, phase, cohort, epsilon, oracle: OracleKind::Grr, domain: 6, view }
 }
 
-/// The device's clocks, and the time as it truly is.
+/// The device's clocks, and the true time.
 struct Time {
     truly: u64,
     wall_ahead: i64,
@@ -118,7 +118,7 @@ fn a_new_device_has_spent_a_whole_window() {
 }
 
 #[test]
-fn a_retry_resends_the_identical_report_also_after_a_restart() {
+fn a_retry_resends_the_identical_report() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, time) = ready(&disk, 3);
     let asked = question(time.timestamp(), 0, ALL / 2);
@@ -137,7 +137,7 @@ fn a_retry_resends_the_identical_report_also_after_a_restart() {
 }
 
 #[test]
-fn a_greedy_collector_gets_a_reason_and_nothing_else() {
+fn a_greedy_collector_gets_only_a_reason() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, time) = ready(&disk, 3);
     let mut random = SeededRandom::new(1);
@@ -164,13 +164,13 @@ fn a_greedy_collector_gets_a_reason_and_nothing_else() {
 }
 
 #[test]
-fn a_value_outside_the_domain_is_a_fault_that_the_collector_does_not_hear_of() {
+fn invalid_values_are_hidden_from_the_collector() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, time) = ready(&disk, 3);
     let asked = question(time.timestamp(), 0, 1);
     let answer = agent.answer(time.reading(), "visits", &asked, 6, &mut SeededRandom::new(1));
     assert!(matches!(answer, Err(AgentError::Value(_))));
-    // It has cost what an answer costs, also after a restart: later answers do not tell what was wrong.
+    // It costs as much as an answer, also after a restart, so later answers do not reveal it.
     disk.restart();
     let (mut agent, _) = open(&disk, 3, &time);
     assert_eq!(ask(&mut agent, &time, 1, ALL), AgentReply::Refused(RefusalReason::Budget));
@@ -178,7 +178,7 @@ fn a_value_outside_the_domain_is_a_fault_that_the_collector_does_not_hear_of() {
 }
 
 #[test]
-fn a_state_that_was_deleted_restored_copied_or_damaged_counts_as_fully_spent() {
+fn an_untrusted_state_counts_as_fully_spent() {
     type Spoil = fn(&SimulatedDisk);
     let spoil: [(&str, Spoil); 6] = [
         ("deleted", |disk| disk.remove(FILE)),
@@ -209,7 +209,7 @@ fn renamed(window: u64) -> StreamPolicy {
 }
 
 #[test]
-fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
+fn policies_change_only_with_the_owners_consent() {
     let weaker = |change: fn(&mut StreamPolicy)| {
         let mut weaker = policy(3);
         change(&mut weaker);
@@ -222,7 +222,7 @@ fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
         (weaker(|policy| policy.protects.domain = 2), "(domain 2 instead of 6)"),
         (weaker(|policy| policy.oracle = Some(OracleKind::Grr)), "(oracle grr instead of any)"),
         (renamed(3), "(stream visits-2 instead of visits)"),
-        // Nor does it take a stronger one: whoever could change it to and fro would have a say in it.
+        // A stronger policy is refused too: otherwise switching back and forth would give control.
         (policy(5), "(window 5 instead of 3)"),
     ];
     let disk = SimulatedDisk::new(Broken::default(), 1);
@@ -239,7 +239,7 @@ fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
             assert_eq!(disk.contents(FILE).unwrap(), before, "{differs}");
         }
     }
-    // It goes on as if nothing had been offered.
+    // It continues as if nothing had been offered.
     time.truly += TICK;
     let (mut agent, beginning) = open(&disk, 3, &time);
     assert!(matches!(beginning, Beginning::Resumed));
@@ -248,7 +248,7 @@ fn another_policy_of_the_operator_changes_nothing_without_the_owners_consent() {
 }
 
 #[test]
-fn a_copied_state_tells_what_was_promised_and_is_left_alone_without_consent() {
+fn a_copied_state_keeps_its_policy_without_consent() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (agent, time) = ready(&disk, 3);
     drop(agent);
@@ -262,12 +262,12 @@ fn a_copied_state_tells_what_was_promised_and_is_left_alone_without_consent() {
     assert_eq!(disk.contents(FILE).unwrap(), before);
     let (agent, beginning) = enrol_anew(&disk, promised(1), &time).unwrap();
     assert!(matches!(beginning, Beginning::Lost(Damaged::Copy { .. })));
-    // The copy was new 3 timestamps ago, but nobody knows what was answered since.
+    // The copy was current 3 timestamps ago, but later answers are unknown.
     assert!(agent.device().ledger().clock() >= Some(time.timestamp()));
 }
 
 #[test]
-fn another_machine_or_another_policy_begins_with_a_whole_window_spent() {
+fn new_machines_and_policies_start_fully_spent() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (agent, time) = ready(&disk, 3);
     drop(agent);
@@ -282,7 +282,7 @@ fn another_machine_or_another_policy_begins_with_a_whole_window_spent() {
 }
 
 #[test]
-fn consent_to_the_policy_that_there_is_changes_nothing() {
+fn consent_to_the_same_policy_changes_nothing() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, time) = ready(&disk, 3);
     assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
@@ -292,7 +292,7 @@ fn consent_to_the_policy_that_there_is_changes_nothing() {
 }
 
 #[test]
-fn a_new_policy_does_not_forget_the_time_to_which_the_old_one_had_come() {
+fn a_new_policy_keeps_the_time_of_the_old_one() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, mut time) = ready(&disk, 3);
     assert!(answers(&ask(&mut agent, &time, 0, ALL / 2)));
@@ -308,11 +308,11 @@ fn a_new_policy_does_not_forget_the_time_to_which_the_old_one_had_come() {
     time.wall_ahead = 0;
     let (agent, beginning) = enrol_anew(&disk, verified(renamed(3)), &time).unwrap();
     assert!(matches!(beginning, Beginning::OtherPolicy));
-    // The last answer was a timestamp earlier, and its window has two more after it; then the next is over.
+    // The last answer was one timestamp earlier, and its window has two more; then the next one passes.
     assert_eq!(agent.device().ledger().clock(), Some(reached - 1 + 2 + 1));
 }
 
-/// How many timestamps of real time pass until an agent answers.
+/// The number of timestamps of true time until an agent answers.
 fn waits(agent: &mut Agent<SimulatedDisk>, time: &mut Time) -> u64 {
     let begun = time.truly;
     while !answers(&ask(agent, time, 0, 1)) {
@@ -323,7 +323,7 @@ fn waits(agent: &mut Agent<SimulatedDisk>, time: &mut Time) -> u64 {
 }
 
 #[test]
-fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
+fn clock_jumps_do_not_shorten_the_old_window() {
     let day = 86_400;
     let spent = |seed| {
         let disk = SimulatedDisk::new(Broken::default(), seed);
@@ -331,11 +331,11 @@ fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
         assert!(answers(&ask(&mut agent, &time, 0, ALL)));
         (disk, time)
     };
-    // Without a jump: the old window of five, the answer in its first timestamp, and then one of the new.
+    // Without a jump: the old window of five, with the answer in its first timestamp, and then a new one.
     let (disk, mut time) = spent(1);
     let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
     assert_eq!(waits(&mut agent, &mut time), 6);
-    // Before the change, whether the state can be trusted or not: the old window counts from then.
+    // A jump before the change, with a trusted state or not: the old window starts again.
     for is_copy in [false, true] {
         let (disk, mut time) = spent(2);
         if is_copy {
@@ -345,7 +345,7 @@ fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
         let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
         assert!(waits(&mut agent, &mut time) >= 5, "a copy: {is_copy}");
     }
-    // After it, in the same run of the program or another.
+    // A jump after it, in the same run of the program or another.
     for is_restarted in [false, true] {
         let (disk, mut time) = spent(3);
         let (mut agent, _) = enrol_anew(&disk, promised(1), &time).unwrap();
@@ -354,18 +354,18 @@ fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
             agent = open(&disk, 1, &time).0;
         }
         assert!(waits(&mut agent, &mut time) >= 5, "restarted: {is_restarted}");
-        // Once it has passed, a later jump costs the new window only.
+        // Once it has passed, a later jump costs only the new window.
         time.wall_ahead += day;
         assert!(waits(&mut agent, &mut time) <= 1, "restarted: {is_restarted}");
     }
-    // Twice in a row: what the first forbids, the second does not allow.
+    // Two changes in a row: the silences add up.
     let (disk, mut time) = spent(4);
     enrol_anew(&disk, promised(1), &time).unwrap();
     (time.truly, time.wall_ahead) = (time.truly + 1, day);
     let (mut agent, _) = enrol_anew(&disk, promised(2), &time).unwrap();
     (time.truly, time.wall_ahead) = (time.truly + 1, 2 * day);
     assert!(waits(&mut agent, &mut time) >= 5);
-    // And a copy of a state that is silent for an earlier policy.
+    // A copy of a state that is silent for an earlier policy.
     let (disk, mut time) = spent(5);
     enrol_anew(&disk, promised(1), &time).unwrap();
     disk.put(FILE, &disk.contents(FILE).unwrap());
@@ -376,7 +376,7 @@ fn no_jump_of_the_clock_shortens_the_old_window_for_a_new_policy() {
 }
 
 #[test]
-fn a_clock_that_jumped_while_the_program_was_off_is_noticed_before_the_first_answer() {
+fn a_clock_jump_during_downtime_is_detected() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, mut time) = ready(&disk, 5);
     assert!(answers(&ask(&mut agent, &time, 0, ALL)));
@@ -388,7 +388,7 @@ fn a_clock_that_jumped_while_the_program_was_off_is_noticed_before_the_first_ans
 }
 
 #[test]
-fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for_all_time() {
+fn no_policy_shortens_the_window_before_it() {
     let mut random = SeededRandom::new(5);
     let mut time = Time::new();
     let disk = SimulatedDisk::new(Broken::default(), 1);
@@ -413,7 +413,7 @@ fn no_policy_shortens_the_window_of_the_one_before_and_none_follows_a_budget_for
 }
 
 #[test]
-fn a_source_has_a_name_that_leads_nowhere_else() {
+fn rejects_source_names_with_a_path() {
     for source in ["", "../position", "a/b", "A", "a.b"] {
         let disk = SimulatedDisk::new(Broken::default(), 1);
         let agent =
@@ -423,7 +423,7 @@ fn a_source_has_a_name_that_leads_nowhere_else() {
 }
 
 #[test]
-fn a_full_disk_stops_the_device_until_it_is_opened_again() {
+fn a_full_disk_stops_the_agent() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let (mut agent, mut time) = ready(&disk, 2);
     disk.set_full(true);
@@ -438,7 +438,7 @@ fn a_full_disk_stops_the_device_until_it_is_opened_again() {
     assert!(answers(&ask(&mut agent, &time, 0, ALL)));
 }
 
-/// What an observer who sees every report that leaves finds wrong.
+/// Violations found by an observer of every report.
 #[derive(Debug, PartialEq, Eq)]
 enum Violation {
     /// More than the budget for the timestamps of one window.
@@ -449,7 +449,7 @@ enum Violation {
     DrawnTwice,
 }
 
-/// A report that left: when that truly was, for which timestamp, what it lost, and the window that it was promised.
+/// A sent report: its true time, timestamp, loss and promised window.
 struct Left {
     at: u64,
     timestamp: u64,
@@ -457,8 +457,7 @@ struct Left {
     window: u64,
 }
 
-/// A device's life with crashes, restarts of the machine, jumps of the clock and an owner who takes other policies,
-/// under a collector that asks for as much as it can get.
+/// Simulates a device with crashes, restarts, clock jumps and policy changes, and a greedy collector.
 fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
     let mut random = SeededRandom::new(seed);
     let mut draw = |below: u64| random.next_word() % below;
@@ -490,7 +489,7 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
                 } else {
                     disk.go_on()
                 };
-                // What was promised last, unless the machine stopped before that was safe.
+                // The last promised policy, unless the machine crashed before it was durable.
                 match open_with(&disk, promised(window), &time) {
                     Ok((agent, _)) => agent,
                     Err(AgentError::OtherPolicy { enrolled, .. }) => {
@@ -525,7 +524,7 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
                     Some(before) if before != report => return Err(Violation::DrawnTwice),
                     Some(_) => {}
                 }
-                // Sometimes the machine stops right after the report has left.
+                // Sometimes the machine crashes right after sending the report.
                 if draw(5) > 0 {
                     agent = Some(device);
                 }
@@ -538,12 +537,11 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
         left.iter().filter(|report| belongs(report)).map(|report| report.units).sum()
     };
     for Left { at, timestamp, window, .. } in &left {
-        // Whatever was promised later: the data are the same.
+        // Later policies do not matter, because the data are the same.
         if lost(&|other| (*timestamp..timestamp + window).contains(&other.timestamp)) > ALL {
             return Err(Violation::Window);
         }
-        // Timestamps of a window apart are at least a window less one tick apart in time, but for the slack of the
-        // clocks.
+        // The timestamps of a window span at least a window minus one tick of time, up to the clocks' slack.
         let span = ((window - 1) * TICK).saturating_sub(3);
         if lost(&|other| (*at..at + span).contains(&other.at)) > ALL {
             return Err(Violation::Time);
@@ -553,7 +551,7 @@ fn live(seed: u64, broken: Broken) -> Result<u32, Violation> {
 }
 
 #[test]
-fn no_life_of_a_device_exceeds_a_window_or_draws_an_answer_twice() {
+fn no_simulated_life_breaks_the_guarantee() {
     let mut reports = 0;
     for seed in 0..2_000 {
         reports += live(seed, Broken::default()).unwrap_or_else(|violation| panic!("seed {seed}: {violation:?}"));

@@ -1,4 +1,4 @@
-//! The client against collectors that are slow, broken, or mean.
+//! The client against slow, broken and hostile collectors.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ fn json(value: &impl serde::Serialize) -> String {
 }
 
 #[test]
-fn a_collector_that_keeps_to_the_rules_is_understood() {
+fn understands_a_correct_collector() {
     let receipt = Receipt { accepted: 2, repeated: 1, ..Receipt::default() };
     let server = Server::start(move |request| match request.path.split('?').next().unwrap() {
         "/v1/streams/visits/policy" => Answer::Json(200, json(&policy(3).sign(&operator()).unwrap())),
@@ -69,7 +69,7 @@ fn a_collector_that_keeps_to_the_rules_is_understood() {
 }
 
 #[test]
-fn what_is_sent_again_is_the_same_and_is_sent_no_more_often_than_allowed() {
+fn retries_are_identical_and_limited() {
     let said = Mutex::new(0);
     let server = Server::start(move |_| {
         let mut said = said.lock().unwrap();
@@ -96,7 +96,7 @@ fn what_is_sent_again_is_the_same_and_is_sent_no_more_often_than_allowed() {
 }
 
 #[test]
-fn a_refusal_comes_with_the_collectors_reason_and_is_not_tried_again() {
+fn a_refusal_has_a_reason_and_no_retry() {
     let message = format!("not\u{1b}[31m open, {SECRET} {}", "x".repeat(500));
     let server = Server::start(move |_| {
         let problem = serde_json::json!({ "error": "not_open", "message": message });
@@ -113,7 +113,7 @@ fn a_refusal_comes_with_the_collectors_reason_and_is_not_tried_again() {
 }
 
 #[test]
-fn no_answer_makes_a_client_hang_or_eat_memory() {
+fn responses_are_bounded_in_time_and_size() {
     let ok = |headers: &str| format!("HTTP/1.1 200 OK\r\n{headers}\r\n\r\n").into_bytes();
     let block = vec![b'['; 1 << 20];
     let mut chunk = b"100000\r\n".to_vec();
@@ -165,13 +165,13 @@ fn no_answer_makes_a_client_hang_or_eat_memory() {
             assert!(!format!("{error} {error:?}").contains(SECRET), "{what}: {error}");
         }
         assert!(start.elapsed() < Duration::from_secs(4), "{what} took {:?}", start.elapsed());
-        // What a reader takes is bounded by its limit; the rest is in the system's buffers.
+        // The reader is bounded by its limit; the rest is in the system's buffers.
         assert!(*server.most_written.lock().unwrap() < 40 << 20, "{what}: {:?}", server.most_written);
     }
 }
 
 #[test]
-fn a_client_goes_nowhere_else_and_takes_its_token_nowhere_else() {
+fn redirects_are_not_followed() {
     let elsewhere = Server::start(|_| Answer::Json(200, json(&asking(1))));
     for status in [300, 301, 302, 303, 304, 307, 308] {
         let to = format!("{}/v1/streams/visits/questions", elsewhere.url());
@@ -194,7 +194,7 @@ fn a_client_goes_nowhere_else_and_takes_its_token_nowhere_else() {
 }
 
 #[test]
-fn only_a_policy_of_this_stream_signed_by_this_operator_is_believed() {
+fn accepts_only_this_streams_signed_policy() {
     let mut other_stream = policy(3);
     other_stream.stream.push('2');
     let mut forged = policy(3).sign(&operator()).unwrap();
@@ -214,7 +214,7 @@ fn only_a_policy_of_this_stream_signed_by_this_operator_is_believed() {
 }
 
 #[test]
-fn addresses_tokens_and_keys_are_checked_and_not_repeated() {
+fn errors_do_not_repeat_addresses_tokens_and_keys() {
     let error = |address: &str| Client::new(address, options()).unwrap_err().to_string();
     for plain in ["http://collector.example", "http://10.0.0.1:80", "http://localhost.example", "http://[2001:db8::1]/"]
     {

@@ -1,11 +1,11 @@
-//! Files of state on a real disk.
+//! State files on a real disk.
 
 use std::fs;
 use std::path::PathBuf;
 
 use tidegate_device::disk::{Damaged, Folder, read, replace};
 
-/// A folder of the test's own, removed at its end.
+/// A temporary folder, removed after the test.
 struct Own(PathBuf);
 
 impl Own {
@@ -23,7 +23,7 @@ impl Drop for Own {
 }
 
 #[test]
-fn what_was_written_is_read_and_only_its_owner_may_read_it() {
+fn state_files_are_readable_by_their_owner_only() {
     let own = Own::new("written");
     let mut folder = Folder::open(&own.0).unwrap();
     assert_eq!(read(&folder, "a").unwrap(), None);
@@ -42,7 +42,7 @@ fn what_was_written_is_read_and_only_its_owner_may_read_it() {
 }
 
 #[test]
-fn a_copy_put_back_is_not_taken_for_the_file() {
+fn a_restored_copy_is_detected() {
     let own = Own::new("copy");
     let mut folder = Folder::open(&own.0).unwrap();
     replace(&mut folder, "a", b"old").unwrap();
@@ -53,7 +53,7 @@ fn a_copy_put_back_is_not_taken_for_the_file() {
 }
 
 #[test]
-fn an_old_state_written_over_the_file_is_found_out_also_where_places_on_the_disk_are_used_again() {
+fn an_old_state_is_detected_despite_reused_inodes() {
     let own = Own::new("over");
     let mut folder = Folder::open(&own.0).unwrap();
     replace(&mut folder, "a", b"old").unwrap();
@@ -68,7 +68,7 @@ fn an_old_state_written_over_the_file_is_found_out_also_where_places_on_the_disk
 }
 
 #[test]
-fn a_folder_has_one_owner_at_a_time() {
+fn a_folder_has_one_user_at_a_time() {
     let own = Own::new("owner");
     let folder = Folder::open(&own.0).unwrap();
     assert_eq!(Folder::open(&own.0).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);

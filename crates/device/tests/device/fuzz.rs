@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets, on seeds and on what comes of them by small changes.
+//! Fuzz targets on seeds and their mutations.
 
 use tidegate_device::simulation::{Broken, SimulatedDisk};
 use tidegate_device::wire::{Batch, BatchText, BatchWriter, ReportId, StreamTag};
@@ -8,7 +8,7 @@ use tidegate_kernel::{Randomness, SeededRandom};
 #[path = "../fuzz_bodies/mod.rs"]
 mod fuzz_bodies;
 
-/// Runs a body on a seed, on all of its beginnings, and on many changes of it.
+/// Runs a body on a seed, on all its prefixes, and on many mutations.
 fn try_around(seed: &[u8], body: fn(&[u8])) {
     (0..=seed.len()).for_each(|length| body(&seed[..length]));
     let mut random = SeededRandom::new(1);
@@ -37,21 +37,21 @@ fn seed_batch() -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_read_as_a_batch_is_one() {
+fn every_parsed_batch_is_valid() {
     try_around(&seed_batch(), fuzz_bodies::batch);
     let text = BatchText::of(&Batch::parse(&seed_batch()).unwrap(), "visits").unwrap();
     try_around(&serde_json::to_vec(&text).unwrap(), fuzz_bodies::batch_text);
 }
 
 #[test]
-fn whatever_is_loaded_as_a_state_keeps_to_its_window() {
+fn every_loaded_state_keeps_its_window() {
     let disk = SimulatedDisk::new(Broken::default(), 1);
     let mut agent = fuzz_bodies::open(&disk, 996).unwrap();
     let half = 500_000_000;
     assert_eq!([998, 999].map(|now| fuzz_bodies::ask(&mut agent, now, 0, half)), [0, half]);
     drop(agent);
     let saved = disk.contents(fuzz_bodies::FILE).unwrap();
-    // After what `disk::replace` writes before it: magic, checksum, and which file it is.
+    // After the header of `disk::replace`: magic, checksum and file identity.
     let contents = [&[0], &saved[16 + 32 + 8..]].concat();
     try_around(&contents, fuzz_bodies::agent_state);
     try_around(&[&[1], saved.as_slice()].concat(), fuzz_bodies::agent_state);

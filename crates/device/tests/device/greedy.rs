@@ -1,4 +1,4 @@
-//! A greedy collector, over HTTP, and the device that it cannot empty.
+//! A device and a greedy collector over HTTP.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -18,11 +18,11 @@ use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SeededRandom, View}
 use crate::agent::{ALL, EPOCH, TICK, policy};
 use crate::http_server::{Answer, Request, Server};
 
-/// What the collector knows and keeps.
+/// State of the collector.
 struct Greed {
     random: SeededRandom,
     now: u64,
-    /// The reports that it got, by identity.
+    /// Received reports, by identity.
     got: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Two reports under one identity.
     drawn_twice: bool,
@@ -107,7 +107,7 @@ impl Greed {
             let before = self.got.insert(key, report.to_vec());
             self.drawn_twice |= before.is_some_and(|before| before != report);
         }
-        // Taken, and perhaps not said: the device sends it again.
+        // Accepted, perhaps without a response, so that the device retries.
         if self.draw(3) == 0 {
             return Answer::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{\"accep".to_vec());
         }
@@ -115,15 +115,15 @@ impl Greed {
     }
 }
 
-/// A report that was made: when, under which policy, and what it lost.
+/// A report: its time, policy and loss.
 struct Left {
     at: u64,
     window: u64,
     units: u64,
 }
 
-/// The life of a device that does whatever the collector gets it to do, and whose owner consents to every policy, or to
-/// none but the first; how many reports it made.
+/// Simulates a device under the collector's control, whose owner consents to every policy or only to the first. Returns
+/// the number of reports.
 fn live(seed: u64, consents: bool) -> usize {
     let random = SeededRandom::new(seed);
     let greed = Greed { random, now: EPOCH + 10_000, got: BTreeMap::new(), drawn_twice: false };
@@ -143,7 +143,7 @@ fn live(seed: u64, consents: bool) -> usize {
         now += random.next_word() % TICK;
         greed.lock().unwrap().now = now;
         let reading = ClockReading { wall: now, steady: Steady { run: [1; 16], seconds: now - EPOCH } };
-        // Now and then it is started anew, with the policy that the collector has for it then.
+        // It restarts now and then, with the collector's present policy.
         if agent.is_none() || random.next_word().is_multiple_of(12) {
             let Ok(promised) = client.policy("visits", &operator) else { continue };
             drop(agent.take());
@@ -189,7 +189,7 @@ fn live(seed: u64, consents: bool) -> usize {
         }
     }
     for first in &left {
-        // A window's timestamps last for a window less a tick at least.
+        // A window's timestamps span at least a window minus one tick.
         let span = first.at..=first.at + (first.window - 1) * TICK;
         let lost: u64 = left.iter().filter(|other| span.contains(&other.at)).map(|other| other.units).sum();
         assert!(lost <= ALL, "seed {seed}: {lost} were lost from {} on, in a window of {}", first.at, first.window);
@@ -199,7 +199,7 @@ fn live(seed: u64, consents: bool) -> usize {
 }
 
 #[test]
-fn no_sequence_of_answers_over_http_makes_a_device_exceed_its_window() {
+fn no_collector_exceeds_the_window_over_http() {
     for consents in [false, true] {
         let reports: usize = (0..8).map(|seed| live(seed, consents)).sum();
         assert!(reports > 50, "only {reports} reports were made: the collector is not greedy enough to tell anything");

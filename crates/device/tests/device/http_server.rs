@@ -1,5 +1,4 @@
-//! A web server as far as tests need one: it writes whatever bytes it is told to, good or bad. Other crates' tests use
-//! this file, too.
+//! A minimal HTTP server for tests that writes arbitrary bytes. Other crates' tests use this file too.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What a client sent.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
-    /// With what follows the question mark.
+    /// Path with the query string.
     pub(crate) path: String,
     /// Names in lower case.
     pub(crate) headers: Vec<(String, String)>,
@@ -25,31 +24,31 @@ impl Request {
     }
 }
 
-/// What it gets.
+/// A response.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// A proper answer; the connection stays open.
+    /// A valid response; the connection stays open.
     Json(u16, String),
-    /// These bytes, and the end of the connection.
+    /// These bytes, then the end of the connection.
     Raw(Vec<u8>),
-    /// These bytes, and then these others for ever, with a pause before each time.
+    /// These bytes, then these others repeatedly, with a pause before each.
     Endless(Vec<u8>, Vec<u8>, Duration),
     /// Nothing.
     Silence,
 }
 
-/// A server, until it is dropped.
+/// A server that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
     stops: Arc<AtomicBool>,
-    /// The most bytes that one answer got rid of.
+    /// Maximum bytes written for one response.
     pub(crate) most_written: Arc<Mutex<usize>>,
 }
 
 impl Server {
-    /// Answers every request as `handler` says.
+    /// Starts a server that answers with `handler`.
     pub(crate) fn start(handler: impl Fn(&Request) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self {
@@ -92,7 +91,7 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// All requests so far; they are forgotten.
+    /// Takes all requests so far.
     pub(crate) fn requests(&self) -> Vec<Request> {
         std::mem::take(&mut *self.requests.lock().unwrap())
     }
@@ -126,7 +125,7 @@ fn read(reader: &mut impl BufRead) -> Option<Request> {
     Some(Request { body, ..request })
 }
 
-/// Whether the connection stays open, and how many bytes were written.
+/// Writes a response; returns whether the connection stays open, and the bytes written.
 fn write(mut connection: &TcpStream, answer: &Answer, stops: &AtomicBool) -> (bool, usize) {
     match answer {
         Answer::Json(status, body) => {

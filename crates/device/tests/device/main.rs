@@ -1,4 +1,4 @@
-//! What devices promise, tried on simulated disks and real ones.
+//! Tests of devices on simulated and real disks.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod agent;

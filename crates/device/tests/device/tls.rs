@@ -1,4 +1,4 @@
-//! The client over TLS. `tests/tls` has an authority of the tests' own, and a certificate that it gave to `localhost`.
+//! The client over TLS. `tests/tls` has a test authority and its certificate for `localhost`.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -16,7 +16,7 @@ fn file(name: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tls").join(name)
 }
 
-/// Answers every connection once; its port.
+/// Starts a server that answers every connection once; returns its port.
 fn start() -> u16 {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let certificates = CertificateDer::pem_file_iter(file("server.pem")).unwrap().map(Result::unwrap).collect();
@@ -46,7 +46,7 @@ fn start() -> u16 {
 }
 
 #[test]
-fn a_collector_is_believed_to_be_who_it_is_if_an_authority_that_is_trusted_says_so() {
+fn trusts_only_certificates_of_known_authorities() {
     let port = start();
     let own = Some(std::fs::read(file("authority.pem")).unwrap());
     let ask = |host: &str, authorities: Option<Vec<u8>>| {

@@ -1,4 +1,4 @@
-//! Batches survive the journey, and nothing else is taken for one.
+//! Batches round-trip, and nothing else parses as one.
 
 use proptest::prelude::*;
 use tidegate_device::wire::{
@@ -35,7 +35,7 @@ fn the_form_has_not_changed() {
 }
 
 #[test]
-fn identities_of_a_device_are_alike_for_a_retry_only() {
+fn identities_are_equal_only_for_retries() {
     assert_eq!(id(1, 7), id(1, 7));
     let stream = StreamTag::of("visits");
     let others = [id(2, 7), id(1, 8), ReportId::of(&[1; 16], stream, 7, 4), {
@@ -46,7 +46,7 @@ fn identities_of_a_device_are_alike_for_a_retry_only() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_its_place() {
+fn rejects_invalid_batches_with_the_position() {
     let mut writer = BatchWriter::new(StreamTag::of("visits"), 7, 3, 2);
     assert_eq!(writer.push(id(1, 7), &[1]), Err(WireError::Report { given: 1, expected: 2 }));
     assert_eq!(writer.push(id(1, 8), &[1, 1]), Err(WireError::OtherTimestamp { position: 0 }));
@@ -98,7 +98,7 @@ fn the_text_says_the_same() {
 }
 
 #[test]
-fn a_text_is_read_and_decoded_no_further_than_a_batch_may_be_long() {
+fn parsing_text_stops_at_the_batch_limit() {
     let bytes = batch(&[1], 1);
     let id = BatchText::of(&Batch::parse(&bytes).unwrap(), "visits").unwrap().reports.remove(0).id;
     let report = |report: String| ReportText { id: id.clone(), report };
@@ -127,7 +127,7 @@ proptest! {
     })]
 
     #[test]
-    fn whatever_is_read_is_written_the_same(
+    fn parsed_batches_are_written_the_same(
         devices in prop::collection::btree_set(any::<u8>(), 1..20),
         length in 1_usize..20,
         change in prop::option::of((any::<prop::sample::Index>(), any::<u8>())),

@@ -1,7 +1,7 @@
-//! What the fuzz targets of the device do with their input, and what must hold whatever that is.
+//! Bodies of the device's fuzz targets: what they do with any input, and which assertions must hold.
 //!
-//! Each function is the whole body of the target of the same name in the repository's `fuzz` folder. The tests run them
-//! too, on a fixed set of inputs (`tests/device/fuzz.rs`).
+//! Each function is the body of the target of the same name in the repository's `fuzz` folder. The tests run them on
+//! fixed inputs too (`tests/device/fuzz.rs`).
 
 use std::num::NonZeroU64;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use tidegate_device::{Agent, AgentReply, DevicePolicy};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View, Window};
 
-/// Any bytes as a batch: what is read is written back the same, also by way of the text.
+/// Any bytes as a batch: a parsed batch is written back the same, also through text.
 pub fn batch(bytes: &[u8]) {
     let Ok(batch) = Batch::parse(bytes) else { return };
     assert!(batch.len() > 0 && batch.report_length() > 0);
@@ -29,7 +29,7 @@ pub fn batch(bytes: &[u8]) {
     }
 }
 
-/// Any JSON as a batch in text: where it is one, its bytes are, and say the same.
+/// Any JSON as a batch in text: a valid one has equivalent bytes.
 pub fn batch_text(bytes: &[u8]) {
     let Ok(text) = serde_json::from_slice::<BatchText>(bytes) else { return };
     let Ok(written) = text.to_bytes() else { return };
@@ -37,7 +37,7 @@ pub fn batch_text(bytes: &[u8]) {
     assert_eq!((batch.timestamp, batch.phase, batch.len()), (text.timestamp, text.phase, text.reports.len()));
     let mut again = BatchText::of(&batch, &text.stream).unwrap();
     assert_eq!(again.to_bytes().unwrap(), written);
-    // The same reports, but for their order and the case of digits.
+    // The same reports, except for their order and the case of digits.
     let mut given = text.reports;
     given.iter_mut().for_each(|report| {
         report.id.make_ascii_lowercase();
@@ -81,7 +81,7 @@ fn reading(now: u64) -> ClockReading {
     ClockReading { wall: now, steady: Steady { run: [1; 16], seconds: now } }
 }
 
-/// How many units of epsilon the agent gives away for one more phase of a timestamp, of which it is asked for so many.
+/// The units of epsilon that the agent spends on one more phase of a timestamp, when asked for the given amount.
 pub fn ask(agent: &mut Agent<SimulatedDisk>, now: u64, phase: u16, units: u64) -> u64 {
     let (cohort, view) = (Cohort::Everyone, View::Values);
     let epsilon = Epsilon::from_units(units).unwrap();
@@ -92,8 +92,7 @@ pub fn ask(agent: &mut Agent<SimulatedDisk>, now: u64, phase: u16, units: u64) -
     }
 }
 
-/// A byte that says whether there is a checksum, and then any bytes as an agent's saved state: whatever they are, no
-/// window of what follows is exceeded.
+/// A flag for a valid checksum, then any bytes as an agent's saved state: no later window is exceeded.
 pub fn agent_state(bytes: &[u8]) {
     let [with_checksum, contents @ ..] = bytes else { return };
     let disk = SimulatedDisk::new(Broken::default(), 1);
@@ -103,17 +102,17 @@ pub fn agent_state(bytes: &[u8]) {
         disk.put(FILE, contents);
     }
     let begin = 1_000;
-    // What cannot be opened is of another policy, perhaps, and the owner takes this one.
+    // A state that cannot be opened may have another policy; the owner then consents to this one.
     let Some(mut agent) = open(&disk, begin).or_else(|| enrol_anew(&disk, begin)) else { return };
     let mut given: Vec<u64> = Vec::new();
     for now in begin..begin + 3 * WINDOW {
-        // As much as there is, in halves.
+        // Spend the whole budget in halves.
         let asked = [ALL, ALL / 2, ALL / 2, ALL / 4, 1];
         given.push((0..).zip(asked).map(|(phase, units)| ask(&mut agent, now, phase, units)).sum());
         let window = given.iter().rev().take(usize::try_from(WINDOW).unwrap()).sum::<u64>();
         assert!(window <= ALL, "{given:?}");
     }
-    // What it has become can be loaded, and is as spent.
+    // The saved result loads, and is as spent.
     drop(agent);
     let mut again = open(&disk, begin + 3 * WINDOW - 1).unwrap();
     let more = ask(&mut again, begin + 3 * WINDOW - 1, 9, ALL);

@@ -17,7 +17,10 @@ pub struct NoiseScale {
 
 /// The noise scale is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a sensitivity of {sensitivity} is outside 1..={limit}, the range that noise can be scaled to", limit = NoiseScale::MAX_SENSITIVITY)]
+#[error(
+    "a sensitivity of {sensitivity} is outside 1..={limit}, the range that noise can be scaled to",
+    limit = NoiseScale::MAX_SENSITIVITY
+)]
 #[allow(missing_docs)] // the messages name the fields
 pub struct ScaleError {
     pub sensitivity: u64,

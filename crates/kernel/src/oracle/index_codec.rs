@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn indices_below_the_bound_are_read_back_and_no_others() {
+    fn only_indices_below_the_bound_round_trip() {
         for (bound, length) in [(2, 1), (0x100, 1), (0x101, 2), (0x1_0000, 2), (0x1_0001, 3), (0x100_0001, 4)] {
             let codec = IndexCodec::new(bound);
             assert_eq!((codec.bound(), codec.length()), (bound, length));

@@ -51,7 +51,7 @@ pub enum Side {
 /// let query = SealedQuery::deviation(&readings, grid.range(), Protects::Reading)?;
 /// assert_eq!(test.ask([], &query, random).err(), Some(PrimitiveError::Unpaid { timestamp: 1 }));
 /// let newcomer = ledger.spend(1, one)?;
-/// assert_eq!(*test.ask([newcomer], &query, random)?.value(), Side::Below); // but for a chance of 10^-33
+/// assert_eq!(*test.ask([newcomer], &query, random)?.value(), Side::Below); // except with probability 10^-33
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -73,7 +73,7 @@ pub fn bound_noise(
 /// let candidates = [10, 100, 1_000].map(|at| Bound { at, cost: 20 * at });
 /// let random = &mut SystemRandom::new()?;
 /// let chosen = noisy_bound(members, &candidates, grid.range(), Protects::Reading, random)?;
-/// assert_eq!(candidates[*chosen.value()].at, 100); // but for a chance of 10^-7
+/// assert_eq!(candidates[*chosen.value()].at, 100); // except with probability 10^-7
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn noisy_bound<'a>(

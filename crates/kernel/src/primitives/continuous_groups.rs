@@ -57,7 +57,7 @@ pub enum Placed {
 /// let first = groups.offer(ledger.spend(0, epsilon)?, &grid.seal(ledger.account(), 0, 3.0)?, random)?;
 /// assert_eq!(*first.value(), Placed::Opens);
 /// let second = groups.offer(ledger.spend(1, epsilon)?, &grid.seal(ledger.account(), 1, 4.0)?, random)?;
-/// assert_eq!(*second.value(), Placed::Joins); // but for a chance of 10^-33
+/// assert_eq!(*second.value(), Placed::Joins); // except with probability 10^-33
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

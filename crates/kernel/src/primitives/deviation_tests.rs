@@ -43,7 +43,7 @@ use crate::vault::wipe;
 ///     tests.admit(ledger.spend(timestamp, epsilon)?, &grid.seal(ledger.account(), timestamp, 4.0)?)?;
 /// }
 /// assert_eq!(tests.total_sensitivity(), 10.0); // a batch of two has one test to go through
-/// assert_eq!(*tests.ask(&[0, 1], random)?.value(), Side::Below); // but for a chance of 10^-43
+/// assert_eq!(*tests.ask(&[0, 1], random)?.value(), Side::Below); // except with probability 10^-43
 /// assert_eq!(tests.ask(&[0, 1], random), Err(PrimitiveError::UsedUp { timestamp: 0 }));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -62,7 +62,7 @@ impl Scores {
 /// let permit = ledger.spend(0, "1".parse()?)?;
 /// // A voter who joins adds a vote: no score goes down.
 /// let winner = noisy_max(permit, &votes, 1, Scores::OneDirectional, &mut SystemRandom::new()?)?;
-/// assert_eq!(*winner.value(), 1); // but for a chance of 10^-116
+/// assert_eq!(*winner.value(), 1); // except with probability 10^-116
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn noisy_max(

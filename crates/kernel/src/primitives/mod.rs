@@ -9,15 +9,15 @@
 //! | --- | --- | --- |
 //! | [`noisy_histogram`] | the number of users with each value | ε |
 //! | [`noisy_distance`] | the L1 distance of a histogram from a public one | ε |
-//! | [`sampled_histogram`], [`sampled_distance`] | the same for classes of users with different budgets | each class its own ε |
-//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling, by groups of classes | each class its own ε |
+//! | [`sampled_histogram`], [`sampled_distance`] | the same for classes with different budgets | ε of each class |
+//! | [`grouped_histograms`], [`weighted_distance`] | the same without sampling, by groups | ε of each class |
 //! | [`noisy_scalar`], [`noisy_sum`] | a reading, a sum of readings | ε for each reading |
 //! | [`noisy_comparison`] | which of two readings is smaller | ε for each reading |
 //! | [`randomised_bucket`] | the bucket of a reading | ε |
 //! | [`noisy_max`] | the index of the largest score (report noisy max) | ε |
 //! | [`noisy_bound`] | a clipping bound for readings | ε for each reading |
 //! | [`SymbolChannel`] | a symbol, perturbed by a public channel | ε |
-//! | [`AboveThreshold`] | the first of a series of [queries](SealedQuery) above a threshold | ε per timestamp for the series |
+//! | [`AboveThreshold`] | the first of many [queries](SealedQuery) above a threshold | ε per timestamp for the series |
 //! | [`ContinuousGroups`] | groups of consecutive similar readings | ε for each reading |
 //! | [`DeviationTests`] | tests for similar readings at any positions | ε per reading for all its tests |
 //! | [`Comparisons`] | the order of readings in a sliding window | ε per reading for all its comparisons |

@@ -1,9 +1,8 @@
-//! What the fuzz targets do with their input, and what must hold whatever that is.
+//! Bodies of the fuzz targets: what they do with any input, and which assertions must hold.
 //!
-//! Each function is the whole body of the target of the same name in the repository's `fuzz` folder. The tests run
-//! them too, on a fixed set of inputs, so the assertions are checked where no fuzzer is installed. For a new target,
-//! write its body here, a file of three lines in `fuzz/fuzz_targets`, its `[[bin]]` in `fuzz/Cargo.toml`, and a test
-//! with its seeds in `tests/kernel/fuzz.rs`.
+//! Each function is the body of the target of the same name in the repository's `fuzz` folder. The tests run them on
+//! fixed inputs too, so no fuzzer is needed. A new target needs a body here, a file in `fuzz/fuzz_targets`, a `[[bin]]`
+//! in `fuzz/Cargo.toml`, and a test with seeds in `tests/kernel/fuzz.rs`.
 
 mod shadow;
 
@@ -14,7 +13,7 @@ use tidegate_kernel::{Epsilon, EpsilonError, Ledger, MAX_RESPONSE_EPSILON, Seede
 
 pub use shadow::{Shadowed, Step};
 
-/// Whatever was decoded must survive each encoding unchanged.
+/// Asserts that a decoded value survives each encoding.
 pub fn assert_survives_encoding<T: Serialize + DeserializeOwned + PartialEq + std::fmt::Debug>(value: &T) {
     let json = serde_json::to_vec(value).unwrap();
     assert_eq!(&serde_json::from_slice::<T>(&json).unwrap(), value);
@@ -49,14 +48,14 @@ pub fn epsilon_text(bytes: &[u8]) {
     }
 }
 
-/// Any JSON as a saved ledger: what loads is a state that a ledger can be in.
+/// Any JSON as a saved ledger: loaded states are reachable.
 pub fn ledger_json(bytes: &[u8]) {
     if let Ok(ledger) = serde_json::from_slice(bytes) {
         assert_keeps_to_its_budget(ledger);
     }
 }
 
-/// Any bytes as a ledger saved with postcard: what loads is a state that a ledger can be in.
+/// Any bytes as a ledger saved with postcard: loaded states are reachable.
 pub fn ledger_postcard(bytes: &[u8]) {
     if let Ok(ledger) = postcard::from_bytes(bytes) {
         assert_keeps_to_its_budget(ledger);
@@ -85,7 +84,7 @@ pub fn ledger_operations(bytes: &[u8]) {
     };
     let start = if start % 2 == 0 { u64::from(*start) } else { u64::MAX - u64::from(*start) };
     let mut shadowed = Shadowed::new(Ledger::new(budget, window), start);
-    // Enough to fill and leave a window many times over; the brute force at the end takes the square.
+    // Enough to fill and leave a window many times; the final brute force takes quadratic time.
     for step in steps.chunks_exact(2).take(200) {
         let (action, operand) = (step[0] % 8, step[1]);
         let jump = match step[0] / 8 {
@@ -109,8 +108,8 @@ pub fn ledger_operations(bytes: &[u8]) {
     shadowed.assert_no_window_exceeds_the_budget();
 }
 
-/// Bytes as an oracle, then as one of its reports and as a batch of them: every way in agrees on what is well-formed,
-/// what is refused leaves no trace, and no report tells more than epsilon.
+/// Bytes as an oracle, then as a report and as a batch: all checks agree, refused reports leave no trace, and no report
+/// loses more than epsilon.
 pub fn oracle_report(bytes: &[u8]) {
     let [kind, domain, epsilon, bytes @ ..] = bytes else { return };
     let kind = OracleKind::ALL[usize::from(*kind) % OracleKind::ALL.len()];
@@ -181,14 +180,14 @@ fn assert_a_batch_is_all_or_nothing(oracle: &Oracle, bytes: &[u8]) {
     assert!(after.estimate().unwrap().frequencies().iter().all(|frequency| frequency.is_finite()));
 }
 
-/// Any JSON as a saved aggregate, or a list of them: what loads is a state that an aggregate can be in.
+/// Any JSON as a saved aggregate, or a list of them: loaded states are reachable.
 pub fn aggregate_json(bytes: &[u8]) {
     let one = serde_json::from_slice::<Aggregate>(bytes);
     let several = serde_json::from_slice::<Vec<Aggregate>>(bytes);
     one.into_iter().chain(several.into_iter().flatten()).for_each(assert_counts_like_one_of_reports);
 }
 
-/// Any bytes as an aggregate saved with postcard: what loads is a state that an aggregate can be in.
+/// Any bytes as an aggregate saved with postcard: loaded states are reachable.
 pub fn aggregate_postcard(bytes: &[u8]) {
     if let Ok(aggregate) = postcard::from_bytes(bytes) {
         assert_counts_like_one_of_reports(aggregate);

@@ -1,21 +1,21 @@
-//! The ledger's rules once more, as naively as possible, to hold the real ledger against.
+//! A naive model of the ledger, to compare the real one with.
 
 use tidegate_kernel::{Epsilon, Ledger, Refusal, Window};
 
-/// Every grant is remembered for ever, and every question is answered by adding up in 128 bits.
+/// Remembers every grant, and sums in 128 bits.
 struct Shadow {
     budget: Epsilon,
     window: Window,
     clock: Option<u64>,
     closed: bool,
-    /// By the date that counts, which is later than the true one where a grant was carried.
+    /// By effective timestamp, which is later than the true one for a carried grant.
     grants: Vec<(u64, Epsilon)>,
-    /// By the true date.
+    /// By true timestamp.
     truly: Vec<(u64, Epsilon)>,
 }
 
 impl Shadow {
-    /// Takes over a ledger's state as far as it shows from outside.
+    /// Copies the visible state of a ledger.
     fn of(ledger: &Ledger) -> Self {
         let clock = ledger.clock();
         let closed = clock.is_some_and(|clock| {
@@ -86,7 +86,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Of all windows those that begin at a grant hold the most, so they are the ones to add up.
+    /// The fullest windows begin at a grant, so only those are summed.
     fn assert_no_window_exceeds_the_budget(&self) {
         for &(first, _) in &self.truly {
             let window = u128::from(first)..=self.last_of_window(first);
@@ -97,7 +97,7 @@ impl Shadow {
     }
 }
 
-/// Something done to a ledger. A jump is relative to the latest timestamp seen and stops at the ends of time.
+/// An operation on a ledger. A jump is relative to the latest timestamp and saturates.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     Open { jump: i64 },
@@ -109,7 +109,7 @@ pub enum Step {
     SaveAndLoadAsPostcard,
 }
 
-/// A ledger and its shadow, which go through everything together.
+/// A ledger and its model, which run together.
 pub struct Shadowed {
     ledger: Ledger,
     shadow: Shadow,
@@ -117,13 +117,13 @@ pub struct Shadowed {
 }
 
 impl Shadowed {
-    /// Puts a shadow behind a ledger. Where nothing has been seen yet, the first jump starts at `start`.
+    /// Creates a model of a ledger. Without a clock, the first jump starts at `start`.
     pub fn new(ledger: Ledger, start: u64) -> Self {
         let shadow = Shadow::of(&ledger);
         Self { ledger, shadow, start }
     }
 
-    /// Does the same to both and asserts that both answer the same.
+    /// Applies an operation to both and asserts equal results.
     pub fn take(&mut self, step: Step) {
         let timestamp = |jump| self.shadow.clock.unwrap_or(self.start).saturating_add_signed(jump);
         match step {
@@ -192,7 +192,7 @@ impl Shadowed {
         }
     }
 
-    /// Adds up every window by brute force.
+    /// Sums every window by brute force.
     pub fn assert_no_window_exceeds_the_budget(&self) {
         self.shadow.assert_no_window_exceeds_the_budget();
     }

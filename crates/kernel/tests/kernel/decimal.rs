@@ -1,4 +1,4 @@
-//! Decimal text becomes grid steps exactly; everything is checked against exact rationals.
+//! Conversion of decimal text to grid steps, checked against exact rationals.
 
 use dashu::integer::{IBig, UBig};
 use dashu::rational::RBig;
@@ -12,7 +12,7 @@ fn decimal(text: &str) -> Decimal {
     text.parse().unwrap()
 }
 
-/// The number that a text says, read by schoolbook rules.
+/// Parses a number naively, as an exact rational.
 fn rational(text: &str) -> RBig {
     let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -22,7 +22,7 @@ fn rational(text: &str) -> RBig {
     if exponent < 0 { RBig::from_parts(digits, power) } else { RBig::from(digits * IBig::from(power)) }
 }
 
-/// The grid point nearest to the clamped reading, the upper one of two.
+/// The grid point nearest to the clamped reading; ties go up.
 fn nearest(low: &RBig, high: &RBig, step: &RBig, reading: &RBig) -> i64 {
     let clamped = if reading < low {
         low
@@ -35,7 +35,7 @@ fn nearest(low: &RBig, high: &RBig, step: &RBig, reading: &RBig) -> i64 {
     i64::try_from(((clamped - low) / step + half).floor()).unwrap()
 }
 
-/// Decimal text of up to so many digits, in many spellings.
+/// Decimal text with a limited number of digits, in many spellings.
 fn text(digits: usize) -> impl Strategy<Value = String> {
     let spelled = (any::<bool>(), 1..=digits, any::<u64>(), 0..=digits, -30_i32..30, 0_u8..3);
     spelled.prop_map(|(negative, length, seed, point, exponent, form)| {
@@ -79,7 +79,7 @@ proptest! {
         prop_assert_eq!(revealed(&grid.seal_text(account(), 0, &reading, 0)), exact);
     }
 
-    /// Readings near the boundaries between grid points, and a digit far behind that decides.
+    /// Readings near the boundaries between grid points, decided by a digit far behind.
     #[test]
     fn a_last_digit_decides(
         (grid, low, high, step) in grids(), at in 0_u64..5_000, far in 1_usize..200, up in any::<bool>(),
@@ -96,7 +96,7 @@ proptest! {
         prop_assert_eq!(revealed(&grid.seal_text(account(), 0, &exact_text(&boundary), 0)), middle);
     }
 
-    /// Neighbours' steps differ by at most what the proof says, and that is no more than needed.
+    /// Neighbours' steps differ by at most the proven bound, which is tight.
     #[test]
     fn neighbours_stay_within_the_sensitivity(
         (grid, low, _, step) in grids(), at in 0_u64..5_000_000, thousandths in 0_u64..3_000,
@@ -105,7 +105,8 @@ proptest! {
         let first = &low + RBig::from(at) * &thousandth * &step;
         let distance = RBig::from(thousandths) * &thousandth * &step;
         let second = &first + &distance;
-        let [first, second] = [first, second].map(|reading| revealed(&grid.seal_text(account(), 0, &exact_text(&reading), 0)));
+        let sealed = |reading: &RBig| revealed(&grid.seal_text(account(), 0, &exact_text(reading), 0));
+        let [first, second] = [sealed(&first), sealed(&second)];
         let exact = decimal(&exact_text(&distance));
         let bound = grid.exact_sensitivity(exact).unwrap();
         prop_assert!(first.abs_diff(second) <= bound);
@@ -113,7 +114,7 @@ proptest! {
         prop_assert_eq!(grid.sensitivity(exact).unwrap(), (bound + 1).min(grid.width()));
     }
 
-    /// A float is sealed as the shortest decimal that reads back as it.
+    /// A float is sealed as the shortest decimal that parses back to it.
     #[test]
     fn a_float_stands_for_its_shortest_decimal((grid, ..) in grids(), share in 0.0..1.0_f64, halves in any::<bool>()) {
         let span = grid.high() - grid.low();
@@ -131,7 +132,7 @@ proptest! {
         }
     }
 
-    /// Numbers are read, ordered, written and saved without loss.
+    /// Parsing, ordering, printing and saving lose nothing.
     #[test]
     fn decimals_keep_their_value(one in text(36), other in text(36)) {
         let (Ok(first), Ok(second)) = (one.parse::<Decimal>(), other.parse::<Decimal>()) else { return Ok(()) };
@@ -143,7 +144,7 @@ proptest! {
         prop_assert_eq!(postcard::from_bytes::<(Decimal, Decimal)>(&bytes).unwrap(), (first, second));
     }
 
-    /// What a float was saved as before is still read.
+    /// Numbers that were saved as floats still load.
     #[test]
     fn saved_floats_are_read(number in -1e15..1e15_f64) {
         let bytes = postcard::to_allocvec(&number).unwrap();
@@ -155,7 +156,7 @@ proptest! {
 }
 
 #[test]
-fn reads_what_is_a_number_and_nothing_else() {
+fn parses_numbers_and_nothing_else() {
     for (text, same) in [
         ("0012.50", "12.5"),
         ("+5", "5"),
@@ -212,7 +213,7 @@ fn reads_what_is_a_number_and_nothing_else() {
 }
 
 #[test]
-fn whatever_a_reading_is_it_is_sealed() {
+fn every_reading_is_sealed() {
     let grid = Grid::exact(decimal("-2"), decimal("8"), decimal("0.5")).unwrap();
     for (reading, steps) in [
         ("1", 6),
@@ -243,7 +244,7 @@ fn whatever_a_reading_is_it_is_sealed() {
 }
 
 #[test]
-fn neighbours_beyond_the_precision_of_floats_are_sealed_a_step_apart() {
+fn neighbours_beyond_float_precision_differ_by_one_step() {
     for low in ["1700000000000000000", "10000000000000000", "-1700000000000001000"] {
         let high = (rational(low) + RBig::from(1_000)).to_string();
         let grid = Grid::exact(decimal(low), decimal(&high), Decimal::ONE).unwrap();
@@ -255,7 +256,7 @@ fn neighbours_beyond_the_precision_of_floats_are_sealed_a_step_apart() {
 }
 
 #[test]
-fn a_grid_that_is_too_fine_for_floats_takes_none() {
+fn a_grid_too_fine_for_floats_rejects_them() {
     let fine = Grid::exact(decimal("1e16"), decimal("10000000000001000"), Decimal::ONE).unwrap();
     for reading in [1e16, 0.0, f64::NAN] {
         let error = fine.seal(account(), 0, reading).unwrap_err();
@@ -273,7 +274,7 @@ fn a_grid_that_is_too_fine_for_floats_takes_none() {
 }
 
 #[test]
-fn a_public_number_outside_the_domain_is_told() {
+fn rejects_a_public_number_outside_the_domain() {
     let grid = Grid::exact(decimal("0"), decimal("1"), decimal("0.1")).unwrap();
     assert_eq!((grid.steps_of(decimal("0.25")), grid.steps_of(Decimal::ONE)), (Ok(3), Ok(10)));
     for outside in ["1.00000000000000000000000000001", "-0.00000000000000000000000000001", "1e300"] {

@@ -1,4 +1,4 @@
-//! Amounts are exact, are rounded only towards more privacy, and refuse everything that is not an amount.
+//! Amounts are exact, round only towards more privacy, and reject invalid input.
 
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ proptest! {
     #![proptest_config(repeatable(4096))]
 
     #[test]
-    fn what_is_displayed_parses_to_the_same_amount(amount in any_epsilon()) {
+    fn displayed_amounts_parse_back(amount in any_epsilon()) {
         let text = amount.to_string();
         prop_assert_eq!(text.parse(), Ok(amount));
         prop_assert_eq!(Epsilon::parse_budget(&text), Ok(amount));
@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn between_two_units_a_budget_goes_down_and_a_spend_goes_up((below, decimals) in between_two_units()) {
+    fn budgets_round_down_and_spends_round_up((below, decimals) in between_two_units()) {
         let text = decimal(below, &decimals);
         prop_assert_eq!(Epsilon::parse_budget(&text).ok(), Epsilon::from_units(below).ok());
         prop_assert_eq!(Epsilon::parse_spend(&text), Ok(units(below + 1)));
@@ -58,26 +58,31 @@ proptest! {
     }
 
     #[test]
-    fn a_float_is_read_as_the_decimal_that_names_it(amount in 1e-12..1_000.0_f64) {
+    fn a_float_is_read_as_its_shortest_decimal(amount in 1e-12..1_000.0_f64) {
         let text = format!("{amount}");
         prop_assert_eq!(Epsilon::budget(amount), Epsilon::parse_budget(&text));
         prop_assert_eq!(Epsilon::spend(amount), Epsilon::parse_spend(&text));
         let budget = Epsilon::budget(amount).map_or(0, Epsilon::units);
         let spend = Epsilon::spend(amount).unwrap().units();
         prop_assert!(spend - budget <= 1, "{} lies between {} and {} units", text, budget, spend);
-        // The float nearest to a number of units is off by far less than a unit.
+        // The float nearest to a number of units has an error far below one unit.
         prop_assert!(budget as f64 <= amount * 1e9 * (1.0 + 1e-15) && amount * 1e9 <= spend as f64 * (1.0 + 1e-15));
     }
 
     #[test]
-    fn a_float_near_an_amount_stays_within_a_unit_of_it(amount in any_epsilon()) {
+    fn a_nearby_float_stays_within_a_unit(amount in any_epsilon()) {
         let float = amount.as_f64();
         prop_assert!(Epsilon::budget(float).unwrap().units().abs_diff(amount.units()) <= 1);
         prop_assert!(Epsilon::spend(float).unwrap().units().abs_diff(amount.units()) <= 1);
     }
 
     #[test]
-    fn arithmetic_agrees_with_wide_integers(a in any_epsilon(), b in any_epsilon(), times in any::<u64>(), few in 0..50_u64) {
+    fn arithmetic_agrees_with_wide_integers(
+        a in any_epsilon(),
+        b in any_epsilon(),
+        times in any::<u64>(),
+        few in 0..50_u64,
+    ) {
         let max = u128::from(Epsilon::MAX.units());
         let (wide_a, wide_b) = (u128::from(a.units()), u128::from(b.units()));
         let amount = |wide: u128| (1..=max).contains(&wide).then(|| units(u64::try_from(wide).unwrap()));
@@ -90,7 +95,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_never_exceed_the_whole_and_waste_less_than_a_unit_each(whole in any_epsilon(), parts in 1..10_000_u64) {
+    fn parts_waste_less_than_a_unit_each(whole in any_epsilon(), parts in 1..10_000_u64) {
         let wide = u128::from(whole.units());
         match whole.divided_by(parts) {
             Some(part) => {
@@ -102,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn portions_that_make_up_a_whole_never_exceed_it(whole in any_epsilon(), weights in prop::collection::vec(any::<u32>(), 1..8)) {
+    fn portions_never_exceed_the_whole(whole in any_epsilon(), weights in prop::collection::vec(any::<u32>(), 1..8)) {
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         let portions = weights.iter().filter_map(|weight| whole.portion(u64::from(*weight), total));
         let sum: u128 = portions.map(|portion| u128::from(portion.units())).sum();
@@ -110,10 +115,15 @@ proptest! {
     }
 
     #[test]
-    fn a_portion_is_the_exact_quotient_rounded_down(whole in any_epsilon(), numerator in any::<u64>(), denominator in any::<u64>()) {
+    fn a_portion_is_the_exact_quotient_rounded_down(
+        whole in any_epsilon(),
+        numerator in any::<u64>(),
+        denominator in any::<u64>(),
+    ) {
         let product = u128::from(whole.units()) * u128::from(numerator);
         let expected = product.checked_div(u128::from(denominator)).and_then(|wide| u64::try_from(wide).ok());
-        prop_assert_eq!(whole.portion(numerator, denominator), expected.and_then(|wide| Epsilon::from_units(wide).ok()));
+        let expected = expected.and_then(|wide| Epsilon::from_units(wide).ok());
+        prop_assert_eq!(whole.portion(numerator, denominator), expected);
     }
 
     #[test]
@@ -127,13 +137,13 @@ proptest! {
     }
 
     #[test]
-    fn no_text_whatsoever_makes_parsing_panic(text in any::<String>()) {
+    fn parsing_never_panics(text in any::<String>()) {
         let _ = (text.parse::<Epsilon>(), Epsilon::parse_budget(&text), Epsilon::parse_spend(&text));
     }
 }
 
 #[test]
-fn parts_are_refused_where_they_are_not_amounts() {
+fn rejects_parts_that_are_not_amounts() {
     let one = epsilon("1");
     assert_eq!(one.divided_by(0), None);
     assert_eq!(one.divided_by(UNITS_PER_EPSILON), Some(Epsilon::MIN));
@@ -169,7 +179,7 @@ fn tenths_add_up_to_one() {
 }
 
 #[test]
-fn floats_between_two_units_are_rounded_towards_more_privacy() {
+fn floats_round_towards_more_privacy() {
     assert_eq!(Epsilon::budget(1.0 / 3.0), Ok(epsilon("0.333333333")));
     assert_eq!(Epsilon::spend(1.0 / 3.0), Ok(epsilon("0.333333334")));
     assert_eq!(Epsilon::spend(1e-9), Ok(Epsilon::MIN));
@@ -181,7 +191,7 @@ fn floats_between_two_units_are_rounded_towards_more_privacy() {
 }
 
 #[test]
-fn the_common_ways_to_write_a_decimal_are_read() {
+fn parses_common_spellings_of_decimals() {
     for (text, expected) in
         [("1", 1_000_000_000), ("1.", 1_000_000_000), (".5", 500_000_000), ("007.25", 7_250_000_000)]
     {
@@ -190,7 +200,7 @@ fn the_common_ways_to_write_a_decimal_are_read() {
 }
 
 #[test]
-fn text_that_is_not_a_plain_decimal_is_refused() {
+fn rejects_text_that_is_not_a_decimal() {
     for text in ["", ".", "-", "+1", "1e3", "0x1", "1,5", "1.2.3", " 1", "1 ", "1_000", "--1", "-.", "half", "٣", "1\0"]
     {
         let expected = format!("epsilon {text:?} is not a plain decimal number; write it like 0.5");
@@ -201,7 +211,7 @@ fn text_that_is_not_a_plain_decimal_is_refused() {
 }
 
 #[test]
-fn nan_and_infinities_are_refused() {
+fn rejects_nan_and_infinities() {
     for (float, given) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")] {
         let expected = format!("epsilon must be finite, but {given} was given");
         assert_eq!(message(Epsilon::budget(float)), expected);
@@ -214,7 +224,7 @@ fn nan_and_infinities_are_refused() {
 }
 
 #[test]
-fn zero_and_negative_amounts_are_refused() {
+fn rejects_zero_and_negative_amounts() {
     for (float, given) in [(0.0, "0"), (-0.0, "-0"), (-0.5, "-0.5"), (-1e-12, "-0.000000000001")] {
         let expected = format!("epsilon must be at least 0.000000001, but {given} was given");
         assert_eq!(message(Epsilon::budget(float)), expected);
@@ -225,7 +235,7 @@ fn zero_and_negative_amounts_are_refused() {
 }
 
 #[test]
-fn a_budget_that_rounds_to_nothing_is_refused_and_a_spend_becomes_a_unit() {
+fn tiny_budgets_are_rejected_and_tiny_spends_round_up() {
     let expected = "epsilon must be at least 0.000000001, but 0.0000000009 was given";
     assert_eq!(message(Epsilon::parse_budget("0.0000000009")), expected);
     assert_eq!(message(Epsilon::budget(9e-10)), expected);
@@ -233,7 +243,7 @@ fn a_budget_that_rounds_to_nothing_is_refused_and_a_spend_becomes_a_unit() {
 }
 
 #[test]
-fn amounts_beyond_the_maximum_are_refused() {
+fn rejects_amounts_beyond_the_maximum() {
     assert_eq!(Epsilon::MAX, epsilon("1000"));
     let too_large = |given: &str| format!("epsilon must be at most 1000, but {given} was given");
     assert_eq!(message("1000.000000001".parse::<Epsilon>()), too_large("1000.000000001"));
@@ -241,7 +251,7 @@ fn amounts_beyond_the_maximum_are_refused() {
     assert_eq!(message(Epsilon::from_units(u64::MAX)), too_large(&format!("{} units", u64::MAX)));
     assert_eq!(message(Epsilon::budget(1_000.5)), too_large("1000.5"));
     assert_eq!(message(Epsilon::spend(f64::MAX)), too_large(&f64::MAX.to_string()[..40]));
-    // The least bit above the maximum: a budget rounds down to it, a spend goes beyond.
+    // Slightly above the maximum: a budget rounds down to it, a spend exceeds it.
     assert_eq!(Epsilon::parse_budget("1000.0000000001"), Ok(Epsilon::MAX));
     assert_eq!(message(Epsilon::parse_spend("1000.0000000001")), too_large("1000.0000000001"));
     // Numbers at which a 64-bit or a 128-bit count of units would wrap around.
@@ -253,7 +263,7 @@ fn amounts_beyond_the_maximum_are_refused() {
 }
 
 #[test]
-fn more_decimals_than_a_unit_has_are_refused_unless_a_direction_is_chosen() {
+fn extra_decimals_need_a_rounding_direction() {
     let expected = "epsilon 0.1234567891 has more than nine decimals; round it down for a budget or up for a spend";
     assert_eq!(message("0.1234567891".parse::<Epsilon>()), expected);
     assert_eq!(Epsilon::parse_budget("0.1234567891"), Ok(epsilon("0.123456789")));
@@ -271,7 +281,7 @@ fn display_pads_and_debug_names_the_type() {
 }
 
 #[test]
-fn a_json_number_means_what_it_says() {
+fn a_json_number_is_not_in_units() {
     for (json, expected) in
         [("1", "1"), ("0.1", "0.1"), ("1.0", "1"), ("1e-9", "0.000000001"), ("1e3", "1000"), ("\".5\"", "0.5")]
     {
@@ -280,7 +290,7 @@ fn a_json_number_means_what_it_says() {
 }
 
 #[test]
-fn encodings_of_what_is_not_an_amount_are_refused_with_the_reason() {
+fn rejects_invalid_encodings_with_the_reason() {
     for (json, reason) in [
         ("0", "must be at least"),
         ("-1", "must be at least"),

@@ -1,4 +1,4 @@
-//! The bodies of the fuzz targets on a fixed set of inputs: seeds written by hand, and thousands of mutations of them.
+//! Fuzz targets on fixed inputs: hand-written seeds and thousands of mutations.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -17,10 +17,9 @@ fn below(bound: usize, random: &mut SeededRandom) -> usize {
     Below::new(NonZeroU64::new(bound as u64).unwrap()).sample(random) as usize
 }
 
-/// Changes a few places of an input: flips a bit, sets, inserts or removes a byte, repeats a piece, or cuts the end
-/// off.
+/// Mutates an input: flips a bit; sets, inserts or removes a byte; repeats a piece; or truncates it.
 fn mutate(input: &mut Vec<u8>, random: &mut SeededRandom) {
-    // Bytes that mean something to the formats, so that more than noise is tried.
+    // Bytes with a meaning in the formats.
     const TELLING: &[u8] = b"0123456789.-+eE\"[]{},: nt\x00\x01\x7f\x80\xff";
     for _ in 0..=below(4, random) {
         let at = below(input.len() + 1, random);
@@ -80,7 +79,11 @@ fn ledger_json() {
             include_bytes!("../golden/ledger_v1.json"),
             br#"{"version":1,"budget":"1","window":"unbounded","clock":7,"closed":false,"spends":[[5,"0.7"]]}"#,
             br#"{"version":1,"budget":9,"window":{"timestamps":1},"clock":null,"closed":false,"spends":[]}"#,
-            br#"{"version":1,"budget":"2","window":{"timestamps":3},"clock":18446744073709551615,"closed":true,"spends":[[18446744073709551613,"1"]]}"#,
+            concat!(
+                r#"{"version":1,"budget":"2","window":{"timestamps":3},"clock":18446744073709551615,"#,
+                r#""closed":true,"spends":[[18446744073709551613,"1"]]}"#
+            )
+            .as_bytes(),
         ],
     );
 }
@@ -142,7 +145,11 @@ fn aggregate_json() {
         include_bytes!("../golden/aggregates_v1.json"),
         br#"[{"version":1,"oracle":"grr","domain":3,"epsilon":"1","reports":4,"counts":[1,2,1]}]"#,
         br#"[{"version":1,"oracle":"hadamard","domain":3,"epsilon":20,"reports":0,"counts":[0,0,0,0]}]"#,
-        br#"[{"version":1,"oracle":"olh","domain":2,"epsilon":0.000000001,"reports":4611686018427387904,"counts":[9,0]}]"#,
+        concat!(
+            r#"[{"version":1,"oracle":"olh","domain":2,"epsilon":0.000000001,"#,
+            r#""reports":4611686018427387904,"counts":[9,0]}]"#
+        )
+        .as_bytes(),
         br#"[{"version":1,"oracle":"subset","domain":6,"epsilon":"0.5","reports":5,"counts":[3,2,1,2,2,0]}]"#,
     ];
     for seed in seeds {

@@ -1,4 +1,4 @@
-//! Readings are put on the grid before they are sealed.
+//! Readings are rounded to the grid before sealing.
 
 use std::num::NonZeroU64;
 
@@ -8,7 +8,7 @@ use tidegate_kernel::{Epsilon, Grid, GridError, Sealed, SeededRandom};
 
 use crate::support::{account, permit};
 
-/// What was sealed: at the largest epsilon the noise is zero, but for a chance of e^-1000.
+/// The sealed value: at the largest epsilon the noise is zero, except with probability e^-1000.
 pub(crate) fn revealed(reading: &Sealed<i64>) -> i64 {
     let random = &mut SeededRandom::new(1);
     let everything = i64::MIN..=i64::MAX;
@@ -26,7 +26,7 @@ fn a_reading_is_rounded_to_the_nearest_grid_point() {
 }
 
 #[test]
-fn a_public_value_is_put_on_the_grid_as_a_reading_is() {
+fn public_values_round_like_readings() {
     let grid = Grid::new(-1.0, 1.0, 0.25).unwrap();
     for value in [-1.0, -0.88, -0.87, 0.0, 0.1, 0.13, 0.125, 0.375, 1.0] {
         assert_eq!(grid.steps(value).unwrap() as i64, revealed(&grid.seal(account(), 0, value).unwrap()), "{value}");
@@ -36,7 +36,7 @@ fn a_public_value_is_put_on_the_grid_as_a_reading_is() {
 }
 
 #[test]
-fn a_reading_outside_the_domain_can_be_sealed_as_the_end_of_it() {
+fn readings_outside_the_domain_can_be_clamped() {
     let grid = Grid::new(-1.0, 1.0, 0.25).unwrap();
     let far = [(f64::NEG_INFINITY, 0), (-1e300, 0), (-0.87, 1), (1.001, 8), (f64::INFINITY, 8)];
     for (reading, steps) in far {
@@ -59,7 +59,7 @@ fn a_hair_can_be_a_whole_step() {
 }
 
 #[test]
-fn a_step_that_does_not_divide_the_domain_still_covers_it() {
+fn an_uneven_step_still_covers_the_domain() {
     let tenths = Grid::new(0.0, 1.0, 0.1).unwrap();
     assert_eq!(tenths.width(), 10);
     let uneven = Grid::new(0.0, 1.0, 0.3).unwrap();
@@ -71,7 +71,7 @@ fn a_step_that_does_not_divide_the_domain_still_covers_it() {
 }
 
 #[test]
-fn a_reading_that_is_no_number_in_the_domain_is_refused_without_being_named() {
+fn errors_do_not_contain_the_reading() {
     let grid = Grid::new(0.0, 612.0, 1.0).unwrap();
     for reading in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.1, 612.000_001, 77_777.0] {
         let error = grid.seal(account(), 0, reading).unwrap_err();
@@ -81,7 +81,7 @@ fn a_reading_that_is_no_number_in_the_domain_is_refused_without_being_named() {
 }
 
 #[test]
-fn a_grid_that_cannot_be_laid_is_refused() {
+fn rejects_invalid_grids() {
     for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::MIN, f64::MAX)] {
         assert!(matches!(Grid::new(low, high, 1.0), Err(GridError::Domain { .. })), "{low} {high}");
     }
@@ -97,7 +97,7 @@ fn a_grid_that_cannot_be_laid_is_refused() {
 }
 
 #[test]
-fn a_grid_is_read_through_its_constructor() {
+fn loading_a_grid_checks_it() {
     let grid = Grid::new(0.0, 10.0, 0.5).unwrap();
     let text = serde_json::to_string(&grid).unwrap();
     assert_eq!(text, r#"{"low":0.0,"high":10.0,"step":0.5}"#);

@@ -1,4 +1,4 @@
-//! No window ever exceeds its budget, whatever is asked and however often the ledger is saved and loaded.
+//! No window exceeds its budget, for all sequences of calls, saves and loads.
 
 use proptest::prelude::*;
 use tidegate_kernel::{ClassLedgers, Epsilon, Ledger, Permit, Refusal, SpendError, Window};
@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(repeatable(8192))]
 
     #[test]
-    fn no_window_exceeds_the_budget_and_a_naive_ledger_agrees_on_everything(
+    fn a_naive_ledger_agrees_on_everything(
         window in any_window(),
         start in any_start(),
         (budget, steps) in any_budget_and_steps(),
@@ -94,7 +94,7 @@ proptest! {
     }
 
     #[test]
-    fn a_ledger_that_starts_fully_spent_keeps_to_its_budget_as_well(
+    fn a_fully_spent_ledger_keeps_its_budget(
         window in any_window(),
         start in any_start(),
         (budget, steps) in any_budget_and_steps(),
@@ -108,11 +108,11 @@ proptest! {
 }
 
 #[test]
-fn of_all_small_sequences_none_exceeds_the_budget_and_whatever_fits_is_granted() {
+fn small_sequences_are_granted_exactly_if_they_fit() {
     const BUDGET: u64 = 3;
     const TIMESTAMPS: u32 = 8;
     for length in 1..=4_usize {
-        // Two bits for each timestamp: the amount asked for, zero meaning nothing.
+        // Two bits for each timestamp: the amount; zero means no spend.
         for sequence in 0..4_u64.pow(TIMESTAMPS) {
             let mut ledger = Ledger::new(units(BUDGET), window(length as u64));
             let mut granted = [0_u64; TIMESTAMPS as usize];
@@ -134,7 +134,7 @@ fn of_all_small_sequences_none_exceeds_the_budget_and_whatever_fits_is_granted()
 }
 
 #[test]
-fn an_overspend_is_refused_with_what_is_left() {
+fn an_overspend_error_has_the_remaining_budget() {
     let mut ledger = Ledger::new(epsilon("1"), window(3));
     let _ = ledger.spend(5, epsilon("0.7")).unwrap();
     let refusal = refused(ledger.spend(6, epsilon("0.4")));
@@ -199,7 +199,7 @@ fn several_spends_at_one_timestamp_add_up() {
 }
 
 #[test]
-fn in_an_event_window_every_timestamp_has_the_whole_budget() {
+fn event_windows_have_the_whole_budget_each() {
     let mut ledger = Ledger::new(epsilon("1"), Window::EVENT);
     for timestamp in 0..100 {
         let _ = ledger.spend(timestamp, epsilon("1")).unwrap();
@@ -209,7 +209,7 @@ fn in_an_event_window_every_timestamp_has_the_whole_budget() {
 }
 
 #[test]
-fn in_a_longer_window_a_spend_comes_back_when_it_has_left() {
+fn a_spend_returns_when_it_leaves_the_window() {
     let mut ledger = Ledger::new(epsilon("1"), window(10));
     let _ = ledger.spend(0, epsilon("1")).unwrap();
     assert_eq!(ledger.remaining(9), None);
@@ -219,7 +219,7 @@ fn in_a_longer_window_a_spend_comes_back_when_it_has_left() {
 }
 
 #[test]
-fn in_an_unbounded_window_nothing_ever_comes_back_and_memory_stays_constant() {
+fn unbounded_windows_never_refund_and_use_constant_memory() {
     let mut ledger = Ledger::new(units(1_000), Window::Unbounded);
     for spend in 0..1_000_u64 {
         let timestamp = spend * (u64::MAX / 1_000);
@@ -231,7 +231,7 @@ fn in_an_unbounded_window_nothing_ever_comes_back_and_memory_stays_constant() {
 }
 
 #[test]
-fn after_a_million_timestamps_only_the_window_is_remembered() {
+fn memory_is_limited_to_the_window() {
     const LENGTH: u64 = 50;
     let mut ledger = Ledger::new(units(LENGTH), window(LENGTH));
     for timestamp in 0..1_000_000 {
@@ -243,7 +243,7 @@ fn after_a_million_timestamps_only_the_window_is_remembered() {
 }
 
 #[test]
-fn the_last_timestamps_of_all_work_like_any_other() {
+fn the_largest_timestamps_work() {
     for window in [Window::EVENT, window(2), window(u64::MAX), Window::Unbounded] {
         let mut ledger = Ledger::new(epsilon("1"), window);
         let _ = ledger.spend(u64::MAX - 1, epsilon("0.6")).unwrap();
@@ -260,7 +260,7 @@ fn the_last_timestamps_of_all_work_like_any_other() {
 }
 
 #[test]
-fn a_fully_spent_ledger_grants_nothing_until_its_window_has_passed() {
+fn a_fully_spent_ledger_waits_for_its_window() {
     let mut ledger = Ledger::fully_spent(epsilon("1"), window(5), 100);
     assert_eq!(refused(ledger.spend(100, Epsilon::MIN)), Refusal::Closed { timestamp: 100 });
     assert!(matches!(refused(ledger.spend(99, Epsilon::MIN)), Refusal::TimeWentBack { .. }));
@@ -273,7 +273,7 @@ fn a_fully_spent_ledger_grants_nothing_until_its_window_has_passed() {
 }
 
 #[test]
-fn a_permit_is_worth_what_was_asked_and_splits_without_gain() {
+fn splitting_a_permit_gains_nothing() {
     let mut ledger = Ledger::new(epsilon("1"), Window::EVENT);
     let permit = ledger.spend(9, epsilon("0.5")).unwrap();
     assert_eq!((permit.timestamp(), permit.epsilon()), (9, epsilon("0.5")));
@@ -286,7 +286,7 @@ fn a_permit_is_worth_what_was_asked_and_splits_without_gain() {
 }
 
 #[test]
-fn the_ledger_is_saved_with_the_spend_before_the_permit_is_given_out() {
+fn the_spend_is_saved_before_the_permit_is_returned() {
     let mut ledger = Ledger::new(epsilon("1"), window(2));
     let mut disk = String::new();
     let permit = ledger.spend_and_save(3, epsilon("0.4"), |ledger| {
@@ -300,7 +300,7 @@ fn the_ledger_is_saved_with_the_spend_before_the_permit_is_given_out() {
 }
 
 #[test]
-fn where_saving_fails_there_is_no_permit_and_the_amount_stays_spent() {
+fn a_failed_save_keeps_the_amount_spent() {
     let mut ledger = Ledger::new(epsilon("1"), window(2));
     let error = ledger.spend_and_save(3, epsilon("0.4"), |_| Err("disk full")).unwrap_err();
     assert!(matches!(error, SpendError::NotSaved("disk full")));
@@ -351,9 +351,9 @@ fn the_saved_form_has_not_changed() {
     assert_eq!(postcard::to_allocvec(&golden()).unwrap(), bytes_of_hex(GOLDEN_POSTCARD));
 }
 
-/// Otherwise a ledger with a budget of one's choice, written by hand and loaded, would open the data of another.
+/// Otherwise a hand-written ledger with any budget could open the data of another.
 #[test]
-fn a_loaded_ledger_has_an_account_of_its_own() {
+fn a_loaded_ledger_has_a_new_account() {
     let one = golden();
     assert_ne!(one.account(), golden().account());
     assert_ne!(one.account(), Ledger::fully_spent(epsilon("1"), window(3), 4).account());
@@ -378,7 +378,7 @@ fn class_ledgers_share_one_account() {
 }
 
 #[test]
-fn a_corrupted_state_is_refused_with_the_reason() {
+fn rejects_a_corrupted_state_with_the_reason() {
     let order = "ledger's spends are not in order of time, or reach beyond its clock or window";
     let overspent = "ledger holds spends of 1500000001 units in one window, more than its budget of 1.5";
     for (field, value, reason) in [
@@ -410,7 +410,7 @@ fn a_corrupted_state_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_state_with_a_field_missing_is_refused() {
+fn rejects_a_state_with_a_missing_field() {
     for field in ["version", "budget", "window", "clock", "closed", "spends"] {
         let mut saved: serde_json::Value = serde_json::from_str(GOLDEN_JSON).unwrap();
         saved["spends"] = serde_json::json!([]);
@@ -421,7 +421,7 @@ fn a_state_with_a_field_missing_is_refused() {
 }
 
 #[test]
-fn a_ledger_that_was_closed_before_any_time_is_refused() {
+fn rejects_a_closed_ledger_without_a_clock() {
     let saved = r#"{"version":1,"budget":"1","window":"unbounded","clock":null,"closed":true,"spends":[]}"#;
     assert!(serde_json::from_str::<Ledger>(saved).is_err());
     assert!(serde_json::from_str::<Ledger>(&saved.replace("true", "false")).is_ok());
@@ -464,7 +464,7 @@ fn spending_from_several_classes_is_all_or_nothing() {
 }
 
 #[test]
-fn one_class_being_closed_refuses_the_spend_of_all() {
+fn one_closed_class_refuses_the_spend_of_all() {
     let mut ledgers = ClassLedgers::default();
     ledgers.register(1, Ledger::new(epsilon("1"), Window::EVENT));
     ledgers.register(2, Ledger::fully_spent(epsilon("1"), Window::EVENT, 8));
@@ -485,7 +485,7 @@ fn classes_do_not_share_their_budgets() {
 }
 
 #[test]
-fn a_class_that_nobody_registered_is_refused() {
+fn rejects_an_unregistered_class() {
     let mut ledgers = two_classes();
     let refusal = refused(ledgers.spend(7, 0, Epsilon::MIN));
     assert_eq!(refusal.to_string(), "requirement class 7 is not registered");
@@ -494,7 +494,7 @@ fn a_class_that_nobody_registered_is_refused() {
 }
 
 #[test]
-fn registering_a_class_again_gives_nothing_back() {
+fn registering_a_class_again_refunds_nothing() {
     let mut ledgers = two_classes();
     let _ = ledgers.spend(1, 0, epsilon("0.2")).unwrap();
     assert!(!ledgers.register(1, Ledger::new(epsilon("5"), Window::EVENT)));
@@ -504,7 +504,7 @@ fn registering_a_class_again_gives_nothing_back() {
 }
 
 #[test]
-fn a_permit_knows_the_class_whose_ledger_granted_it() {
+fn a_permit_knows_its_class() {
     let mut ledgers = two_classes();
     let classes = |permits: Vec<Permit>| permits.iter().map(Permit::class).collect::<Vec<_>>();
     let tenth = epsilon("0.1");
@@ -518,7 +518,7 @@ fn a_permit_knows_the_class_whose_ledger_granted_it() {
 }
 
 #[test]
-fn permits_of_several_classes_are_given_out_once_the_ledgers_are_saved() {
+fn class_permits_are_returned_after_saving() {
     let mut ledgers = two_classes();
     let amounts = [(1, epsilon("0.1")), (2, epsilon("0.7"))];
     let mut saved = String::new();
@@ -542,7 +542,7 @@ fn class_ledgers_survive_saving() {
 }
 
 #[test]
-fn a_class_saved_twice_is_refused() {
+fn rejects_a_class_saved_twice() {
     let reason = "requirement class 1 has more than one ledger";
     let mut ledgers = ClassLedgers::default();
     ledgers.register(1, Ledger::fully_spent(epsilon("1"), window(3), 4));
@@ -554,7 +554,7 @@ fn a_class_saved_twice_is_refused() {
     let no_map = serde_json::from_str::<ClassLedgers>("1").unwrap_err().to_string();
     assert!(no_map.contains("expected a ledger for each requirement class"), "{no_map}");
 
-    // The number of classes, then each with its ledger. What is wrong with bytes, postcard does not say.
+    // The number of classes, then each with its ledger. Postcard gives no reason for invalid bytes.
     let saved = postcard::to_allocvec(&ledgers).unwrap();
     let (_, entry) = saved.split_first().unwrap();
     assert!(postcard::from_bytes::<ClassLedgers>(&[&[2], entry, entry].concat()).is_err());

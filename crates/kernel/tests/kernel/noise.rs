@@ -1,4 +1,4 @@
-//! Each sampler's whole distribution against its formula, and the proof that the check would notice 10 %.
+//! Goodness of fit of each sampler; each check is shown to detect a change of 10 %.
 
 use tidegate_kernel::SeededRandom;
 use tidegate_kernel::noise::{
@@ -24,8 +24,8 @@ fn uniform_integers_are_uniform() {
 }
 
 #[test]
-fn uniform_integers_below_a_bound_near_two_to_the_64_are_not_folded() {
-    // Below 3/4 · 2^64 a plain modulus would give the lower third twice the weight.
+fn uniform_integers_are_unbiased_for_huge_bounds() {
+    // For a bound of 3/4 · 2^64, a plain modulus would double the weight of the lower third.
     let bound = 3 << 62;
     let below = Below::new(nonzero(bound));
     let mut random = SeededRandom::new(5);
@@ -97,7 +97,7 @@ fn geometric_noise_has_its_distribution() {
     }
 }
 
-/// Noise that was cut to 64 bits before it is added to a secret would betray the secret.
+/// Noise saturated to 64 bits before it is added would reveal the secret.
 #[test]
 fn noise_is_not_cut_to_64_bits() {
     let scale = NoiseScale::new(nonzero(u64::MAX), nonzero(1));
@@ -133,7 +133,7 @@ fn opendp_scale(numerator: u32, denominator: u32) -> dashu::rational::RBig {
 }
 
 #[test]
-fn a_calibrated_scale_is_exactly_sensitivity_over_epsilon() {
+fn calibrated_scales_are_exact() {
     let scale = |sensitivity, text| NoiseScale::calibrated(sensitivity, epsilon(text));
     assert_eq!(scale(1, "0.5"), Ok(NoiseScale::new(nonzero(2), nonzero(1))));
     assert_eq!(scale(3, "0.7"), Ok(NoiseScale::new(nonzero(30), nonzero(7))));
@@ -145,7 +145,7 @@ fn a_calibrated_scale_is_exactly_sensitivity_over_epsilon() {
 }
 
 #[test]
-fn the_stated_variances_are_those_of_the_distributions() {
+fn variances_match_the_distributions() {
     for scale in [0.3, 1.0, 2.5, 40.0] {
         let exact = NoiseScale::new(nonzero((scale * 10.0) as u64), nonzero(10));
         let reach = 60 + (scale * 60.0) as i64;
@@ -157,7 +157,7 @@ fn the_stated_variances_are_those_of_the_distributions() {
 }
 
 #[test]
-fn biased_bits_are_independent_coins_of_their_probability() {
+fn biased_bits_are_independent() {
     for (index, q) in [0.5, 0.268_941_421, 0.731, 0.02, 1e-5].into_iter().enumerate() {
         let bits = BiasedBits::new(nonzero((q * 2_f64.powi(64)) as u64));
         let mut random = SeededRandom::new(60 + index as u64);
@@ -180,7 +180,7 @@ fn biased_bits_are_independent_coins_of_their_probability() {
 }
 
 #[test]
-fn biased_bits_of_the_smallest_and_largest_probability_work() {
+fn biased_bits_of_extreme_probabilities_work() {
     let mut random = SeededRandom::new(70);
     let almost_never = BiasedBits::new(nonzero(1));
     let almost_always = BiasedBits::new(nonzero(u64::MAX));
@@ -191,7 +191,7 @@ fn biased_bits_of_the_smallest_and_largest_probability_work() {
 }
 
 #[test]
-fn counting_biased_bits_gives_a_binomial_number() {
+fn counts_of_biased_bits_are_binomial() {
     let (trials, q) = (100_u64, 0.3);
     let bits = BiasedBits::new(nonzero((q * 2_f64.powi(64)) as u64));
     let mut random = SeededRandom::new(71);
@@ -268,7 +268,7 @@ mod simulation {
 
     #[test]
     fn samples_of_large_populations_have_their_distribution() {
-        // Few of many, many of many, and a sample of almost everyone; the last is what a library got wrong.
+        // Few of many, many of many, and a sample of almost everyone, which a library got wrong.
         for (stream, marked, unmarked, sample) in [
             (0, 10_000, 190_000, 9_828),
             (1, 100_000, 100_000, 50_000),
@@ -332,7 +332,7 @@ mod simulation {
 
     #[test]
     fn normal_draws_have_their_distribution() {
-        // Cells of a tenth between -4 and 4; the two ends take the tails.
+        // Cells of width 0.1 between -4 and 4; the end cells include the tails.
         let cells = 82;
         let mut random = SeededRandom::new(93);
         let counts = tally(DRAWS, cells, || ((standard_normal(&mut random) + 4.1) * 10.0).clamp(0.0, 81.0) as usize);
@@ -348,13 +348,13 @@ mod simulation {
 }
 
 #[test]
-fn noise_of_scales_with_large_parts_is_not_cut_to_64_bits() {
-    // The scale is 2^32, and the numerator so large that one draw in e goes beyond 64 bits before it is divided.
+fn noise_of_large_scales_is_not_saturated() {
+    // The scale is 2^32. The numerator is so large that one draw in e exceeds 64 bits before the division.
     let scale = NoiseScale::new(nonzero(u64::MAX), nonzero(1 << 32));
     let (noise, mut random) = (Geometric::new(scale), SeededRandom::new(90));
     let draws: Vec<f64> = (0..10_000).map(|_| noise.sample(&mut random) as f64 / 2_f64.powi(32)).collect();
-    // Exponential of mean one: no draw exceeds 64 but with probability 10^4 · e^-64, below 1e-23; the mean of 10^4
-    // draws lies within 0.06 of one but with probability 1e-8 (six standard deviations of 0.01).
+    // Exponential of mean one: a draw exceeds 64 with probability below 10^4 · e^-64 < 1e-23. The mean of 10^4 draws is
+    // more than 0.06 from one with probability 1e-8 (six standard deviations of 0.01).
     assert!(draws.iter().all(|draw| (0.0..64.0).contains(draw)));
     assert!((draws.iter().sum::<f64>() / 1e4 - 1.0).abs() < 0.06);
 }

@@ -1,4 +1,4 @@
-//! Each oracle's whole report distribution, its loss, its estimate, its codec, and the algebra of aggregates.
+//! Distribution and privacy loss of each oracle's reports.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ fn oracle(kind: OracleKind, domain: u32, text: &str) -> Oracle {
     Oracle::new(kind, domain, epsilon(text)).unwrap()
 }
 
-/// One report per value, each paid for by a ledger of its own.
+/// One report per value, each with its own ledger.
 fn reports(oracle: &Oracle, values: impl IntoIterator<Item = u32>, random: &mut SeededRandom) -> Vec<u8> {
     let mut batch = Vec::new();
     for value in values {
@@ -47,7 +47,7 @@ fn all_reports(oracle: &Oracle) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn no_report_tells_more_than_epsilon_and_some_tell_all_of_it() {
+fn the_largest_loss_of_a_report_is_epsilon() {
     for kind in KINDS {
         for domain in [2, 3, 5, 8, 11] {
             for text in ["0.01", "0.1", "0.5", "1", "2.5", "5", "9"] {
@@ -68,9 +68,9 @@ fn no_report_tells_more_than_epsilon_and_some_tell_all_of_it() {
     }
 }
 
-/// Over a large domain any one report has a probability below the least positive float, yet its loss is finite.
+/// Over a large domain the probability of a report underflows, but its loss is finite.
 #[test]
-fn reports_over_a_large_domain_have_a_loss_too() {
+fn reports_over_a_large_domain_have_finite_loss() {
     for (stream, kind) in KINDS.into_iter().enumerate() {
         let (domain, own) = (20_000, 123);
         let oracle = oracle(kind, domain, "2");
@@ -83,13 +83,13 @@ fn reports_over_a_large_domain_have_a_loss_too() {
         }
         let largest = losses.iter().copied().fold(0.0, f64::max);
         assert!(largest < 2.0 + 1e-9, "{kind}: {largest}");
-        // A report of GRR names one value, seldom one of those compared.
+        // A GRR report names one value, rarely one of those compared.
         assert!(kind == OracleKind::Grr || largest > 1.9, "{kind}: {largest}");
     }
 }
 
 #[test]
-fn a_report_tells_where_its_randomness_came_from() {
+fn reports_carry_their_provenance() {
     let oracle = oracle(OracleKind::Grr, 4, "1");
     let paid = || Ledger::new(oracle.epsilon(), Window::EVENT).spend(0, oracle.epsilon()).unwrap();
     let (seeded, system) = (&mut SeededRandom::new(1), &mut SystemRandom::new().unwrap());
@@ -115,7 +115,7 @@ fn the_likelihoods_of_all_reports_sum_to_one() {
     }
 }
 
-/// Which values a report supports, as the bits of a number: for hashing, where reports differ by their seed.
+/// The values that a report supports, as a bit mask: for hashing, reports differ by their seed.
 fn support_pattern(oracle: &Oracle, report: &[u8]) -> usize {
     let mut aggregate = oracle.aggregate();
     aggregate.add(report).unwrap();
@@ -162,9 +162,8 @@ fn perturbed_values_follow_the_stated_distribution() {
 
 #[test]
 fn subsets_of_large_domains_are_uniform_too() {
-    // Large domains draw subsets by a draft, of darts or of coins, and corrections, in one of two directions. The
-    // number of members among the first values is hypergeometric, and so must it be for each way the domain fills its
-    // last word.
+    // Large domains draw subsets from a draft, by darts or coins, with corrections in either direction. The number of
+    // members among the first values must be hypergeometric, for each way in which the domain fills its last word.
     let cases = [
         (0, 100, "1"),
         (1, 128, "1"),
@@ -200,7 +199,7 @@ fn subsets_of_large_domains_are_uniform_too() {
     }
 }
 
-/// How many of `marked` among `population` are drawn in `draws` draws without replacement.
+/// The hypergeometric distribution.
 fn hypergeometric(population: u32, marked: u32, draws: u32) -> Vec<f64> {
     let log_choose = |n: u32, k: u32| -> f64 { (0..k).map(|i| (f64::from(n - i) / f64::from(i + 1)).ln()).sum() };
     let total = log_choose(population, draws);
@@ -215,7 +214,7 @@ fn hypergeometric(population: u32, marked: u32, draws: u32) -> Vec<f64> {
 }
 
 #[test]
-fn what_an_oracle_cannot_represent_is_refused_with_the_allowed_range() {
+fn rejects_parameters_with_the_allowed_range() {
     for kind in KINDS {
         for domain in [0, 1, MAX_DOMAIN + 1] {
             let error = Oracle::new(kind, domain, epsilon("1")).unwrap_err().to_string();
@@ -245,7 +244,7 @@ fn what_an_oracle_cannot_represent_is_refused_with_the_allowed_range() {
 }
 
 #[test]
-fn a_sealed_value_is_reported_like_an_open_one_and_only_for_a_permit_of_its_timestamp() {
+fn sealed_values_need_a_permit_of_their_timestamp() {
     for kind in KINDS {
         let oracle = oracle(kind, 5, "1");
         let sealed = sealed_at(0, 3);
@@ -261,8 +260,8 @@ fn a_sealed_value_is_reported_like_an_open_one_and_only_for_a_permit_of_its_time
 }
 
 #[test]
-fn a_sealed_value_outside_the_domain_is_reported_as_the_last() {
-    // An error would tell that it is outside, and so, domain by domain, which value it is.
+fn sealed_values_outside_the_domain_become_the_last() {
+    // An error would reveal that the value is outside, and so, domain by domain, the value itself.
     for kind in KINDS {
         let oracle = oracle(kind, 5, "1");
         let report = |value: u32| {

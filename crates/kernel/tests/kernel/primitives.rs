@@ -1,4 +1,4 @@
-//! Each primitive's whole output distribution against its formula, and the formula's exact loss against the claim.
+//! Output distribution of each primitive against its formula, and the exact loss against the claim.
 
 use tidegate_kernel::oracle::{Oracle, OracleError, OracleKind};
 use tidegate_kernel::primitives::{
@@ -28,11 +28,11 @@ mod scalar;
 
 const DRAWS: usize = 200_000;
 
-/// What rounding of floats may add to a loss that is computed by a formula.
+/// Tolerance for float rounding in a computed loss.
 const ROUNDING: f64 = 1e-9;
 
 #[test]
-fn a_noised_value_tells_where_its_randomness_came_from_and_what_it_cost() {
+fn noised_values_carry_provenance_and_cost() {
     let reading = sealed_at(0, 5);
     let seeded =
         noisy_scalar(permit(epsilon("0.5")), &reading, 0..=9, Protects::Reading, &mut SeededRandom::new(1)).unwrap();
@@ -45,7 +45,7 @@ fn a_noised_value_tells_where_its_randomness_came_from_and_what_it_cost() {
 }
 
 #[test]
-fn the_neighbouring_relation_is_written_in_words_and_sets_the_sensitivity() {
+fn the_neighbouring_relation_sets_the_sensitivity() {
     assert_eq!(serde_json::to_string(&Neighbours::AddRemove).unwrap(), "\"add_remove\"");
     assert_eq!(serde_json::from_str::<Neighbours>("\"replace\"").unwrap(), Neighbours::Replace);
     assert_eq!(Neighbours::AddRemove.histogram_sensitivity(nonzero(3)), 3);
@@ -53,7 +53,7 @@ fn the_neighbouring_relation_is_written_in_words_and_sets_the_sensitivity() {
     assert_eq!(Neighbours::Replace.histogram_sensitivity(nonzero(u64::MAX)), u64::MAX);
 }
 
-/// What each primitive says to a permit for data of timestamp 0 that concern everyone.
+/// The errors of each primitive for a permit, on data of timestamp 0 without a class.
 fn refusals(permit_of: impl Fn() -> Permit) -> Vec<PrimitiveError> {
     let random = &mut SeededRandom::new(1);
     let (reading, counts, scores) = (sealed_at(0, 5), sealed_at(0, vec![1, 2]), sealed_at(0, vec![1, 2]));
@@ -71,8 +71,7 @@ fn refusals(permit_of: impl Fn() -> Permit) -> Vec<PrimitiveError> {
     ]
 }
 
-/// Otherwise a loop over other timestamps' permits would publish one timestamp's data again and again, in no window's
-/// account.
+/// Otherwise permits of other timestamps could publish one timestamp's data repeatedly, outside any window's account.
 #[test]
 fn a_permit_of_another_timestamp_pays_for_nothing() {
     let wrong = PrimitiveError::Timestamp { permit: 3, data: 0 };
@@ -80,10 +79,9 @@ fn a_permit_of_another_timestamp_pays_for_nothing() {
     assert_eq!(wrong.to_string(), "the permit is for timestamp 3, but the data are of timestamp 0");
 }
 
-/// Otherwise a ledger made on the spot, with a budget of its own, would open the data, and the ledger that protects
-/// them would know nothing of it.
+/// Otherwise a new ledger with its own budget could open the data, unknown to the ledger that protects them.
 #[test]
-fn a_ledger_made_on_the_spot_opens_no_sealed_data() {
+fn a_new_ledger_opens_no_existing_data() {
     let on_the_spot = || Ledger::new(Epsilon::MAX, Window::EVENT).spend(0, Epsilon::MAX).unwrap();
     assert!(refusals(on_the_spot).iter().all(|refusal| *refusal == PrimitiveError::Account));
     let of_a_class = || {
@@ -105,9 +103,9 @@ fn a_ledger_made_on_the_spot_opens_no_sealed_data() {
     assert_eq!(oracle.perturb_sealed(permit, &symbol, random).err(), Some(OracleError::Account));
 }
 
-/// A test is of the account that opened it, and so are its queries and newcomers.
+/// A test, its queries and its new timestamps belong to the account that opened it.
 #[test]
-fn an_above_threshold_test_reads_data_of_its_own_account_only() {
+fn above_threshold_reads_only_its_own_account() {
     let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
     let mut other = Ledger::new(one, Window::EVENT);
     let query = |readings: &[Sealed<i64>]| SealedQuery::deviation(readings, 0..=9, Protects::Reading);
@@ -121,7 +119,7 @@ fn an_above_threshold_test_reads_data_of_its_own_account_only() {
     assert_eq!(*test.ask([permit_at(1, one)], &own, random).unwrap().value(), Side::Below);
 }
 
-/// Otherwise the members of all classes would be exposed to what one class has spent.
+/// Otherwise all classes would be exposed to the spend of one.
 #[test]
 fn a_permit_of_one_class_does_not_pay_for_everyone() {
     let wrong = PrimitiveError::ClassPermit { class: 4 };

@@ -1,7 +1,7 @@
 //! Goodness-of-fit checks shared by the statistical tests.
 //!
-//! Seeds are fixed, so a test either always passes or always fails; the false-alarm probability below is the chance
-//! that a seed chosen blindly would have failed on correct code.
+//! Seeds are fixed, so a test always passes or always fails. The false-alarm probability is the chance that a random
+//! seed fails on correct code.
 
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 use tidegate_kernel::{Account, ClassLedgers, Epsilon, Ledger, Permit, Sealed, Window};
 use zeroize::Zeroize;
 
-/// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
+/// Settings of a property test: a number of cases from a fixed seed, without a file of failures.
 pub fn repeatable(cases: u32) -> Config {
     Config { cases, failure_persistence: None, rng_seed: RngSeed::Fixed(0x7_1de9), ..Config::default() }
 }
@@ -50,7 +50,7 @@ pub fn chi_square_p(observed: &[u64], weights: &[f64]) -> f64 {
     1.0 - ChiSquared::new(f64::from(cells - 1)).unwrap().cdf(statistic)
 }
 
-/// The chi-square p-value for two samples having the same distribution.
+/// The two-sample chi-square p-value.
 pub fn two_sample_p(first: &[u64], second: &[u64]) -> f64 {
     let (n, m): (u64, u64) = (first.iter().sum(), second.iter().sum());
     let (n, m) = (n as f64, m as f64);
@@ -103,7 +103,7 @@ pub fn epsilon(text: &str) -> Epsilon {
     text.parse().unwrap()
 }
 
-/// A permit for an amount at timestamp 0, from a ledger of its own.
+/// A permit for an amount at timestamp 0, from a new ledger.
 pub fn permit(amount: Epsilon) -> Permit {
     permit_at(0, amount)
 }
@@ -114,7 +114,7 @@ pub fn account() -> Account {
     *ACCOUNT.get_or_init(|| Ledger::new(Epsilon::MAX, Window::EVENT).account())
 }
 
-/// A ledger from which nothing has been spent, with the [account] of all tests.
+/// A new ledger with the [account] of all tests.
 pub fn ledger() -> Ledger {
     Ledger::forged(account(), Epsilon::MAX, Window::EVENT)
 }
@@ -124,12 +124,12 @@ pub fn sealed_at<T: Zeroize>(timestamp: u64, value: T) -> Sealed<T> {
     Sealed::at(account(), timestamp, value)
 }
 
-/// A permit for an amount, from a ledger of its own.
+/// A permit for an amount, from a new ledger.
 pub fn permit_at(timestamp: u64, amount: Epsilon) -> Permit {
     ledger().spend(timestamp, amount).unwrap()
 }
 
-/// Ledgers of classes from which nothing has been spent, with the [account] of all tests.
+/// New class ledgers with the [account] of all tests.
 pub fn class_ledgers(classes: impl IntoIterator<Item = u32>) -> ClassLedgers {
     let mut ledgers = ClassLedgers::forged(account());
     for class in classes {
@@ -143,12 +143,12 @@ pub fn class_permit(class: u32, amount: Epsilon) -> Permit {
     class_ledgers([class]).spend(class, 0, amount).unwrap()
 }
 
-/// An integer that is not zero.
+/// A non-zero integer.
 pub fn nonzero(value: u64) -> NonZeroU64 {
     NonZeroU64::new(value).unwrap()
 }
 
-/// Weights of a two-sided geometric distribution on -reach..=reach, the ends taking the tails.
+/// Weights of a two-sided geometric distribution on -reach..=reach; the ends include the tails.
 pub fn laplace_weights(scale: f64, reach: i64) -> Vec<f64> {
     let q = (-1.0 / scale).exp();
     let tail = q.powi(reach as i32) / (1.0 + q);
@@ -157,7 +157,7 @@ pub fn laplace_weights(scale: f64, reach: i64) -> Vec<f64> {
         .collect()
 }
 
-/// The index of a number among -reach..=reach, the ends taking what lies beyond.
+/// The index of a number in -reach..=reach, clamped to the ends.
 pub fn fold(z: i64, reach: i64) -> usize {
     (z.clamp(-reach, reach) + reach) as usize
 }

@@ -1,4 +1,4 @@
-//! Transcripts: the loss of each primitive is its closed form, and replays notice decisions on raw data.
+//! Transcripts: the loss of each primitive has its closed form, and replays detect decisions on raw data.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ fn assert_complete(run: impl Fn(&mut SeededRandom)) -> Vec<f64> {
 }
 
 #[test]
-fn a_noisy_maximum_loses_at_most_its_epsilon_and_nearly_all() {
+fn report_noisy_max_loses_nearly_its_epsilon() {
     let run = |scores: &Vec<i64>, random: &mut SeededRandom| {
         let _ =
             noisy_max(permit(0, epsilon("1")), &sealed_at(0, scores.clone()), 1, Scores::AnyDirection, random).unwrap();
@@ -171,7 +171,7 @@ fn a_noisy_bound_loses_at_most_its_epsilon() {
 }
 
 #[test]
-fn a_test_of_a_deviation_has_the_tails_of_its_noise() {
+fn deviation_tests_have_the_tails_of_their_noise() {
     for threshold in [-7, 0, 1, 30] {
         let run = |readings: &[i64; 2], random: &mut SeededRandom| {
             let mut tests = DeviationTests::new(0..=10, Protects::Reading, epsilon("1"), threshold, 2).unwrap();
@@ -186,7 +186,7 @@ fn a_test_of_a_deviation_has_the_tails_of_its_noise() {
     }
 }
 
-/// All courses of a group of readings, with their probabilities: how many joined before the first that did not.
+/// All outcomes of a group of readings, with their probabilities: how many joined before the first that did not.
 fn courses(readings: &[i64], threshold: i64) -> Vec<f64> {
     let run = |random: &mut SeededRandom| offer_all(readings, threshold, random);
     let mut probabilities = Vec::new();
@@ -219,13 +219,13 @@ fn offer_all(readings: &[i64], threshold: i64, random: &mut SeededRandom) -> usi
 }
 
 #[test]
-fn a_noisy_threshold_is_summed_over() {
+fn the_noisy_threshold_is_summed_out() {
     let readings = [0, 4, 0, 4];
     for threshold in [-9, 0, 5, 60] {
-        // All courses: none, one, two or three joined.
+        // All outcomes: none, one, two or three joined.
         let probabilities = courses(&readings, threshold);
         assert_close(probabilities.iter().sum(), 1.0);
-        // And as often as native draws make them.
+        // The frequencies of drawn outcomes agree.
         let mut random = SeededRandom::new(1);
         let counts = tally(20_000, readings.len(), || offer_all(&readings, threshold, &mut random));
         assert_fits(&counts, &probabilities);
@@ -233,7 +233,7 @@ fn a_noisy_threshold_is_summed_over() {
 }
 
 #[test]
-fn the_sparse_vector_technique_loses_at_most_its_epsilon_in_any_course() {
+fn the_sparse_vector_technique_loses_at_most_epsilon() {
     let one = epsilon("1");
     let run = |reading: i64, random: &mut SeededRandom| {
         let readings = [reading, 4, 0, 4].map(|reading| sealed_at(0, reading));
@@ -257,7 +257,7 @@ fn the_sparse_vector_technique_loses_at_most_its_epsilon_in_any_course() {
 }
 
 #[test]
-fn sampled_counts_lose_what_the_class_spends() {
+fn sampled_counts_lose_the_epsilon_of_the_class() {
     let (careful, relaxed) = (epsilon("0.5"), epsilon("1"));
     for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
         let permits = || [class_permit(0, careful), class_permit(1, relaxed)];
@@ -279,7 +279,7 @@ fn sampled_counts_lose_what_the_class_spends() {
 }
 
 #[test]
-fn a_replay_that_asks_for_other_noise_has_an_infinite_loss() {
+fn a_diverging_replay_has_infinite_loss() {
     // The amount, the number of steps, or a coin depends on the reading.
     let amount = |reading: i64, random: &mut SeededRandom| {
         let amount = if reading > 0 { epsilon("0.5") } else { epsilon("0.4") };
@@ -313,7 +313,7 @@ fn a_replay_that_asks_for_other_noise_has_an_infinite_loss() {
 }
 
 #[test]
-fn a_recorded_run_replays_on_its_own_stream_without_a_loss() {
+fn replaying_the_same_stream_has_no_loss() {
     let run = |random: &mut SeededRandom| {
         random.next_word();
         offer_all(&[0, 4, 1, 3], 5, random)

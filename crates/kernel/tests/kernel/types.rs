@@ -1,4 +1,4 @@
-//! What the types make impossible, and what they promise while a program runs.
+//! Guarantees of the types, at compile time and at run time.
 
 use std::cell::RefCell;
 use std::process::Command;
@@ -28,7 +28,7 @@ fn the_pinned_compiler_is_the_minimum_rust_version() {
     assert_eq!(pinned_compiler().strip_suffix(".0").unwrap_or(pinned_compiler()), minimum);
 }
 
-/// The messages of another compiler may be worded differently, so under another one there is nothing to compare.
+/// Compiler messages differ between versions, so other compilers skip the test.
 #[test]
 fn what_must_not_compile_does_not() {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -41,13 +41,13 @@ fn what_must_not_compile_does_not() {
 }
 
 #[test]
-fn a_sealed_value_shows_nothing_of_itself() {
+fn debug_output_hides_a_sealed_value() {
     assert_eq!(format!("{:?}", sealed_at(0, 42_u64)), "Sealed(..)");
     assert_eq!(format!("{:#?}", sealed_at(0, vec![4_u64, 2])), "Sealed(..)");
     assert_eq!(format!("{:?}", Some(sealed_at(0, "42".to_owned()))), "Some(Sealed(..))");
 }
 
-/// Writes down what it held before and after it was wiped.
+/// Records its value before and after it was zeroised.
 struct Witness {
     value: u64,
     wiped: Rc<RefCell<Vec<(u64, u64)>>>,
@@ -62,7 +62,7 @@ impl Zeroize for Witness {
 }
 
 #[test]
-fn a_sealed_value_is_wiped_once_when_it_is_dropped() {
+fn a_sealed_value_is_zeroised_once_on_drop() {
     let wiped = Rc::new(RefCell::new(Vec::new()));
     let sealed = sealed_at(0, Witness { value: 42, wiped: Rc::clone(&wiped) });
     let moved = Box::new(sealed);
@@ -72,7 +72,7 @@ fn a_sealed_value_is_wiped_once_when_it_is_dropped() {
 }
 
 #[test]
-fn a_sealed_value_is_wiped_when_a_panic_unwinds_past_it() {
+fn a_sealed_value_is_zeroised_by_unwinding() {
     let wiped = Rc::new(RefCell::new(Vec::new()));
     let sealed = sealed_at(0, Witness { value: 7, wiped: Rc::clone(&wiped) });
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
@@ -92,7 +92,7 @@ fn words(random: &mut impl Randomness) -> [u64; 8] {
 #[test]
 fn two_system_generators_differ_and_are_private() {
     let (mut first, mut second) = (SystemRandom::new().unwrap(), SystemRandom::new().unwrap());
-    // That 512 fair bits agree by chance has probability 2^-512.
+    // 512 random bits agree with probability 2^-512.
     assert_ne!(words(&mut first), words(&mut second));
     assert_ne!(words(&mut first), words(&mut first));
     assert_eq!(first.provenance(), Provenance::System);
@@ -100,7 +100,7 @@ fn two_system_generators_differ_and_are_private() {
 }
 
 #[test]
-fn a_seeded_generator_repeats_itself_and_is_not_private() {
+fn a_seeded_generator_repeats_and_is_not_private() {
     let mut random = SeededRandom::new(3);
     assert_eq!(words(&mut random), words(&mut SeededRandom::new(3)));
     assert_ne!(words(&mut SeededRandom::new(3)), words(&mut SeededRandom::new(4)));
@@ -109,7 +109,7 @@ fn a_seeded_generator_repeats_itself_and_is_not_private() {
 }
 
 #[test]
-fn streams_of_one_seed_differ_and_repeat_themselves() {
+fn streams_of_one_seed_differ_and_repeat() {
     let stream = |number| words(&mut SeededRandom::with_stream(3, number));
     assert_eq!(stream(0), words(&mut SeededRandom::new(3)));
     assert_eq!(stream(5), stream(5));

@@ -8,7 +8,7 @@ use super::{KINDS, oracle, reports};
 use crate::support::repeatable;
 
 #[test]
-fn malformed_reports_are_refused_with_what_is_wrong() {
+fn rejects_malformed_reports_with_the_reason() {
     for kind in KINDS {
         let oracle = oracle(kind, 11, "1");
         let length = oracle.report_length();
@@ -64,7 +64,7 @@ fn aggregates_of_different_oracles_do_not_merge() {
 }
 
 #[test]
-fn aggregates_that_no_reports_can_have_made_are_not_loaded() {
+fn rejects_impossible_saved_aggregates() {
     let load = |json: &str| serde_json::from_str::<Aggregate>(json).unwrap_err().to_string();
     let saved = |version: u16, oracle: &str, counts: &str| {
         format!(r#"{{"version":{version},"oracle":"{oracle}","domain":3,"epsilon":"1","reports":4,"counts":{counts}}}"#)
@@ -99,7 +99,7 @@ proptest! {
     #![proptest_config(repeatable(2_000))]
 
     #[test]
-    fn merging_in_any_order_and_grouping_gives_the_same_estimate(
+    fn merging_is_associative_and_commutative(
         kind in prop::sample::select(&KINDS[..]),
         domain in 2_u32..200,
         seed: u64,

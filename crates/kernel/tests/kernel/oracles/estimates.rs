@@ -7,8 +7,8 @@ use super::{KINDS, all_reports, is_hash, oracle, reports};
 use crate::support::epsilon;
 
 #[test]
-fn the_estimate_is_unbiased_with_exactly_the_stated_variance() {
-    // One user: mean and variance of the estimate over all reports, weighted by their likelihood.
+fn estimates_are_unbiased_with_the_stated_variance() {
+    // One user: mean and variance of the estimate over all reports, weighted by likelihood.
     for kind in KINDS.into_iter().filter(|kind| !is_hash(*kind)) {
         for (domain, text) in [(2, "1"), (5, "0.3"), (9, "2")] {
             let oracle = oracle(kind, domain, text);
@@ -34,7 +34,7 @@ fn the_estimate_is_unbiased_with_exactly_the_stated_variance() {
 }
 
 #[test]
-fn estimates_from_a_population_scatter_as_the_variance_says() {
+fn population_estimates_have_the_stated_variance() {
     // All oracles, hashing included, on domains that are no power of two. The mean squared standardised error of 50
     // repetitions of `domain` values lies within 1 ± 0.35 for every seed but one in a million (its standard deviation
     // is at most sqrt(2/(50·2)) for the least independent one, and values are nearly independent otherwise).
@@ -80,12 +80,12 @@ fn variances_are_the_closed_forms() {
             check(OracleKind::Hadamard, ((u + 1.0) / (u - 1.0)).powi(2), -1.0, 1e-8);
             check(OracleKind::Blh, ((u + 1.0) / (u - 1.0)).powi(2), -1.0, 1e-8);
         }
-        // OLH with a whole number of buckets is at most a little above its optimum.
+        // OLH with an integer number of buckets is slightly above its optimum.
         let olh = oracle(OracleKind::Olh, 10, text).variance(1).constant;
         let optimum = 4.0 * u / (u - 1.0).powi(2);
         assert!(olh >= optimum * (1.0 - 1e-9) && olh < 1.03 * optimum, "{olh} {optimum}");
     }
-    // Averaged over the cells of five values at epsilon 1, as LDP-IDS needs it, with its missing 1/d.
+    // Averaged over five values at epsilon 1, as LDP-IDS needs it, with its missing 1/d.
     let grr = oracle(OracleKind::Grr, 5, "1").variance(1);
     let u = 1_f64.exp();
     let expected = (3.0 + u) / (u - 1.0).powi(2) + 3.0 / (5.0 * (u - 1.0));
@@ -93,7 +93,7 @@ fn variances_are_the_closed_forms() {
 }
 
 #[test]
-fn auto_takes_the_lowest_variance_and_then_the_shortest_report() {
+fn auto_prefers_low_variance_then_short_reports() {
     for domain in [2, 3, 4, 10, 64, 128, 1_000, 5_000] {
         for text in ["0.05", "0.5", "1", "2", "4", "8"] {
             let chosen = Oracle::auto(domain, epsilon(text)).unwrap();
@@ -112,7 +112,7 @@ fn auto_takes_the_lowest_variance_and_then_the_shortest_report() {
 }
 
 #[test]
-fn the_closed_form_variance_is_that_of_the_integer_weights() {
+fn closed_form_variances_match_the_integer_weights() {
     for kind in KINDS {
         for domain in [2, 3, 10, 77, 5_000] {
             for text in ["0.01", "0.7", "3", "12"] {

@@ -15,7 +15,7 @@ fn supports(oracle: &Oracle, frequencies: &[f64], reports: u64) -> Vec<usize> {
 }
 
 #[test]
-fn aggregate_and_per_user_simulation_have_the_same_joint_distribution() {
+fn aggregate_and_per_user_simulation_agree() {
     // A few users over three values, so that every combination of supports can be counted. Two chi-square samples
     // agree at a false-alarm probability of 1e-6; with one more user at the first value they must not.
     for (stream, kind) in KINDS.into_iter().enumerate() {
@@ -49,7 +49,7 @@ fn aggregate_and_per_user_simulation_have_the_same_joint_distribution() {
 }
 
 #[test]
-fn larger_subsets_are_simulated_right_too() {
+fn larger_subsets_have_the_same_distribution() {
     let oracle = oracle(OracleKind::Subset, 11, "0.4");
     let counts: Vec<u64> = (0..11).map(|value| value % 4).collect();
     let users = counts.iter().sum();
@@ -70,10 +70,9 @@ fn larger_subsets_are_simulated_right_too() {
 }
 
 #[test]
-fn crowds_that_name_hadamard_columns_together_are_simulated_right_too() {
-    // More users than are simulated one by one: few at a column, and so many that a random word does not hold their
-    // coins. Two chi-square samples agree at a false-alarm probability of 1e-6; with a tenth of the users elsewhere
-    // they do not.
+fn large_hadamard_populations_have_the_same_distribution() {
+    // More users than are simulated one by one: few at a column, and more than the bits of a random word. Two
+    // chi-square samples agree at a false-alarm probability of 1e-6; with a tenth of the users elsewhere they do not.
     for (stream, counts, other, width, runs) in
         [(0, [6_u64, 2, 4], [8_u64, 1, 3], 1, 30_000), (1, [150, 50, 100], [180, 40, 80], 12, 8_000)]
     {
@@ -106,7 +105,7 @@ fn crowds_that_name_hadamard_columns_together_are_simulated_right_too() {
 }
 
 #[test]
-fn a_population_that_does_not_fit_is_refused() {
+fn rejects_a_population_of_another_domain() {
     let oracle = oracle(OracleKind::Grr, 3, "1");
     let error = |counts: &[u64]| estimate_of(&oracle, counts, &mut SeededRandom::new(0)).unwrap_err().to_string();
     assert_eq!(error(&[1, 2]), "a population of 3 over 2 values cannot report to an oracle over 3 values");

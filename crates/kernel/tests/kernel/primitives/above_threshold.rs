@@ -8,14 +8,14 @@ use crate::support::{
     sealed_at, tally,
 };
 
-/// A query for a number, of timestamp 0, that a contributor can move by `sensitivity`.
+/// A query for a number at timestamp 0 with the given sensitivity.
 fn query(value: i64, sensitivity: u64) -> SealedQuery {
     let protects = Protects::Contribution(nonzero(sensitivity));
     SealedQuery::reading(&sealed_at(0, value), -10_000..=10_000, protects).unwrap()
 }
 
-/// The probability of every transcript: "above" at the first query, at the second, ..., and never. Summed over what
-/// the threshold's noise can be.
+/// The probability of every transcript: "above" at the first query, at the second, ..., and never. The threshold's
+/// noise is summed out.
 pub fn transcripts(queries: &[i64], threshold: i64, threshold_scale: f64, query_scale: f64) -> Vec<f64> {
     let mut probabilities = vec![0.0; queries.len() + 1];
     for rho in 0..(40.0 * threshold_scale) as i64 {
@@ -66,7 +66,7 @@ fn every_transcript_has_its_probability() {
 }
 
 #[test]
-fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
+fn the_largest_loss_is_epsilon() {
     let amount = 1.0;
     for sensitivity in [1, 2] {
         let (first, second) = scales(sensitivity, amount);
@@ -85,7 +85,7 @@ fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
 }
 
 #[test]
-fn above_closes_the_test_for_good() {
+fn above_closes_the_test() {
     let random = &mut SeededRandom::new(1);
     let mut test = AboveThreshold::open(permit(epsilon("1")), 0, 1, random).unwrap();
     assert_eq!(*test.ask([], &query(-1_000, 1), random).unwrap().value(), Side::Below);
@@ -97,7 +97,7 @@ fn above_closes_the_test_for_good() {
     assert_eq!(PrimitiveError::Closed.to_string(), message);
 }
 
-/// A test over 0..=9 that timestamp 3 has opened, and readings of the timestamps 3, 4, 5 and 6.
+/// A test over 0..=9, opened at timestamp 3, and readings of the timestamps 3, 4, 5 and 6.
 fn a_group() -> (AboveThreshold, Vec<Sealed<i64>>) {
     let opened_by = permit_at(3, epsilon("1"));
     let test = AboveThreshold::open(opened_by, 10_000, 18, &mut SeededRandom::new(1)).unwrap();
@@ -109,14 +109,14 @@ fn deviation(readings: &[Sealed<i64>]) -> SealedQuery {
 }
 
 #[test]
-fn a_timestamp_that_takes_part_is_paid_for_once_with_the_question_that_first_reads_it() {
+fn each_timestamp_is_paid_for_once() {
     let random = &mut SeededRandom::new(1);
     let (mut test, readings) = a_group();
     let one = epsilon("1");
     let side = |answer: Result<tidegate_kernel::primitives::Noised<Side>, PrimitiveError>| answer.unwrap().into_value();
     assert_eq!(side(test.ask([], &deviation(&readings[..1]), random)), Side::Below);
     assert_eq!(side(test.ask([permit_at(4, one)], &deviation(&readings[..2]), random)), Side::Below);
-    // Asking again, or about some of those who have paid, costs no permit.
+    // Queries of paid timestamps need no permit.
     assert_eq!(side(test.ask([], &deviation(&readings[..2]), random)), Side::Below);
     assert_eq!(side(test.ask([], &deviation(&readings[1..2]), random)), Side::Below);
     let newcomers = [permit_at(6, one), permit_at(5, one)];
@@ -124,7 +124,7 @@ fn a_timestamp_that_takes_part_is_paid_for_once_with_the_question_that_first_rea
 }
 
 #[test]
-fn a_query_that_reads_what_nobody_paid_for_is_refused() {
+fn rejects_a_query_of_an_unpaid_timestamp() {
     let random = &mut SeededRandom::new(1);
     let (one, none) = (epsilon("1"), Vec::<Permit>::new);
     let (mut test, readings) = a_group();
@@ -134,7 +134,7 @@ fn a_query_that_reads_what_nobody_paid_for_is_refused() {
     assert_eq!(unpaid.to_string(), "the query reads timestamp 4, for which there is no permit");
     let half_paid = refusal(vec![permit_at(5, one)], &deviation(&readings[..3]));
     assert_eq!(half_paid, PrimitiveError::Unpaid { timestamp: 4 });
-    // What a refused question brought along was not admitted.
+    // The permits of a refused query did not count.
     assert_eq!(refusal(none(), &deviation(&readings[2..3])), PrimitiveError::Unpaid { timestamp: 5 });
     let other = refusal(vec![permit_at(9, one)], &deviation(&readings[..2]));
     assert_eq!(other, PrimitiveError::Unread { timestamp: 9 });
@@ -153,7 +153,7 @@ fn a_query_that_reads_what_nobody_paid_for_is_refused() {
 }
 
 #[test]
-fn a_query_that_moves_farther_than_the_noise_allows_for_is_refused() {
+fn rejects_a_query_that_is_too_sensitive() {
     let random = &mut SeededRandom::new(1);
     let mut test = AboveThreshold::open(permit(epsilon("1")), 0, 2, random).unwrap();
     assert!(test.ask([], &query(-1_000, 2), random).is_ok());
@@ -163,7 +163,7 @@ fn a_query_that_moves_farther_than_the_noise_allows_for_is_refused() {
 }
 
 #[test]
-fn a_test_that_was_opened_with_a_seed_is_not_private() {
+fn a_seeded_test_is_not_private() {
     let seeded = &mut SeededRandom::new(1);
     let system = &mut SystemRandom::new().unwrap();
     let query = query(-1_000, 1);
@@ -175,7 +175,7 @@ fn a_test_that_was_opened_with_a_seed_is_not_private() {
 }
 
 #[test]
-fn its_debug_output_hides_the_noisy_threshold() {
+fn debug_output_hides_the_noisy_threshold() {
     let random = &mut SeededRandom::new(1);
     let test = AboveThreshold::open(permit(epsilon("1")), 123_456_789, 1, random).unwrap();
     let shown = format!("{test:?}");
@@ -183,7 +183,7 @@ fn its_debug_output_hides_the_noisy_threshold() {
 }
 
 #[test]
-fn an_epsilon_or_sensitivity_that_cannot_be_shared_out_is_refused() {
+fn rejects_epsilons_too_small_to_divide() {
     let random = &mut SeededRandom::new(1);
     let units = |units: u64| Epsilon::from_units(units).unwrap();
     let error = AboveThreshold::open(permit(units(2)), 0, 1, random).unwrap_err();

@@ -32,7 +32,7 @@ fn each_bound_wins_with_its_probability() {
         let chosen = noisy_bound(members(&sealed, amount), &CANDIDATES, 0..=6, Protects::Reading, &mut random);
         chosen.unwrap().into_value()
     });
-    // Nothing above 6 is left after clamping, so no more than 4 is cut off any reading.
+    // Clamping leaves nothing above 6, so at most 4 is clipped from a reading.
     let scale = 4.0 / 0.8;
     assert_eq!(bound_noise(&CANDIDATES, &(0..=6), Protects::Reading, amount).unwrap().as_f64(), scale);
     assert_fits(&drawn, &winners(&scores(&readings), scale));
@@ -41,7 +41,7 @@ fn each_bound_wins_with_its_probability() {
 }
 
 #[test]
-fn as_many_permits_are_lost_as_readings_change() {
+fn the_loss_is_the_sum_of_changed_permits() {
     let amount = 0.7;
     let points: Vec<i64> = (0..=6).collect();
     for (most, sensitivity) in [(6, 4.0), (1, 1.0)] {
@@ -85,7 +85,7 @@ fn each_reading_pays_for_itself() {
 }
 
 #[test]
-fn bounds_beyond_the_range_cut_nothing_off() {
+fn bounds_beyond_the_range_clip_nothing() {
     let noise = |at: i64| {
         let candidates = [Bound { at, cost: 0 }];
         bound_noise(&candidates, &(0..=6), Protects::Reading, epsilon("1")).unwrap().as_f64()

@@ -5,7 +5,7 @@ use super::DRAWS;
 use crate::support::{assert_fits, assert_rejects, epsilon, permit, sealed_at, tally};
 
 #[test]
-fn the_truth_and_each_other_bucket_have_their_probability() {
+fn each_bucket_has_its_probability() {
     for (index, (buckets, bucket)) in [(2, 0), (5, 0), (5, 2), (5, 4), (40, 17)].into_iter().enumerate() {
         let amount = epsilon("1.5");
         let (low, points) = (-1_000, 10 * i64::from(buckets));
@@ -29,7 +29,7 @@ fn the_truth_and_each_other_bucket_have_their_probability() {
 }
 
 #[test]
-fn the_loss_is_epsilon_to_within_a_billionth_and_never_above() {
+fn the_loss_is_within_a_billionth_of_epsilon() {
     for text in ["0.000000001", "0.1", "1", "5", "20"] {
         for buckets in [2, 6, 1_000] {
             let amount = epsilon(text);
@@ -42,9 +42,9 @@ fn the_loss_is_epsilon_to_within_a_billionth_and_never_above() {
 }
 
 #[test]
-fn every_point_of_the_range_lies_in_the_bucket_whose_range_holds_it() {
+fn every_point_lies_in_the_range_of_its_bucket() {
     let random = &mut SeededRandom::new(141);
-    // At an epsilon of 20 the answer is true, but for a chance of 10^-7.
+    // At an epsilon of 20 the answer is true, except with probability 10^-7.
     let mut bucket_of = |reading: i64, range: &std::ops::RangeInclusive<i64>, buckets: u32| {
         let noisy = randomised_bucket(permit(epsilon("20")), &sealed_at(0, reading), range.clone(), buckets, random);
         noisy.unwrap().into_value()
@@ -68,7 +68,7 @@ fn every_point_of_the_range_lies_in_the_bucket_whose_range_holds_it() {
 }
 
 #[test]
-fn buckets_that_cannot_be_are_refused() {
+fn rejects_invalid_buckets() {
     let random = &mut SeededRandom::new(1);
     let reading = sealed_at(0, 3);
     let mut refusal = |range: std::ops::RangeInclusive<i64>, buckets: u32| {
@@ -83,7 +83,7 @@ fn buckets_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn buckets_of_the_largest_ranges_are_those_of_their_ranges() {
+fn buckets_of_the_largest_ranges_do_not_overflow() {
     // At an epsilon of 20 an answer is wrong with probability 4e-9 or less for each of its other buckets.
     let random = &mut SeededRandom::new(142);
     for (range, buckets) in [(i64::MIN..=i64::MAX, 5), (0..=i64::MAX, 3), (-7..=i64::MAX - 1, 4)] {

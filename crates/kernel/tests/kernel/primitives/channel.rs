@@ -46,7 +46,7 @@ impl Owned {
     }
 }
 
-/// Five symbols, three outputs, three cells, of which the last symbols mix two. At epsilon 1.5 all rows keep to the
+/// Five symbols, three outputs, three cells; the last symbols mix two cells. At epsilon 1.5 all rows are within the
 /// limit.
 fn example() -> Owned {
     Owned {
@@ -58,7 +58,7 @@ fn example() -> Owned {
 }
 
 #[test]
-fn every_symbol_is_answered_with_exactly_its_distribution() {
+fn answers_have_the_distribution_of_their_symbol() {
     let example = example();
     let channel = example.channel("1.5").unwrap();
     for symbol in 0..5 {
@@ -79,14 +79,14 @@ fn every_symbol_is_answered_with_exactly_its_distribution() {
     assert_eq!(channel.probability(5, 0), 0.0);
 }
 
-/// A bit whose two values are believed equally likely at the least belief that allows for it: both bounds are reached.
+/// A bit with a uniform prior, at the smallest prior that allows it: both bounds are attained.
 #[test]
-fn the_loss_is_reached_and_never_exceeded() {
+fn the_loss_is_attained_and_never_exceeded() {
     for text in ["0.000000001", "0.05", "1", "4", "10"] {
         let amount = epsilon(text).as_f64();
         let theta = 1.0 / (amount.exp() + 1.0);
         let outputs = vec![(0, theta), (1, 1.0 - theta)];
-        // Two cells that put all they may on the first output, and none.
+        // Two cells: one with the maximum on the first output, one with nothing.
         let rows = vec![vec![(0, 1.0)], vec![(1, 1.0)]];
         let mixtures = vec![vec![(0, 1.0)], vec![(1, 1.0)]];
         let channel = Owned { outputs, rows, mixtures, mixture_of: vec![0, 1] }.channel(text).unwrap();
@@ -98,7 +98,7 @@ fn the_loss_is_reached_and_never_exceeded() {
 }
 
 #[test]
-fn a_row_beyond_the_limit_is_refused_and_one_at_the_limit_is_not() {
+fn rejects_a_row_beyond_the_limit() {
     let limit = 2_f64.exp() + 1.0;
     let q = 0.05;
     let at = |share: f64| {
@@ -113,7 +113,7 @@ fn a_row_beyond_the_limit_is_refused_and_one_at_the_limit_is_not() {
 }
 
 #[test]
-fn an_output_that_the_independent_answer_never_gives_is_never_given() {
+fn impossible_outputs_are_never_given() {
     let mut example = example();
     example.outputs = vec![(0, 0.4), (2, 0.6), (4, 0.0)];
     assert_eq!(example.channel("1.5").unwrap_err(), ChannelError::AboveLimit { cell: 1 });
@@ -123,7 +123,7 @@ fn an_output_that_the_independent_answer_never_gives_is_never_given() {
 }
 
 #[test]
-fn parts_that_are_no_channel_are_refused() {
+fn rejects_parts_that_are_not_a_channel() {
     let refused = |change: fn(&mut Owned)| {
         let mut owned = example();
         change(&mut owned);
@@ -157,7 +157,7 @@ fn parts_that_are_no_channel_are_refused() {
 }
 
 #[test]
-fn a_permit_must_be_the_symbols_and_worth_the_loss() {
+fn the_permit_must_match_the_symbol_and_loss() {
     let channel = example().channel("1.5").unwrap();
     let random = &mut SeededRandom::new(1);
     let sealed = seal_symbol(account(), 0, 1, 5).unwrap();
@@ -172,9 +172,9 @@ fn a_permit_must_be_the_symbols_and_worth_the_loss() {
     assert_eq!(outside.to_string(), "the symbol is outside the domain 0..5");
 }
 
-/// An error would tell that the symbol lies outside.
+/// An error would reveal that the symbol is outside.
 #[test]
-fn a_symbol_sealed_by_force_is_answered_as_the_last() {
+fn symbols_outside_the_domain_become_the_last() {
     let channel = example().channel("1.5").unwrap();
     let answers = |symbol: u32| -> Vec<u32> {
         let mut random = SeededRandom::new(9);
@@ -200,10 +200,9 @@ fn sparse(weights: Vec<f64>) -> Sparse {
 proptest! {
     #![proptest_config(repeatable(400))]
 
-    /// Whatever the parts: either refused, or every output within e^epsilon of the independent answer under every
-    /// symbol.
+    /// For all parts: either rejected, or every output within e^epsilon of the independent answer for every symbol.
     #[test]
-    fn every_channel_that_is_accepted_keeps_its_limits(
+    fn accepted_channels_are_within_their_limits(
         (outputs, rows, mixtures, amount) in (1_usize..6, 1_usize..4).prop_flat_map(|(outputs, cells)| (
             distribution(outputs),
             proptest::collection::vec(distribution(outputs), cells),

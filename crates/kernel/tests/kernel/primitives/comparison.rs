@@ -5,7 +5,7 @@ use super::DRAWS;
 use crate::support::{assert_fits, assert_rejects, epsilon, nonzero, permit, permit_at, sealed_at, tally};
 
 #[test]
-fn the_answer_is_right_with_the_same_probability_for_every_gap() {
+fn the_accuracy_does_not_depend_on_the_gap() {
     let amount = epsilon("1");
     let right = |epsilon: f64| 1.0 / (1.0 + (-epsilon).exp());
     for (index, (left, other, truth)) in
@@ -34,7 +34,7 @@ fn both_readings_pay_the_same() {
 }
 
 #[test]
-fn each_of_many_comparisons_has_its_part_of_epsilon() {
+fn comparisons_share_epsilon_equally() {
     let (whole, right) = (epsilon("3"), |epsilon: f64| 1.0 / (1.0 + (-epsilon).exp()));
     let mut random = SeededRandom::new(330);
     let readings = [sealed_at(0, 7), sealed_at(1, 9)];
@@ -51,7 +51,7 @@ fn each_of_many_comparisons_has_its_part_of_epsilon() {
 }
 
 #[test]
-fn a_reading_is_compared_as_often_as_it_was_paid_for_and_no_more() {
+fn a_reading_is_compared_only_as_often_as_paid() {
     let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
     let mut comparisons = Comparisons::new(one, nonzero(3)).unwrap();
     assert_eq!(comparisons.each(), epsilon("0.333333333"));
@@ -81,7 +81,7 @@ fn late(timestamp: u64, latest: u64) -> PrimitiveError {
 }
 
 #[test]
-fn comparisons_go_on_after_being_locked_and_unlocked() {
+fn comparisons_survive_locking() {
     let (one, key) = (epsilon("1"), VaultKey::from_bytes([1; 32]));
     let new = || Comparisons::new(one, nonzero(4)).unwrap();
     let run = |saves: bool| {

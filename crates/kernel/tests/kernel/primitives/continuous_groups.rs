@@ -13,7 +13,7 @@ fn deviation(values: &[i64]) -> i64 {
     values.iter().map(|value| (count * value - sum).abs()).sum::<i64>() / count
 }
 
-/// The probability of every course of events, by the set of those who stay alone: bit `i` for reading `i`.
+/// The probability of every outcome, by the set of readings that stay alone: bit `i` for reading `i`.
 fn courses(values: &[i64], threshold: i64, threshold_scale: f64, query_scale: f64) -> Vec<f64> {
     fn from(start: usize, alone: usize, weight: f64, values: &[i64], setting: (i64, f64, f64), sums: &mut [f64]) {
         if start >= values.len() {
@@ -48,7 +48,7 @@ fn place(groups: &mut ContinuousGroups, values: &[i64], amount: Epsilon, random:
 }
 
 #[test]
-fn every_course_of_events_has_its_probability() {
+fn every_outcome_has_its_probability() {
     let protects = Protects::Contribution(nonzero(1));
     for (index, (values, text, threshold)) in
         [(vec![0, 6, 1, 5, 2], "3", 2), (vec![-3, 90, 4, 4], "1.5", 6)].into_iter().enumerate()
@@ -59,7 +59,7 @@ fn every_course_of_events_has_its_probability() {
         let drawn = tally(DRAWS, 1 << values.len(), || {
             groups.close();
             let placed = place(&mut groups, &values, amount, &mut random);
-            // Who comes after one that stayed alone opens a group, and nobody else does.
+            // Exactly the readings after one that stayed alone open a group.
             for (before, after) in [None].into_iter().chain(placed.iter().map(Some)).zip(&placed) {
                 assert_eq!(*after == Placed::Opens, before.is_none_or(|before| *before == Placed::Alone));
             }
@@ -79,7 +79,7 @@ fn every_course_of_events_has_its_probability() {
 }
 
 #[test]
-fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_a_quarter_of_it() {
+fn one_reading_loses_at_most_epsilon() {
     let (first, second) = scales(2, 2.0);
     let mut worst = 0.0_f64;
     for threshold in [0, 2] {
@@ -100,7 +100,7 @@ fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_a_quarter_of_i
 }
 
 #[test]
-fn a_reading_takes_part_in_the_tests_of_one_group_only() {
+fn a_reading_is_tested_in_one_group_only() {
     let amount = epsilon("1");
     let random = &mut SeededRandom::new(1);
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, amount, 1_000_000).unwrap();
@@ -115,7 +115,7 @@ fn a_reading_takes_part_in_the_tests_of_one_group_only() {
 }
 
 #[test]
-fn permits_that_do_not_pay_and_readings_out_of_order_are_refused() {
+fn rejects_wrong_permits_and_disordered_readings() {
     let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 1_000).unwrap();
     let reading = sealed_at(5, 3);
@@ -136,7 +136,7 @@ fn permits_that_do_not_pay_and_readings_out_of_order_are_refused() {
 }
 
 #[test]
-fn what_a_seeded_threshold_decided_is_never_called_private() {
+fn decisions_of_a_seeded_threshold_are_not_private() {
     let one = epsilon("1");
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 1_000_000).unwrap();
     let (seeded, system) = (&mut SeededRandom::new(1), &mut SystemRandom::new().unwrap());
@@ -149,7 +149,7 @@ fn what_a_seeded_threshold_decided_is_never_called_private() {
 }
 
 #[test]
-fn an_open_group_goes_on_after_being_locked_and_unlocked() {
+fn an_open_group_survives_locking() {
     let (one, key) = (epsilon("1"), VaultKey::from_bytes([3; 32]));
     let values: Vec<i64> = (0..40).map(|index| index * 7 % 10).collect();
     let new = || ContinuousGroups::new(0..=9, Protects::Reading, one, 90).unwrap();
@@ -176,7 +176,7 @@ fn an_open_group_goes_on_after_being_locked_and_unlocked() {
 }
 
 #[test]
-fn unlocked_groups_remember_where_their_randomness_came_from() {
+fn unlocked_groups_keep_their_provenance() {
     let (one, key) = (epsilon("1"), VaultKey::from_bytes([3; 32]));
     let new = || ContinuousGroups::new(0..=9, Protects::Reading, one, 1_000_000).unwrap();
     let mut system = SystemRandom::new().unwrap();
@@ -199,7 +199,7 @@ fn unlocked_groups_remember_where_their_randomness_came_from() {
 
 #[test]
 fn negative_noisy_thresholds_survive_locking() {
-    // No deviation is below a threshold as low as this, whatever the noise.
+    // No deviation is below so low a threshold, with any noise.
     let (one, key) = (epsilon("1"), VaultKey::from_bytes([3; 32]));
     let new = || ContinuousGroups::new(0..=9, Protects::Reading, one, i64::MIN).unwrap();
     let mut random = SeededRandom::new(2);

@@ -6,7 +6,7 @@ use crate::support::{
     all_vectors, assert_fits, assert_rejects, class_permit, epsilon, loss, nonzero, permit_at, sealed_at, tally,
 };
 
-/// The probability that Laplace noise is below a number; the noise is so fine that it is as good as continuous.
+/// The probability that Laplace noise is below a number. The grid is so fine that the noise is nearly continuous.
 fn below(scale: f64, x: f64) -> f64 {
     if x < 0.0 { 0.5 * (x / scale).exp() } else { 1.0 - 0.5 * (-x / scale).exp() }
 }
@@ -22,8 +22,8 @@ fn total(w: usize) -> f64 {
     (2..=w).map(|n| 2.0 * (n - 1) as f64 / n as f64).sum()
 }
 
-/// The probability of every course of events in which readings are placed one by one into the first group that accepts
-/// them: by the group of each, as digits.
+/// The probability of every outcome of placing readings one by one into the first group that accepts them. Outcomes are
+/// the groups of the readings, as digits.
 fn courses(values: &[i64], threshold: f64, scale: f64) -> Vec<f64> {
     fn from(
         next: usize,
@@ -56,7 +56,7 @@ fn courses(values: &[i64], threshold: f64, scale: f64) -> Vec<f64> {
     sums
 }
 
-/// Places readings one by one, by the primitive; returns the course of events.
+/// Places readings one by one with the primitive; returns the outcome.
 fn place(tests: &mut DeviationTests, readings: &[Sealed<i64>], random: &mut SeededRandom) -> usize {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut code = 0;
@@ -80,7 +80,7 @@ fn place(tests: &mut DeviationTests, readings: &[Sealed<i64>], random: &mut Seed
 }
 
 #[test]
-fn every_course_of_events_has_its_probability() {
+fn every_outcome_has_its_probability() {
     let values = [0, 9, 1, 8];
     let readings: Vec<Sealed<i64>> = (0..).zip(values).map(|(timestamp, value)| sealed_at(timestamp, value)).collect();
     let protects = Protects::Contribution(nonzero(1));
@@ -98,10 +98,10 @@ fn every_course_of_events_has_its_probability() {
 }
 
 #[test]
-fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_all_of_it() {
+fn the_largest_loss_of_one_reading_is_epsilon() {
     for w in [3, 4] {
         let scale = total(w) / 1.0;
-        // All accepted, at a threshold far below every deviation: every test is as unlikely as it can be.
+        // All accepted, at a threshold far below every deviation: every answer has its smallest probability.
         let mut worst = 0.0_f64;
         for values in all_vectors(&[0, 1], w) {
             let probabilities = |values: &[i64]| -> Vec<f64> {
@@ -118,17 +118,16 @@ fn no_change_of_one_reading_loses_more_than_epsilon_and_some_lose_all_of_it() {
     }
 }
 
-/// Every course of events of a batch: the most that a reading is charged is what the total is made for, neither more
-/// nor less.
+/// Over all outcomes of a batch, the largest charge of a reading is exactly the total.
 #[test]
-fn the_total_is_exactly_what_the_worst_course_of_events_needs() {
+fn the_total_suffices_exactly_in_the_worst_case() {
     fn explore(next: usize, w: usize, groups: &mut Vec<Vec<usize>>, charged: &mut Vec<f64>, worst: &mut f64) {
         if next == w {
             *worst = charged.iter().copied().fold(*worst, f64::max);
             return;
         }
         let before = charged.clone();
-        // Rejected by the groups one after the other, and accepted by the next or by none.
+        // Rejected by some groups in turn, and accepted by the next or by none.
         for index in 0..=groups.len() {
             if index == groups.len() {
                 groups.push(vec![next]);
@@ -159,7 +158,7 @@ fn the_total_is_exactly_what_the_worst_course_of_events_needs() {
 }
 
 #[test]
-fn a_reading_that_is_used_up_takes_part_in_nothing_more() {
+fn a_used_up_reading_is_refused() {
     let random = &mut SeededRandom::new(1);
     let one = epsilon("1");
     let mut tests = DeviationTests::new(0..=9, Protects::Reading, one, 5, 3).unwrap();
@@ -175,7 +174,7 @@ fn a_reading_that_is_used_up_takes_part_in_nothing_more() {
     assert_eq!(tests.ask(&[1, 3], random), Err(PrimitiveError::UsedUp { timestamp: 11 }));
     let uses: Vec<(u64, i64)> = tests.uses().map(|(count, sum)| (count, sum.round() as i64)).collect();
     assert_eq!(uses, [(2, 18), (2, 21), (2, 21), (1, 12)]);
-    // A test of one reading tells nothing of it, and is free.
+    // A test of one reading reveals nothing, and is free.
     assert_eq!(tests.ask(&[0], random).map(|_| ()), Ok(()));
     tests.clear();
     assert_eq!(tests.ask(&[0], random), Err(PrimitiveError::NoSuchMember { index: 0, members: 0 }));
@@ -184,7 +183,7 @@ fn a_reading_that_is_used_up_takes_part_in_nothing_more() {
 }
 
 #[test]
-fn what_does_not_pay_or_comes_twice_is_refused() {
+fn rejects_wrong_permits_and_repeated_readings() {
     let random = &mut SeededRandom::new(1);
     let one = epsilon("1");
     let mut tests = DeviationTests::new(0..=9, Protects::Reading, one, 5, 3).unwrap();
@@ -206,7 +205,7 @@ fn what_does_not_pay_or_comes_twice_is_refused() {
 }
 
 #[test]
-fn batches_beyond_the_largest_are_refused() {
+fn rejects_batches_beyond_the_limit() {
     let new = |batch| DeviationTests::new(0..=1, Protects::Reading, epsilon("1"), 0, batch).map(drop);
     let (most, given) = (DeviationTests::MAX_BATCH, DeviationTests::MAX_BATCH + 1);
     assert_eq!(new(given), Err(PrimitiveError::Batch { given, most }));

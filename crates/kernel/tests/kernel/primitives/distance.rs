@@ -27,7 +27,7 @@ fn the_distance_has_noise_of_the_calibrated_scale() {
 }
 
 #[test]
-fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
+fn the_largest_loss_is_epsilon() {
     let amount = 0.9;
     let reference = [1, 3];
     let outputs = |counts: &[i64], scale: f64| -> Vec<f64> {
@@ -47,7 +47,7 @@ fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
 }
 
 #[test]
-fn histograms_of_different_length_have_no_distance() {
+fn rejects_histograms_of_different_lengths() {
     let random = &mut SeededRandom::new(1);
     let counts = sealed_at(0, vec![4, 0, 9]);
     let result = noisy_distance(permit(epsilon("1")), &counts, &[1, 2], Neighbours::AddRemove, nonzero(1), random);

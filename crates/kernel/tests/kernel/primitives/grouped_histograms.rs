@@ -17,7 +17,7 @@ fn sensitivity(neighbours: Neighbours) -> f64 {
 }
 
 #[test]
-fn each_group_has_the_sum_of_its_classes_and_noise_of_its_own_scale() {
+fn each_group_has_its_sum_and_noise_scale() {
     for (seed, kind) in [(180, Neighbours::AddRemove), (181, Neighbours::Replace)] {
         // Class 3 takes no part.
         let sealed = ClassHistograms::seal(account(), 0, &[4, 1, 2, 3], vec![7, 1, 20, 2, 5, 0, 1_000, 1_000]).unwrap();
@@ -46,7 +46,7 @@ fn each_group_has_the_sum_of_its_classes_and_noise_of_its_own_scale() {
 }
 
 #[test]
-fn classes_that_spend_different_amounts_in_one_group_weigh_what_they_spend() {
+fn classes_are_weighted_by_their_epsilon() {
     // Weights 2 and 3 of a common unit of 0.2; class 3 takes no part.
     let (careful, relaxed) = (epsilon("0.4"), epsilon("0.6"));
     assert_eq!(common_unit([careful, relaxed]), Some(epsilon("0.2")));
@@ -71,7 +71,7 @@ fn classes_that_spend_different_amounts_in_one_group_weigh_what_they_spend() {
         assert_fits(&drawn, &joint(scale));
         assert_rejects(&drawn, &joint(1.1 * scale));
         assert_rejects(&drawn, &joint(0.9 * scale));
-        // Of what each class loses: its weight times the unit, in one cell or in two.
+        // The loss of each class: its weight times the unit, in one cell or in two.
         for (weight, budget) in [(2, 0.4), (3, 0.6)] {
             let outputs = |counts: [i64; 2]| -> Vec<f64> {
                 let of =
@@ -88,7 +88,7 @@ fn classes_that_spend_different_amounts_in_one_group_weigh_what_they_spend() {
 }
 
 #[test]
-fn a_user_loses_what_the_users_group_spends_and_nothing_through_another_group() {
+fn a_user_loses_nothing_through_another_group() {
     // The joint distribution of both cells of the user's group, for counts with and without the user.
     let outputs = |counts: [i64; 2], scale: f64| -> Vec<f64> {
         let of = |count: i64| (-15..=20).map(move |output: i64| (-((output - count).abs() as f64) / scale).exp());
@@ -104,7 +104,7 @@ fn a_user_loses_what_the_users_group_spends_and_nothing_through_another_group() 
             assert!((worst - budget).abs() < ROUNDING, "{kind:?} {budget}: {worst}");
         }
     }
-    // Whatever class 2 holds, what is published of class 1 is the same, draw by draw.
+    // For all data of class 2, the output for class 1 is the same, draw by draw.
     let published = |others: u64| {
         let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![5, others]).unwrap();
         let groups = [vec![class_permit(1, epsilon("0.3"))], vec![class_permit(2, epsilon("0.3"))]];
@@ -149,7 +149,7 @@ fn the_weighted_distance_has_noise_of_scale_one_billion() {
 }
 
 #[test]
-fn a_user_moves_the_weighted_distance_by_at_most_what_the_class_spends() {
+fn one_user_moves_the_distance_by_at_most_epsilon() {
     let weights = [3_i64, 7];
     let distance = |counts: [[i64; 2]; 2], references: [[i64; 2]; 2]| -> i64 {
         let cell = |k: usize| (0..2).map(|i| weights[i] * (counts[i][k] - references[i][k])).sum::<i64>().abs();
@@ -174,7 +174,7 @@ fn a_user_moves_the_weighted_distance_by_at_most_what_the_class_spends() {
 }
 
 #[test]
-fn public_facts_about_sealed_histograms_can_be_read() {
+fn public_properties_of_sealed_histograms_are_readable() {
     let sealed = seal_class_histograms(account(), 0, [(70_000, 2), (5, 0)], &[70_000, 5], 3).unwrap();
     assert_eq!(sealed.domain(), 3);
     assert_eq!(sealed.classes().collect::<Vec<_>>(), [5, 70_000]);
@@ -185,7 +185,7 @@ fn public_facts_about_sealed_histograms_can_be_read() {
     assert_eq!(sealed_at(0, vec![1_u64, 2, 3]).cells(), 3);
 }
 
-/// What both primitives say to permits for classes 1 and 2 of timestamp 0.
+/// The errors of both primitives for permits of classes 1 and 2 at timestamp 0.
 fn refusal(permits: impl Fn() -> Vec<Permit>) -> PrimitiveError {
     let random = &mut SeededRandom::new(1);
     let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
@@ -198,7 +198,7 @@ fn refusal(permits: impl Fn() -> Vec<Permit>) -> PrimitiveError {
 }
 
 #[test]
-fn permits_that_do_not_pay_for_a_class_once_are_refused() {
+fn rejects_missing_and_repeated_class_permits() {
     let one = epsilon("1");
     assert_eq!(refusal(|| vec![class_permit(1, one), permit(one)]), PrimitiveError::WithoutClass);
     assert_eq!(refusal(|| vec![class_permit(3, one)]), PrimitiveError::NoSuchClass { class: 3 });
@@ -210,7 +210,7 @@ fn permits_that_do_not_pay_for_a_class_once_are_refused() {
 }
 
 #[test]
-fn an_empty_group_and_a_missing_reference_are_refused() {
+fn rejects_empty_groups_and_missing_references() {
     let random = &mut SeededRandom::new(1);
     let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
     let half = epsilon("0.5");

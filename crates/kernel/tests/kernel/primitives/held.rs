@@ -6,7 +6,7 @@ use tidegate_kernel::{Ledger, SeededRandom, UnlockError, VaultKey, Window};
 use crate::support::{class_permit, epsilon, nonzero, permit_at, sealed_at};
 
 #[test]
-fn readings_come_back_as_they_were_also_after_being_locked() {
+fn readings_survive_locking() {
     let (key, amount) = (VaultKey::from_bytes([5; 32]), epsilon("0.25"));
     let mut held = Held::default();
     for (timestamp, value) in [(3, 40), (4, -7), (9, i64::MAX)] {
@@ -34,7 +34,7 @@ fn readings_come_back_as_they_were_also_after_being_locked() {
 }
 
 #[test]
-fn nothing_is_unlocked_that_its_ledger_cannot_have_granted() {
+fn unlocking_needs_a_ledger_that_granted_the_permits() {
     let (key, one) = (VaultKey::from_bytes([5; 32]), epsilon("1"));
     let (mut held, mut comparisons) = (Held::default(), Comparisons::new(one, nonzero(2)).unwrap());
     let mut groups = ContinuousGroups::new(0..=9, Protects::Reading, one, 90).unwrap();
@@ -58,7 +58,7 @@ fn nothing_is_unlocked_that_its_ledger_cannot_have_granted() {
 }
 
 #[test]
-fn a_reading_is_held_with_its_own_permit_and_in_order_of_time() {
+fn readings_are_held_in_order_with_their_permits() {
     let (mut held, amount) = (Held::default(), epsilon("1"));
     let wrong = PrimitiveError::Timestamp { permit: 2, data: 3 };
     assert_eq!(held.push(permit_at(2, amount), sealed_at(3, 1)), Err(wrong));
@@ -70,7 +70,7 @@ fn a_reading_is_held_with_its_own_permit_and_in_order_of_time() {
 }
 
 #[test]
-fn what_is_set_up_once_publishes_as_what_is_set_up_each_time() {
+fn prepared_primitives_publish_the_same() {
     let amount = epsilon("0.5");
     let readings = [sealed_at(0, 30), sealed_at(1, 95)];
     let members = || readings.iter().map(|reading| (permit_at(reading.timestamp(), amount), reading));
@@ -88,7 +88,7 @@ fn what_is_set_up_once_publishes_as_what_is_set_up_each_time() {
 }
 
 #[test]
-fn what_keeps_readings_does_not_print_them() {
+fn debug_output_hides_held_readings() {
     let (one, random) = (epsilon("1"), &mut SeededRandom::new(1));
     let mut held = Held::default();
     let mut groups = ContinuousGroups::new(0..=99_999, Protects::Reading, one, 1 << 40).unwrap();
@@ -103,6 +103,6 @@ fn what_keeps_readings_does_not_print_them() {
     }
     assert_eq!(tests.ask(&[0, 1], random).map(|_| ()), Ok(()));
     let printed = format!("{held:?} {groups:?} {tests:?} {comparisons:?}");
-    // The timestamps are public, and so is all but the readings and the noisy threshold.
+    // Everything but the readings and the noisy threshold is public.
     assert!(!printed.contains("76543") && printed.contains("noisy_threshold: Some(Sealed(..))"), "{printed}");
 }

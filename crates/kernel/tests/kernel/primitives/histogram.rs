@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 #[test]
-fn the_cells_have_independent_noise_of_the_calibrated_scale() {
+fn cells_have_independent_calibrated_noise() {
     let amount = epsilon("1.2");
     let settings = [(Neighbours::AddRemove, 1, 1.0), (Neighbours::Replace, 1, 2.0), (Neighbours::AddRemove, 3, 3.0)];
     for (index, (neighbours, contribution, sensitivity)) in settings.into_iter().enumerate() {
@@ -38,7 +38,7 @@ fn the_cells_have_independent_noise_of_the_calibrated_scale() {
 }
 
 #[test]
-fn the_loss_is_exactly_epsilon_for_the_farthest_neighbours() {
+fn the_farthest_neighbours_lose_exactly_epsilon() {
     let amount = epsilon("0.7");
     let outputs = |counts: [i64; 2], scale: f64| -> Vec<f64> {
         let cell = move |count: i64| (-20..=20).map(move |output| laplace_probability(scale, output - count));
@@ -60,14 +60,14 @@ fn the_loss_is_exactly_epsilon_for_the_farthest_neighbours() {
 #[test]
 fn sealing_a_histogram_counts_the_values() {
     let counts = seal_histogram(account(), 0, [2, 0, 2, 2, 1], 4).unwrap();
-    // At the largest epsilon the noise is zero, but for a chance of e^-1000.
+    // At the largest epsilon the noise is zero, except with probability e^-1000.
     let (once, random) = (nonzero(1), &mut SeededRandom::new(1));
     let revealed = noisy_histogram(permit(Epsilon::MAX), &counts, Neighbours::AddRemove, once, random).unwrap();
     assert_eq!(revealed.into_value(), [1, 1, 3, 0]);
 }
 
 #[test]
-fn a_value_outside_the_domain_is_named_by_its_position_only() {
+fn errors_name_the_position_not_the_value() {
     let error = seal_histogram(account(), 0, [1, 2, 77_777], 4).unwrap_err();
     assert_eq!(error, HistogramError::Value { position: 2, domain: 4 });
     assert_eq!(error.to_string(), "the value at position 2 is outside the domain 0..4");
@@ -79,7 +79,7 @@ fn a_value_outside_the_domain_is_named_by_its_position_only() {
 }
 
 #[test]
-fn a_contribution_too_large_for_noise_is_refused() {
+fn rejects_a_contribution_out_of_range() {
     let random = &mut SeededRandom::new(1);
     let counts = sealed_at(0, vec![1]);
     let result = noisy_histogram(permit(Epsilon::MAX), &counts, Neighbours::Replace, nonzero(u64::MAX), random);
@@ -87,7 +87,7 @@ fn a_contribution_too_large_for_noise_is_refused() {
 }
 
 #[test]
-fn counts_beyond_the_output_range_are_cut_after_the_noise() {
+fn counts_saturate_after_the_noise() {
     let random = &mut SeededRandom::new(1);
     let counts = sealed_at(0, vec![u64::MAX, i64::MAX as u64 - 3]);
     let noisy = noisy_histogram(permit(Epsilon::MAX), &counts, Neighbours::AddRemove, nonzero(1), random).unwrap();

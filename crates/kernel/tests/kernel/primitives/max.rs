@@ -7,7 +7,7 @@ use crate::support::{
     all_vectors, assert_fits, assert_rejects, epsilon, geometric_tail, loss, nonzero, permit, sealed_at, tally,
 };
 
-/// The probability of each index to win, summed over what its own noise can be.
+/// The probability that each index wins, summed over its own noise.
 pub fn winners(scores: &[i64], scale: f64) -> Vec<f64> {
     let reach = 20 + (40.0 * scale) as i64;
     let wins = |index: usize| -> f64 {
@@ -46,7 +46,7 @@ fn each_index_wins_with_its_probability() {
             noisy_max(permit(amount), &sealed, sensitivity, kind, &mut random).unwrap().into_value()
         });
         assert_fits(&drawn, &winners(&scores, scale));
-        // Where all scores are equal the winner tells nothing about the scale, except by the ties.
+        // If all scores are equal, the winner depends on the scale only through ties.
         if scores.iter().any(|score| *score != scores[0]) {
             assert_rejects(&drawn, &winners(&scores, 1.1 * scale));
             assert_rejects(&drawn, &winners(&scores, 0.9 * scale));
@@ -67,7 +67,7 @@ fn worst_loss(moves: &[i64], scale: f64) -> f64 {
 }
 
 #[test]
-fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
+fn the_largest_loss_is_epsilon() {
     let amount = 0.9;
     let one_directional = worst_loss(&[0, 1, 2], 2.0 / amount);
     assert!((one_directional - amount).abs() < ROUNDING, "{one_directional}");
@@ -81,14 +81,14 @@ fn no_neighbour_loses_more_than_epsilon_and_some_lose_all_of_it() {
 }
 
 #[test]
-fn the_stated_noise_is_doubled_where_scores_move_in_any_direction() {
+fn scores_of_any_direction_need_twice_the_noise() {
     let scale = |scores: Scores| scores.noise(3, epsilon("0.5")).unwrap();
     assert_eq!(scale(Scores::OneDirectional), NoiseScale::new(nonzero(6), nonzero(1)));
     assert_eq!(scale(Scores::AnyDirection), NoiseScale::new(nonzero(12), nonzero(1)));
 }
 
 #[test]
-fn there_is_no_largest_of_no_scores() {
+fn rejects_no_scores() {
     let random = &mut SeededRandom::new(1);
     let none = noisy_max(permit(epsilon("1")), &sealed_at(0, Vec::new()), 1, Scores::AnyDirection, random);
     assert_eq!(none.unwrap_err().to_string(), "nothing to publish: at least one score is needed");

@@ -7,7 +7,7 @@ fn group(readings: &[i64]) -> Vec<Sealed<i64>> {
     readings.iter().zip(0..).map(|(reading, timestamp)| sealed_at(timestamp, *reading)).collect()
 }
 
-/// Whether a query is `threshold` or more: at the largest epsilon there is next to no noise.
+/// Whether a query is at least `threshold`: at the largest epsilon there is almost no noise.
 fn reaches(query: &SealedQuery, threshold: i64) -> bool {
     let random = &mut SeededRandom::new(1);
     let mut test = AboveThreshold::open(permit(Epsilon::MAX), threshold, 10, random).unwrap();
@@ -16,7 +16,7 @@ fn reaches(query: &SealedQuery, threshold: i64) -> bool {
     *test.ask(newcomers, query, random).unwrap().value() == Side::Above
 }
 
-/// The value of a query, by asking.
+/// The value of a query, found by threshold tests.
 fn revealed(query: &SealedQuery) -> i64 {
     (-30..=30).rev().find(|threshold| reaches(query, *threshold)).unwrap()
 }
@@ -29,7 +29,7 @@ fn deviation(readings: &[i64], width: i64) -> i64 {
 }
 
 #[test]
-fn the_deviation_is_the_sum_of_distances_from_the_mean_rounded_down() {
+fn the_deviation_is_rounded_down() {
     for readings in [vec![4], vec![1, 4], vec![0, 0, 3], vec![-7, 2, 99, 1], vec![0, 1, 0, 0, 3]] {
         let query = SealedQuery::deviation(&group(&readings), 0..=3, Protects::Reading).unwrap();
         assert_eq!(revealed(&query), deviation(&readings, 3), "{readings:?}");
@@ -37,7 +37,7 @@ fn the_deviation_is_the_sum_of_distances_from_the_mean_rounded_down() {
 }
 
 #[test]
-fn a_reading_that_is_asked_about_is_clamped_first() {
+fn queried_readings_are_clamped() {
     for (reading, clamped) in [(-9, -3), (2, 2), (99, 5)] {
         let query = SealedQuery::reading(&sealed_at(0, reading), -3..=5, Protects::Reading).unwrap();
         assert_eq!((revealed(&query), query.sensitivity(), query.timestamps()), (clamped, 8, [0].as_slice()));
@@ -45,7 +45,7 @@ fn a_reading_that_is_asked_about_is_clamped_first() {
 }
 
 #[test]
-fn no_reading_moves_the_deviation_farther_than_its_sensitivity_and_some_move_it_so_far() {
+fn the_sensitivity_of_the_deviation_is_tight() {
     for width in [1, 2, 3] {
         let points: Vec<i64> = (0..=width).collect();
         for count in 1..=4 {
@@ -71,7 +71,7 @@ fn no_reading_moves_the_deviation_farther_than_its_sensitivity_and_some_move_it_
 }
 
 #[test]
-fn a_group_must_have_readings_of_different_timestamps() {
+fn rejects_two_readings_of_one_timestamp() {
     let deviation = |readings: &[Sealed<i64>]| SealedQuery::deviation(readings, 0..=9, Protects::Reading).unwrap_err();
     assert_eq!(deviation(&[]), PrimitiveError::Nothing { expected: "reading" });
     let twice = deviation(&[sealed_at(8, 1), sealed_at(5, 2), sealed_at(8, 3)]);

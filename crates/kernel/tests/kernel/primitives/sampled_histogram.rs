@@ -25,14 +25,14 @@ fn noise_scale(neighbours: Neighbours, threshold: f64) -> f64 {
     neighbours.histogram_sensitivity(std::num::NonZeroU64::MIN) as f64 / threshold
 }
 
-/// The probability that noise plus a binomial number of `users`, kept with probability `p`, is `output`.
+/// The probability that noise plus a binomial sample of `users` with probability `p` is `output`.
 fn sampled_count(users: u64, p: f64, scale: f64, output: i64) -> f64 {
     let kept = binomial_weights(users, p);
     kept.iter().zip(0_i64..).map(|(weight, kept)| weight * laplace_probability(scale, output - kept)).sum()
 }
 
 #[test]
-fn users_are_kept_with_the_stated_probability() {
+fn users_are_sampled_with_the_stated_probability() {
     let probability = |kind, epsilon: &str, threshold: &str| {
         sampling_probability(kind, epsilon.parse().unwrap(), threshold.parse().unwrap()).unwrap()
     };
@@ -50,7 +50,7 @@ fn users_are_kept_with_the_stated_probability() {
 #[test]
 fn the_counts_are_a_sample_of_each_class_plus_noise() {
     let (careful, threshold) = (epsilon("0.5"), epsilon("1.5"));
-    // Two cells; 12 and 5 careful users, 3 and 0 who are taken whole, and a class that takes no part.
+    // Two cells: 12 and 5 careful users, 3 and 0 users who are not sampled, and a class without a permit.
     for (seed, kind) in [(170, Neighbours::AddRemove), (171, Neighbours::Replace)] {
         let sealed = ClassHistograms::seal(account(), 0, &[30, 10, 20], vec![12, 5, 3, 0, 1_000, 1_000]).unwrap();
         let mut random = SeededRandom::new(seed);
@@ -87,7 +87,7 @@ fn the_counts_are_a_sample_of_each_class_plus_noise() {
     }
 }
 
-/// The probability of every pair of outputs, for others who may be kept and one user in a cell (or absent).
+/// The probability of every pair of outputs, for other users and one user in a cell (or absent).
 fn outputs(others: [u64; 2], user: Option<usize>, p: f64, scale: f64) -> Vec<f64> {
     let alone = |cell: usize, shift: i64| -> Vec<f64> {
         (-12..=16).map(|output| sampled_count(others[cell], p, scale, output - shift)).collect()
@@ -102,7 +102,7 @@ fn outputs(others: [u64; 2], user: Option<usize>, p: f64, scale: f64) -> Vec<f64
 }
 
 #[test]
-fn a_user_loses_exactly_what_the_users_class_spends() {
+fn a_user_loses_exactly_the_epsilon_of_the_class() {
     for (small, threshold) in [("0.3", "1.1"), ("1", "2"), ("0.05", "4"), ("0.8", "0.8")] {
         let budget: f64 = small.parse().unwrap();
         for kind in KINDS {
@@ -118,9 +118,9 @@ fn a_user_loses_exactly_what_the_users_class_spends() {
     }
 }
 
-/// Why `Replace` has constants of its own.
+/// So `Replace` needs its own constants.
 #[test]
-fn the_constants_for_adding_and_removing_do_not_protect_a_replacement() {
+fn add_remove_constants_do_not_protect_replacement() {
     let p = sampling_probability(Neighbours::AddRemove, epsilon("0.3"), epsilon("1.1")).unwrap();
     let scale = noise_scale(Neighbours::AddRemove, 1.1);
     let attained = loss(&outputs([3, 2], Some(0), p, scale), &outputs([3, 2], Some(1), p, scale));
@@ -128,10 +128,10 @@ fn the_constants_for_adding_and_removing_do_not_protect_a_replacement() {
 }
 
 #[test]
-fn every_call_draws_a_sample_of_its_own() {
+fn every_call_draws_a_new_sample() {
     let random = &mut SeededRandom::new(172);
     let sealed = ClassHistograms::seal(account(), 0, &[0], vec![1_000_000]).unwrap();
-    // At a threshold of 40 the noise is zero, but for a chance of e^-40; what differs is the sample.
+    // At a threshold of 40 the noise is zero, except with probability e^-40; only the samples differ.
     let mut draw = || {
         let permits = [class_permit(0, epsilon("39"))];
         sampled_histogram(permits, &sealed, epsilon("40"), Neighbours::AddRemove, random).unwrap().into_value()
@@ -153,7 +153,7 @@ fn users_are_sealed_by_class_and_value() {
 }
 
 #[test]
-fn what_cannot_be_sealed_is_named_by_its_position_only() {
+fn errors_name_the_position_not_the_content() {
     let error = |users: [(u32, u32); 2]| seal_class_histograms(account(), 0, users, &[0, 1], 3).unwrap_err();
     assert_eq!(error([(0, 0), (0, 3)]), HistogramError::Value { position: 1, domain: 3 });
     assert_eq!(error([(2, 0), (0, 0)]), HistogramError::Class { position: 0, classes: 2 });
@@ -170,9 +170,9 @@ fn what_cannot_be_sealed_is_named_by_its_position_only() {
     assert_eq!(error(&[4, 4], vec![1, 2]), HistogramError::RepeatedClass { class: 4 });
 }
 
-/// The time that sampling takes grows with the counts, so nobody may seal one that would take for ever.
+/// The sampling time grows with the counts, so counts are limited.
 #[test]
-fn a_count_that_is_too_large_to_sample_from_is_refused() {
+fn rejects_a_count_too_large_to_sample() {
     let most = ClassHistograms::MAX_COUNT;
     assert!(ClassHistograms::seal(account(), 0, &[1], vec![0, most]).is_ok());
     let error = ClassHistograms::seal(account(), 0, &[1], vec![0, most + 1]).unwrap_err();
@@ -180,7 +180,7 @@ fn a_count_that_is_too_large_to_sample_from_is_refused() {
     assert_eq!(error.to_string(), "the count at position 1 is above 1099511627776, the most that is sampled from");
 }
 
-/// What both primitives say to permits for classes 1 and 2 of timestamp 0.
+/// The errors of both primitives for permits of classes 1 and 2 at timestamp 0.
 fn refusal(permits: impl Fn() -> Vec<Permit>, threshold: Epsilon) -> PrimitiveError {
     let random = &mut SeededRandom::new(1);
     let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![1, 2]).unwrap();
@@ -192,7 +192,7 @@ fn refusal(permits: impl Fn() -> Vec<Permit>, threshold: Epsilon) -> PrimitiveEr
 }
 
 #[test]
-fn a_spend_that_buys_nothing_is_refused() {
+fn rejects_spends_above_or_far_below_the_threshold() {
     let (one, two) = (epsilon("1"), epsilon("2"));
     let above = refusal(|| vec![class_permit(1, one), class_permit(2, two)], one);
     assert_eq!(above, PrimitiveError::AboveSamplingThreshold { epsilon: two, threshold: one });
@@ -203,7 +203,7 @@ fn a_spend_that_buys_nothing_is_refused() {
 }
 
 #[test]
-fn a_permit_that_is_not_of_a_class_at_hand_is_refused() {
+fn rejects_permits_of_other_classes() {
     let one = epsilon("1");
     let without = refusal(|| vec![class_permit(1, one), permit(one)], one);
     assert_eq!(without, PrimitiveError::WithoutClass);
@@ -220,8 +220,7 @@ fn a_permit_that_is_not_of_a_class_at_hand_is_refused() {
     assert_eq!(short, Err(PrimitiveError::Length { what: "reference counts", given: 2, expected: 1 }));
 }
 
-/// With permits matched by position, those of a careful and a relaxed class could be swapped, and the careful members
-/// would lose what the relaxed ones had agreed to.
+/// If permits were matched by position, swapping two would make careful users lose the epsilon of relaxed ones.
 #[test]
 fn the_order_of_the_permits_makes_no_difference() {
     let (careful, relaxed) = (epsilon("0.001"), epsilon("30"));
@@ -232,7 +231,7 @@ fn the_order_of_the_permits_makes_no_difference() {
             permits.reverse();
         }
         let random = &mut SeededRandom::new(173);
-        // At this threshold nobody careful is kept, but for a chance of 10^-9, and there is no noise.
+        // At this threshold no careful user is sampled, except with probability 10^-9, and there is no noise.
         let noisy = sampled_histogram(permits, &sealed, relaxed, Neighbours::AddRemove, random).unwrap();
         assert_eq!(noisy.into_value(), [7]);
     }
@@ -254,7 +253,7 @@ fn distances(users: [u64; 2], reference: [i64; 2], p: f64, scale: f64) -> Vec<f6
 }
 
 #[test]
-fn the_distance_of_a_sample_has_noise_of_the_scale_of_the_threshold() {
+fn sampled_distances_have_noise_of_the_threshold() {
     let (careful, threshold) = (epsilon("0.5"), epsilon("1.5"));
     for (seed, kind) in [(174, Neighbours::AddRemove), (175, Neighbours::Replace)] {
         let sealed = ClassHistograms::seal(account(), 0, &[1, 2], vec![12, 5, 1_000, 1_000]).unwrap();
@@ -275,7 +274,7 @@ fn the_distance_of_a_sample_has_noise_of_the_scale_of_the_threshold() {
 }
 
 #[test]
-fn a_user_loses_exactly_what_the_users_class_spends_on_a_distance() {
+fn distances_lose_exactly_the_epsilon_of_the_class() {
     for (small, threshold) in [("0.3", "1.1"), ("1", "2"), ("0.05", "4"), ("0.8", "0.8")] {
         let budget: f64 = small.parse().unwrap();
         for kind in KINDS {

@@ -34,7 +34,7 @@ fn a_reading_has_noise_of_the_calibrated_scale() {
 }
 
 #[test]
-fn a_sum_has_one_noise_however_many_readings_there_are() {
+fn the_noise_of_a_sum_does_not_grow() {
     let amount = epsilon("0.5");
     let readings = [sealed_at(5, 4), sealed_at(6, -9), sealed_at(7, 30), sealed_at(8, 0)];
     let mut random = SeededRandom::new(123);
@@ -50,7 +50,7 @@ fn a_sum_has_one_noise_however_many_readings_there_are() {
 }
 
 #[test]
-fn as_many_permits_are_lost_as_readings_change() {
+fn the_loss_is_the_sum_of_changed_permits() {
     let (amount, sensitivity) = (0.6, 4);
     let outputs = |sum: i64| -> Vec<f64> {
         (-100..=100).map(|output| laplace_probability(f64::from(sensitivity) / amount, output - sum)).collect()
@@ -63,7 +63,7 @@ fn as_many_permits_are_lost_as_readings_change() {
 }
 
 #[test]
-fn every_reading_of_a_sum_pays_the_same() {
+fn rejects_permits_of_different_amounts() {
     let random = &mut SeededRandom::new(1);
     let reading = sealed_at(0, 1);
     let members = [(permit(epsilon("0.5")), &reading), (permit(epsilon("0.4")), &reading)];
@@ -76,7 +76,7 @@ fn every_reading_of_a_sum_pays_the_same() {
 }
 
 #[test]
-fn a_range_without_noise_is_refused() {
+fn rejects_a_range_of_one_point() {
     let random = &mut SeededRandom::new(1);
     let mut publish = |low: i64, high: i64, protects: Protects| {
         noisy_scalar(permit(epsilon("1")), &sealed_at(0, 1), low..=high, protects, random)
@@ -93,12 +93,11 @@ fn a_range_without_noise_is_refused() {
     assert!(publish(i64::MIN, i64::MAX, Protects::Contribution(nonzero(1))).is_ok());
 }
 
-/// A bound that is smaller than the data, and noise scaled to the bound: without clamping, a reading of 10,000 and a
-/// bound of 100 would lose a hundred times what was paid.
+/// With noise scaled to a bound of 100 and no clamping, a reading of 10,000 would lose a hundred times the permit.
 #[test]
 fn readings_beyond_the_range_are_clamped_to_it() {
     let random = &mut SeededRandom::new(1);
-    // At the largest epsilon the noise of scale 1/10 or less is zero, but for a chance of e^-10.
+    // At the largest epsilon the noise of scale 1/10 or less is zero, except with probability e^-10.
     let mut publish = |readings: &[i64]| {
         let readings: Vec<Sealed<i64>> = readings.iter().map(|reading| sealed_at(0, *reading)).collect();
         let members = readings.iter().map(|reading| (permit(Epsilon::MAX), reading));
@@ -110,10 +109,10 @@ fn readings_beyond_the_range_are_clamped_to_it() {
     assert_eq!(publish(&[i64::MIN, i64::MAX, 50]), (0, 150));
 }
 
-/// With the largest scale, noise passes the range of the output every few draws. If the noise alone were cut, the sum
-/// would then be the secret plus a constant.
+/// With the largest scale, noise often exceeds the output range. If the noise alone were saturated, the sum would be
+/// the secret plus a constant.
 #[test]
-fn a_result_that_is_cut_tells_nothing_of_the_reading() {
+fn a_saturated_result_reveals_nothing() {
     let publish = |reading: i64, seed: u64| {
         let random = &mut SeededRandom::new(seed);
         let sealed = sealed_at(0, reading);
