@@ -10,7 +10,7 @@ use tidegate_kernel::simulation::{binomial, standard_normal};
 use super::{GenerateError, MAX_LENGTH, reflect};
 use crate::stream::{CountStream, MAX_POPULATION, as_float};
 
-/// How the share of ones moves.
+/// The process of the share of ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Process {
@@ -34,18 +34,18 @@ pub enum Process {
     },
     /// A sine curve: `p_t = amplitude · sin(rate · t) + level`.
     Sin {
-        /// How far the share swings to either side.
+        /// Amplitude of the share.
         amplitude: f64,
-        /// The angle, in radians, of a timestamp.
+        /// Angle of a timestamp, in radians.
         rate: f64,
-        /// The middle.
+        /// Mean of the share.
         level: f64,
     },
     /// A logistic curve: `p_t = ceiling / (1 + e^(-rate · t))`.
     Log {
-        /// What the share tends to.
+        /// Limit of the share.
         ceiling: f64,
-        /// How fast.
+        /// Growth rate.
         rate: f64,
     },
 }
@@ -169,7 +169,7 @@ impl Process {
     }
 }
 
-/// Whether a stream of counts can have so many users and timestamps.
+/// Checks the number of users and of timestamps.
 pub(super) fn check_size(population: u64, length: usize) -> Result<(), GenerateError> {
     if !(1..=MAX_POPULATION).contains(&population) {
         return Err(GenerateError::Population { given: population });

@@ -36,23 +36,23 @@ pub struct Flow {
     pub name: &'static str,
     /// The places.
     pub places: Places,
-    /// Those who are at none of them.
+    /// Users at none of them.
     pub away: Option<Away>,
-    /// By how much places differ in size.
+    /// Difference of the places in size.
     pub spread: f64,
     /// The length of a day, in timestamps.
     pub period: f64,
-    /// How far the tide of a place swings to either side.
+    /// Amplitude of the daily tide.
     pub amplitude: f64,
-    /// How much weekends differ.
+    /// Difference of weekends.
     pub weekend: f64,
-    /// How much the last place gains on the first in a timestamp.
+    /// Gain of the last place on the first in a timestamp.
     pub trend: f64,
-    /// How likely a burst begins.
+    /// Probability that a burst starts.
     pub rate: f64,
-    /// How high it can be.
+    /// Greatest height of a burst.
     pub height: f64,
-    /// How fast it dies down.
+    /// Share that a burst loses in a timestamp.
     pub decay: f64,
     /// The standard deviation of the noise.
     pub deviation: f64,
@@ -61,9 +61,9 @@ pub struct Flow {
 /// The values of a [`Flow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// So many, called by their numbers from zero.
+    /// This many values, named by their numbers from zero.
     Numbered(usize),
-    /// These.
+    /// Values with names.
     Named(&'static [&'static str]),
 }
 
@@ -73,7 +73,7 @@ pub enum Places {
 pub struct Away {
     /// Their number, on the same scale as that of the places.
     pub level: f64,
-    /// How much it differs between midnight and noon.
+    /// Difference between midnight and noon.
     pub swing: f64,
 }
 
@@ -223,7 +223,7 @@ impl Flow {
     }
 }
 
-/// Shares that are proportional to e to the power of each number.
+/// Returns the softmax of numbers.
 fn as_shares(mut numbers: Vec<f64>) -> Vec<f64> {
     // Measured from the largest, so that no power is infinite.
     let largest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -233,7 +233,7 @@ fn as_shares(mut numbers: Vec<f64>) -> Vec<f64> {
     numbers
 }
 
-/// Whole users by their shares, which sum to one: each count is within one of its share, and all are dealt out.
+/// Distributes whole users by shares, which sum to one; each count is within one of its share.
 fn deal(population: u64, shares: &[f64]) -> Vec<u64> {
     let (mut share_before, mut dealt) = (0.0, 0);
     let mut counts: Vec<u64> = Vec::with_capacity(shares.len());

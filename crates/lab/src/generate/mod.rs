@@ -13,10 +13,10 @@ use tidegate_kernel::GridError;
 
 use crate::stream::{MAX_POPULATION, StreamError};
 
-/// The most timestamps that are generated: a stream is held in memory as a whole.
+/// Greatest length of a generated stream, which is held in memory.
 pub const MAX_LENGTH: usize = 100_000_000;
 
-/// Why a stream could not be generated.
+/// A stream that cannot be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)]

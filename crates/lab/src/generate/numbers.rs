@@ -9,18 +9,18 @@ use super::{GenerateError, MAX_LENGTH, reflect};
 use crate::draw::unit;
 use crate::stream::{NumberStream, as_float};
 
-/// How a number moves, at the timestamps `t = 1, 2, ..`. Where it would leave the domain it is reflected at the border,
-/// and it is rounded to the domain's grid.
+/// A random process of numbers at the timestamps `t = 1, 2, ..`, reflected at the ends of the domain and rounded to its
+/// grid.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum NumberProcess {
     /// Seasons around a line that rises: `level + slope · t + amplitude · sin(2π t / period) + Normal(0, deviation²)`.
     Seasonal {
-        /// Where the line begins.
+        /// Start of the line.
         level: f64,
-        /// How much it rises in a timestamp.
+        /// Rise in a timestamp.
         slope: f64,
-        /// How far the seasons swing to either side.
+        /// Amplitude of the seasons.
         amplitude: f64,
         /// The length of a year, in timestamps.
         period: f64,
@@ -35,16 +35,16 @@ pub enum NumberProcess {
         level: f64,
         /// The standard deviation of the noise.
         deviation: f64,
-        /// How likely a burst begins.
+        /// Probability that a burst starts.
         rate: f64,
-        /// How high it can be.
+        /// Greatest height of a burst.
         height: f64,
-        /// How fast it dies down.
+        /// Share that a burst loses in a timestamp.
         decay: f64,
     },
     /// A random walk: steps of `Normal(0, deviation²)` from `start`.
     Walk {
-        /// Where the walk starts.
+        /// Start of the walk.
         start: f64,
         /// The standard deviation of a step.
         deviation: f64,

@@ -12,13 +12,13 @@ use crate::stream::{Space, SymbolStream};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
     name: Cow<'static, str>,
-    /// How likely each symbol is the first.
+    /// Distribution of the first symbol.
     initial: Cow<'static, [f64]>,
-    /// How likely each symbol follows each: row after row, one for each symbol that is followed.
+    /// Transition matrix, row after row.
     transitions: Cow<'static, [f64]>,
 }
 
-/// The most symbols of a [`Chain`]: it holds a probability for each pair.
+/// Greatest number of symbols of a [`Chain`], whose matrix is held in memory.
 pub const MAX_SYMBOLS: usize = 2_000;
 
 impl Chain {
@@ -32,17 +32,17 @@ impl Chain {
         Self { name: Cow::Borrowed(name), initial: Cow::Borrowed(initial), transitions: Cow::Borrowed(transitions) }
     }
 
-    /// How likely each symbol is the first.
+    /// Returns the distribution of the first symbol.
     pub fn initial(&self) -> &[f64] {
         &self.initial
     }
 
-    /// How likely each symbol follows each, row after row.
+    /// Returns the transition matrix, row after row.
     pub fn transitions(&self) -> &[f64] {
         &self.transitions
     }
 
-    /// A chain by how likely each symbol is the first, and how likely each (column) follows each (row).
+    /// Creates a chain from the distribution of the first symbol and the transition matrix.
     ///
     /// # Errors
     /// [`GenerateError::Symbols`] for fewer than two symbols or more than [`MAX_SYMBOLS`], [`GenerateError::Chain`]
@@ -141,7 +141,7 @@ impl Chain {
     }
 }
 
-/// A symbol, each as likely as the shares say.
+/// Draws a symbol from a distribution.
 fn draw(shares: &[f64], random: &mut SeededRandom) -> usize {
     let mut left = unit(random);
     let found = shares.iter().position(|share| {

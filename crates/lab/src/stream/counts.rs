@@ -2,11 +2,10 @@
 
 use super::StreamError;
 
-/// How many users hold each value of a domain, at each timestamp.
+/// The number of users with each value of a domain, at each timestamp.
 ///
-/// That is all that a mechanism of the local or central family can learn from: who holds which value is drawn by the
-/// simulation, consistently with these counts. Timestamps are numbered from zero, without gaps, and each has at least
-/// one user; how many may differ from one to the next.
+/// Simulations assign values to users consistently with these counts. Timestamps are numbered from zero, without gaps.
+/// Each has at least one user; their number may vary.
 ///
 /// ```
 /// use tidegate_lab::CountStream;
@@ -25,11 +24,11 @@ pub struct CountStream {
     stand_in: Option<String>,
 }
 
-/// The most users that a timestamp can have: beyond 2⁵³ a floating-point frequency no longer tells single users apart.
+/// Greatest number of users at a timestamp: 2⁵³, up to which floating-point numbers are exact.
 pub const MAX_POPULATION: u64 = 1 << 53;
 
 impl CountStream {
-    /// A stream of one row of counts a timestamp, each with a count for every label.
+    /// Creates a stream from rows of counts, one row a timestamp and one column a label.
     pub fn new(name: impl Into<String>, labels: Vec<String>, counts: Vec<Vec<u64>>) -> Result<Self, StreamError> {
         if labels.len() < 2 {
             return Err(StreamError::Domain { given: labels.len() });
@@ -53,13 +52,13 @@ impl CountStream {
         Ok(Self { name: name.into(), labels, counts, stand_in: None })
     }
 
-    /// Marks the stream as standing in for another one, and says how it differs.
+    /// Marks the stream as a substitute; the text describes the original and the difference.
     #[must_use]
     pub fn standing_in_for(self, what: impl Into<String>) -> Self {
         Self { stand_in: Some(what.into()), ..self }
     }
 
-    /// The first timestamps only; an error where there are fewer, or none were asked for.
+    /// Keeps the first `length` timestamps; an error if there are fewer, or if it is zero.
     pub fn shortened(mut self, length: usize) -> Result<Self, StreamError> {
         if !(1..=self.length()).contains(&length) {
             return Err(StreamError::Length { available: self.length(), name: self.name, given: length });
@@ -68,9 +67,7 @@ impl CountStream {
         Ok(self)
     }
 
-    /// The same frequencies, as nearly as whole users allow, among so many users at every timestamp: each count is
-    /// rounded down, and the users that are left over go to the values that lost most by it (the first of them, where
-    /// they tie).
+    /// Scales each timestamp to `population` users by the method of largest remainders; ties go to the first value.
     pub fn with_population(mut self, population: u64) -> Result<Self, StreamError> {
         if !(1..=MAX_POPULATION).contains(&population) {
             return Err(StreamError::Population { timestamp: 0 });
@@ -81,57 +78,57 @@ impl CountStream {
         Ok(self)
     }
 
-    /// The name of the data set.
+    /// Returns the name of the data set.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What each value of the domain stands for.
+    /// Returns the names of the values.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
 
-    /// The number of values of the domain, at least two.
+    /// Returns the number of values, at least two.
     pub fn domain(&self) -> usize {
         self.labels.len()
     }
 
-    /// The number of timestamps, at least one.
+    /// Returns the number of timestamps, at least one.
     pub fn length(&self) -> usize {
         self.counts.len()
     }
 
-    /// How many users hold each value: a row a timestamp, with a column a value.
+    /// Returns the counts: one row a timestamp, one column a value.
     pub fn counts(&self) -> &[Vec<u64>] {
         &self.counts
     }
 
-    /// The number of users at a timestamp, at least one.
+    /// Returns the number of users at a timestamp, at least one.
     ///
     /// # Panics
     ///
-    /// Where the timestamp is not below [`CountStream::length`].
+    /// If the timestamp is not below [`CountStream::length`].
     pub fn population(&self, timestamp: usize) -> u64 {
         self.counts[timestamp].iter().sum()
     }
 
-    /// The share of users that hold each value at a timestamp.
+    /// Returns the share of users with each value at a timestamp.
     ///
     /// # Panics
     ///
-    /// Where the timestamp is not below [`CountStream::length`].
+    /// If the timestamp is not below [`CountStream::length`].
     pub fn frequencies(&self, timestamp: usize) -> Vec<f64> {
         let population = as_float(self.population(timestamp));
         self.counts[timestamp].iter().map(|count| as_float(*count) / population).collect()
     }
 
-    /// What this stream stands in for and how it differs, where it is not the data that its name promises.
+    /// Describes the original and the difference, if the data are a substitute.
     pub fn stand_in(&self) -> Option<&str> {
         self.stand_in.as_deref()
     }
 }
 
-/// A number of users as a float; exact, since there are at most [`MAX_POPULATION`].
+/// Converts a number of users, exactly up to [`MAX_POPULATION`].
 #[allow(clippy::cast_precision_loss)]
 pub const fn as_float(users: u64) -> f64 {
     users as f64

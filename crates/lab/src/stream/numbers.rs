@@ -4,10 +4,10 @@ use tidegate_kernel::Grid;
 
 use super::StreamError;
 
-/// One number at each timestamp, within a domain that everybody knows.
+/// One number at each timestamp, within a public domain.
 ///
-/// The domain and its resolution are a [`Grid`]: declared, never taken from the data. The numbers lie within the
-/// domain, but need not lie on the grid; a mechanism rounds them to it when it seals them.
+/// The domain and its resolution are a [`Grid`], which is declared and never taken from the data. Numbers need not lie
+/// on the grid; a mechanism rounds them when it seals them.
 ///
 /// ```
 /// use tidegate_kernel::Grid;
@@ -27,7 +27,7 @@ pub struct NumberStream {
 }
 
 impl NumberStream {
-    /// A stream of numbers, all of them within the domain; at least one.
+    /// Creates a stream of at least one number, all within the domain.
     pub fn new(name: impl Into<String>, grid: Grid, values: Vec<f64>) -> Result<Self, StreamError> {
         if values.is_empty() {
             return Err(StreamError::Empty);
@@ -38,13 +38,13 @@ impl NumberStream {
         Ok(Self { name: name.into(), grid, values, stand_in: None })
     }
 
-    /// Marks the stream as standing in for another one, and says how it differs.
+    /// Marks the stream as a substitute; the text describes the original and the difference.
     #[must_use]
     pub fn standing_in_for(self, what: impl Into<String>) -> Self {
         Self { stand_in: Some(what.into()), ..self }
     }
 
-    /// The first timestamps only; an error where there are fewer, or none were asked for.
+    /// Keeps the first `length` timestamps; an error if there are fewer, or if it is zero.
     pub fn shortened(mut self, length: usize) -> Result<Self, StreamError> {
         let available = self.values.len();
         if !(1..=available).contains(&length) {
@@ -54,22 +54,22 @@ impl NumberStream {
         Ok(self)
     }
 
-    /// The name of the data set.
+    /// Returns the name of the data set.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The public domain, and its resolution.
+    /// Returns the domain and its resolution.
     pub const fn grid(&self) -> &Grid {
         &self.grid
     }
 
-    /// The numbers, one a timestamp, at least one.
+    /// Returns the numbers, one a timestamp.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// What this stream stands in for and how it differs, where it is not the data that its name promises.
+    /// Describes the original and the difference, if the data are a substitute.
     pub fn stand_in(&self) -> Option<&str> {
         self.stand_in.as_deref()
     }

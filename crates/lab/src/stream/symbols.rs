@@ -8,19 +8,19 @@ use tidegate_kernel::noise::Below;
 
 use super::StreamError;
 
-/// The symbols `0, 1, ..` and how far they are from one another.
+/// A set of symbols `0, 1, ..` with a distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
-    /// Symbols in a row: their distance is the difference of their numbers.
+    /// Symbols on a line; the distance is the difference of their numbers.
     Line {
-        /// How many.
+        /// Number of symbols.
         symbols: u32,
     },
-    /// Cells of a grid, numbered by rows: their distance is that of their centres, in cells (Euclidean).
+    /// Cells of a grid, numbered by rows; the distance is Euclidean, in cells.
     Grid {
-        /// How many cells a row has.
+        /// Number of columns.
         columns: u16,
-        /// How many rows.
+        /// Number of rows.
         rows: u16,
     },
 }
@@ -34,7 +34,7 @@ impl Space {
         }
     }
 
-    /// Where a symbol is: its column and its row; on a line, the row is 0.
+    /// Returns the column and the row of a symbol; on a line, the row is 0.
     pub fn place(self, symbol: u32) -> (u32, u32) {
         match self {
             Self::Line { .. } => (symbol, 0),
@@ -42,7 +42,7 @@ impl Space {
         }
     }
 
-    /// How far two symbols are apart.
+    /// Returns the distance of two symbols.
     ///
     /// ```
     /// use tidegate_lab::stream::Space;
@@ -56,7 +56,7 @@ impl Space {
         if row == other_row { across } else { across.hypot(f64::from(row.abs_diff(other_row))) }
     }
 
-    /// The symbol in the middle: of an even number, the one before it.
+    /// Returns the symbol in the middle; of an even number, the one before it.
     pub fn middle(self) -> u32 {
         match self {
             Self::Line { symbols } => symbols.saturating_sub(1) / 2,
@@ -68,7 +68,7 @@ impl Space {
     }
 }
 
-/// A sequence of symbols for each of some users.
+/// A sequence of symbols for each user.
 ///
 /// ```
 /// use tidegate_lab::SymbolStream;
@@ -88,7 +88,7 @@ pub struct SymbolStream {
 }
 
 impl SymbolStream {
-    /// A sequence for each user; at least one user, and one symbol each.
+    /// Creates a stream of at least one user, with at least one symbol each.
     pub fn new(name: impl Into<String>, space: Space, sequences: Vec<Vec<u32>>) -> Result<Self, StreamError> {
         let domain = space.symbols();
         if domain < 2 {
@@ -109,14 +109,15 @@ impl SymbolStream {
         Ok(Self { name: name.into(), space, corpus: Arc::clone(&sequences), sequences, stand_in: None })
     }
 
-    /// Marks the stream as standing in for another one, and says how it differs.
+    /// Marks the stream as a substitute; the text describes the original and the difference.
     #[must_use]
     pub fn standing_in_for(self, what: impl Into<String>) -> Self {
         Self { stand_in: Some(what.into()), ..self }
     }
 
-    /// At most so many symbols of each user, the first; an error where nobody has as many, or none were asked for. The
-    /// [`corpus`](Self::corpus) stays whole.
+    /// Keeps the first `length` symbols of each user; an error if nobody has as many, or if it is zero.
+    ///
+    /// The [`corpus`](Self::corpus) stays whole.
     pub fn shortened(mut self, length: usize) -> Result<Self, StreamError> {
         let available = self.sequences.iter().map(Vec::len).max().unwrap_or_default();
         if !(1..=available).contains(&length) {
@@ -126,8 +127,9 @@ impl SymbolStream {
         Ok(self)
     }
 
-    /// So many of the users, chosen at random and kept in their order; an error where there are fewer, or none were
-    /// asked for. The [`corpus`](Self::corpus) stays whole.
+    /// Samples users, and keeps their order; an error if there are too few, or if the sample is empty.
+    ///
+    /// The [`corpus`](Self::corpus) stays whole.
     pub fn with_population(mut self, population: u64, random: &mut SeededRandom) -> Result<Self, StreamError> {
         let available = self.sequences.len();
         let users = match usize::try_from(population) {
@@ -147,33 +149,32 @@ impl SymbolStream {
         Ok(self)
     }
 
-    /// The name of the data set.
+    /// Returns the name of the data set.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The symbols, and how far they are from one another.
+    /// Returns the symbols with their distance.
     pub const fn space(&self) -> Space {
         self.space
     }
 
-    /// The number of symbols, at least two.
+    /// Returns the number of symbols, at least two.
     pub fn domain(&self) -> u32 {
         self.space.symbols()
     }
 
-    /// The sequences to release, one a user; none is empty.
+    /// Returns the sequences to release, one a user; none is empty.
     pub fn sequences(&self) -> &[Vec<u32>] {
         &self.sequences
     }
 
-    /// What a model may be learned from: all sequences of the data set, also where only some users or the first symbols
-    /// of each are to be released.
+    /// Returns all sequences of the data set, from which a model may be learned.
     pub fn corpus(&self) -> &[Vec<u32>] {
         &self.corpus
     }
 
-    /// What this stream stands in for and how it differs, where it is not the data that its name promises.
+    /// Describes the original and the difference, if the data are a substitute.
     pub fn stand_in(&self) -> Option<&str> {
         self.stand_in.as_deref()
     }
