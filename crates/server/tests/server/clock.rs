@@ -41,8 +41,8 @@ fn spent_by_three_processes(start: impl Fn(u64) -> Steady) -> u64 {
             let report = driver.run_due(at(second), &mut SeededRandom::new(process)).unwrap();
             spent += report.events.iter().map(units).sum::<u64>();
             let buffer = buffer.as_ref().unwrap();
-            let told = CuratorEvent { user: Some("one".to_owned()), value: "a".to_owned() };
-            buffer.push(at(second).wall, buffer.open_timestamp(), vec![told]);
+            let event = CuratorEvent { user: Some("one".to_owned()), value: "a".to_owned() };
+            buffer.push(at(second).wall, buffer.open_timestamp(), vec![event]);
         }
         driver.release_lease().unwrap();
     }
@@ -57,7 +57,7 @@ fn units(news: &DriverEvent) -> u64 {
 }
 
 #[test]
-fn refunds_nothing_when_restarted_with_the_clock_ahead() {
+fn refunds_nothing_after_a_restart_with_clock_ahead() {
     // As every process finds it, whatever the others have found.
     let spent = spent_by_three_processes(|_| BootClock::new().unwrap().read().steady);
     assert_eq!(spent, 1_000_000_000);

@@ -105,9 +105,9 @@ impl Model {
         let outcome = (self.fate.lock().unwrap())(name);
         let mut kept = self.lock();
         match outcome {
-            Outcome::Unavailable => return Err(StoreError::Unavailable("as it was told".to_owned())),
-            Outcome::Full => return Err(StoreError::Failed("full, as it was told".to_owned())),
-            Outcome::UnknownNotDone => return Err(StoreError::Unknown("as it was told".to_owned())),
+            Outcome::Unavailable => return Err(StoreError::Unavailable("on demand".to_owned())),
+            Outcome::Full => return Err(StoreError::Failed("full, on demand".to_owned())),
+            Outcome::UnknownNotDone => return Err(StoreError::Unknown("on demand".to_owned())),
             Outcome::Done | Outcome::UnknownDone => {}
         }
         let mut copy: BTreeMap<_, _> = streams
@@ -118,7 +118,7 @@ impl Model {
         let done = work(&mut copy)?;
         kept.extend(copy);
         match outcome {
-            Outcome::UnknownDone => Err(StoreError::Unknown("as it was told".to_owned())),
+            Outcome::UnknownDone => Err(StoreError::Unknown("on demand".to_owned())),
             _ => Ok(done),
         }
     }
@@ -397,7 +397,7 @@ impl Store for Model {
 }
 
 #[test]
-fn the_model_fails_as_it_is_told() {
+fn the_model_fails_on_demand() {
     let model = Model::default();
     let create = |name| model.create(&NewStream { name, declaration: "", policy: "", state: b"" });
     create("a").unwrap();

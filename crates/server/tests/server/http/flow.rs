@@ -142,7 +142,7 @@ fn a_feed_resumes_and_misses_nothing() {
 }
 
 #[test]
-fn questions_are_held_back_until_there_are_others() {
+fn long_polls_wait_for_new_questions() {
     let mut server = Server::start();
     server.create(&visits());
     server.question("visits", 0);
@@ -180,7 +180,7 @@ fn questions_are_held_back_until_there_are_others() {
 }
 
 #[test]
-fn curators_are_told_events_and_release_them() {
+fn events_become_a_release() {
     let server = Server::start();
     server.create(&rooms());
     server.create(&load());
@@ -190,8 +190,8 @@ fn curators_are_told_events_and_release_them() {
     open("rooms");
     let path = "/v1/streams/rooms/events";
     let lines: String = (0..40).map(|user| format!("{{\"user\": \"u{user}\", \"value\": \"in\"}}\n")).collect();
-    let told = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
-    assert_eq!((told.status, told.json()), (200, json!({ "taken": 40 })), "{}", told.text);
+    let answer = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
+    assert_eq!((answer.status, answer.json()), (200, json!({ "taken": 40 })), "{}", answer.text);
     let unnamed = json!([{ "user": "u50", "value": "out" }, { "value": "attic" }]);
     let unnamed = server.post_json(Role::Ingest, path, &unnamed);
     unnamed.refuses(400, "not_taken");
@@ -309,7 +309,7 @@ fn webhooks_get_monitor_answers_with_retries() {
 }
 
 #[test]
-fn a_cohort_of_poisoners_is_noticed() {
+fn detects_a_cohort_of_poisoners() {
     let (listener, (sender, messages)) = (TcpListener::bind("127.0.0.1:0").unwrap(), channel());
     let url = format!("http://{}/", listener.local_addr().unwrap());
     thread::spawn(move || {

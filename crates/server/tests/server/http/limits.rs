@@ -50,7 +50,7 @@ fn rate_limits_say_when_to_retry() {
 }
 
 #[test]
-fn slow_clients_are_let_go() {
+fn disconnects_slow_clients() {
     let server = limited(|limits| {
         (limits.headers, limits.body) = (Duration::from_millis(300), Duration::from_millis(300));
     });
@@ -72,7 +72,7 @@ fn slow_clients_are_let_go() {
 }
 
 #[test]
-fn who_does_not_read_is_let_go() {
+fn disconnects_clients_that_do_not_read() {
     let server = limited(|limits| limits.write = Duration::from_millis(300));
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -130,7 +130,7 @@ fn trusting(authority: &str) -> ureq::Agent {
 }
 
 #[test]
-fn connections_are_sealed_where_there_is_a_certificate() {
+fn serves_tls_with_a_certificate() {
     let files = TlsFiles { certificate: format!("{TLS}/certificate.pem").into(), key: format!("{TLS}/key.pem").into() };
     let server = Server::start_with(WebhookSettings::default(), |settings| settings.tls = Some(files));
     let url = format!("https://localhost:{}/healthz", server.address.port());
@@ -153,8 +153,8 @@ fn reloads_a_usable_certificate_without_restart() {
         std::fs::copy(format!("{TLS}/{prefix}key.pem"), &files.key).unwrap();
     };
     let hang_up = || {
-        let told = Command::new("kill").args(["-HUP", &std::process::id().to_string()]).status().unwrap();
-        assert!(told.success());
+        let signalled = Command::new("kill").args(["-HUP", &std::process::id().to_string()]).status().unwrap();
+        assert!(signalled.success());
     };
     put("");
     let server = Server::start_with(WebhookSettings::default(), |settings| settings.tls = Some(files.clone()));

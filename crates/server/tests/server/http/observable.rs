@@ -84,13 +84,13 @@ fn send_event(server: &Server, path: &str, token: &str, media_type: &str, body: 
 
 /// Sends events, each user in a request; `None` where the tick is not open.
 fn tell(server: &Server, users: &[&str], reading: u64, timestamp: u64) -> Option<()> {
-    let mut told: Vec<_> = users
+    let mut answers: Vec<_> = users
         .iter()
         .map(|user| server.post_json(Role::Ingest, EVENTS, &json!({ "user": user, "value": "in" })))
         .collect();
     let path = format!("/v1/streams/load/events?timestamp={timestamp}");
-    told.push(server.post_json(Role::Ingest, &path, &json!({ "value": reading })));
-    told.iter().all(|answer| answer.status == 200).then_some(())
+    answers.push(server.post_json(Role::Ingest, &path, &json!({ "value": reading })));
+    answers.iter().all(|answer| answer.status == 200).then_some(())
 }
 
 /// Event requests of all kinds: repeated, late, malformed, outside the domain, unauthorised, half sent.
@@ -346,7 +346,7 @@ fn event_requests_use_up_no_limit_of_others() {
 }
 
 #[test]
-fn other_refusals_are_counted_still() {
+fn counts_refusals_of_other_routes() {
     let of = |number| NonZeroU32::new(number).unwrap();
     let server = Server::start_with(WebhookSettings::default(), |settings| {
         settings.limits.address_rate = Rate { per_second: of(1), burst: of(3) };
@@ -369,10 +369,10 @@ fn answers_to_events_depend_on_the_request_only() {
         let event = json!({ "user": user, "value": value });
         // Between two ticks nothing is accepted.
         let mut answers = (0..50).map(|_| server.post_json(Role::Ingest, EVENTS, &event));
-        let told = answers.find(|answer| answer.status != 409).unwrap();
+        let answered = answers.find(|answer| answer.status != 409).unwrap();
         let headers: BTreeMap<_, _> =
-            told.headers.into_iter().filter(|(name, _)| name != "date" && name != "x-request-id").collect();
-        (told.status, headers, told.text)
+            answered.headers.into_iter().filter(|(name, _)| name != "date" && name != "x-request-id").collect();
+        (answered.status, headers, answered.text)
     };
     let first = tell("anna", "in");
     assert_eq!((first.0, first.2.as_str()), (200, "{\"taken\":1}"));

@@ -40,16 +40,16 @@ fn releases_every_tick_whatever_the_reading() {
     let bodies: Vec<_> = bodies.into_iter().chain([("{}".to_owned(), 40.0)]).collect();
     for (index, (body, _)) in bodies.iter().enumerate() {
         let stream = format!("/v1/streams/{}", name(index));
-        let told = loop {
+        let answer = loop {
             let open = server.until(Role::Analyst, &stream, |answer| answer.json()["open"].is_u64()).json();
             let path = format!("{stream}/events?timestamp={}", open["open"]);
-            let told = server.post(Some(Role::Ingest), &path, "application/json", body.as_bytes());
+            let answer = server.post(Some(Role::Ingest), &path, "application/json", body.as_bytes());
             // Which tick is open may change between looking and telling.
-            if told.status != 409 {
-                break told;
+            if answer.status != 409 {
+                break answer;
             }
         };
-        assert_eq!((told.status, told.json()), (200, json!({ "taken": 1 })), "{body}: {}", told.text);
+        assert_eq!((answer.status, answer.json()), (200, json!({ "taken": 1 })), "{body}: {}", answer.text);
     }
     for (index, (body, expected)) in bodies.iter().enumerate() {
         let released = server.until(Role::Analyst, &format!("/v1/streams/{}/releases", name(index)), |answer| {
@@ -62,7 +62,7 @@ fn releases_every_tick_whatever_the_reading() {
 
 /// One user's value must not decide whether others are counted.
 #[test]
-fn takes_a_whole_batch_whatever_a_value_is() {
+fn accepts_a_batch_with_any_value() {
     let server = Server::start();
     server.create(&rooms());
     let path = "/v1/streams/rooms/events";
@@ -73,8 +73,8 @@ fn takes_a_whole_batch_whatever_a_value_is() {
         let line = |user: String, value: &str| format!("{{\"user\": {user:?}, \"value\": {value}}}\n");
         let others = (0..40).map(|number| line(user(number), "\"in\""));
         let lines: String = std::iter::once(line(format!("odd{batch}"), odd)).chain(others).collect();
-        let told = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
-        assert_eq!((told.status, told.json()), (200, json!({ "taken": 41 })), "{odd}: {}", told.text);
+        let answer = server.post(Some(Role::Ingest), path, "application/x-ndjson", lines.as_bytes());
+        assert_eq!((answer.status, answer.json()), (200, json!({ "taken": 41 })), "{odd}: {}", answer.text);
     }
     // Noise of scale 1/10: a distance of 5 has a chance of e^-50.
     server.until(Role::Analyst, "/v1/streams/rooms/releases", |answer| {

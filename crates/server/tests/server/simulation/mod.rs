@@ -37,7 +37,7 @@ fn seeds(all: u64) -> Vec<u64> {
 }
 
 #[test]
-fn whatever_happens_every_invariant_holds_after_every_step() {
+fn every_invariant_holds_after_every_step() {
     let (mut wrong, mut happened) = (BTreeMap::new(), BTreeMap::new());
     let (mut releases, mut reports) = (0, 0);
     let mut violations = Vec::new();
@@ -96,24 +96,24 @@ fn careless(marks: Careless) -> Variant {
 }
 
 #[test]
-fn publishing_before_paying_is_caught() {
+fn catches_publication_before_payment() {
     // A lost publication is paid for and published again; either may be seen first.
     let signs = [Invariant::PublishedIsDebited, Invariant::ReleasedOnce, Invariant::LedgerWindow];
     assert_caught(broken_store(Breaks::PublishesFirst), &signs);
 }
 
 #[test]
-fn a_store_that_does_not_sync_is_caught() {
+fn catches_a_store_that_does_not_sync() {
     assert_caught(broken_store(Breaks::LosesCommits), &[Invariant::AcknowledgedIsCounted]);
 }
 
 #[test]
-fn drivers_that_are_not_fenced_are_caught() {
+fn catches_a_store_without_fencing() {
     assert_caught(broken_store(Breaks::DoesNotFence), &[Invariant::ReleasedOnce, Invariant::ReleasesNeverChange]);
 }
 
 #[test]
-fn reports_that_count_each_time_are_caught() {
+fn catches_reports_that_count_twice() {
     assert_caught(broken_store(Breaks::CountsRepetitions), &[Invariant::CountedAtMostOnce]);
 }
 
@@ -123,12 +123,12 @@ fn catches_a_store_that_reopens_closed_phases() {
 }
 
 #[test]
-fn marks_that_are_never_raised_are_caught() {
+fn catches_marks_that_are_never_raised() {
     assert_caught(careless(Careless::Never), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
 }
 
 #[test]
-fn marks_that_are_raised_too_late_are_caught() {
+fn catches_marks_that_are_raised_late() {
     assert_caught(careless(Careless::Late), &[Invariant::ReleasesNeverChange, Invariant::ReleasedOnce]);
 }
 
@@ -138,7 +138,7 @@ fn catches_marks_in_an_unsynced_folder() {
 }
 
 #[test]
-fn a_device_that_draws_again_is_caught() {
+fn catches_a_device_that_redraws_noise() {
     assert_caught(broken_device(Broken::default(), true), &[Invariant::ReportsAreDrawnOnce]);
 }
 
@@ -151,7 +151,7 @@ fn catches_a_device_that_does_not_sync() {
 }
 
 #[test]
-fn the_same_holds_on_sqlite() {
+fn every_invariant_holds_on_sqlite() {
     for seed in seeds(6) {
         if let Err(violation) = World::on(OnSqlite::new(), seed, Variant::default()).run(60) {
             panic!("on SQLite: {violation}");

@@ -102,7 +102,7 @@ struct Seen {
 #[derive(Debug, Default)]
 struct Account {
     /// Report and cost of each phase.
-    told: BTreeMap<(String, u64, u16), (Vec<u8>, u64)>,
+    reported: BTreeMap<(String, u64, u16), (Vec<u8>, u64)>,
 }
 
 #[derive(Debug)]
@@ -116,7 +116,7 @@ pub(super) struct Observer {
     /// Costs of a curated stream's releases, also from before its state was replaced.
     costs: BTreeMap<String, BTreeMap<(u64, String), u64>>,
     /// Processes that accepted events of a tick.
-    told: BTreeMap<(String, u64), BTreeSet<u64>>,
+    event_holders: BTreeMap<(String, u64), BTreeSet<u64>>,
     released: Vec<Released>,
     /// Whether a backup was ever restored.
     pub(super) restored: bool,
@@ -133,7 +133,7 @@ impl Observer {
             reports: BTreeMap::new(),
             seen: BTreeMap::new(),
             costs: BTreeMap::new(),
-            told: BTreeMap::new(),
+            event_holders: BTreeMap::new(),
             released: Vec::new(),
             restored: false,
             found: None,
@@ -156,19 +156,19 @@ impl Observer {
         let (timestamp, phase) = (question.timestamp, question.phase);
         let account = self.people.entry(person).or_default();
         let place = (declaration.name.clone(), timestamp, phase);
-        match account.told.get(&place) {
+        match account.reported.get(&place) {
             Some((before, _)) if before == report => return,
             Some(_) => {
-                let what = format!("person {person} told two things in phase {phase} of timestamp {timestamp}");
+                let what = format!("person {person} reported twice in phase {phase} of timestamp {timestamp}");
                 return self.wrong(Invariant::ReportsAreDrawnOnce, what);
             }
             None => {}
         }
-        account.told.insert(place, (report.to_vec(), question.epsilon.units()));
+        account.reported.insert(place, (report.to_vec(), question.epsilon.units()));
         let window = spec.window.unwrap().get();
         // The windows that have this timestamp in them.
         for start in timestamp.saturating_sub(window - 1)..=timestamp {
-            let inside = account.told.iter().filter(|((_, other, _), _)| (start..start + window).contains(other));
+            let inside = account.reported.iter().filter(|((_, other, _), _)| (start..start + window).contains(other));
             let spent: u64 = inside.map(|(_, (_, units))| units).sum();
             if spent > spec.epsilon.unwrap().units() {
                 let what = format!("person {person} spent {spent} in the window from {start}");
@@ -214,8 +214,8 @@ impl Observer {
     }
 
     /// A process accepted an event of a tick.
-    pub(super) fn told(&mut self, stream: &str, timestamp: u64, process: u64) {
-        self.told.entry((stream.to_owned(), timestamp)).or_default().insert(process);
+    pub(super) fn accepted_event(&mut self, stream: &str, timestamp: u64, process: u64) {
+        self.event_holders.entry((stream.to_owned(), timestamp)).or_default().insert(process);
     }
 
     /// A driver has failed.
@@ -310,7 +310,7 @@ impl Observer {
         }
         if declaration.is_curated() {
             self.look_at_cost(declaration, &release, &record.body);
-            self.look_at_told(declaration, &release, &record.body);
+            self.look_at_events(declaration, &release, &record.body);
         } else {
             self.seen.entry(name.clone()).or_default().reports.insert(release.timestamp, release.reports);
             self.check_counts(name, release.timestamp);
@@ -352,20 +352,20 @@ impl Observer {
     }
 
     /// Checks that the process that released a tick had all its events.
-    fn look_at_told(&mut self, declaration: &Declaration, release: &Release, body: &str) {
-        let Some(told) = self.told.get(&(declaration.name.clone(), release.timestamp)) else { return };
+    fn look_at_events(&mut self, declaration: &Declaration, release: &Release, body: &str) {
+        let Some(holders) = self.event_holders.get(&(declaration.name.clone(), release.timestamp)) else { return };
         let is_it = |released: &&Released| {
             released.stream == declaration.name && released.timestamp == release.timestamp && released.body == body
         };
         let by = self.released.iter().find(is_it).map(|released| released.process);
         let is_whole = match &declaration.spec {
             // A reading is kept until it is released, perhaps by another process; but there is only one.
-            StreamSpec::Scalar(_) => told.len() <= 1,
-            _ => told.iter().all(|process| Some(*process) == by),
+            StreamSpec::Scalar(_) => holders.len() <= 1,
+            _ => holders.iter().all(|process| Some(*process) == by),
         };
         if !is_whole {
             let what = format!(
-                "timestamp {} of {} was released by process {by:?}, but {told:?} were told about it",
+                "timestamp {} of {} was released by process {by:?}, but {holders:?} have events of it",
                 release.timestamp, declaration.name
             );
             self.wrong(Invariant::TicksAreWhole, what);

@@ -161,7 +161,7 @@ fn refuses_torn_flipped_or_copied_marks() {
 }
 
 #[test]
-fn reports_are_still_known_in_a_restored_backup() {
+fn a_restored_backup_knows_its_reports() {
     let folder = TestFolder::new();
     let backup = folder.file("backup");
     let store = SqliteStore::open(&folder.file("store")).unwrap();

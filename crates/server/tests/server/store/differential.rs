@@ -237,7 +237,7 @@ pub(crate) fn compare<S: Store>(seed: u64, open: &dyn Fn() -> S, second: &S) {
 }
 
 #[test]
-fn a_sqlite_store_says_what_the_model_says() {
+fn sqlite_agrees_with_the_model() {
     for seed in 0..12 {
         let folder = TestFolder::new();
         let open = || SqliteStore::open(&folder.file("store")).unwrap();

@@ -176,8 +176,8 @@ impl<B: Base> World<B> {
                 let clock = self.now.saturating_add_signed(process.ahead);
                 let (taken, _) = buffer.push(clock, open, vec![event]);
                 if let (Some(timestamp), 1) = (open, taken) {
-                    self.observer.told(&declaration.name, timestamp, process.number);
-                    *self.happened.entry("a curator is told something").or_default() += 1;
+                    self.observer.accepted_event(&declaration.name, timestamp, process.number);
+                    *self.happened.entry("an event is accepted").or_default() += 1;
                 }
             }
         }
