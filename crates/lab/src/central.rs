@@ -11,8 +11,7 @@ use std::sync::LazyLock;
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
 use tidegate::central::{
-    Central, CentralChoice, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings,
-    Settings as CentralSettings,
+    Central, CentralChoice, CentralKind, CentralSettings, Estimator, Personal, PersonalKind, PersonalSettings,
 };
 use tidegate::mechanisms::{Family, Mechanism, Preset};
 use tidegate::release::{Histogram, Release, Statistic};

@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::local::plbu::Plbu;
-use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate::mechanisms::Mechanism;
 use tidegate::release::{Histogram, Release, Statistic};
 use tidegate_device::{Device, DevicePolicy, slot_of};

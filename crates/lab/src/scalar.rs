@@ -9,7 +9,7 @@ pub mod published;
 use std::sync::LazyLock;
 
 use tidegate::mechanisms::{Family, Mechanism, Preset};
-use tidegate::scalar::{Publication, Scalar, ScalarKind, Settings as ScalarSettings, Smoother};
+use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother};
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use tidegate::central::classes::{Classes, Registry, Requirement};
-use tidegate::central::{Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings};
+use tidegate::central::{Central, CentralKind, CentralSettings, Estimator, Personal, PersonalKind, PersonalSettings};
 use tidegate::kernel::primitives::seal_histogram;
 use tidegate::kernel::{Epsilon, Randomness, SeededRandom};
 
@@ -39,7 +39,7 @@ fn mechanisms(criterion: &mut Criterion) {
     let at = |timestamp: u64| &values[(timestamp / 4 % 2) as usize];
     let mut group = criterion.benchmark_group("timestamp_of_1000000_users");
     for kind in CentralKind::ALL {
-        let settings = Settings::new("1".parse().unwrap(), NonZeroU64::new(40).unwrap(), DOMAIN);
+        let settings = CentralSettings::new("1".parse().unwrap(), NonZeroU64::new(40).unwrap(), DOMAIN);
         let mut mechanism = Central::new(kind, settings).unwrap();
         let (mut random, mut timestamp) = (SeededRandom::new(1), 0);
         group.bench_function(kind.name(), |bencher| {

@@ -9,7 +9,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use tidegate::kernel::SeededRandom;
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::kernel::simulation::estimate_of;
-use tidegate::local::{Local, LocalKind, Settings, Step};
+use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 
 const DOMAIN: u32 = 1_000;
 
@@ -18,8 +18,8 @@ fn mechanisms(criterion: &mut Criterion) {
     for kind in LocalKind::ALL {
         group.bench_function(kind.name(), |bencher| {
             let (window, users) = (NonZeroU64::new(20).unwrap(), NonZeroU64::new(1_000_000).unwrap());
-            let settings = Settings::new("1".parse().unwrap(), window, DOMAIN, users);
-            let settings = Settings { oracle: Some(OracleKind::Oue), ..settings };
+            let settings = LocalSettings::new("1".parse().unwrap(), window, DOMAIN, users);
+            let settings = LocalSettings { oracle: Some(OracleKind::Oue), ..settings };
             let mut mechanism = Local::new(kind, settings).unwrap();
             let mut random = SeededRandom::new(1);
             let mut timestamp = 0;

@@ -10,13 +10,13 @@
 use std::time::{Duration, Instant};
 
 use tidegate::kernel::{Grid, SystemRandom};
-use tidegate::scalar::{Publication, Scalar, ScalarKind, Settings, Truncation};
+use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Truncation};
 
 const DELAY: u32 = 100;
 const HIGH: f64 = 1_559.0;
 
 /// Sealing is part of the way of a value, and so is counted; making up the value is not.
-fn run(kind: ScalarKind, settings: Settings, values: u64) -> (u64, Duration) {
+fn run(kind: ScalarKind, settings: ScalarSettings, values: u64) -> (u64, Duration) {
     let mut mechanism = Scalar::new(kind, settings).unwrap();
     let random = &mut SystemRandom::new().unwrap();
     let walk: Vec<f64> = (0..4096).map(|step| (f64::from(step) / 200.0).sin().abs() * HIGH).collect();
@@ -43,9 +43,9 @@ fn main() {
     // `cargo test --benches` only wants to know that it runs.
     let is_test = std::env::args().any(|argument| argument == "--test");
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let settings = Settings::new("1".parse().unwrap(), Grid::new(0.0, HIGH, 1.0).unwrap(), DELAY);
-    let with = |publication| Settings { publication: Some(publication), ..settings };
-    let truncated = Settings { truncation: Some(Truncation::default()), ..settings };
+    let settings = ScalarSettings::new("1".parse().unwrap(), Grid::new(0.0, HIGH, 1.0).unwrap(), DELAY);
+    let with = |publication| ScalarSettings { publication: Some(publication), ..settings };
+    let truncated = ScalarSettings { truncation: Some(Truncation::default()), ..settings };
     let (many, some) = (10_000_000, 1_000_000);
     let runs = [
         ("bucorder", ScalarKind::Bucorder, settings, many),

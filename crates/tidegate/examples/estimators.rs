@@ -8,7 +8,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
-use tidegate::central::{Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings};
+use tidegate::central::{Central, CentralKind, CentralSettings, Estimator, Personal, PersonalKind, PersonalSettings};
 use tidegate::kernel::primitives::ClassHistograms;
 use tidegate::kernel::simulation::multinomial;
 use tidegate::kernel::{Sealed, SeededRandom};
@@ -45,7 +45,7 @@ fn run(stream: &str, users: u64, correlated: bool, seed: u64) -> Vec<(String, f6
     let members = vec![users / 9; 9];
     let mut random = SeededRandom::new(seed);
 
-    let strictest = Settings::new("0.6".parse().unwrap(), window(120), domain);
+    let strictest = CentralSettings::new("0.6".parse().unwrap(), window(120), domain);
     let mut central: Vec<Central> = CentralKind::ALL.map(|kind| Central::new(kind, strictest).unwrap()).into();
     let mut personal = Vec::new();
     for kind in PersonalKind::ALL {

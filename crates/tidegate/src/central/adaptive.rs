@@ -7,7 +7,7 @@ use tidegate_kernel::primitives::noisy_distance;
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
 use crate::central::uniform::publish;
-use crate::central::{CentralError, Settings, drifted, release, rounded};
+use crate::central::{CentralError, CentralSettings, drifted, release, rounded};
 use crate::policy::{Policy, Proposal};
 use crate::release::{Counts, Freshness, Release, Spent};
 
@@ -23,7 +23,7 @@ pub(super) struct Adaptive {
 }
 
 impl Adaptive {
-    pub(super) fn new(settings: &Settings, share: Epsilon, policy: Policy) -> Self {
+    pub(super) fn new(settings: &CentralSettings, share: Epsilon, policy: Policy) -> Self {
         Self { ledger: settings.ledger(), share, policy, last: None }
     }
 
@@ -44,7 +44,7 @@ impl Adaptive {
     pub(super) fn push(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
-        settings: &Settings,
+        settings: &CentralSettings,
         random: &mut impl Randomness,
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();
@@ -79,7 +79,7 @@ impl Adaptive {
     fn distance(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
-        settings: &Settings,
+        settings: &CentralSettings,
         random: &mut impl Randomness,
     ) -> Result<Option<(f64, Epsilon)>, CentralError> {
         let timestamp = histogram.timestamp();
@@ -95,7 +95,7 @@ impl Adaptive {
 
 /// Sensitivity of a histogram to one user.
 #[allow(clippy::cast_precision_loss)] // one or two
-fn sensitivity(settings: &Settings) -> f64 {
+fn sensitivity(settings: &CentralSettings) -> f64 {
     settings.neighbours.histogram_sensitivity(NonZeroU64::MIN) as f64
 }
 
@@ -108,8 +108,8 @@ mod tests {
 
     const WINDOW: u64 = 50;
 
-    fn settings() -> Settings {
-        Settings::new(Epsilon::from_units(UNITS_PER_EPSILON).unwrap(), NonZeroU64::new(WINDOW).unwrap(), 4)
+    fn settings() -> CentralSettings {
+        CentralSettings::new(Epsilon::from_units(UNITS_PER_EPSILON).unwrap(), NonZeroU64::new(WINDOW).unwrap(), 4)
     }
 
     /// Largest spend of any window.

@@ -5,10 +5,10 @@
 //! many timestamps after it are skipped.
 
 use crate::central::adaptive::Adaptive;
-use crate::central::{CentralError, Settings};
+use crate::central::{CentralError, CentralSettings};
 use crate::policy::Policy;
 
-pub(super) fn new(settings: &Settings) -> Result<Adaptive, CentralError> {
+pub(super) fn new(settings: &CentralSettings) -> Result<Adaptive, CentralError> {
     let share = settings.share(2)?;
     Ok(Adaptive::new(settings, share, Policy::absorption(share.units(), settings.window.get())))
 }

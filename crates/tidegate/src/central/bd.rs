@@ -4,10 +4,10 @@
 //! takes half of what the window has left of the other half.
 
 use crate::central::adaptive::Adaptive;
-use crate::central::{CentralError, Settings};
+use crate::central::{CentralError, CentralSettings};
 use crate::policy::Policy;
 
-pub(super) fn new(settings: &Settings) -> Result<Adaptive, CentralError> {
+pub(super) fn new(settings: &CentralSettings) -> Result<Adaptive, CentralError> {
     let pool = settings.epsilon.units() / 2;
     Ok(Adaptive::new(settings, settings.share(2)?, Policy::distribution(pool, settings.window.get())))
 }

@@ -173,7 +173,7 @@ impl fmt::Display for CentralKind {
 /// What a central mechanism is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct CentralSettings {
     /// What may be spent on any user in any window.
     pub epsilon: Epsilon,
     /// The length of the window.
@@ -184,7 +184,7 @@ pub struct Settings {
     pub neighbours: Neighbours,
 }
 
-impl Settings {
+impl CentralSettings {
     /// The given, and whether somebody takes part at a timestamp is protected too.
     pub const fn new(epsilon: Epsilon, window: NonZeroU64, domain: u32) -> Self {
         Self { epsilon, window, domain, neighbours: Neighbours::AddRemove }
@@ -280,17 +280,17 @@ pub enum CentralError {
 ///
 /// # Guarantee
 /// w-event epsilon-differential privacy: two streams that differ only in what one user contributes within `window`
-/// consecutive timestamps, as [`Settings::neighbours`] says, make any sequence of releases equally likely up to a
+/// consecutive timestamps, as [`CentralSettings::neighbours`] says, make any sequence of releases equally likely up to a
 /// factor of e^epsilon. A user counts at most once at a timestamp; that is the caller's word.
 ///
 /// ```
 /// use std::num::NonZeroU64;
-/// use tidegate::central::{Central, CentralKind, Settings};
+/// use tidegate::central::{Central, CentralKind, CentralSettings};
 /// use tidegate::kernel::SystemRandom;
 /// use tidegate::kernel::primitives::seal_histogram;
 ///
 /// let window = NonZeroU64::new(20).ok_or("a window has a length")?;
-/// let mut mechanism = Central::new(CentralKind::Ba, Settings::new("1".parse()?, window, 3))?;
+/// let mut mechanism = Central::new(CentralKind::Ba, CentralSettings::new("1".parse()?, window, 3))?;
 /// let values = seal_histogram(mechanism.ledger().account(), 0, [2, 0, 2, 2, 1], 3)?; // what each of five users holds at timestamp 0
 /// let releases = mechanism.push(&values, &mut SystemRandom::new()?)?;
 /// assert_eq!(releases[0].timestamp, 0);
@@ -300,7 +300,7 @@ pub enum CentralError {
 #[serde(try_from = "Saved")]
 pub struct Central {
     version: u16,
-    settings: Settings,
+    settings: CentralSettings,
     last_pushed: Option<u64>,
     machine: Machine,
     /// Whether any randomness came from a seed since the mechanism was made or loaded.
@@ -336,7 +336,7 @@ macro_rules! on_machine {
 
 impl Central {
     /// A mechanism that has published nothing yet.
-    pub fn new(kind: CentralKind, settings: Settings) -> Result<Self, CentralError> {
+    pub fn new(kind: CentralKind, settings: CentralSettings) -> Result<Self, CentralError> {
         check_domain(settings.domain)?;
         let machine = match kind {
             CentralKind::Uniform => Machine::Uniform(uniform::Uniform::new(&settings)?),
@@ -349,7 +349,7 @@ impl Central {
     }
 
     /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &CentralSettings {
         &self.settings
     }
 
@@ -454,7 +454,7 @@ impl Counts {
 #[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
-    settings: Settings,
+    settings: CentralSettings,
     last_pushed: Option<u64>,
     machine: Machine,
 }

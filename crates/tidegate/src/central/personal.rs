@@ -56,7 +56,7 @@ pub enum Estimator {
     Stratified,
 }
 
-/// Settings of a personalised mechanism, besides its classes.
+/// CentralSettings of a personalised mechanism, besides its classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PersonalSettings {
@@ -70,7 +70,7 @@ pub struct PersonalSettings {
 }
 
 impl PersonalSettings {
-    /// Settings that also protect presence, and sample nobody.
+    /// CentralSettings that also protect presence, and sample nobody.
     pub const fn new(domain: u32) -> Self {
         Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Stratified }
     }
@@ -181,7 +181,7 @@ impl Personal {
         })
     }
 
-    /// Settings.
+    /// CentralSettings.
     pub const fn settings(&self) -> &PersonalSettings {
         &self.settings
     }

@@ -91,7 +91,7 @@ impl PersonalTrack {
         })
     }
 
-    /// Settings.
+    /// CentralSettings.
     pub const fn settings(&self) -> &PersonalSettings {
         &self.settings
     }

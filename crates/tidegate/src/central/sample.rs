@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::{Ledger, Randomness, Sealed};
 
 use crate::central::uniform::Uniform;
-use crate::central::{CentralError, Settings, release};
+use crate::central::{CentralError, CentralSettings, release};
 use crate::release::{Counts, Freshness, Release, Spent};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &CentralSettings) -> Self {
         Self { publisher: Uniform::with_share(settings, settings.epsilon), last_sampled: None }
     }
 
@@ -29,7 +29,7 @@ impl Sample {
     pub(super) fn push(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
-        settings: &Settings,
+        settings: &CentralSettings,
         random: &mut impl Randomness,
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();

@@ -12,7 +12,7 @@ use crate::central::scheduler::{
     MeasuredDistance, PublicationScheduler, Published, Publisher, SpendPlan, detection_share,
 };
 use crate::central::uniform::publish;
-use crate::central::{CentralError, Settings, release, rounded};
+use crate::central::{CentralError, CentralSettings, release, rounded};
 use crate::estimate::noise::ObservationNoise;
 use crate::release::{Counts, Release, Spent};
 
@@ -28,7 +28,7 @@ pub(super) struct Track {
 const VERSION: u16 = 8;
 
 impl Track {
-    pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {
+    pub(super) fn new(settings: &CentralSettings) -> Result<Self, CentralError> {
         settings.share(1)?;
         Ok(Self { version: VERSION, ledger: settings.ledger(), scheduler: None, last: None })
     }
@@ -42,7 +42,7 @@ impl Track {
     }
 
     /// Whether the state is valid for these settings, after a push at `last_pushed`.
-    pub(super) fn fits(&self, settings: &Settings, last_pushed: Option<u64>) -> bool {
+    pub(super) fn fits(&self, settings: &CentralSettings, last_pushed: Option<u64>) -> bool {
         let Self { version, ledger: _, scheduler, last } = self;
         let (domain, window) = (settings.domain as usize, settings.window.get());
         *version == VERSION
@@ -55,7 +55,7 @@ impl Track {
     pub(super) fn push(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
-        settings: &Settings,
+        settings: &CentralSettings,
         random: &mut impl Randomness,
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();
@@ -76,7 +76,7 @@ impl Track {
 struct OfTimestamp<'a, R> {
     ledger: &'a mut Ledger,
     histogram: &'a Sealed<Vec<u64>>,
-    settings: &'a Settings,
+    settings: &'a CentralSettings,
     random: &'a mut R,
 }
 
@@ -98,7 +98,7 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     }
 
     fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<MeasuredDistance>, CentralError> {
-        let Settings { epsilon, window, neighbours, .. } = *self.settings;
+        let CentralSettings { epsilon, window, neighbours, .. } = *self.settings;
         let timestamp = self.histogram.timestamp();
         let left = self.ledger.remaining(timestamp);
         let Some(share) =

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{PrimitiveError, histogram_noise, noisy_histogram};
 use tidegate_kernel::{Epsilon, Ledger, Randomness, Sealed};
 
-use crate::central::{CentralError, Settings, counts_of, release};
+use crate::central::{CentralError, CentralSettings, counts_of, release};
 use crate::release::{Counts, Freshness, Release, Spent};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -17,12 +17,12 @@ pub(super) struct Uniform {
 }
 
 impl Uniform {
-    pub(super) fn new(settings: &Settings) -> Result<Self, CentralError> {
+    pub(super) fn new(settings: &CentralSettings) -> Result<Self, CentralError> {
         Ok(Self::with_share(settings, settings.share(1)?))
     }
 
     /// Creates the mechanism with another share.
-    pub(super) fn with_share(settings: &Settings, share: Epsilon) -> Self {
+    pub(super) fn with_share(settings: &CentralSettings, share: Epsilon) -> Self {
         Self { ledger: settings.ledger(), share, last: None }
     }
 
@@ -37,7 +37,7 @@ impl Uniform {
     pub(super) fn push(
         &mut self,
         histogram: &Sealed<Vec<u64>>,
-        settings: &Settings,
+        settings: &CentralSettings,
         random: &mut impl Randomness,
     ) -> Result<Release, CentralError> {
         let timestamp = histogram.timestamp();
@@ -52,7 +52,7 @@ pub(super) fn publish(
     ledger: &mut Ledger,
     amount: Epsilon,
     histogram: &Sealed<Vec<u64>>,
-    settings: &Settings,
+    settings: &CentralSettings,
     random: &mut impl Randomness,
 ) -> Result<Counts, CentralError> {
     let permit = ledger.spend(histogram.timestamp(), amount)?;

@@ -5,7 +5,7 @@ use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Epsilon};
 
 use crate::local::division::{Answer, Division, Prospect};
-use crate::local::{LocalError, Settings, Step};
+use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::{Policy, Proposal};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
@@ -32,7 +32,7 @@ enum Phase {
 
 impl Adaptive {
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn new(division: Division, share: u64, policy: Policy, settings: &Settings) -> Self {
+    pub(super) fn new(division: Division, share: u64, policy: Policy, settings: &LocalSettings) -> Self {
         // As in the paper, the release before the first is all zero, with unknown error.
         let domain = settings.domain as usize;
         let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
@@ -45,7 +45,7 @@ impl Adaptive {
     }
 
     /// Whether a loaded state matches these settings.
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
+    pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
         let first_look_fits = match &self.phase {
             Phase::Idle | Phase::Comparing { .. } => true,
             Phase::Publishing { first_look, .. } => first_look.fits(settings.domain),
@@ -53,13 +53,17 @@ impl Adaptive {
         self.last.fits(settings.domain) && first_look_fits && self.division.fits(settings)
     }
 
-    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
         let question = self.division.ask(timestamp, 0, self.share, settings)?;
         self.phase = Phase::Comparing { timestamp, cohort: question.cohort, spent: question.epsilon };
         Ok(Step::Ask(vec![question]))
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn answer(
+        &mut self,
+        answers: &[Option<Estimate>],
+        settings: &LocalSettings,
+    ) -> Result<Step, LocalError> {
         let estimate = answers.first().and_then(Option::as_ref);
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Err(LocalError::Unasked),
@@ -88,7 +92,7 @@ impl Adaptive {
         timestamp: u64,
         answer: Option<Answer<'_>>,
         spent: Epsilon,
-        settings: &Settings,
+        settings: &LocalSettings,
     ) -> Result<Step, LocalError> {
         let reports = answer.as_ref().map_or(0, |answer| answer.reports);
         let dissimilarity = answer.as_ref().and_then(|answer| answer.dissimilarity(&self.last.frequencies));

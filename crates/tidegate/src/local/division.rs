@@ -5,7 +5,7 @@ use tidegate_kernel::oracle::{Estimate, OracleKind, Variance};
 use tidegate_kernel::{Cohort, Epsilon, Ledger, Question, SLOTS, View, Window};
 
 use crate::local::slots::Slots;
-use crate::local::{LocalError, Settings};
+use crate::local::{LocalError, LocalSettings};
 use crate::release::Spent;
 
 /// Account that pays for questions, in units of epsilon or in slots.
@@ -16,12 +16,12 @@ pub(super) enum Division {
 }
 
 impl Division {
-    pub(super) fn of_budget(settings: &Settings) -> Self {
+    pub(super) fn of_budget(settings: &LocalSettings) -> Self {
         Self::Budget(Ledger::new(settings.epsilon, Window::Timestamps(settings.window)))
     }
 
     /// Fails if a part `1 / (parts · window)` of the slots is less than one.
-    pub(super) fn of_population(settings: &Settings, parts: u64) -> Result<Self, LocalError> {
+    pub(super) fn of_population(settings: &LocalSettings, parts: u64) -> Result<Self, LocalError> {
         let limit = u64::from(SLOTS) / parts;
         if settings.window.get() > limit {
             return Err(LocalError::Window { given: settings.window.get(), limit });
@@ -30,7 +30,7 @@ impl Division {
     }
 
     /// Whether the account matches the budget and window of these settings.
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
+    pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
         match self {
             Self::Budget(ledger) => {
                 ledger.budget() == settings.epsilon && ledger.window() == Window::Timestamps(settings.window)
@@ -65,7 +65,7 @@ impl Division {
     }
 
     /// The same share of a window for each of its timestamps, `1 / (parts · window)` of the total, rounded down.
-    pub(super) fn share(&self, settings: &Settings, parts: u64) -> Result<u64, LocalError> {
+    pub(super) fn share(&self, settings: &LocalSettings, parts: u64) -> Result<u64, LocalError> {
         let share = self.total() / settings.window.get().saturating_mul(parts);
         let error = LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() };
         if share == 0 { Err(error) } else { Ok(share) }
@@ -76,7 +76,7 @@ impl Division {
         &mut self,
         timestamp: u64,
         amount: u64,
-        settings: &Settings,
+        settings: &LocalSettings,
     ) -> Result<(Cohort, Epsilon), LocalError> {
         let beyond = || LocalError::Epsilon { epsilon: settings.epsilon, window: settings.window.get() };
         match self {
@@ -110,7 +110,7 @@ impl Division {
         timestamp: u64,
         phase: u16,
         amount: u64,
-        settings: &Settings,
+        settings: &LocalSettings,
     ) -> Result<Question, LocalError> {
         let (cohort, epsilon) = self.pay(timestamp, amount, settings)?;
         let oracle = settings.oracle_for(settings.domain, epsilon);
@@ -119,7 +119,7 @@ impl Division {
 
     /// Largest spend of a user after two questions: budget division asks everyone twice, population division asks
     /// different users.
-    pub(super) fn spent_on_both(&self, first: Epsilon, second: Epsilon, settings: &Settings) -> Epsilon {
+    pub(super) fn spent_on_both(&self, first: Epsilon, second: Epsilon, settings: &LocalSettings) -> Epsilon {
         match self {
             Self::Budget(_) => first.checked_add(second).unwrap_or(settings.epsilon),
             Self::Population(_) => settings.epsilon,
@@ -129,7 +129,7 @@ impl Division {
     /// Expected mean variance over the cells of a question paid with `amount`: noise of the oracle and sampling of a
     /// cohort.
     #[allow(clippy::cast_precision_loss)]
-    pub(super) fn expected_error(&self, amount: u64, prospect: &Prospect, settings: &Settings) -> f64 {
+    pub(super) fn expected_error(&self, amount: u64, prospect: &Prospect, settings: &LocalSettings) -> f64 {
         let epsilon = match self {
             Self::Budget(_) => Epsilon::from_units(amount).ok(),
             Self::Population(_) => Some(settings.epsilon),
@@ -144,7 +144,7 @@ impl Division {
         oracle: OracleKind,
         amount: f64,
         prospect: &Prospect,
-        settings: &Settings,
+        settings: &LocalSettings,
     ) -> f64 {
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the units of an epsilon
         let (epsilon, share) = match self {

@@ -6,10 +6,10 @@
 
 use crate::local::adaptive::Adaptive;
 use crate::local::division::Division;
-use crate::local::{LocalError, Settings};
+use crate::local::{LocalError, LocalSettings};
 use crate::policy::Policy;
 
-pub(super) fn new(settings: &Settings) -> Result<Adaptive, LocalError> {
+pub(super) fn new(settings: &LocalSettings) -> Result<Adaptive, LocalError> {
     let division = Division::of_budget(settings);
     let share = division.share(settings, 2)?;
     let policy = Policy::absorption(share, settings.window.get());

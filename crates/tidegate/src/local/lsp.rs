@@ -7,7 +7,7 @@ use tidegate_kernel::oracle::Estimate;
 
 use crate::local::division::Division;
 use crate::local::uniform::Uniform;
-use crate::local::{LocalError, Settings, Step};
+use crate::local::{LocalError, LocalSettings, Step};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Lsp {
@@ -16,7 +16,7 @@ pub(super) struct Lsp {
 }
 
 impl Lsp {
-    pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
+    pub(super) fn new(settings: &LocalSettings) -> Result<Self, LocalError> {
         let division = Division::of_budget(settings);
         let whole = division.total();
         Ok(Self { uniform: Uniform::new(division, whole, settings), last_sampled: None })
@@ -27,11 +27,11 @@ impl Lsp {
         self.uniform.account()
     }
 
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
+    pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
         self.uniform.fits(settings)
     }
 
-    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
         if self.last_sampled.is_some_and(|last| timestamp.saturating_sub(last) < settings.window.get()) {
             return Ok(self.uniform.repeat(timestamp));
         }
@@ -40,7 +40,11 @@ impl Lsp {
         Ok(step)
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn answer(
+        &mut self,
+        answers: &[Option<Estimate>],
+        settings: &LocalSettings,
+    ) -> Result<Step, LocalError> {
         self.uniform.answer(answers, settings)
     }
 }

@@ -12,7 +12,7 @@ use crate::release::Release;
 /// What a local mechanism is set to.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct LocalSettings {
     /// What any user may spend in any window.
     pub epsilon: Epsilon,
     /// The length of the window.
@@ -34,7 +34,7 @@ pub struct Settings {
     pub smoother: mtsp::GroupAverage,
 }
 
-impl Settings {
+impl LocalSettings {
     /// The given, and otherwise what the papers do: the best oracle, nothing reused, the mean as smoother.
     pub fn new(epsilon: Epsilon, window: NonZeroU64, domain: u32, population: NonZeroU64) -> Self {
         Self {
@@ -133,11 +133,11 @@ pub enum LocalError {
 ///
 /// ```
 /// use std::num::NonZeroU64;
-/// use tidegate::local::{Local, LocalKind, Settings, Step};
+/// use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 ///
 /// let window = NonZeroU64::new(20).ok_or("a window has a length")?;
 /// let population = NonZeroU64::new(10_000).ok_or("there are users")?;
-/// let settings = Settings::new("1".parse()?, window, 5, population);
+/// let settings = LocalSettings::new("1".parse()?, window, 5, population);
 /// let mut mechanism = Local::new(LocalKind::Lpa, settings)?;
 /// let Step::Ask(questions) = mechanism.open(0)? else { panic!("it begins with a question") };
 /// assert_eq!(questions[0].epsilon, settings.epsilon); // the whole budget, of a part of the population
@@ -150,7 +150,7 @@ pub enum LocalError {
 #[serde(try_from = "Saved")]
 pub struct Local {
     version: u16,
-    settings: Settings,
+    settings: LocalSettings,
     last_opened: Option<u64>,
     /// The questions that wait for answers.
     open: Vec<Question>,
@@ -161,7 +161,7 @@ const VERSION: u16 = 1;
 
 impl Local {
     /// A mechanism that has asked nothing yet.
-    pub fn new(kind: LocalKind, settings: Settings) -> Result<Self, LocalError> {
+    pub fn new(kind: LocalKind, settings: LocalSettings) -> Result<Self, LocalError> {
         if !(2..=MAX_DOMAIN).contains(&settings.domain) {
             return Err(LocalError::Domain { given: settings.domain });
         }
@@ -173,7 +173,7 @@ impl Local {
     }
 
     /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &LocalSettings {
         &self.settings
     }
 
@@ -269,7 +269,7 @@ impl Local {
 #[serde(deny_unknown_fields)]
 struct Saved {
     version: u16,
-    settings: Settings,
+    settings: LocalSettings,
     last_opened: Option<u64>,
     open: Vec<Question>,
     machine: Machine,

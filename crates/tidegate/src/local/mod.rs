@@ -38,7 +38,7 @@ pub mod slots;
 pub mod track;
 mod uniform;
 
-pub use machine::{Local, LocalError, Settings, Step};
+pub use machine::{Local, LocalError, LocalSettings, Step};
 
 use tidegate_kernel::oracle::Estimate;
 
@@ -128,7 +128,7 @@ macro_rules! machines {
         }
 
         impl Machine {
-            fn new(kind: LocalKind, settings: &Settings) -> Result<Self, LocalError> {
+            fn new(kind: LocalKind, settings: &LocalSettings) -> Result<Self, LocalError> {
                 match kind {
                     $(LocalKind::$kind => Ok(Self::$kind($new(settings)?)),)*
                     LocalKind::Plbu => Err(LocalError::ByClass),
@@ -147,19 +147,19 @@ macro_rules! machines {
                 }
             }
 
-            fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+            fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
                 match self {
                     $(Self::$kind(state) => state.open(timestamp, settings),)*
                 }
             }
 
-            fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+            fn answer(&mut self, answers: &[Option<Estimate>], settings: &LocalSettings) -> Result<Step, LocalError> {
                 match self {
                     $(Self::$kind(state) => state.answer(answers, settings),)*
                 }
             }
 
-            fn fits(&self, settings: &Settings) -> bool {
+            fn fits(&self, settings: &LocalSettings) -> bool {
                 match self {
                     $(Self::$kind(state) => state.fits(settings),)*
                 }

@@ -12,7 +12,7 @@ use crate::estimate::model_bank::{ConstantPrior, Estimates};
 use crate::estimate::simplex::shift_and_project;
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division};
-use crate::local::{LocalError, Settings, Step};
+use crate::local::{LocalError, LocalSettings, Step};
 use crate::release::{Freshness, Histogram};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ struct Asked {
 const VERSION: u16 = 6;
 
 impl Track {
-    pub(super) fn new(settings: &Settings) -> Result<Self, LocalError> {
+    pub(super) fn new(settings: &LocalSettings) -> Result<Self, LocalError> {
         let division = Division::of_population(settings, 1)?;
         let share = division.share(settings, 1)?;
         Ok(Self { version: VERSION, division, share, filter: None, observed: None, asked: None })
@@ -50,7 +50,7 @@ impl Track {
     }
 
     /// Whether a loaded state matches these settings.
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
+    pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
         let profile_fits = self.filter.as_ref().is_none_or(|filter| filter.fits(settings.domain as usize));
         self.version == VERSION
             && profile_fits
@@ -58,13 +58,17 @@ impl Track {
             && self.division.fits(settings)
     }
 
-    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
         let question = self.division.ask(timestamp, 0, self.share, settings)?;
         self.asked = Some(Asked { timestamp, cohort: question.cohort, spent: question.epsilon });
         Ok(Step::Ask(vec![question]))
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn answer(
+        &mut self,
+        answers: &[Option<Estimate>],
+        settings: &LocalSettings,
+    ) -> Result<Step, LocalError> {
         let Asked { timestamp, cohort, spent } = self.asked.take().ok_or(LocalError::Unasked)?;
         let gap = self.observed.map_or(0, |observed| timestamp - observed);
         let answer = answers.first().and_then(Option::as_ref).map(|estimate| Answer::new(estimate, cohort.share()));
@@ -94,7 +98,7 @@ impl Track {
     }
 
     /// Histogram `gap` timestamps after the last answer.
-    fn histogram(&self, gap: u64, settings: &Settings) -> Histogram {
+    fn histogram(&self, gap: u64, settings: &LocalSettings) -> Histogram {
         let even = f64::from(settings.domain).recip();
         let Some(filter) = &self.filter else {
             // Nothing is known: equal frequencies, with the largest possible variance.

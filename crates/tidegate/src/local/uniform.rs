@@ -6,7 +6,7 @@ use tidegate_kernel::{Cohort, Epsilon};
 
 use crate::local::adaptive::{done, published};
 use crate::local::division::{Answer, Division};
-use crate::local::{LocalError, Settings, Step};
+use crate::local::{LocalError, LocalSettings, Step};
 use crate::release::{Freshness, Histogram, Release, Spent, Statistic};
 
 /// Asks one question at a timestamp, and releases its answer.
@@ -26,7 +26,7 @@ struct Asked {
 }
 
 impl Uniform {
-    pub(super) fn new(division: Division, share: u64, settings: &Settings) -> Self {
+    pub(super) fn new(division: Division, share: u64, settings: &LocalSettings) -> Self {
         // Until something is known: zero, with the largest error.
         let domain = settings.domain as usize;
         let last = Histogram { frequencies: vec![0.0; domain], variances: vec![1.0; domain] };
@@ -39,17 +39,21 @@ impl Uniform {
     }
 
     /// Whether a loaded state matches these settings.
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
+    pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
         self.last.fits(settings.domain) && self.division.fits(settings)
     }
 
-    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
         let question = self.division.ask(timestamp, 0, self.share, settings)?;
         self.asked = Some(Asked { timestamp, cohort: question.cohort, spent: question.epsilon });
         Ok(Step::Ask(vec![question]))
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], _settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn answer(
+        &mut self,
+        answers: &[Option<Estimate>],
+        _settings: &LocalSettings,
+    ) -> Result<Step, LocalError> {
         let Asked { timestamp, cohort, spent } = self.asked.take().ok_or(LocalError::Unasked)?;
         let Some(estimate) = answers.first().and_then(Option::as_ref) else {
             return Ok(done(timestamp, self.last.clone(), Freshness::Approximated, spent, 0));

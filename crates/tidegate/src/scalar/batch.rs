@@ -10,7 +10,7 @@ use super::bucorder::{BUCKETS, buckets_of};
 use super::contin::Contin;
 use super::discontin::Discontin;
 use super::points::Points;
-use super::settings::{Publication, Settings, Shares, Truncation};
+use super::settings::{Publication, ScalarSettings, Shares, Truncation};
 use super::smoothing::Smoothing;
 use super::truncation::choose_bound;
 use super::{Arrival, Frame, HUNDRED, ScalarError, ScalarKind, contin, split};
@@ -27,7 +27,7 @@ enum Grouping {
 impl Grouping {
     fn new(
         kind: ScalarKind,
-        settings: &Settings,
+        settings: &ScalarSettings,
         shares: &Shares,
         range: &RangeInclusive<i64>,
         points: &Points,
@@ -103,7 +103,7 @@ pub(super) struct Batched {
 impl Batched {
     pub(super) fn new(
         kind: ScalarKind,
-        settings: &Settings,
+        settings: &ScalarSettings,
         shares: &Shares,
         range: &RangeInclusive<i64>,
     ) -> Result<Self, ScalarError> {
@@ -130,7 +130,7 @@ impl Batched {
     /// Clamps to another range from the next batch on.
     pub(super) fn set_range(
         &mut self,
-        settings: &Settings,
+        settings: &ScalarSettings,
         shares: &Shares,
         range: &RangeInclusive<i64>,
     ) -> Result<(), ScalarError> {
@@ -233,7 +233,7 @@ impl Batched {
     fn publish(
         &mut self,
         group: Range<usize>,
-        settings: &Settings,
+        settings: &ScalarSettings,
         shares: &Shares,
         random: &mut impl Randomness,
     ) -> Result<(), ScalarError> {
@@ -285,7 +285,7 @@ impl Batched {
         &self,
         sample: Vec<(usize, Permit)>,
         groups: u32,
-        settings: &Settings,
+        settings: &ScalarSettings,
         shares: &Shares,
         random: &mut impl Randomness,
     ) -> Result<Option<i64>, ScalarError> {
@@ -321,7 +321,7 @@ mod tests {
     fn grouped(kind: ScalarKind, readings: &[f64], threshold: Option<f64>, seed: u64) -> Batched {
         let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
         let delay = u32::try_from(readings.len() - 1).unwrap();
-        let settings = Settings { threshold, ..Settings::new("1".parse().unwrap(), grid, delay) };
+        let settings = ScalarSettings { threshold, ..ScalarSettings::new("1".parse().unwrap(), grid, delay) };
         let shares = settings.shares(kind).unwrap();
         let mut batched = Batched::new(kind, &settings, &shares, &grid.range()).unwrap();
         let mut ledger = Ledger::new(settings.epsilon, Window::EVENT);
@@ -404,7 +404,7 @@ mod tests {
         let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
         let most = std::num::NonZeroU64::new(7).unwrap();
         for (protects, sensitivity) in [(Protects::Reading, 100), (Protects::Contribution(most), 7)] {
-            let settings = Settings { protects, ..Settings::new("1".parse().unwrap(), grid, 9) };
+            let settings = ScalarSettings { protects, ..ScalarSettings::new("1".parse().unwrap(), grid, 9) };
             let share = "0.2".parse().unwrap();
             let expected = ThresholdNoise::calibrated(2 * sensitivity, share).unwrap();
             let shares = settings.shares(ScalarKind::Pegasus).unwrap();
@@ -430,7 +430,8 @@ mod tests {
             (ScalarKind::Bucorder, Publication::Sums),
         ] {
             let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
-            let settings = Settings { publication: Some(publication), ..Settings::new("1".parse().unwrap(), grid, 9) };
+            let settings =
+                ScalarSettings { publication: Some(publication), ..ScalarSettings::new("1".parse().unwrap(), grid, 9) };
             let shares = settings.shares(kind).unwrap();
             let mut batched = Batched::new(kind, &settings, &shares, &grid.range()).unwrap();
             let mut ledger = Ledger::new(settings.epsilon, Window::EVENT);

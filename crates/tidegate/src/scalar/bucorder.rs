@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use tidegate_kernel::primitives::{Bucketing, bucket_probabilities, bucket_range};
 use tidegate_kernel::{Epsilon, Randomness};
 
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::{Arrival, Frame, ScalarError};
 use crate::release::Release;
 
@@ -82,7 +82,11 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: &RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: &RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         let published = |epsilon| {
             let buckets = match settings.buckets {
                 Some(asked) => buckets_of(asked, range),

@@ -8,7 +8,7 @@ use tidegate_kernel::Randomness;
 use tidegate_kernel::primitives::Comparisons;
 
 use super::points::Points;
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::{Arrival, Frame, ScalarError, split};
 use crate::release::Release;
 
@@ -22,7 +22,11 @@ pub(super) struct Comporder {
 }
 
 impl Comporder {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         let points = Points::new(settings, shares, range)?;
         // As many earlier readings as later ones.
         let window = match (shares.grouping, NonZeroU64::new(2 * u64::from(settings.delay))) {
@@ -89,7 +93,7 @@ mod tests {
     fn a_reading_takes_part_in_exactly_as_many_comparisons_as_the_proof_says() {
         for delay in [1, 4, 9] {
             let grid = Grid::new(0.0, 100.0, 1.0).unwrap();
-            let settings = Settings::new("1".parse().unwrap(), grid, delay);
+            let settings = ScalarSettings::new("1".parse().unwrap(), grid, delay);
             let shares = settings.shares(ScalarKind::Comporder).unwrap();
             let output = Output::new(&settings, false);
             let frame = Frame { settings: &settings, shares: &shares, output: &output };

@@ -1,10 +1,10 @@
 //! `constant`: the middle of the domain; a baseline that spends nothing.
 
-use super::settings::Settings;
+use super::settings::ScalarSettings;
 use crate::release::{Freshness, Number, Release, Spent};
 
 /// Releases the middle of the domain, with the variance of a uniform value.
-pub(super) fn release(timestamp: u64, settings: &Settings) -> Release {
+pub(super) fn release(timestamp: u64, settings: &ScalarSettings) -> Release {
     let (low, high) = (settings.grid.low(), settings.grid.high());
     let width = high - low;
     Release {

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use tidegate_kernel::Randomness;
 
 use super::points::Points;
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::{Arrival, Frame, ScalarError};
 use crate::release::Release;
 
@@ -15,7 +15,11 @@ pub(super) struct Laplace {
 }
 
 impl Laplace {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         Ok(Self { points: Points::new(settings, shares, range)? })
     }
 

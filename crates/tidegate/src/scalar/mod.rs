@@ -60,7 +60,7 @@ use pegasus_delay::PegasusDelay;
 use points::Points;
 pub use saved::SavedScalar;
 use settings::Shares;
-pub use settings::{Publication, Settings, Smoother, Truncation};
+pub use settings::{Publication, ScalarSettings, Smoother, Truncation};
 use track::Track;
 use truncation::{Batches, choose_bound};
 pub(crate) use variants::VARIANTS;
@@ -197,14 +197,14 @@ pub enum ScalarError {
 ///
 /// # Guarantee
 /// Event-level epsilon-differential privacy: two streams that differ in the reading of one timestamp, as
-/// [`protects`](Settings::protects) says, make any sequence of releases equally likely up to a factor of e^epsilon.
+/// [`protects`](ScalarSettings::protects) says, make any sequence of releases equally likely up to a factor of e^epsilon.
 /// Which timestamps have a reading is public.
 ///
 /// ```
-/// use tidegate::scalar::{Scalar, ScalarKind, Settings};
+/// use tidegate::scalar::{Scalar, ScalarKind, ScalarSettings};
 /// use tidegate::kernel::{Grid, SystemRandom};
 ///
-/// let settings = Settings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 2);
+/// let settings = ScalarSettings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 2);
 /// let mut mechanism = Scalar::new(ScalarKind::Contin, settings)?;
 /// let random = &mut SystemRandom::new()?;
 /// assert!(mechanism.push(mechanism.seal(0, 240.0)?, random)?.is_empty()); // held back
@@ -221,7 +221,7 @@ pub enum ScalarError {
 #[derive(Debug)]
 pub struct Scalar {
     kind: ScalarKind,
-    settings: Settings,
+    settings: ScalarSettings,
     shares: Shares,
     output: Output,
     ledger: Ledger,
@@ -260,7 +260,7 @@ struct Arrival<'a> {
 /// What does not change from one reading to the next.
 #[derive(Clone, Copy)]
 struct Frame<'a> {
-    settings: &'a Settings,
+    settings: &'a ScalarSettings,
     shares: &'a Shares,
     output: &'a Output,
 }
@@ -277,8 +277,8 @@ impl Scalar {
     /// A mechanism at the beginning of a stream.
     ///
     /// # Errors
-    /// Settings that cannot be met: see the variants of [`ScalarError`].
-    pub fn new(kind: ScalarKind, settings: Settings) -> Result<Self, ScalarError> {
+    /// ScalarSettings that cannot be met: see the variants of [`ScalarError`].
+    pub fn new(kind: ScalarKind, settings: ScalarSettings) -> Result<Self, ScalarError> {
         settings.check()?;
         let shares = settings.shares(kind)?;
         let publication = settings.publication_of(kind)?;
@@ -324,7 +324,7 @@ impl Scalar {
     }
 
     /// What it is set to.
-    pub const fn settings(&self) -> &Settings {
+    pub const fn settings(&self) -> &ScalarSettings {
         &self.settings
     }
 

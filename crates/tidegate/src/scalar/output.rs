@@ -2,7 +2,7 @@
 
 use tidegate_kernel::{Epsilon, Grid, Randomness};
 
-use super::settings::Settings;
+use super::settings::ScalarSettings;
 use crate::release::{Freshness, Number, Release, Spent};
 
 /// Converts grid units to releases.
@@ -18,7 +18,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(settings: &Settings, within_domain: bool) -> Self {
+    pub(super) fn new(settings: &ScalarSettings, within_domain: bool) -> Self {
         let grid: &Grid = &settings.grid;
         let (low, high, step) = (grid.low(), grid.high(), grid.step());
         Self { low, high, step, within_domain, epsilon: settings.epsilon, seeded: false }

@@ -6,7 +6,7 @@ use tidegate_kernel::Randomness;
 use tidegate_kernel::primitives::{ContinuousGroups, Placed};
 
 use super::points::Points;
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::smoothing::Smoothing;
 use super::{Arrival, Frame, ScalarError, contin, split};
 use crate::release::Release;
@@ -28,7 +28,11 @@ pub(super) struct OpenGroup {
 }
 
 impl OpenGroup {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         let points = Points::new(settings, shares, range.clone())?;
         let threshold = settings.threshold.map_or(5.0 * points.scale(), |given| given / settings.grid.step());
         let grouping = shares.grouping.unwrap_or(shares.publication);
@@ -60,7 +64,11 @@ impl OpenGroup {
 }
 
 impl Pegasus {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         Ok(Self { group: OpenGroup::new(settings, shares, range)? })
     }
 

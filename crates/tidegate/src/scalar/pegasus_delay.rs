@@ -8,7 +8,7 @@ use tidegate_kernel::primitives::Placed;
 
 use super::output::Output;
 use super::pegasus::{LONGEST_GROUP, OpenGroup};
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::{Arrival, Frame, ScalarError};
 use crate::release::Release;
 
@@ -21,7 +21,11 @@ pub(super) struct PegasusDelay {
 }
 
 impl PegasusDelay {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         let group = OpenGroup::new(settings, shares, range)?;
         Ok(Self { group, waiting: VecDeque::new(), longest: LONGEST_GROUP.max(settings.batch()) })
     }

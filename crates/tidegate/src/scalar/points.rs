@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use tidegate_kernel::primitives::Summing;
 use tidegate_kernel::{Permit, Randomness, Sealed};
 
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::{Arrival, ScalarError};
 
 /// Adds noise to single readings, and to sums.
@@ -20,7 +20,11 @@ pub(super) struct Points {
 }
 
 impl Points {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         let full = Summing::new(range.clone(), settings.protects, shares.publication)?;
         let reduced = match shares.reduced() {
             Some(amount) => Some(Summing::new(range, settings.protects, amount)?),

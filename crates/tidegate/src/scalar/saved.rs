@@ -9,7 +9,7 @@ use tidegate_kernel::{Ledger, Locked, NoEntropy, StreamId, VaultKey, Window};
 use super::smoothing::Smoothing;
 use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
-use super::{Machine, Scalar, ScalarError, ScalarKind, Settings};
+use super::{Machine, Scalar, ScalarError, ScalarKind, ScalarSettings};
 
 /// The version of what is saved: of `track` the seventh, of all others the first.
 const fn version_of(kind: ScalarKind) -> u16 {
@@ -27,7 +27,7 @@ const fn version_of(kind: ScalarKind) -> u16 {
 pub struct SavedScalar<L = Ledger> {
     version: u16,
     kind: ScalarKind,
-    settings: Settings,
+    settings: ScalarSettings,
     ledger: L,
     last: Option<u64>,
     stream: StreamId,
@@ -49,7 +49,7 @@ enum SavedMachine {
 }
 
 /// What locked parts are bound to, beside the ledger: they are unlocked for no other stream, settings or moment.
-fn context(kind: ScalarKind, settings: &Settings, stream: StreamId, last: Option<u64>, batches: u64) -> String {
+fn context(kind: ScalarKind, settings: &ScalarSettings, stream: StreamId, last: Option<u64>, batches: u64) -> String {
     let last = last.map_or_else(|| "none".to_owned(), |last| last.to_string());
     let version = version_of(kind);
     format!("event {version} {kind} stream {stream} last {last} batches {batches} {}", settings.context())
@@ -77,10 +77,10 @@ impl Scalar {
     /// [`NoEntropy`] where the operating system gives no randomness to encrypt with.
     ///
     /// ```
-    /// use tidegate::scalar::{Scalar, ScalarKind, SavedScalar, Settings};
+    /// use tidegate::scalar::{Scalar, ScalarKind, SavedScalar, ScalarSettings};
     /// use tidegate::kernel::{Grid, SystemRandom, VaultKey};
     ///
-    /// let settings = Settings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 10);
+    /// let settings = ScalarSettings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 10);
     /// let mut mechanism = Scalar::new(ScalarKind::Contin, settings)?;
     /// mechanism.push(mechanism.seal(0, 240.0)?, &mut SystemRandom::new()?)?;
     /// let key = VaultKey::new()?;

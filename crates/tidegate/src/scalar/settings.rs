@@ -10,20 +10,20 @@ use super::{ScalarError, ScalarKind};
 
 /// What a scalar mechanism is set to.
 ///
-/// [`Settings::new`] takes what has no default; the rest is changed by struct update.
+/// [`ScalarSettings::new`] takes what has no default; the rest is changed by struct update.
 ///
 /// ```
-/// use tidegate::scalar::{Publication, Settings};
+/// use tidegate::scalar::{Publication, ScalarSettings};
 /// use tidegate::kernel::Grid;
 ///
-/// let settings = Settings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 10);
-/// let on_points = Settings { publication: Some(Publication::Points), ..settings };
+/// let settings = ScalarSettings::new("1".parse()?, Grid::new(0.0, 612.0, 1.0)?, 10);
+/// let on_points = ScalarSettings { publication: Some(Publication::Points), ..settings };
 /// assert_eq!(on_points.delay, 10);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct ScalarSettings {
     /// What may be spent on each timestamp.
     pub epsilon: Epsilon,
     /// The public domain, and the grid on which readings are rounded.
@@ -147,7 +147,7 @@ impl Shares {
     }
 }
 
-impl Settings {
+impl ScalarSettings {
     /// The given, with the reading protected and the defaults of each mechanism.
     pub const fn new(epsilon: Epsilon, grid: Grid, delay: u32) -> Self {
         Self {

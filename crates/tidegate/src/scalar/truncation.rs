@@ -7,7 +7,7 @@ use tidegate_kernel::primitives::{Bound, Held, noisy_bound};
 use tidegate_kernel::{Permit, Randomness, Sealed};
 
 use super::ScalarError;
-use super::settings::{Settings, Truncation};
+use super::settings::{ScalarSettings, Truncation};
 
 /// Candidate bounds per halving.
 const TO_A_HALVING: i32 = 4;
@@ -36,7 +36,7 @@ pub(super) fn candidates(range: &RangeInclusive<i64>) -> Vec<i64> {
 pub(super) fn choose_bound(
     sample: Vec<(Permit, &Sealed<i64>)>,
     error: f64,
-    settings: &Settings,
+    settings: &ScalarSettings,
     random: &mut impl Randomness,
 ) -> Result<Option<i64>, ScalarError> {
     if sample.is_empty() {
@@ -75,7 +75,7 @@ pub(super) struct SavedBatches {
 
 impl Batches {
     /// Whether the present batch is over at a timestamp.
-    pub(super) fn is_over(&self, timestamp: u64, settings: &Settings) -> bool {
+    pub(super) fn is_over(&self, timestamp: u64, settings: &ScalarSettings) -> bool {
         self.first.is_none_or(|first| timestamp - first > u64::from(settings.delay))
     }
 
@@ -99,7 +99,7 @@ mod tests {
     fn a_bound_is_chosen_with_the_noise_that_a_reading_needs() {
         let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
         let (epsilon, range) = ("4".parse().unwrap(), grid.range());
-        let settings = Settings::new(epsilon, grid, 9);
+        let settings = ScalarSettings::new(epsilon, grid, 9);
         let bounds = candidates(&range);
         let scored: Vec<Bound> = bounds.iter().map(|at| Bound { at: *at, cost: 0 }).collect();
         let scale = bound_noise(&scored, &range, Protects::Reading, epsilon).unwrap().as_f64();

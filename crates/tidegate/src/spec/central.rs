@@ -12,7 +12,8 @@ use super::{
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
 use crate::central::{
-    Central, CentralChoice, CentralError, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings,
+    Central, CentralChoice, CentralError, CentralKind, CentralSettings, Estimator, Personal, PersonalKind,
+    PersonalSettings,
 };
 use crate::query::Correlation;
 use crate::release::Release;
@@ -203,8 +204,8 @@ impl CentralSpec {
         let domain = self.values()?.count();
         let one = |kind| {
             let epsilon = needed("epsilon", self.epsilon, name)?;
-            let settings = Settings::new(epsilon, needed("window", self.window, name)?, domain);
-            let settings = Settings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
+            let settings = CentralSettings::new(epsilon, needed("window", self.window, name)?, domain);
+            let settings = CentralSettings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
             Ok(CentralMachine::One(Central::new(kind, settings)?))
         };
         let settings = PersonalSettings::new(domain);

@@ -14,7 +14,7 @@ use super::{
 use crate::central::classes::Classes;
 use crate::local::mtsp::GroupAverage;
 use crate::local::plbu::Plbu;
-use crate::local::{Local, LocalKind, Settings};
+use crate::local::{Local, LocalKind, LocalSettings};
 use crate::mechanisms::Output;
 use crate::query::Correlation;
 
@@ -35,7 +35,7 @@ pub struct LocalSpec {
     pub window: Option<NonZeroU64>,
     /// The values that a user can hold; for `mtsp` in an order that means something.
     pub domain: ValuesSpec,
-    /// About how many users there are: [`Settings::population`]. Not for `plbu`.
+    /// About how many users there are: [`LocalSettings::population`]. Not for `plbu`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub population: Option<NonZeroU64>,
     /// The classes that users choose from, for `plbu`.
@@ -44,11 +44,11 @@ pub struct LocalSpec {
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleKind>,
-    /// Whether releases use what was learned on the way: [`Settings::reuse`]. Not for `lbu`, `lsp` and `lpu`, which
+    /// Whether releases use what was learned on the way: [`LocalSettings::reuse`]. Not for `lbu`, `lsp` and `lpu`, which
     /// learn nothing on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<bool>,
-    /// How `mtsp` and `mtsp_population` average: [`Settings::smoother`].
+    /// How `mtsp` and `mtsp_population` average: [`LocalSettings::smoother`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smoother: Option<GroupAverage>,
     /// Which timestamps are released, whoever answers; unless said, those that the input has.
@@ -100,16 +100,16 @@ impl LocalSpec {
     ///
     /// # Errors
     /// [`SpecError::Values`], [`SpecError::Unused`], [`SpecError::Missing`] and [`SpecError::Trust`].
-    pub fn settings(&self) -> Result<Settings, SpecError> {
+    pub fn settings(&self) -> Result<LocalSettings, SpecError> {
         self.check()?;
         let name = self.mechanism.name();
         let (epsilon, window) = (needed("epsilon", self.epsilon, name)?, needed("window", self.window, name)?);
         let population = needed("population", self.population, name)?;
-        Ok(Settings {
+        Ok(LocalSettings {
             oracle: self.oracle,
             reuse: self.reuse.unwrap_or(false),
             smoother: self.smoother.unwrap_or_default(),
-            ..Settings::new(epsilon, window, self.values()?.count(), population)
+            ..LocalSettings::new(epsilon, window, self.values()?.count(), population)
         })
     }
 

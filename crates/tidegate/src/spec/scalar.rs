@@ -7,11 +7,11 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
 use super::{SpecError, TimelineSpec, Trust};
-use crate::scalar::{Publication, Scalar, ScalarKind, Settings, Smoother, Truncation};
+use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
 ///
-/// It says the same as [`Settings`] in the words of somebody who has a stream and no grid: `domain` with a resolution,
+/// It says the same as [`ScalarSettings`] in the words of somebody who has a stream and no grid: `domain` with a resolution,
 /// what one contributor can change in the stream's own unit, and which number stands for a reading that is none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,7 +22,7 @@ pub struct ScalarSpec {
     pub epsilon: Epsilon,
     /// What readings can be: public knowledge, never taken from the data.
     pub domain: DomainSpec,
-    /// How many timestamps a release may be held back: [`Settings::delay`].
+    /// How many timestamps a release may be held back: [`ScalarSettings::delay`].
     #[serde(default)]
     pub delay: u32,
     /// What is protected.
@@ -31,22 +31,22 @@ pub struct ScalarSpec {
     /// What happens to a reading outside the domain; there is one answer.
     #[serde(default)]
     pub outside: Outside,
-    /// What of epsilon is spent on grouping: [`Settings::grouping`].
+    /// What of epsilon is spent on grouping: [`ScalarSettings::grouping`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grouping: Option<Epsilon>,
-    /// How much a group may scatter: [`Settings::threshold`].
+    /// How much a group may scatter: [`ScalarSettings::threshold`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// To what noise is added: [`Settings::publication`].
+    /// To what noise is added: [`ScalarSettings::publication`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub publication: Option<Publication>,
     /// How noisy points of a group are averaged.
     #[serde(default)]
     pub smoother: Smoother,
-    /// Into how many parts `bucorder` divides the domain: [`Settings::buckets`].
+    /// Into how many parts `bucorder` divides the domain: [`ScalarSettings::buckets`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buckets: Option<u32>,
-    /// Whether releases are moved into the domain where they lie outside: [`Settings::within_domain`].
+    /// Whether releases are moved into the domain where they lie outside: [`ScalarSettings::within_domain`].
     #[serde(default)]
     pub within_domain: bool,
     /// Whether readings are cut off at a private bound, and how that is chosen.
@@ -223,9 +223,9 @@ impl ScalarSpec {
     ///
     /// # Errors
     /// As [`DomainSpec::grid`], and [`SpecError::Contributor`].
-    pub fn settings(&self) -> Result<Settings, SpecError> {
+    pub fn settings(&self) -> Result<ScalarSettings, SpecError> {
         let grid = self.domain.grid()?;
-        Ok(Settings {
+        Ok(ScalarSettings {
             protects: self.protected(&grid)?,
             grouping: self.grouping,
             threshold: self.threshold,
@@ -234,7 +234,7 @@ impl ScalarSpec {
             buckets: self.buckets,
             within_domain: self.within_domain,
             truncation: self.truncation,
-            ..Settings::new(self.epsilon, grid, self.delay)
+            ..ScalarSettings::new(self.epsilon, grid, self.delay)
         })
     }
 

@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::central::{Central, CentralError, CentralKind, Settings};
+use tidegate::central::{Central, CentralError, CentralKind, CentralSettings};
 use tidegate::kernel::primitives::{Neighbours, histogram_noise, seal_histogram};
 use tidegate::kernel::{Epsilon, Ledger, Sealed, SeededRandom, Window};
 use tidegate::post_processing::PostProcessing;
@@ -16,8 +16,8 @@ fn nonzero(value: u64) -> NonZeroU64 {
     NonZeroU64::new(value).unwrap()
 }
 
-fn settings(epsilon: &str, window: u64, domain: u32) -> Settings {
-    Settings::new(epsilon.parse().unwrap(), nonzero(window), domain)
+fn settings(epsilon: &str, window: u64, domain: u32) -> CentralSettings {
+    CentralSettings::new(epsilon.parse().unwrap(), nonzero(window), domain)
 }
 
 pub fn counts_of(release: &Release) -> &Counts {
@@ -65,7 +65,7 @@ fn no_window_is_exceeded_under_any_sequence_of_decisions() {
     ) {
         if timestamp == 10 {
             let mechanism = load(bytes);
-            let Settings { epsilon, window, .. } = *mechanism.settings();
+            let CentralSettings { epsilon, window, .. } = *mechanism.settings();
             let fullest = fullest_window(spends, window.get());
             assert!(fullest <= epsilon.units(), "{spends:?}");
             leaves.push(fullest);
@@ -171,7 +171,7 @@ fn saved_state_continues_identically_at_any_timestamp() {
     let cases = [(Neighbours::AddRemove, 4), (Neighbours::Replace, 4), (Neighbours::AddRemove, 1)];
     for (kind, (neighbours, domain)) in CentralKind::ALL.into_iter().flat_map(|kind| cases.map(|case| (kind, case))) {
         let drive = |interrupted: bool| {
-            let mut mechanism = Central::new(kind, Settings { neighbours, ..settings("1", 3, domain) }).unwrap();
+            let mut mechanism = Central::new(kind, CentralSettings { neighbours, ..settings("1", 3, domain) }).unwrap();
             let mut random = SeededRandom::new(4);
             let mut releases = Vec::new();
             for timestamp in 0..30 {
@@ -197,7 +197,7 @@ fn releases_are_unbiased_with_the_stated_variance() {
         for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
             let mut random = SeededRandom::new(5);
             let (mut sum, mut squares, draws) = (0.0, 0.0, 20_000);
-            let settings = Settings { neighbours, ..settings("0.5", 2, 1) };
+            let settings = CentralSettings { neighbours, ..settings("0.5", 2, 1) };
             let variance = histogram_noise(neighbours, nonzero(1), share.parse().unwrap()).unwrap().laplace_variance();
             for _ in 0..draws {
                 let mut mechanism = Central::new(kind, settings).unwrap();
@@ -243,7 +243,7 @@ fn distance_noise_fits_both_neighbour_relations() {
     for kind in ADAPTIVE {
         for (neighbours, sensitivity) in [(Neighbours::AddRemove, 1), (Neighbours::Replace, 2)] {
             let mut random = SeededRandom::new(41);
-            let settings = Settings { neighbours, ..settings("1", 2, 100) };
+            let settings = CentralSettings { neighbours, ..settings("1", 2, 100) };
             let mut mechanism = Central::new(kind, settings).unwrap();
             let first = push(&mut mechanism, 0, vec![1_000; 100], &mut random);
             let moved: Vec<u64> =

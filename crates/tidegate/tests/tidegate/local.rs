@@ -3,7 +3,7 @@
 use tidegate::kernel::oracle::{Estimate, OracleKind};
 use tidegate::kernel::simulation::estimate_of;
 use tidegate::kernel::{Epsilon, Question, SLOTS, SeededRandom};
-use tidegate::local::{Local, LocalError, LocalKind, Settings, Step};
+use tidegate::local::{Local, LocalError, LocalKind, LocalSettings, Step};
 use tidegate::release::{Freshness, Release};
 
 use crate::support::{Asked, bytes, hex, settings};
@@ -127,7 +127,7 @@ fn timestamps_may_be_left_out_and_the_account_still_holds() {
 fn saved_state_continues_identically_at_any_step() {
     for kind in LocalKind::ALL {
         let drive = |interrupted: bool| {
-            let mut mechanism = Local::new(kind, Settings { reuse: true, ..settings(3, 4) }).unwrap();
+            let mut mechanism = Local::new(kind, LocalSettings { reuse: true, ..settings(3, 4) }).unwrap();
             let mut random = SeededRandom::new(3);
             let mut releases = Vec::new();
             for timestamp in 0..30 {
@@ -193,12 +193,12 @@ fn a_population_that_shrinks_is_noticed() {
 fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
     let new = |kind, settings| Local::new(kind, settings).map(drop).unwrap_err().to_string();
     assert_eq!(new(LocalKind::Lbu, settings(5, 1)), "a domain of 1 values is outside 2..=16777216");
-    let too_much = Settings { epsilon: "21".parse().unwrap(), ..settings(5, 2) };
+    let too_much = LocalSettings { epsilon: "21".parse().unwrap(), ..settings(5, 2) };
     assert_eq!(new(LocalKind::Lpa, too_much), "epsilon 21 over a window of 5 leaves shares outside 0.000000001..=20");
     let too_long = settings(u64::from(SLOTS), 2);
     let message = "a window of 65536 is longer than 32768, into which the population's slots can be divided";
     assert_eq!(new(LocalKind::Lpd, too_long), message);
-    let thin = Settings { epsilon: Epsilon::MIN, ..settings(5, 2) };
+    let thin = LocalSettings { epsilon: Epsilon::MIN, ..settings(5, 2) };
     assert!(new(LocalKind::Lba, thin).contains("leaves shares outside"));
     assert!("lbx".parse::<LocalKind>().unwrap_err().to_string().contains("lpa"));
 
@@ -221,7 +221,7 @@ fn bad_settings_and_calls_are_refused_with_what_is_allowed() {
 #[test]
 fn an_oracle_that_is_asked_for_is_used() {
     for oracle in OracleKind::ALL {
-        let chosen = Settings { oracle: Some(oracle), ..settings(5, 6) };
+        let chosen = LocalSettings { oracle: Some(oracle), ..settings(5, 6) };
         let mut mechanism = Local::new(LocalKind::Lbd, chosen).unwrap();
         let Step::Ask(questions) = mechanism.open(0).unwrap() else { unreachable!() };
         assert_eq!(questions[0].oracle, oracle);

@@ -7,7 +7,7 @@ use tidegate::kernel::oracle::{Estimate, OracleKind};
 use tidegate::kernel::simulation::{estimate_of, sample_without_replacement};
 use tidegate::kernel::{Cohort, Question, SLOTS, SeededRandom, View};
 use tidegate::local::mtsp::GroupAverage;
-use tidegate::local::{Local, LocalKind, Settings, Step};
+use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate::release::{Freshness, Release, Statistic};
 use tidegate::tree::Tree;
 
@@ -115,7 +115,7 @@ proptest! {
         steps in proptest::collection::vec((1_u64..4, any::<u64>(), 0_u64..5, 1_u64..3_000), 1..25),
     ) {
         let smoother = if median { GroupAverage::Median } else { GroupAverage::Mean };
-        let settings = Settings { reuse, oracle, smoother, ..settings(window, domain) };
+        let settings = LocalSettings { reuse, oracle, smoother, ..settings(window, domain) };
         let mut mechanism = Local::new(KINDS[usize::from(population)], settings).unwrap();
         let (mut timestamp, mut asked) = (0, Asked::default());
         for (ahead, seed, silence, users) in steps {
@@ -201,7 +201,7 @@ fn fresh_release_states_its_true_variance() {
     // Each cohort is a sample drawn without replacement.
     let counts = [14_000, 600, 2_000, 3_400];
     for kind in KINDS {
-        let settings = Settings { population: NonZeroU64::new(20_000).unwrap(), ..settings(2, 4) };
+        let settings = LocalSettings { population: NonZeroU64::new(20_000).unwrap(), ..settings(2, 4) };
         let (bytes, mut random, runs) = (save(&Local::new(kind, settings).unwrap()), SeededRandom::new(1), 10_000);
         let (mut bias, mut leaf, mut stated, mut inner) = (0.0, 0.0, 0.0, 0.0);
         for _ in 0..runs {
@@ -298,7 +298,7 @@ fn a_stream_that_stands_still_is_published_seldom_and_averaged() {
     for (kind, smoother) in
         KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
     {
-        let mut mechanism = Local::new(kind, Settings { smoother, ..settings(10, 4) }).unwrap();
+        let mut mechanism = Local::new(kind, LocalSettings { smoother, ..settings(10, 4) }).unwrap();
         let mut random = SeededRandom::new(5);
         let (mut fresh, mut errors) = (0, 0.0);
         for timestamp in 0..300 {
@@ -318,7 +318,7 @@ fn using_the_first_round_again_lowers_the_stated_error() {
     let counts = [300_000, 100_000, 400_000, 200_000];
     for kind in KINDS {
         let variance = |reuse: bool| {
-            let mut mechanism = Local::new(kind, Settings { reuse, ..settings(2, 4) }).unwrap();
+            let mut mechanism = Local::new(kind, LocalSettings { reuse, ..settings(2, 4) }).unwrap();
             let (release, rounds) = run(&mut mechanism, 0, &counts, &mut SeededRandom::new(6));
             assert_eq!(rounds.len(), 2);
             tree(&release).node(2, 0).1
@@ -332,7 +332,7 @@ fn saved_state_continues_identically_at_any_step() {
     for (kind, smoother) in
         KINDS.into_iter().flat_map(|kind| [(kind, GroupAverage::Mean), (kind, GroupAverage::Median)])
     {
-        let settings = Settings { oracle: Some(OracleKind::Oue), reuse: true, smoother, ..settings(3, 13) };
+        let settings = LocalSettings { oracle: Some(OracleKind::Oue), reuse: true, smoother, ..settings(3, 13) };
         let first = save(&Local::new(kind, settings).unwrap());
         let drive = |interrupted: bool| {
             let mut mechanism = load(&first);
@@ -393,7 +393,7 @@ fn names_and_limits() {
     assert_eq!("mtsp".parse(), Ok(LocalKind::Mtsp));
     assert_eq!("mtsp_population".parse(), Ok(LocalKind::MtspPopulation));
     let text = r#"{"epsilon": "1", "window": 5, "domain": 4, "population": 100}"#;
-    assert_eq!(serde_json::from_str::<Settings>(text).unwrap().smoother, GroupAverage::Mean);
+    assert_eq!(serde_json::from_str::<LocalSettings>(text).unwrap().smoother, GroupAverage::Mean);
     // Every level needs a slot at every timestamp: with 4 levels, windows up to 2^16 / 8.
     let new = |window| Local::new(LocalKind::MtspPopulation, settings(window, 16)).map(drop);
     assert!(new(u64::from(SLOTS) / 8).is_ok());
@@ -407,7 +407,7 @@ fn names_and_limits() {
 fn error_of_ranges(kind: LocalKind) -> f64 {
     let (users, domain) = (100_000.0, 256_u32);
     let population = NonZeroU64::new(users as u64).unwrap();
-    let settings = Settings { population, oracle: Some(OracleKind::Oue), ..settings(20, domain) };
+    let settings = LocalSettings { population, oracle: Some(OracleKind::Oue), ..settings(20, domain) };
     let (mut mechanism, mut random) = (Local::new(kind, settings).unwrap(), SeededRandom::new(9));
     let (mut squares, mut ranges) = (0.0, 0.0);
     for timestamp in 0..160_u32 {

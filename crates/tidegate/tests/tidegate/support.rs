@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use proptest::test_runner::{Config, RngSeed};
 use tidegate::kernel::{Cohort, Question, Randomness, SLOTS, SeededRandom};
-use tidegate::local::Settings;
+use tidegate::local::LocalSettings;
 
 /// The settings of a property test: so many cases from a fixed seed, and no file that remembers failures.
 pub fn repeatable(cases: u32) -> Config {
@@ -39,7 +39,7 @@ impl Asked {
 
     /// The most that the users of any slot were asked to spend in any window, in units; that it is within the budget.
     /// At the whole budget, this says that no slot is asked twice within a window.
-    pub fn check(&self, settings: &Settings) -> u64 {
+    pub fn check(&self, settings: &LocalSettings) -> u64 {
         // Users of two slots are asked differently only if a cohort begins between them.
         let mut slots: Vec<u16> = vec![0];
         for (_, cohort, _) in &self.questions {
@@ -64,10 +64,10 @@ impl Asked {
     }
 }
 
-/// Settings with epsilon 1 and a million users.
-pub fn settings(window: u64, domain: u32) -> Settings {
+/// LocalSettings with epsilon 1 and a million users.
+pub fn settings(window: u64, domain: u32) -> LocalSettings {
     let (window, users) = (NonZeroU64::new(window).unwrap(), NonZeroU64::new(1_000_000).unwrap());
-    Settings::new("1".parse().unwrap(), window, domain, users)
+    LocalSettings::new("1".parse().unwrap(), window, domain, users)
 }
 
 /// A belief over so many symbols, some of them impossible: from even to very uneven.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
-use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
+use tidegate::central::{Central, CentralKind, CentralSettings, PersonalSettings};
 use tidegate::kernel::primitives::ClassHistograms;
 use tidegate::kernel::{Epsilon, Sealed, SeededRandom};
 use tidegate::release::Freshness;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::central::{Central, CentralKind, Settings as CentralSettings};
+use tidegate::central::{Central, CentralKind, CentralSettings};
 use tidegate_kernel::primitives::{Neighbours, histogram_noise};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 

@@ -4,7 +4,7 @@
 //! noisy sum of each group: a reading is in one of them, so the loss of a batch is that of its groups and that of one
 //! sum.
 
-use tidegate::scalar::Settings as ScalarSettings;
+use tidegate::scalar::ScalarSettings;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::noise::NoiseScale;
 use tidegate_kernel::primitives::{ContinuousGroups, Summing};

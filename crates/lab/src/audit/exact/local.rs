@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
 use tidegate_kernel::simulation::estimate_of;
 use tidegate_kernel::{Cohort, Epsilon, Question, SLOTS, SeededRandom, View};

@@ -1,6 +1,6 @@
 //! Noise on readings, and randomised buckets.
 
-use tidegate::scalar::{Publication, ScalarKind, Settings as ScalarSettings};
+use tidegate::scalar::{Publication, ScalarKind, ScalarSettings};
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::{Bucketing, Summing, bucket_range};
 

@@ -4,9 +4,7 @@ use std::num::NonZeroU64;
 
 use tidegate::central::classes::{Classes, Requirement};
 use tidegate::central::personal_track::PersonalTrack;
-use tidegate::central::{
-    Central, CentralKind, Estimator, Personal, PersonalKind, PersonalSettings, Settings as CentralSettings,
-};
+use tidegate::central::{Central, CentralKind, CentralSettings, Estimator, Personal, PersonalKind, PersonalSettings};
 use tidegate::local::plbu::Plbu;
 use tidegate::release::Release;
 use tidegate_device::{Device, DevicePolicy};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate_device::{AnswerError, Device};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{Cohort, Question, SLOTS, SeededRandom};

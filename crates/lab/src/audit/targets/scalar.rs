@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::mechanisms::{self, Mechanism};
-use tidegate::scalar::{Scalar, ScalarKind, Settings as ScalarSettings, Truncation};
+use tidegate::scalar::{Scalar, ScalarKind, ScalarSettings, Truncation};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 

@@ -4,7 +4,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use tidegate::central::{CentralKind, Estimator, PersonalKind};
 use tidegate::local::LocalKind;
-use tidegate::scalar::{Publication, ScalarKind, Settings as ScalarSettings};
+use tidegate::scalar::{Publication, ScalarKind, ScalarSettings};
 use tidegate_kernel::Grid;
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_lab::audit::empirical::{CONFIDENCE, Plan, attack};

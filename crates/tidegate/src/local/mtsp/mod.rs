@@ -23,7 +23,7 @@ use tidegate_kernel::{Cohort, Epsilon, Question, View};
 
 use crate::local::adaptive::done;
 use crate::local::division::{Answer, Division, Prospect};
-use crate::local::{LocalError, Settings, Step};
+use crate::local::{LocalError, LocalSettings, Step};
 use crate::policy::Pool;
 use crate::release::Freshness;
 use crate::tree::{Tree, TreeShape};
@@ -84,18 +84,18 @@ impl Asked {
 
 impl Mtsp {
     /// Creates the mechanism with budget division.
-    pub(super) fn of_budget(settings: &Settings) -> Result<Self, LocalError> {
+    pub(super) fn of_budget(settings: &LocalSettings) -> Result<Self, LocalError> {
         Self::new(Division::of_budget(settings), settings)
     }
 
     /// Creates the mechanism with population division. A timestamp's share must have a slot for each level.
-    pub(super) fn of_population(settings: &Settings) -> Result<Self, LocalError> {
+    pub(super) fn of_population(settings: &LocalSettings) -> Result<Self, LocalError> {
         let levels = u64::from(TreeShape::new(settings.domain).height());
         Self::new(Division::of_population(settings, 2 * levels)?, settings)
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn new(division: Division, settings: &Settings) -> Result<Self, LocalError> {
+    fn new(division: Division, settings: &LocalSettings) -> Result<Self, LocalError> {
         let shape = TreeShape::new(settings.domain);
         let nodes = shape.offset(shape.height() + 1);
         Ok(Self {
@@ -116,7 +116,7 @@ impl Mtsp {
     }
 
     /// Whether a loaded state matches these settings.
-    pub(super) fn fits(&self, settings: &Settings) -> bool {
+    pub(super) fn fits(&self, settings: &LocalSettings) -> bool {
         let shape = TreeShape::new(settings.domain);
         let nodes = shape.offset(shape.height() + 1);
         let phase_fits = match &self.phase {
@@ -137,7 +137,7 @@ impl Mtsp {
             && phase_fits
     }
 
-    pub(super) fn open(&mut self, timestamp: u64, settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn open(&mut self, timestamp: u64, settings: &LocalSettings) -> Result<Step, LocalError> {
         let shape = *self.last.shape();
         let views = (1..=shape.height()).map(|level| pruning::view(shape, pruning::nodes_of(shape, level))).collect();
         let (questions, cohorts, spent) = self.ask(timestamp, Round::First, self.share, views, settings)?;
@@ -145,7 +145,11 @@ impl Mtsp {
         Ok(Step::Ask(questions))
     }
 
-    pub(super) fn answer(&mut self, answers: &[Option<Estimate>], settings: &Settings) -> Result<Step, LocalError> {
+    pub(super) fn answer(
+        &mut self,
+        answers: &[Option<Estimate>],
+        settings: &LocalSettings,
+    ) -> Result<Step, LocalError> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
             Phase::Idle => Err(LocalError::Unasked),
             Phase::Comparing(asked) => self.compare(&asked, &asked.read(answers), settings),
@@ -167,7 +171,7 @@ impl Mtsp {
         &mut self,
         asked: &Asked,
         answers: &[Option<Answer<'_>>],
-        settings: &Settings,
+        settings: &LocalSettings,
     ) -> Result<Step, LocalError> {
         let timestamp = asked.timestamp;
         let reports = count(answers);
@@ -222,7 +226,7 @@ impl Mtsp {
         round: Round,
         amount: u64,
         views: Vec<View>,
-        settings: &Settings,
+        settings: &LocalSettings,
     ) -> Result<(Vec<Question>, Vec<Cohort>, Epsilon), LocalError> {
         let (paid, epsilon) = self.division.pay(timestamp, amount, settings)?;
         #[allow(clippy::cast_possible_truncation)] // a tree over at most 2^24 values has at most 24 levels
@@ -272,7 +276,7 @@ impl Mtsp {
     }
 
     /// Mean variance of each level's nodes in a publication paid with `amount`, without pruning.
-    fn expected_errors(&self, amount: u64, prospects: &[Prospect], settings: &Settings) -> Vec<f64> {
+    fn expected_errors(&self, amount: u64, prospects: &[Prospect], settings: &LocalSettings) -> Vec<f64> {
         let too_few_slots =
             matches!(self.division, Division::Population(_)) && amount < u64::from(self.last.shape().height());
         let error = |prospect: &Prospect| match too_few_slots {
@@ -287,7 +291,7 @@ impl Mtsp {
     /// The cost must be convex in the number of publications. That holds for each oracle with a variance convex in
     /// epsilon, but not for the best of several, nor for oracles that choose an integer by epsilon. For these,
     /// optimised unary encoding stands in, whose variance they have up to rounding.
-    fn allocation_oracles(&self, prospects: &[Prospect], settings: &Settings) -> Vec<OracleKind> {
+    fn allocation_oracles(&self, prospects: &[Prospect], settings: &LocalSettings) -> Vec<OracleKind> {
         let whole = match self.division {
             Division::Budget(_) => Epsilon::from_units(self.pool.total()).unwrap_or(settings.epsilon),
             // Everyone asked spends the same, so one oracle's variance is divided by their number.
@@ -312,7 +316,7 @@ impl Mtsp {
 
     /// Total error of publications that share the pool evenly.
     #[allow(clippy::cast_precision_loss)]
-    fn cost(&self, publications: u64, prospects: &[Prospect], oracles: &[OracleKind], settings: &Settings) -> f64 {
+    fn cost(&self, publications: u64, prospects: &[Prospect], oracles: &[OracleKind], settings: &LocalSettings) -> f64 {
         let amount = self.pool.total() as f64 / publications as f64;
         let error = |(prospect, oracle): (&Prospect, &OracleKind)| {
             self.division.expected_error_with(*oracle, amount, prospect, settings)
@@ -459,9 +463,9 @@ mod tests {
     use std::num::NonZeroU64;
 
     #[allow(clippy::unwrap_used)]
-    fn settings(domain: u32, epsilon: &str, window: u64, oracle: Option<OracleKind>) -> Settings {
+    fn settings(domain: u32, epsilon: &str, window: u64, oracle: Option<OracleKind>) -> LocalSettings {
         let (window, users) = (NonZeroU64::new(window).unwrap(), NonZeroU64::new(1_000).unwrap());
-        Settings { oracle, ..Settings::new(epsilon.parse().unwrap(), window, domain, users) }
+        LocalSettings { oracle, ..LocalSettings::new(epsilon.parse().unwrap(), window, domain, users) }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tidegate_kernel::{MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
 
 use super::bucorder::{best, explained};
 use super::output::Output;
-use super::settings::{Settings, Shares};
+use super::settings::{ScalarSettings, Shares};
 use super::{Frame, ScalarError};
 use crate::estimate::grid_filter::GridModels;
 use crate::estimate::model_bank::{ConstantPrior, ModelBank};
@@ -59,7 +59,11 @@ pub(super) struct DirectNoise {
 }
 
 impl Track {
-    pub(super) fn new(settings: &Settings, shares: &Shares, range: &RangeInclusive<i64>) -> Result<Self, ScalarError> {
+    pub(super) fn new(
+        settings: &ScalarSettings,
+        shares: &Shares,
+        range: &RangeInclusive<i64>,
+    ) -> Result<Self, ScalarError> {
         let grid = CellGrid::new(range);
         let protects = settings.protects;
         let noise = match protects {

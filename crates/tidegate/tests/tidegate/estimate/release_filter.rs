@@ -3,7 +3,7 @@
 use std::num::NonZeroU64;
 
 use tidegate::central::personal_track::PersonalTrack;
-use tidegate::central::{Central, CentralKind, PersonalSettings, Settings as CentralSettings};
+use tidegate::central::{Central, CentralKind, CentralSettings, PersonalSettings};
 use tidegate::estimate::release_filter::ReleaseFilter;
 use tidegate::kernel::primitives::ClassHistograms;
 use tidegate::kernel::{Sealed, SeededRandom};

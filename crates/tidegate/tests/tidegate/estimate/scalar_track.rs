@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{Grid, SeededRandom};
-use tidegate::scalar::{Scalar, ScalarKind, Settings as ScalarSettings};
+use tidegate::scalar::{Scalar, ScalarKind, ScalarSettings};
 
 use crate::support::unit;
 

@@ -6,7 +6,7 @@ use tidegate::kernel::noise::NoiseScale;
 use tidegate::kernel::primitives::{Protects, bucket_range};
 use tidegate::kernel::{Grid, SeededRandom};
 use tidegate::release::Number;
-use tidegate::scalar::{Publication, Scalar, ScalarKind, Settings, Truncation};
+use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Truncation};
 
 use super::{epsilon, number, settings};
 use crate::support::unit;
@@ -14,7 +14,7 @@ use crate::support::unit;
 #[test]
 fn laplace_has_its_variance_and_clamped_stays_in_the_domain() {
     for protects in [Protects::Reading, Protects::Contribution(NonZeroU64::new(3).unwrap())] {
-        let settings = Settings { protects, ..settings("2", 0) };
+        let settings = ScalarSettings { protects, ..settings("2", 0) };
         let scale = if protects == Protects::Reading { 100 } else { 3 };
         let expected = NoiseScale::calibrated(scale, settings.epsilon).unwrap().laplace_variance();
         let mut random = SeededRandom::new(4);
@@ -44,7 +44,7 @@ fn laplace_has_its_variance_and_clamped_stays_in_the_domain() {
 /// A sum that was moved into a bucket has the noise of the bucket's width for the share of publication.
 #[test]
 fn clipped_sums_have_the_noise_of_a_bucket() {
-    let settings = Settings {
+    let settings = ScalarSettings {
         publication: Some(Publication::ClippedSums),
         buckets: Some(2),
         grouping: Some(epsilon("10")),
@@ -82,7 +82,7 @@ fn clipped_sums_have_the_noise_of_a_bucket() {
 fn sampled_reading_has_noise_of_its_remainder() {
     let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 50 });
     let runs = 40_000_u64;
-    let settings = Settings { truncation, ..settings("2", 39_999) };
+    let settings = ScalarSettings { truncation, ..settings("2", 39_999) };
     let variance_of =
         |width: u64, amount: &str| NoiseScale::calibrated(width, epsilon(amount)).unwrap().laplace_variance();
     let [full, reduced] = ["2", "1"].map(|amount| variance_of(100, amount));
@@ -127,7 +127,7 @@ fn grouping_mechanisms_are_exact_at_large_epsilon() {
     ] {
         // Randomised response has an upper limit of epsilon 20.
         let amount = if kind == ScalarKind::Bucorder { "40" } else { "1000" };
-        let settings = Settings { publication, threshold: Some(30.0), ..settings(amount, 7) };
+        let settings = ScalarSettings { publication, threshold: Some(30.0), ..settings(amount, 7) };
         let mut mechanism = Scalar::new(kind, settings).unwrap();
         let mut random = SeededRandom::new(8);
         let mut released = Vec::new();
@@ -157,7 +157,7 @@ fn grouping_mechanisms_are_exact_at_large_epsilon() {
 fn labels_have_stated_error_and_beat_constant() {
     for (text, buckets) in [("0.5", None), ("1", None), ("2", None), ("4", None), ("1", Some(6))] {
         let grid = Grid::new(-1.0, 1.0, 0.000_1).unwrap();
-        let settings = Settings { buckets, ..Settings::new(epsilon(text), grid, 100) };
+        let settings = ScalarSettings { buckets, ..ScalarSettings::new(epsilon(text), grid, 100) };
         let mut mechanism = Scalar::new(ScalarKind::Bucorder, settings).unwrap();
         let (mut random, mut values) = (SeededRandom::new(11), SeededRandom::new(12));
         let (mut squares, mut stated, runs) = (0.0, 0.0, 60_000_u64);
@@ -188,7 +188,7 @@ fn bound_falls_only_after_its_batch() {
     ] {
         let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
         let truncation = Some(Truncation { every: NonZeroU32::new(3).unwrap(), percent: 50 });
-        let settings = Settings { publication, truncation, ..Settings::new(epsilon("2"), grid, 199) };
+        let settings = ScalarSettings { publication, truncation, ..ScalarSettings::new(epsilon("2"), grid, 199) };
         let mut mechanism = Scalar::new(kind, settings).unwrap();
         let mut random = SeededRandom::new(21);
         let mut bounds = Vec::new();
@@ -216,7 +216,7 @@ fn track_soon_detects_independent_readings() {
     };
     let (mut error, mut of_constant) = (0.0_f64, 0.0_f64);
     for seed in 0..10 {
-        let settings = Settings::new(epsilon("2"), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
+        let settings = ScalarSettings::new(epsilon("2"), Grid::new(0.0, 1_000.0, 1.0).unwrap(), 0);
         let mut mechanism = Scalar::new(ScalarKind::Track, settings).unwrap();
         let mut random = SeededRandom::new(seed);
         for (timestamp, reading) in (0..).zip(&readings) {
@@ -233,7 +233,7 @@ fn track_soon_detects_independent_readings() {
 fn truncation_lowers_the_error_where_readings_are_low() {
     let grid = Grid::new(0.0, 100_000.0, 1.0).unwrap();
     let error = |kind: ScalarKind, truncation: Option<Truncation>| {
-        let settings = Settings { truncation, ..Settings::new(epsilon("1"), grid, 99) };
+        let settings = ScalarSettings { truncation, ..ScalarSettings::new(epsilon("1"), grid, 99) };
         let mut mechanism = Scalar::new(kind, settings).unwrap();
         let mut random = SeededRandom::new(22);
         let mut sum = 0.0;

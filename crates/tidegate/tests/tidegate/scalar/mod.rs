@@ -8,7 +8,7 @@ mod streams;
 
 use tidegate::kernel::{Epsilon, Grid, Randomness, SeededRandom, VaultKey};
 use tidegate::release::{Number, Release};
-use tidegate::scalar::{Publication, SavedScalar, Scalar, ScalarKind, Settings, Smoother};
+use tidegate::scalar::{Publication, SavedScalar, Scalar, ScalarKind, ScalarSettings, Smoother};
 
 use crate::support::unit;
 
@@ -16,8 +16,8 @@ fn epsilon(text: &str) -> Epsilon {
     text.parse().unwrap()
 }
 
-fn settings(amount: &str, delay: u32) -> Settings {
-    Settings::new(epsilon(amount), Grid::new(0.0, 100.0, 1.0).unwrap(), delay)
+fn settings(amount: &str, delay: u32) -> ScalarSettings {
+    ScalarSettings::new(epsilon(amount), Grid::new(0.0, 100.0, 1.0).unwrap(), delay)
 }
 
 fn number(release: &Release) -> Number {

@@ -7,7 +7,7 @@ use tidegate::kernel::{Epsilon, Grid, GridError, SeededRandom, Window};
 use tidegate::post_processing::{PostProcessing, PostProcessingError};
 use tidegate::query::{History, QueryError};
 use tidegate::release::{Freshness, Number, Release, Spent, Statistic};
-use tidegate::scalar::{Publication, Scalar, ScalarError, ScalarKind, Settings, Truncation};
+use tidegate::scalar::{Publication, Scalar, ScalarError, ScalarKind, ScalarSettings, Truncation};
 
 use super::{epsilon, settings};
 
@@ -16,36 +16,36 @@ fn settings_that_cannot_be_are_refused_with_what_is_allowed() {
     let refused = |kind, settings| Scalar::new(kind, settings).unwrap_err();
     let one = epsilon("1");
     let base = settings("1", 10);
-    let all = Settings { grouping: Some(one), ..base };
+    let all = ScalarSettings { grouping: Some(one), ..base };
     assert_eq!(refused(ScalarKind::Contin, all), ScalarError::Grouping { given: one, epsilon: one });
     assert!(Scalar::new(ScalarKind::Laplace, all).is_ok());
-    let labels = Settings { publication: Some(Publication::Labels), ..base };
+    let labels = ScalarSettings { publication: Some(Publication::Labels), ..base };
     let expected = ScalarError::Publication { kind: ScalarKind::Contin, given: "labels" };
     assert_eq!(refused(ScalarKind::Contin, labels), expected);
     for given in [-1.0, f64::NAN, f64::INFINITY] {
-        let threshold = Settings { threshold: Some(given), ..base };
+        let threshold = ScalarSettings { threshold: Some(given), ..base };
         assert!(matches!(refused(ScalarKind::Contin, threshold), ScalarError::Threshold { .. }));
     }
     for percent in [0, 100] {
         let sample = Truncation { percent, ..Truncation::default() };
-        let sampled = Settings { truncation: Some(sample), ..base };
+        let sampled = ScalarSettings { truncation: Some(sample), ..base };
         assert_eq!(refused(ScalarKind::Laplace, sampled), ScalarError::Percent { given: percent });
     }
     let protects = Protects::Contribution(NonZeroU64::MIN);
-    let contributed = Settings { truncation: Some(Truncation::default()), protects, ..base };
+    let contributed = ScalarSettings { truncation: Some(Truncation::default()), protects, ..base };
     assert_eq!(refused(ScalarKind::Laplace, contributed), ScalarError::TruncatedContribution);
     for buckets in [0, 1, 102] {
-        let bucketed = Settings { buckets: Some(buckets), ..base };
+        let bucketed = ScalarSettings { buckets: Some(buckets), ..base };
         assert!(matches!(refused(ScalarKind::Bucorder, bucketed), ScalarError::Primitive(_)), "{buckets}");
     }
-    let too_wide = Settings::new(one, Grid::new(0.0, 1.0, 1e-9).unwrap(), 100);
+    let too_wide = ScalarSettings::new(one, Grid::new(0.0, 1.0, 1e-9).unwrap(), 100);
     assert!(matches!(refused(ScalarKind::Discontin, too_wide), ScalarError::Primitive(PrimitiveError::Scale(_))));
-    let long = Settings::new(one, Grid::new(0.0, 1.0, 1.0).unwrap(), u32::MAX);
+    let long = ScalarSettings::new(one, Grid::new(0.0, 1.0, 1.0).unwrap(), u32::MAX);
     let expected = PrimitiveError::Batch { given: 1 << 32, most: DeviationTests::MAX_BATCH };
     assert_eq!(refused(ScalarKind::Discontin, long), ScalarError::Primitive(expected));
-    let longest = Settings { delay: (1 << 20) - 1, ..long };
+    let longest = ScalarSettings { delay: (1 << 20) - 1, ..long };
     assert!(Scalar::new(ScalarKind::Discontin, longest).is_ok());
-    let tiny = Settings { epsilon: Epsilon::MIN, ..base };
+    let tiny = ScalarSettings { epsilon: Epsilon::MIN, ..base };
     assert!(matches!(refused(ScalarKind::Contin, tiny), ScalarError::Grouping { .. }));
 }
 

@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{SeededRandom, UnlockError, VaultKey};
-use tidegate::scalar::{Publication, SavedScalar, Scalar, ScalarError, ScalarKind, Settings, Truncation};
+use tidegate::scalar::{Publication, SavedScalar, Scalar, ScalarError, ScalarKind, ScalarSettings, Truncation};
 
 use super::{reloaded, settings, stream};
 
@@ -45,12 +45,17 @@ const LOCKED: [(ScalarKind, &str); 5] = [
     (ScalarKind::Comporder, "/machine/window/window"),
 ];
 
-fn with_sums(kind: ScalarKind, settings: Settings) -> Settings {
-    Settings { publication: (kind == ScalarKind::Bucorder).then_some(Publication::Sums), ..settings }
+fn with_sums(kind: ScalarKind, settings: ScalarSettings) -> ScalarSettings {
+    ScalarSettings { publication: (kind == ScalarKind::Bucorder).then_some(Publication::Sums), ..settings }
 }
 
 /// The state after each of these timestamps.
-pub fn states(settings: Settings, kind: ScalarKind, timestamps: &[u64], key: &VaultKey) -> Vec<serde_json::Value> {
+pub fn states(
+    settings: ScalarSettings,
+    kind: ScalarKind,
+    timestamps: &[u64],
+    key: &VaultKey,
+) -> Vec<serde_json::Value> {
     let mut mechanism = Scalar::new(kind, settings).unwrap();
     let random = &mut SeededRandom::new(1);
     let mut state = |timestamp: &u64| {
@@ -69,7 +74,7 @@ fn load(state: serde_json::Value, key: &VaultKey) -> Result<Scalar, ScalarError>
 fn rejects_locked_part_of_an_older_state() {
     let key = VaultKey::from_bytes([9; 32]);
     let truncated =
-        Settings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 99 }), ..settings("1", 3) };
+        ScalarSettings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 99 }), ..settings("1", 3) };
     let forms = LOCKED.map(|(kind, place)| (kind, place, with_sums(kind, settings("1", 3))));
     for (kind, place, settings) in forms.into_iter().chain([(ScalarKind::Laplace, "/sample", truncated)]) {
         let states = states(settings, kind, &[0, 1, 2, 3, 4, 5], &key);
@@ -90,7 +95,7 @@ fn rejects_locked_part_of_another_stream() {
     let key = VaultKey::from_bytes([9; 32]);
     for (kind, place) in LOCKED {
         let reading = with_sums(kind, settings("1", 3));
-        let count = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..reading };
+        let count = ScalarSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..reading };
         let from = &states(reading, kind, &[0], &key)[0];
         for other in [count, reading] {
             let into = &states(other, kind, &[0], &key)[0];
@@ -206,7 +211,7 @@ fn tracked_count_continues_after_saving() {
     let key = VaultKey::from_bytes([9; 32]);
     let protects = Protects::Contribution(NonZeroU64::MIN);
     let run = |saves: bool| {
-        let mut mechanism = Scalar::new(ScalarKind::Track, Settings { protects, ..settings("1", 3) }).unwrap();
+        let mut mechanism = Scalar::new(ScalarKind::Track, ScalarSettings { protects, ..settings("1", 3) }).unwrap();
         let (mut random, mut released) = (SeededRandom::new(4), Vec::new());
         for (timestamp, reading) in stream(8, 60, 2) {
             if saves {
@@ -221,7 +226,7 @@ fn tracked_count_continues_after_saving() {
 
 /// A mechanism in the middle of a batch, of a group and of a sample.
 fn golden_run(kind: ScalarKind) -> Scalar {
-    let settings = Settings { truncation: Some(Truncation::default()), ..settings("1", 6) };
+    let settings = ScalarSettings { truncation: Some(Truncation::default()), ..settings("1", 6) };
     let mut mechanism = Scalar::new(kind, settings).unwrap();
     let random = &mut SeededRandom::new(5);
     for timestamp in 0..17 {

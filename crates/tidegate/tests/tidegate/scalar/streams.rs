@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{SeededRandom, VaultKey};
 use tidegate::release::{Freshness, Number};
-use tidegate::scalar::{Publication, Scalar, ScalarKind, Settings, Truncation};
+use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Truncation};
 
 use super::{forms, number, reloaded, settings, stream};
 use crate::support::repeatable;
@@ -27,7 +27,7 @@ proptest! {
         let (kind, publication, smoother) = forms()[form];
         let truncation = truncation
             .map(|(every, percent)| Truncation { every: NonZeroU32::new(every).unwrap(), percent });
-        let settings = Settings { publication, smoother, truncation, ..settings(amount, delay) };
+        let settings = ScalarSettings { publication, smoother, truncation, ..settings(amount, delay) };
         let mut mechanism = Scalar::new(kind, settings).unwrap();
         let mut random = SeededRandom::new(seed);
         let (mut released, mut pushed) = (Vec::new(), Vec::new());
@@ -61,7 +61,7 @@ proptest! {
     ) {
         let (kind, publication, smoother) = forms()[form];
         let truncation = truncated.then_some(Truncation { every: NonZeroU32::new(2).unwrap(), percent: 40 });
-        let settings = Settings { publication, smoother, truncation, ..settings("4", delay) };
+        let settings = ScalarSettings { publication, smoother, truncation, ..settings("4", delay) };
         let key = VaultKey::from_bytes([9; 32]);
         let run = |saves: bool| {
             let mut mechanism = Scalar::new(kind, settings).unwrap();
@@ -87,7 +87,7 @@ fn every_timestamp_spends_exactly_epsilon_and_the_constant_nothing() {
         for (truncation, protects) in
             [(None, Protects::Reading), (None, contribution), (Some(Truncation::default()), Protects::Reading)]
         {
-            let settings = Settings { publication, smoother, truncation, protects, ..settings("0.7", 6) };
+            let settings = ScalarSettings { publication, smoother, truncation, protects, ..settings("0.7", 6) };
             let mut mechanism = Scalar::new(kind, settings).unwrap();
             let mut random = SeededRandom::new(1);
             for (timestamp, reading) in stream(3, 60, 0) {
@@ -121,7 +121,7 @@ fn held_readings_reach_but_never_exceed_their_cap() {
     for ((kind, publication, smoother), seed) in forms().into_iter().flat_map(|form| [(form, 2), (form, 3), (form, 4)])
     {
         // All readings alike and a wide threshold, so that groups never end by themselves.
-        let settings = Settings { publication, smoother, threshold: Some(1e9), ..settings("8", 20) };
+        let settings = ScalarSettings { publication, smoother, threshold: Some(1e9), ..settings("8", 20) };
         let mut mechanism = Scalar::new(kind, settings).unwrap();
         let (mut random, mut most) = (SeededRandom::new(seed), 0);
         for timestamp in 0..2_100 {
@@ -165,7 +165,7 @@ fn a_sample_is_no_larger_than_a_batch() {
     let key = VaultKey::from_bytes([9; 32]);
     for kind in [ScalarKind::Laplace, ScalarKind::Pegasus, ScalarKind::Comporder, ScalarKind::Bucorder] {
         let truncation = Some(Truncation { every: NonZeroU32::MIN, percent: 99 });
-        let mut mechanism = Scalar::new(kind, Settings { truncation, ..settings("8", 20) }).unwrap();
+        let mut mechanism = Scalar::new(kind, ScalarSettings { truncation, ..settings("8", 20) }).unwrap();
         let (mut random, mut most) = (SeededRandom::new(2), 0);
         for timestamp in 0..420 {
             mechanism.push(mechanism.seal(timestamp, 40.0).unwrap(), &mut random).unwrap();

@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU64;
 
-use tidegate::central::{Central, CentralKind, Settings as CentralSettings};
-use tidegate::local::{Local, LocalKind, Settings as LocalSettings, Step};
+use tidegate::central::{Central, CentralKind, CentralSettings};
+use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate_kernel::simulation::estimate_of;
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom};
 use tidegate_lab::audit::ledger::{Spend, Statement, statement};

@@ -113,7 +113,7 @@ fn event_target(name: &str) -> Option<ScalarTarget> {
         _ => return None,
     };
     let grid = tidegate_kernel::Grid::new(0.0, 2.0, 1.0).unwrap();
-    Some(ScalarTarget { name: kind.name(), kind, settings: tidegate::scalar::Settings::new(one(), grid, 2) })
+    Some(ScalarTarget { name: kind.name(), kind, settings: tidegate::scalar::ScalarSettings::new(one(), grid, 2) })
 }
 
 /// How absorption is broken.
