@@ -111,7 +111,7 @@ const DAY: usize = 24;
 /// Name of the stream.
 const STREAM: &str = "city";
 /// Mechanism of the service: one question a timestamp, and a quick reaction.
-const MECHANISM: &str = "track";
+const MECHANISM: &str = "local.track";
 /// Seconds for the devices to enrol.
 const READY: u64 = 3;
 /// Longest wait for a release after its time.

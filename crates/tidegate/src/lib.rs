@@ -33,10 +33,10 @@
 //!
 //! Nothing to the right of the kernel sees a raw value.
 //!
-//! | module | what lives there |
+//! | module | content |
 //! | --- | --- |
 //! | [`central`] | mechanisms of a trusted curator, for one guarantee or for classes of users with their own |
-//! | [`estimate`] | estimates of what moves, from what was published about it, free of budget |
+//! | [`estimate`] | state estimation from published numbers: a model bank of Kalman filters |
 //! | [`scalar`] | mechanisms in which a curator releases a number at each timestamp, perhaps with a delay |
 //! | [`local`] | mechanisms in which nobody but the device sees a value |
 //! | [`mechanisms`] | the list of mechanisms |

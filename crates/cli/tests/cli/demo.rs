@@ -17,7 +17,7 @@ fn the_demonstration_starts_a_service_and_shows_what_it_releases_as_it_comes() {
         "\nday 1, 03:00  old town ",
         "Where 1000 users of a city are, over a day",
         "\nguarantee  for each user, epsilon 4 in any 6 hours",
-        "\nmechanism  track\n",
+        "\nmechanism  local.track\n",
         "by its own ledger: epsilon ",
         "\npicture    ",
     ] {
@@ -45,7 +45,7 @@ fn without_a_service_the_demonstration_shows_a_chart_an_error_a_spend_an_alarm_a
         "\nstadium\n",
         "░",
         "\nguarantee  for each user, epsilon 4 in any 6 hours",
-        "\nmechanism  track",
+        "\nmechanism  local.track",
         "\nerror      mean square ",
         "by its own ledger: epsilon 4 of 4\n",
         "\nmonitor    a rush at the stadium, above 30 %: day 2, ",

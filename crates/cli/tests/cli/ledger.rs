@@ -110,11 +110,16 @@ fn the_output_of_every_family_is_a_record() {
         ),
         ("bd", users("bd", ""), Some("--window 4 --epsilon 1"), None),
         ("ba", users("ba", ""), Some("--window 4 --epsilon 1"), None),
-        ("central_track", users("track", "").replace("local", "central"), Some("--window 4 --epsilon 1"), None),
+        ("central.track", users("track", "").replace("local", "central"), Some("--window 4 --epsilon 1"), None),
         ("pbd", classes("pbd"), Some("--window 4 --epsilon 2"), None),
         ("pba", classes("pba") + "estimator = \"sampling\"\n", None, None),
         ("personal_track", classes("personal_track"), None, None),
-        ("plbu", classes("plbu"), None, Some(("9", "window 8..9 of class 0 has spent 1.000000001 of 1"))),
+        (
+            "plbu",
+            classes("plbu").replace("central", "local"),
+            None,
+            Some(("9", "window 8..9 of class 0 has spent 1.000000001 of 1")),
+        ),
         (
             "lbu",
             users("lbu", population),
@@ -132,7 +137,7 @@ fn the_output_of_every_family_is_a_record() {
         ("mtsp", users("mtsp", population), Some("--window 4 --epsilon 1"), None),
         ("mtsp_population", users("mtsp_population", population), None, Some(("9", "has spent 1.000000001 of 1"))),
         (
-            "event",
+            "scalar",
             event.to_owned(),
             Some("--window 1 --epsilon 1"),
             Some(("9", "window 9..9 has spent 1.000000001 of 1")),
@@ -207,7 +212,7 @@ fn a_release_counts_once_for_all_its_lines() {
 
 #[test]
 fn classes_that_the_spec_does_not_have_are_refused() {
-    let spec = format!("family = \"central\"\nmechanism = \"plbu\"\ndomain = 2\n{CLASSES}");
+    let spec = format!("family = \"local\"\nmechanism = \"plbu\"\ndomain = 2\n{CLASSES}");
     let stream = Stream::new("other_class", &spec);
     let other = stream.release("").replace("of class 1", "of class 2");
     let audit = stream.audit(&other, None);

@@ -126,8 +126,8 @@ fn bad_lines_are_refused_with_their_line_and_field_and_leave_no_file() {
 fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
     let with = |line: &str| format!("{SPEC}{line}\n");
     for (spec, why) in [
-        (String::new(), "stream.toml: it has no key family; families: local, central, event, sequence"),
-        ("family = \"evnt\"".to_owned(), "line 1, key \"family\": there is no family \"evnt\" (did you mean event?)"),
+        (String::new(), "stream.toml: it has no key family; families: local, central, scalar, sequence"),
+        ("family = \"sclar\"".to_owned(), "line 1, key \"family\": there is no family \"sclar\" (did you mean scalar?)"),
         ("family = 3".to_owned(), "line 1, key \"family\": there is no family"),
         ("\nfamily = ".to_owned(), "stream.toml, line 2: "),
         ("family = \"scalar\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),

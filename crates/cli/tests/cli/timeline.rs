@@ -106,7 +106,7 @@ fn a_declared_timeline_is_followed_by_every_family() {
     let local = Stream::new("local", &local);
     let classes = CLASSES.replace("window = 2", "window = 1").replace("window = 4", "window = 1");
     let plbu =
-        Stream::new("plbu", &format!("family = \"central\"\nmechanism = \"plbu\"\ndomain = 2\n{timeline}{classes}"));
+        Stream::new("plbu", &format!("family = \"local\"\nmechanism = \"plbu\"\ndomain = 2\n{timeline}{classes}"));
     let users = format!("--users {}", plbu.path("users.csv"));
     for (stream, options) in [(&replace, ""), (&local, ""), (&plbu, users.as_str())] {
         let input = "t,user,value\n20,anna,0\n35,ben,1\n";
@@ -119,7 +119,7 @@ fn a_declared_timeline_is_followed_by_every_family() {
     }
     let event =
         "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 2\ndomain = { low = 5, high = 612 }\n";
-    let event = Stream::new("event", &format!("{event}{timeline}"));
+    let event = Stream::new("scalar", &format!("{event}{timeline}"));
     let all = timestamps(&event.release("t,value\n15,100\n30,200\n", "--through 35"));
     assert_eq!(all, [10, 15, 20, 25, 30, 35]);
     assert_refused(&event.release("t,value\n11,100\n", ""), "line 2, field \"t\"");

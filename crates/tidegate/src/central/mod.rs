@@ -205,45 +205,23 @@ impl CentralSettings {
 /// [`CentralError::Primitive`], after which what was spent stays spent.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages say it
 pub enum CentralError {
     /// A domain of no values or too many.
     #[error("a domain of {given} values is outside 1..={MAX_DOMAIN}")]
-    Domain {
-        /// The size that was given.
-        given: u32,
-    },
+    Domain { given: u32 },
     /// A window leaves less of the epsilon for one timestamp than can be spent, or more than can be.
     #[error("epsilon {epsilon} over a window of {window} leaves a share that cannot be spent")]
-    Epsilon {
-        /// The epsilon that was given.
-        epsilon: Epsilon,
-        /// The window that was given.
-        window: u64,
-    },
+    Epsilon { epsilon: Epsilon, window: u64 },
     /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after {last}, the last one published")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The last one.
-        last: u64,
-    },
+    Time { given: u64, last: u64 },
     /// Data over another domain.
     #[error("histograms of {given} cells were given, but the domain has {expected} values")]
-    Cells {
-        /// The number of cells.
-        given: usize,
-        /// The size of the domain.
-        expected: u32,
-    },
+    Cells { given: usize, expected: u32 },
     /// Data of other classes than those declared.
     #[error("histograms of {given} classes were given, not of the {expected} that are declared, 0..{expected}")]
-    Classes {
-        /// How many classes have a histogram.
-        given: usize,
-        /// How many there are.
-        expected: usize,
-    },
+    Classes { given: usize, expected: usize },
     /// A registry of other classes than the mechanism's.
     #[error("the registry's classes are not those that the mechanism was made for")]
     OtherClasses,
@@ -252,22 +230,10 @@ pub enum CentralError {
     Registry(#[from] classes::ClassError),
     /// Another number of member counts, or of answers, than of classes.
     #[error("{given} {what} were given for {expected} classes")]
-    Length {
-        /// What was counted.
-        what: &'static str,
-        /// How many there are.
-        given: usize,
-        /// How many there should be.
-        expected: usize,
-    },
+    Length { what: &'static str, given: usize, expected: usize },
     /// Answers for a timestamp at which nothing was asked, or an answer over another domain.
     #[error("{given} does not answer what was asked: {expected}")]
-    Answer {
-        /// What was given.
-        given: String,
-        /// What was expected.
-        expected: String,
-    },
+    Answer { given: String, expected: String },
     /// The ledger refused, which no sequence of calls can bring about.
     #[error("the ledger refused: {0}")]
     Account(#[from] Refusal),
@@ -280,8 +246,8 @@ pub enum CentralError {
 ///
 /// # Guarantee
 /// w-event epsilon-differential privacy: two streams that differ only in what one user contributes within `window`
-/// consecutive timestamps, as [`CentralSettings::neighbours`] says, make any sequence of releases equally likely up to a
-/// factor of e^epsilon. A user counts at most once at a timestamp; that is the caller's word.
+/// consecutive timestamps, as [`CentralSettings::neighbours`] says, make any sequence of releases equally likely up to
+/// a factor of e^epsilon. A user counts at most once at a timestamp; that is the caller's word.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -291,7 +257,8 @@ pub enum CentralError {
 ///
 /// let window = NonZeroU64::new(20).ok_or("a window has a length")?;
 /// let mut mechanism = Central::new(CentralKind::Ba, CentralSettings::new("1".parse()?, window, 3))?;
-/// let values = seal_histogram(mechanism.ledger().account(), 0, [2, 0, 2, 2, 1], 3)?; // what each of five users holds at timestamp 0
+/// // The values of five users at timestamp 0.
+/// let values = seal_histogram(mechanism.ledger().account(), 0, [2, 0, 2, 2, 1], 3)?;
 /// let releases = mechanism.push(&values, &mut SystemRandom::new()?)?;
 /// assert_eq!(releases[0].timestamp, 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -65,57 +65,32 @@ pub enum Step {
 /// Why a mechanism could not go on. Its state is as before, but for [`LocalError::Account`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages say it
 pub enum LocalError {
     /// A domain outside what can be reported.
     #[error("a domain of {given} values is outside 2..={MAX_DOMAIN}")]
-    Domain {
-        /// The size that was given.
-        given: u32,
-    },
+    Domain { given: u32 },
     /// The epsilon, or what a window leaves of it for one timestamp, is outside what can be reported with.
     #[error(
         "epsilon {epsilon} over a window of {window} leaves shares outside {}..={MAX_RESPONSE_EPSILON}",
         Epsilon::MIN
     )]
-    Epsilon {
-        /// The epsilon that was given.
-        epsilon: Epsilon,
-        /// The window that was given.
-        window: u64,
-    },
+    Epsilon { epsilon: Epsilon, window: u64 },
     /// The window is longer than the population can be divided into.
     #[error("a window of {given} is longer than {limit}, into which the population's slots can be divided")]
-    Window {
-        /// The window that was given.
-        given: u64,
-        /// The longest one.
-        limit: u64,
-    },
+    Window { given: u64, limit: u64 },
     /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after {last}, the last one opened")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The last one.
-        last: u64,
-    },
+    Time { given: u64, last: u64 },
     /// A timestamp was opened while questions of another are open.
     #[error("timestamp {open} still waits for answers; answer them, with none where no report came")]
-    Unanswered {
-        /// The timestamp that waits.
-        open: u64,
-    },
+    Unanswered { open: u64 },
     /// Answers came where no question is open.
     #[error("no question is open")]
     Unasked,
     /// Another number of answers than of questions, or an answer over another domain.
     #[error("{given} does not answer what was asked: {expected}")]
-    Answer {
-        /// What was given.
-        given: String,
-        /// What was expected.
-        expected: String,
-    },
+    Answer { given: String, expected: String },
     /// `plbu` has a guarantee for each class, so it is made from classes.
     #[error("plbu has a guarantee for each class; make it from classes")]
     ByClass,

@@ -1,4 +1,5 @@
-//! Event-level streams: a trusted curator has one number at each timestamp, and may release it with a delay.
+//! Scalar streams: a trusted curator has one number at each timestamp, and may release it with a delay. Event-level
+//! privacy.
 //!
 //! [`Scalar::push`] takes a sealed reading and returns what can be released: nothing while a mechanism holds back, and
 //! everything no later than the delay allows. [`Scalar::finish`] releases the rest.
@@ -14,7 +15,7 @@
 //! | `discontin` | groups readings of a batch wherever they stand | a batch |
 //! | `comporder` | corrects noisy readings by noisy comparisons with those before them | no |
 //! | `bucorder` | publishes a randomised bucket of the domain for each reading | no; a batch on sums |
-//! | `track` | asks what tells most after all answers so far, of a batch or a reading, and estimates from all of them | up to the delay |
+//! | `track` | asks adaptive questions, and estimates from all answers | up to the delay |
 //!
 //! A batch is `delay + 1` timestamps. Readings may be [cut off](Truncation) at a private bound in front of any of them.
 //!
@@ -112,7 +113,7 @@ mechanisms! {
     /// Randomised buckets.
     Bucorder = "bucorder" {
         summary: "a randomised part of the domain, shrunk",
-        keys: &["grouping", "publication", "buckets", "truncation"], rounds: 0, by_class: false, output: Released::Number,
+        keys: BUCKETS, rounds: 0, by_class: false, output: Released::Number,
     }
     /// Adaptive questions, and an estimate from all answers.
     Track = "track" {
@@ -122,52 +123,33 @@ mechanisms! {
 }
 
 const NONE: &[&str] = &[];
+const BUCKETS: &[&str] = &["grouping", "publication", "buckets", "truncation"];
 const GROUPS: &[&str] = &["grouping", "threshold", "smoother", "truncation"];
 const BATCHES: &[&str] = &["grouping", "threshold", "publication", "smoother", "truncation"];
 
 /// Why a mechanism could not be set up, go on, or be loaded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages say it
 pub enum ScalarError {
     /// What is spent on grouping leaves nothing for publication, or is nothing.
     #[error("a share of {given} for grouping does not leave something for both grouping and publication of {epsilon}")]
-    Grouping {
-        /// What was given for grouping.
-        given: Epsilon,
-        /// The whole.
-        epsilon: Epsilon,
-    },
+    Grouping { given: Epsilon, epsilon: Epsilon },
     /// A publication that the mechanism does not have.
     #[error("{kind} does not publish {given}; see the table of publications")]
-    Publication {
-        /// The mechanism.
-        kind: ScalarKind,
-        /// The publication's name.
-        given: &'static str,
-    },
+    Publication { kind: ScalarKind, given: &'static str },
     /// A threshold that is no distance.
     #[error("a threshold of {given} was given; it is a finite number that is not negative")]
-    Threshold {
-        /// What was given.
-        given: f64,
-    },
+    Threshold { given: f64 },
     /// A sample that is none, or leaves nothing.
     #[error("a sample of {given} per cent was given; it lies between 1 and 99")]
-    Percent {
-        /// What was given.
-        given: u8,
-    },
+    Percent { given: u8 },
     /// Truncation where it cannot lower the noise.
     #[error("truncation lowers the noise only where the reading is protected; one contributor needs none of it")]
     TruncatedContribution,
     /// A timestamp that is not after the last one.
     #[error("timestamp {given} is not after {last}, the last one pushed")]
-    Time {
-        /// The timestamp that was given.
-        given: u64,
-        /// The last one.
-        last: u64,
-    },
+    Time { given: u64, last: u64 },
     /// Noise cannot be scaled, or buckets cannot be made, as the settings ask.
     #[error(transparent)]
     Primitive(#[from] PrimitiveError),
@@ -179,26 +161,18 @@ pub enum ScalarError {
     Locked(#[from] UnlockError),
     /// What was saved is of another version.
     #[error("the saved mechanism has version {found}; this program reads version {known}")]
-    Version {
-        /// The version found.
-        found: u16,
-        /// The version that can be read.
-        known: u16,
-    },
+    Version { found: u16, known: u16 },
     /// What was saved cannot be the state of a mechanism with its settings.
     #[error("the saved mechanism does not fit its settings: {what}")]
-    Misfit {
-        /// What does not fit.
-        what: &'static str,
-    },
+    Misfit { what: &'static str },
 }
 
 /// A scalar mechanism.
 ///
 /// # Guarantee
 /// Event-level epsilon-differential privacy: two streams that differ in the reading of one timestamp, as
-/// [`protects`](ScalarSettings::protects) says, make any sequence of releases equally likely up to a factor of e^epsilon.
-/// Which timestamps have a reading is public.
+/// [`protects`](ScalarSettings::protects) says, make any sequence of releases equally likely up to a factor of
+/// e^epsilon. Which timestamps have a reading is public.
 ///
 /// ```
 /// use tidegate::scalar::{Scalar, ScalarKind, ScalarSettings};

@@ -241,8 +241,8 @@ impl ScalarSettings {
         let percent = amount(truncation.map(|truncation| truncation.percent.into()));
         format!(
             "epsilon {} grid {:?} {low} {high} {step} delay {delay} contribution {contribution} grouping {grouping} \
-             threshold {threshold} publication {publication} median {is_median} buckets {buckets} within {within_domain} \
-             every {every} percent {percent}",
+             threshold {threshold} publication {publication} median {is_median} buckets {buckets} \
+             within {within_domain} every {every} percent {percent}",
             epsilon.units(),
             grid.range(),
         )

@@ -78,6 +78,7 @@ impl ClassSpec {
 
 /// A mechanism of the central family.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // one a stream
 pub enum CentralMachine {
     /// One guarantee for all users: `uniform`, `sample`, `bd`, `ba` or `track`.
     One(Central),

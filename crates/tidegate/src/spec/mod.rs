@@ -206,87 +206,43 @@ impl Trust {
 /// Why a spec cannot be followed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)] // the messages say it
 pub enum SpecError {
     /// A domain that is none.
     #[error(transparent)]
     Domain(#[from] GridError),
     /// Whole readings in a domain that does not begin with one.
     #[error("without a resolution readings are whole numbers, but the lower end is {low}")]
-    NotWhole {
-        /// The lower end.
-        low: Decimal,
-    },
+    NotWhole { low: Decimal },
     /// A number for missing readings that is outside the domain.
     #[error(
         "missing stands for readings that are not numbers, and is a number within {low}..{high}; {given} was given"
     )]
-    StandIn {
-        /// What was given.
-        given: Decimal,
-        /// The lower end of the domain.
-        low: Decimal,
-        /// The upper end.
-        high: Decimal,
-    },
+    StandIn { given: Decimal, low: Decimal, high: Decimal },
     /// A contributor who changes nothing, or no number.
     #[error("a contributor changes a reading by at least {least}, the distance of two readings; {given} was given")]
-    Contributor {
-        /// What was given.
-        given: Decimal,
-        /// The least.
-        least: Decimal,
-    },
+    Contributor { given: Decimal, least: Decimal },
     /// Values that have no name, or not one of their own.
     #[error("{problem}")]
-    Values {
-        /// What is wrong with them.
-        problem: String,
-    },
+    Values { problem: String },
     /// Timestamps of a timeline that lie farther apart than a window counts.
     #[error(
         "windows count units of t, so that with a step of {step} a window would hold a single timestamp: number the \
          timestamps of the input 0, 1, 2, .. and leave step out"
     )]
-    Step {
-        /// The distance of two timestamps.
-        step: u64,
-    },
+    Step { step: u64 },
     /// A key that the mechanism does not use.
     #[error("{mechanism} has no use for it")]
-    Unused {
-        /// The key.
-        key: &'static str,
-        /// The mechanism.
-        mechanism: &'static str,
-    },
+    Unused { key: &'static str, mechanism: &'static str },
     /// A key that the mechanism needs.
     #[error("{mechanism} needs the key {key}")]
-    Missing {
-        /// The key.
-        key: &'static str,
-        /// The mechanism.
-        mechanism: &'static str,
-    },
+    Missing { key: &'static str, mechanism: &'static str },
     /// Somebody is trusted who is not.
     #[error("{mechanism} is for those who trust the {actual}, not the {given}")]
-    Trust {
-        /// What the spec says.
-        given: Trust,
-        /// What is so.
-        actual: Trust,
-        /// The mechanism.
-        mechanism: &'static str,
-    },
+    Trust { given: Trust, actual: Trust, mechanism: &'static str },
     /// A query or a monitor that cannot be followed.
     #[error("{name:?}: {problem}")]
-    StandingQuery {
-        /// The key: queries or monitors.
-        key: &'static str,
-        /// The name of the query or monitor.
-        name: String,
-        /// What is wrong with it.
-        problem: String,
-    },
+    StandingQuery { key: &'static str, name: String, problem: String },
     /// Classes that are none.
     #[error(transparent)]
     Classes(#[from] ClassError),

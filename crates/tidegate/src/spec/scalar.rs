@@ -11,8 +11,9 @@ use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, T
 
 /// A stream of numbers, and how it is released.
 ///
-/// It says the same as [`ScalarSettings`] in the words of somebody who has a stream and no grid: `domain` with a resolution,
-/// what one contributor can change in the stream's own unit, and which number stands for a reading that is none.
+/// It says the same as [`ScalarSettings`] in the words of somebody who has a stream and no grid: `domain` with a
+/// resolution, what one contributor can change in the stream's own unit, and which number stands for a reading that is
+/// none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScalarSpec {

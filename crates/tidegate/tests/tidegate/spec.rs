@@ -176,7 +176,8 @@ fn a_central_spec_builds_what_its_mechanism_needs() {
         let StreamSpec::Central(spec) = read(json) else { panic!("it says central") };
         spec.mechanism()
     };
-    let one = r#"{ "family": "central", "mechanism": "bd", "epsilon": 1, "window": 20, "domain": 3, "neighbours": "replace" }"#;
+    let one = r#"{ "family": "central", "mechanism": "bd", "epsilon": 1, "window": 20, "domain": 3,
+        "neighbours": "replace" }"#;
     assert!(matches!(build(one), Ok(CentralMachine::One(mechanism)) if mechanism.settings().window.get() == 20));
     let classes =
         r#""classes": [{ "name": "a", "epsilon": 1, "window": 9 }, { "name": "b", "epsilon": 2, "window": 70 }]"#;
@@ -219,8 +220,8 @@ fn a_local_spec_with_classes_builds_plbu() {
 
 #[test]
 fn a_sequence_spec_builds_a_mechanism_for_each_user() {
-    let json = r#"{ "family": "sequence", "mechanism": "crr", "epsilon": 0.5, "domain": ["x", "y"], "window": 10, "budget": 2,
-        "distance": "absolute", "guarantee": "local", "effort": "fast",
+    let json = r#"{ "family": "sequence", "mechanism": "crr", "epsilon": 0.5, "domain": ["x", "y"],
+        "window": 10, "budget": 2, "distance": "absolute", "guarantee": "local", "effort": "fast",
         "model": { "prior": [0.5, 0.5], "transitions": [[0.9, 0.1], [0.2, 0.8]] } }"#;
     let StreamSpec::Sequence(spec) = read(json) else { panic!("it says sequence") };
     let model = spec.model().unwrap();
@@ -246,7 +247,8 @@ fn what_a_watch_keeps_is_saved_and_goes_on() {
     let json = LOCAL.replace(
         "\"population\"",
         r#""queries": [{ "name": "two", "first": 1, "last": "2", "delta": 2 }, { "name": "top", "top": 1 }],
-           "monitors": [{ "name": "m", "value": 0, "score": "change", "direction": "above", "start": 0.1 }], "population""#,
+           "monitors": [{ "name": "m", "value": 0, "score": "change", "direction": "above",
+               "start": 0.1 }], "population""#,
     );
     let StreamSpec::Local(spec) = read(&json) else { panic!("it says local") };
     let release = |timestamp: u64| {

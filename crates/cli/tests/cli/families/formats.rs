@@ -1,6 +1,6 @@
 //! Formats and examples.
 
-use super::{CENTRAL, EVENT, LOCAL, PERSONAL, SEQUENCE, Stream, as_json, example, long, objects, rows};
+use super::{CENTRAL, LOCAL, PERSONAL, SCALAR, SEQUENCE, Stream, as_json, example, long, objects, plbu, rows};
 use crate::{assert_refused, stderr, stdout};
 
 #[test]
@@ -80,9 +80,10 @@ fn every_mechanism_of_users_releases_each_timestamp_from_either_format_into_eith
     for mechanism in ["uniform", "sample", "bd", "ba", "track"] {
         specs.push((mechanism.to_owned(), with(CENTRAL, "sample", mechanism), 3));
     }
-    for mechanism in ["pbd", "pba", "personal_track", "plbu"] {
+    for mechanism in ["pbd", "pba", "personal_track"] {
         specs.push((mechanism.to_owned(), with(PERSONAL, "pba", mechanism), 3));
     }
+    specs.push(("plbu".to_owned(), plbu(), 3));
     let alone = SEQUENCE.replace("window = 4\nbudget = 1\n", "");
     let (without_model, _) = alone.split_once("model =").unwrap();
     specs.push(("crr".to_owned(), alone.clone(), 3));
@@ -100,7 +101,7 @@ fn every_mechanism_of_users_releases_each_timestamp_from_either_format_into_eith
         let mut timestamps: Vec<u64> = released.iter().map(|row| row[0].parse().unwrap()).collect();
         timestamps.sort_unstable();
         // Where presence is protected, time begins at zero, whoever is there.
-        let protects_presence = spec.contains("\"central\"") && name != "plbu";
+        let protects_presence = spec.contains("\"central\"");
         let first = if protects_presence { 0 } else { 4 };
         let expected: Vec<u64> = (first..10).flat_map(|t| std::iter::repeat_n(t, lines)).collect();
         assert_eq!(timestamps, expected, "{name}");
@@ -179,7 +180,7 @@ fn counts_of_users_are_taken_in_any_order_of_their_fields() {
 #[cfg(not(feature = "parquet"))]
 #[test]
 fn parquet_needs_a_build_with_its_feature() {
-    let stream = Stream::new("no-parquet", EVENT);
+    let stream = Stream::new("no-parquet", SCALAR);
     for options in [format!("--output {}", stream.path("x.parquet")), "--input x.parquet".to_owned()] {
         assert_refused(&stream.release("t,value\n0,5\n", &options), "built with the feature parquet");
     }
@@ -188,7 +189,7 @@ fn parquet_needs_a_build_with_its_feature() {
 #[cfg(feature = "parquet")]
 #[test]
 fn parquet_files_are_written_whole_and_read_by_their_columns() {
-    let stream = Stream::new("parquet", EVENT);
+    let stream = Stream::new("parquet", SCALAR);
     let file = stream.path("x.parquet");
     let output = stream.release("t,value\n0,5\n1,6\n", &format!("--output {file}"));
     assert!(output.status.success(), "{}", stderr(&output));

@@ -20,10 +20,15 @@ const CENTRAL: &str =
 const PERSONAL: &str = "family = \"central\"\nmechanism = \"pba\"\ndomain = [\"a\", \"b\", \"c\"]\n\
      [[classes]]\nname = \"low\"\nepsilon = 1\nwindow = 2\n[[classes]]\nname = \"high\"\nepsilon = 0.5\nwindow = 4\n";
 
+/// The spec of [`PERSONAL`] for devices.
+fn plbu() -> String {
+    PERSONAL.replace("central", "local").replace("pba", "plbu")
+}
+
 const SEQUENCE: &str = "family = \"sequence\"\nmechanism = \"crr\"\nepsilon = 1\nwindow = 4\nbudget = 1\ndomain = \
                         [\"a\", \"b\"]\nmodel = { prior = [0.5, 0.5], transitions = [[0.9, 0.1], [0.2, 0.8]] }\n";
 
-const EVENT: &str =
+const SCALAR: &str =
     "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1\ndelay = 3\ndomain = { low = 0, high = 612 }\n";
 
 const USERS: &str = "user,class\nanna,low\nben,high\ncem,low\n";
@@ -53,7 +58,7 @@ impl Stream {
             USERS.to_owned()
         };
         std::fs::write(folder.join("users.csv"), users).unwrap();
-        Self { folder, is_personal: spec.contains("[[classes]]") }
+        Self { folder, is_personal: spec.lines().any(|line| line == "[[classes]]") }
     }
 
     fn path(&self, name: &str) -> String {
@@ -75,7 +80,7 @@ impl Stream {
     }
 
     fn state(&self) -> String {
-        let key = if self.folder.to_string_lossy().contains("event") {
+        let key = if self.folder.to_string_lossy().contains("scalar") {
             format!("--key {}", self.path("key"))
         } else {
             String::new()

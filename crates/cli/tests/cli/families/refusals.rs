@@ -1,6 +1,6 @@
 //! Invalid lines and specs.
 
-use super::{CENTRAL, EVENT, LOCAL, PERSONAL, SEQUENCE, Stream, as_json, rows};
+use super::{CENTRAL, LOCAL, PERSONAL, SCALAR, SEQUENCE, Stream, as_json, rows};
 use crate::{assert_refused, stderr};
 
 #[test]
@@ -82,7 +82,7 @@ fn bad_lines_of_users_are_refused_with_line_and_field_and_leave_no_file() {
         refuse(&[json.as_bytes(), b"{\"t\":\"\xff\"}\n"].concat(), "ndjson", "line 4: it is not valid UTF-8");
     }
     // Numbers as lines of JSON.
-    let stream = Stream::new("bad-event", EVENT);
+    let stream = Stream::new("bad-scalar", SCALAR);
     for (line, why) in [
         (r#"{"t":1.5,"value":1}"#, "line 2, field \"t\": expected a timestamp"),
         (r#"{"t":1,"value":1,"value":2}"#, "line 2, field \"value\": expected to be there, once"),
@@ -135,7 +135,7 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
             "line 5, key \"domain\": a list of names, or how many values there are",
         ),
         (LOCAL.replace("window = 4", "window = 0"), "line 4, key \"window\": "),
-        (LOCAL.replace("population = 9\n", ""), "missing field `population`"),
+        (LOCAL.replace("population = 9\n", ""), "lsp needs the key population"),
         (CENTRAL.replace("window = 4\n", ""), "sample needs the key window"),
         (
             CENTRAL.replace("sample", "smaple"),

@@ -4,7 +4,7 @@ use std::io::{BufRead, Write};
 use std::process::{Output, Stdio};
 
 use super::state::{next_line, spawn};
-use super::{CENTRAL, LOCAL, PERSONAL, Stream, USERS, freshness, long, objects, rows};
+use super::{CENTRAL, LOCAL, PERSONAL, Stream, USERS, freshness, long, objects, plbu, rows};
 use crate::{assert_refused, command, run_with_input, stderr, stdout};
 
 #[test]
@@ -36,10 +36,7 @@ fn users_and_their_classes_come_from_a_table() {
     let why = "--users is for mechanisms in which each class has a guarantee of its own";
     assert_refused(&central.release(&input, &format!("--users {}", central.path("users.csv"))), why);
     let local = Stream::new("classes-local", LOCAL);
-    assert_refused(
-        &local.release(&input, &format!("--users {}", local.path("users.csv"))),
-        "--users is for the central family",
-    );
+    assert_refused(&local.release(&input, &format!("--users {}", local.path("users.csv"))), why);
 }
 
 #[test]
@@ -65,7 +62,7 @@ fn who_moves_to_another_class_sits_out_and_a_device_does_not_move() {
     let output = stream.go_on(lines, "--seed 3");
     assert!((count(&output) - 400.0).abs() < 40.0, "{}", stdout(&output));
 
-    let devices = Stream::new("moves-device", &PERSONAL.replace("pba", "plbu"));
+    let devices = Stream::new("moves-device", &plbu());
     assert!(devices.go_on(long(0..1, &["a", "b"]), "").status.success());
     std::fs::write(devices.folder.join("users.csv"), USERS.replace("anna,low", "anna,high")).unwrap();
     assert_refused(

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
-use super::{CENTRAL, EVENT, LOCAL, PERSONAL, SEQUENCE, Stream, freshness, long, objects, rows};
+use super::{CENTRAL, LOCAL, PERSONAL, SCALAR, SEQUENCE, Stream, freshness, long, objects, plbu, rows};
 use crate::{assert_refused, command, stderr, stdout};
 
 #[test]
@@ -57,7 +57,7 @@ fn every_mechanism_goes_on_from_its_state() {
         ("ba", with(CENTRAL, "sample", "ba")),
         ("pbd", with(PERSONAL, "pba", "pbd")),
         ("personal_track", with(PERSONAL, "pba", "personal_track")),
-        ("plbu", with(PERSONAL, "pba", "plbu")),
+        ("plbu", plbu()),
         ("batched", with(&alone, "crr", "batched").replace("epsilon = 1", "epsilon = 2\nlength = 2")),
         ("rr", with(without_model, "crr", "rr")),
     ] {
@@ -81,11 +81,11 @@ fn every_mechanism_goes_on_from_its_state() {
 #[test]
 fn a_state_is_refused_that_is_damaged_or_of_another_spec_and_never_replaced() {
     let specs =
-        [("event", EVENT), ("local", LOCAL), ("central", CENTRAL), ("personal", PERSONAL), ("sequence", SEQUENCE)];
+        [("scalar", SCALAR), ("local", LOCAL), ("central", CENTRAL), ("personal", PERSONAL), ("sequence", SEQUENCE)];
     for (name, spec) in specs {
         let stream = Stream::new(&format!("damaged-{name}"), spec);
         let state = stream.folder.join("state");
-        let (first, second) = if name == "event" {
+        let (first, second) = if name == "scalar" {
             ("t,value\n0,5\n".to_owned(), "t,value\n1,5\n".to_owned())
         } else {
             (long(0..1, &["a", "b"]), long(1..2, &["a", "b"]))
@@ -117,7 +117,7 @@ fn a_state_is_refused_that_is_damaged_or_of_another_spec_and_never_replaced() {
 
 #[test]
 fn a_state_of_readings_needs_its_key() {
-    let stream = Stream::new("key-event", EVENT);
+    let stream = Stream::new("key-event", SCALAR);
     let state = format!("--state {}", stream.path("state"));
     assert_refused(&stream.release("t,value\n0,5\n", &state), "--key must name a key file");
     assert_refused(&stream.release("t,value\n0,5\n", &format!("--key {}", stream.path("key"))), "--state");
@@ -161,7 +161,7 @@ pub(super) fn next_line(output: &mut impl BufRead) -> String {
 
 #[test]
 fn after_a_crash_readings_that_were_held_back_are_released_and_none_twice() {
-    let stream = Stream::new("crash-event", EVENT);
+    let stream = Stream::new("crash-event", SCALAR);
     let (mut child, mut released) = spawn(&stream, &stream.state());
     child.stdin.as_mut().unwrap().write_all(b"t,value\n0,5\n1,6\n2,7\n3,8\n4,9\n").unwrap();
     let lines: Vec<String> = (0..5).map(|_| next_line(&mut released)).collect();
@@ -250,7 +250,7 @@ fn two_runs_cannot_use_one_state_at_once() {
 
 #[test]
 fn state_and_key_are_files_of_their_own() {
-    let stream = Stream::new("own-event", EVENT);
+    let stream = Stream::new("own-event", SCALAR);
     let (a, b) = (stream.path("a"), stream.path("b"));
     for options in [
         format!("--state {a} --key {b} --output {a}"),
@@ -260,5 +260,5 @@ fn state_and_key_are_files_of_their_own() {
     ] {
         assert_refused(&stream.release("t,value\n0,5\n", &options), "state and key must be files of their own");
     }
-    assert_eq!(std::fs::read_to_string(stream.folder.join("stream.toml")).unwrap(), EVENT);
+    assert_eq!(std::fs::read_to_string(stream.folder.join("stream.toml")).unwrap(), SCALAR);
 }

@@ -196,8 +196,8 @@ fn noise_does_not_move_a_known_constant() {
     assert!(likely < 0.0234 && likely < possible, "{likely}, {possible}");
 }
 
-/// Observed at some phases of a week or a day only, the seasonal model makes no forecast for the others. A level of 1,000
-/// stays within six standard deviations of an observation in between, and states no larger variance.
+/// Observed at some phases of a week or a day only, the seasonal model makes no forecast for the others. A level of
+/// 1,000 stays within six standard deviations of an observation in between, and states no larger variance.
 #[test]
 fn season_forecasts_no_unobserved_phase() {
     for every in [2_u64, 6, 7, 12, 14, 24, 48] {

@@ -1,0 +1,100 @@
+//! Saving and loading a [`Stream`].
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::{Ledger, VaultKey};
+
+use super::central::{SavedByClass, SavingByClass};
+use super::error::other_settings;
+use super::local::{SavedCollector, SavingCollector};
+use super::scalar::SavedNumbers;
+use super::sequence::Sequence;
+use super::{Machine, Stream, StreamError};
+use crate::central::Central;
+use crate::local::Local;
+use crate::local::plbu::Plbu;
+use crate::spec::{StandingQueries, StreamSpec};
+
+/// The version of the saved form.
+const VERSION: u16 = 1;
+
+#[derive(Serialize)]
+enum Saving<'a> {
+    Local(SavingCollector<'a, Local>),
+    LocalByClass(SavingCollector<'a, Plbu>),
+    Central((Option<u64>, &'a Central)),
+    CentralByClass(SavingByClass<'a>),
+    Scalar(SavedNumbers<&'a Ledger>),
+    Sequence(Vec<(&'a str, &'a Sequence)>),
+}
+
+#[allow(clippy::large_enum_variant)] // it is taken apart at once
+#[derive(Deserialize)]
+enum Saved {
+    Local(SavedCollector<Local>),
+    LocalByClass(SavedCollector<Plbu>),
+    Central((Option<u64>, Central)),
+    CentralByClass(SavedByClass),
+    Scalar(SavedNumbers<Ledger>),
+    Sequence(Vec<(String, Sequence)>),
+}
+
+impl Stream {
+    /// The whole state, to be loaded with the same spec. Readings that a scalar stream holds back are encrypted under
+    /// the key. Entries of an open timestamp, and of an incomplete batch, are not saved: they were not spent on.
+    ///
+    /// # Errors
+    /// [`StreamError::NoKey`] for a scalar stream without one.
+    pub fn save(&self, key: Option<&VaultKey>) -> Result<Vec<u8>, StreamError> {
+        let saving = match &self.machine {
+            Machine::Local(collector) => Saving::Local(collector.save()),
+            Machine::LocalByClass(collector) => Saving::LocalByClass(collector.save()),
+            Machine::Central(shared) => Saving::Central(shared.save()),
+            Machine::CentralByClass(by_class) => Saving::CentralByClass(by_class.save()),
+            Machine::Scalar(numbers) => Saving::Scalar(numbers.save(key.ok_or(StreamError::NoKey)?)?),
+            Machine::Sequence(sequences) => Saving::Sequence(sequences.save()),
+        };
+        let unsaved = |error: postcard::Error| StreamError::State(format!("it cannot be saved: {error}"));
+        let queries = self.queries.as_ref().and_then(StandingQueries::save);
+        let queries = queries.map(|queries| postcard::to_allocvec(&queries)).transpose().map_err(unsaved)?;
+        postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries)).map_err(unsaved)
+    }
+
+    /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew.
+    ///
+    /// # Errors
+    /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].
+    pub fn load(spec: StreamSpec, saved: &[u8], key: Option<&VaultKey>) -> Result<Self, StreamError> {
+        let Self { spec, values, machine, mut queries } = Self::new(spec)?;
+        let unreadable = || StreamError::State("it cannot be read".to_owned());
+        let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
+        if version != VERSION {
+            let problem = format!("it has version {version}; this program reads version {VERSION}");
+            return Err(StreamError::State(problem));
+        }
+        let (mechanism, rest): (String, _) = postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
+        if mechanism != spec.mechanism().full_name {
+            return Err(other_settings());
+        }
+        let ((saved, of_queries), rest): ((Saved, Option<Vec<u8>>), _) =
+            postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
+        if !rest.is_empty() {
+            return Err(unreadable());
+        }
+        let machine = match (machine, saved) {
+            (Machine::Local(new), Saved::Local(saved)) => Machine::Local(new.load(saved)?),
+            (Machine::LocalByClass(new), Saved::LocalByClass(saved)) => Machine::LocalByClass(new.load(saved)?),
+            (Machine::Central(new), Saved::Central(saved)) => Machine::Central(new.load(saved)?),
+            (Machine::CentralByClass(new), Saved::CentralByClass(saved)) => Machine::CentralByClass(new.load(saved)?),
+            (Machine::Scalar(new), Saved::Scalar(saved)) => {
+                Machine::Scalar(new.load(saved, key.ok_or(StreamError::NoKey)?)?)
+            }
+            (Machine::Sequence(new), Saved::Sequence(saved)) => Machine::Sequence(new.load(saved)?),
+            _ => return Err(other_settings()),
+        };
+        if let (Some(queries), Some(saved)) = (&mut queries, of_queries) {
+            // Other queries than those that were saved begin anew.
+            let _began_anew = queries.load(&mut postcard::Deserializer::from_bytes(&saved)).is_err();
+        }
+        Ok(Self { spec, values, machine, queries })
+    }
+}
