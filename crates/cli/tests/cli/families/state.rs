@@ -117,7 +117,7 @@ fn a_state_is_refused_that_is_damaged_or_of_another_spec_and_never_replaced() {
 
 #[test]
 fn a_state_of_readings_needs_its_key() {
-    let stream = Stream::new("key-event", SCALAR);
+    let stream = Stream::new("key-scalar", SCALAR);
     let state = format!("--state {}", stream.path("state"));
     assert_refused(&stream.release("t,value\n0,5\n", &state), "--key must name a key file");
     assert_refused(&stream.release("t,value\n0,5\n", &format!("--key {}", stream.path("key"))), "--state");
@@ -161,7 +161,7 @@ pub(super) fn next_line(output: &mut impl BufRead) -> String {
 
 #[test]
 fn after_a_crash_readings_that_were_held_back_are_released_and_none_twice() {
-    let stream = Stream::new("crash-event", SCALAR);
+    let stream = Stream::new("crash-scalar", SCALAR);
     let (mut child, mut released) = spawn(&stream, &stream.state());
     child.stdin.as_mut().unwrap().write_all(b"t,value\n0,5\n1,6\n2,7\n3,8\n4,9\n").unwrap();
     let lines: Vec<String> = (0..5).map(|_| next_line(&mut released)).collect();
@@ -250,7 +250,7 @@ fn two_runs_cannot_use_one_state_at_once() {
 
 #[test]
 fn state_and_key_are_files_of_their_own() {
-    let stream = Stream::new("own-event", SCALAR);
+    let stream = Stream::new("own-scalar", SCALAR);
     let (a, b) = (stream.path("a"), stream.path("b"));
     for options in [
         format!("--state {a} --key {b} --output {a}"),
