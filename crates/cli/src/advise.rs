@@ -11,7 +11,7 @@ use tidegate::spec::{SpecError, StreamSpec};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
-use tidegate_lab::Stream;
+use tidegate_lab::DataStream;
 use tidegate_lab::advise::solve::{Answer, Need, Unknown, solve};
 use tidegate_lab::advise::{
     Advice, AdviseError, Data, Prediction, Request, Sample, Simulation, Trust, Unpredicted, advise, metrics_of, streams,
@@ -392,7 +392,7 @@ fn read_sample(name: &str, data: &Data) -> Result<Sample, Failure> {
 /// What advice is about.
 struct About<'a> {
     request: &'a Request,
-    streams: &'a [Stream],
+    streams: &'a [DataStream],
     sample: Option<&'a Sample>,
     spec: Option<&'static str>,
 }
@@ -406,7 +406,7 @@ impl About<'_> {
                 format!("{} streams that may have been behind the sample of {length} timestamps", self.streams.len())
             }
             None => {
-                let names: Vec<_> = self.streams.iter().map(Stream::name).collect();
+                let names: Vec<_> = self.streams.iter().map(DataStream::name).collect();
                 format!("typical streams: {}", names.join(", "))
             }
         }
@@ -481,7 +481,7 @@ impl About<'_> {
                 put("domain", json!(domain));
             }
         }
-        put("streams", json!(self.streams.iter().map(Stream::name).collect::<Vec<_>>()));
+        put("streams", json!(self.streams.iter().map(DataStream::name).collect::<Vec<_>>()));
         put(
             "sample",
             self.sample.map_or(Value::Null, |sample| {

@@ -25,22 +25,22 @@ use crate::metrics::{
 };
 use crate::queries::{Incomparable, QuerySet, QueryTruth};
 use crate::sequence::SymbolDistance;
-use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
+use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
 use crate::subjects::Misfit;
 
 /// What a mechanism is given besides the stream. A family reads what concerns it and ignores the rest.
 ///
 /// ```
 /// use std::num::NonZeroU64;
-/// use tidegate_lab::experiment::Settings;
+/// use tidegate_lab::experiment::TrialSettings;
 ///
 /// let window = NonZeroU64::new(20).unwrap();
-/// let settings = Settings { delay: 10, ..Settings::new("0.5".parse()?, window) };
+/// let settings = TrialSettings { delay: 10, ..TrialSettings::new("0.5".parse()?, window) };
 /// assert_eq!((settings.delay, settings.order), (10, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct TrialSettings {
     /// The budget of any window; of sequences, of each symbol.
     pub epsilon: Epsilon,
     /// The window, in timestamps; sequences have none.
@@ -86,7 +86,7 @@ pub struct RequirementClass {
     pub weight: NonZeroU64,
 }
 
-impl Settings {
+impl TrialSettings {
     /// A batch, unless told.
     pub const DEFAULT_BATCH: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
@@ -112,7 +112,7 @@ impl Settings {
     }
 }
 
-impl Settings {
+impl TrialSettings {
     /// What releases go through before they are looked at.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
         let mut smoother = self.smooth.then(ReleaseFilter::new);
@@ -123,29 +123,29 @@ impl Settings {
     }
 }
 
-/// One of the [`Settings`] that matter to some mechanisms and not to others. Epsilon matters to all but the baselines
+/// One of the [`TrialSettings`] that matter to some mechanisms and not to others. Epsilon matters to all but the baselines
 /// that spend nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
-    /// [`Settings::window`].
+    /// [`TrialSettings::window`].
     Window,
-    /// [`Settings::delay`].
+    /// [`TrialSettings::delay`].
     Delay,
-    /// [`Settings::oracle`].
+    /// [`TrialSettings::oracle`].
     Oracle,
-    /// [`Settings::classes`].
+    /// [`TrialSettings::classes`].
     Classes,
-    /// [`Settings::protects`]: how much one contributor can change a number.
+    /// [`TrialSettings::protects`]: how much one contributor can change a number.
     Contribution,
-    /// [`Settings::within_domain`].
+    /// [`TrialSettings::within_domain`].
     WithinDomain,
-    /// [`Settings::batch`].
+    /// [`TrialSettings::batch`].
     Batch,
-    /// [`Settings::order`].
+    /// [`TrialSettings::order`].
     Order,
-    /// [`Settings::distance`].
+    /// [`TrialSettings::distance`].
     Distance,
-    /// [`Settings::effort`].
+    /// [`TrialSettings::effort`].
     Effort,
 }
 
@@ -271,7 +271,7 @@ impl From<Incomparable> for RunError {
 /// ```
 /// use tidegate_kernel::{Grid, SeededRandom};
 /// use tidegate_lab::NumberStream;
-/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
+/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Setting, TrialSettings, Subject};
 ///
 /// struct Zero;
 ///
@@ -294,7 +294,7 @@ impl From<Incomparable> for RunError {
 /// }
 ///
 /// impl OnNumbers for Zero {
-///     fn run(&self, stream: &NumberStream, _: &Settings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
+///     fn run(&self, stream: &NumberStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
 ///         Ok(NumberOutcome { values: vec![0.0; stream.values().len()] })
 ///     }
 /// }
@@ -346,7 +346,7 @@ pub trait OnCounts {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError>;
 }
@@ -357,7 +357,7 @@ pub trait OnNumbers {
     fn run(
         &self,
         stream: &NumberStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError>;
 }
@@ -368,7 +368,7 @@ pub trait OnSymbols {
     fn run(
         &self,
         stream: &SymbolStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<SymbolOutcome, RunError>;
 }
@@ -379,7 +379,7 @@ pub struct Trial<'a> {
     /// The mechanism.
     pub subject: &'a dyn Subject,
     /// Its settings.
-    pub settings: Settings,
+    pub settings: TrialSettings,
 }
 
 impl std::fmt::Debug for Trial<'_> {
@@ -401,7 +401,7 @@ pub struct Finding {
     /// The mechanism.
     pub mechanism: &'static str,
     /// Its settings.
-    pub settings: Settings,
+    pub settings: TrialSettings,
     /// The metrics that apply, in the order of [`Metric::ALL`], over the repeats.
     pub metrics: Vec<(Metric, Summary)>,
     /// The ROC curve of detected events ([`Comparison::roc`](crate::metrics::Comparison::roc)), the mean over the
@@ -435,7 +435,7 @@ pub struct TrialError {
     /// The mechanism.
     pub mechanism: &'static str,
     /// Its settings.
-    pub settings: Box<Settings>,
+    pub settings: Box<TrialSettings>,
     /// Which repeat, from zero.
     pub repeat: u64,
     /// What went wrong.
@@ -463,7 +463,7 @@ pub fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
 /// Findings come in the order of the trials and, their times aside, are the same whatever the number of threads. So is
 /// the error where there is one: the first, by trial and then by repeat.
 pub fn run(
-    stream: &Stream,
+    stream: &DataStream,
     trials: &[Trial<'_>],
     plan: &Plan,
     progress: &(dyn Fn() + Sync),
@@ -511,9 +511,9 @@ enum Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(stream: &'a Stream, trials: &[Trial<'_>], plan: &Plan) -> Self {
+    fn new(stream: &'a DataStream, trials: &[Trial<'_>], plan: &Plan) -> Self {
         match stream {
-            Stream::Counts(stream) => {
+            DataStream::Counts(stream) => {
                 let mut queries = BTreeMap::new();
                 for trial in trials.iter().filter(|_| plan.queries) {
                     let window = trial.settings.window;
@@ -523,8 +523,8 @@ impl<'a> Bench<'a> {
                 }
                 Self::Counts { stream, truth: Truth::of(stream), queries }
             }
-            Stream::Numbers(stream) => Self::Numbers(stream),
-            Stream::Symbols(stream) => Self::Symbols(stream),
+            DataStream::Numbers(stream) => Self::Numbers(stream),
+            DataStream::Symbols(stream) => Self::Symbols(stream),
         }
     }
 

@@ -22,7 +22,7 @@ use tidegate_device::{PreparedQuestion, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 use tidegate_lab::city::City;
-use tidegate_lab::{CountStream, Stream, datasets};
+use tidegate_lab::{CountStream, DataStream, datasets};
 
 use super::connection::Connection;
 use super::polling::Polling;
@@ -173,7 +173,7 @@ impl Fleet {
             ..datasets::LoadOptions::default()
         };
         match datasets::load(&self.dataset, &options) {
-            Ok(Stream::Counts(stream)) => Ok(stream),
+            Ok(DataStream::Counts(stream)) => Ok(stream),
             Ok(other) => Err(Failure::input(format_args!(
                 "--dataset: {} is a stream of {}, and devices report counts",
                 other.name(),

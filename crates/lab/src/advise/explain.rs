@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use super::solve::{Answer, Unknown, solve};
 use super::{AdviseError, Data, Method, Prediction, Request, Simulation, formula};
 use crate::metrics::Metric;
-use crate::stream::Stream;
+use crate::stream::DataStream;
 
 /// What a mechanism is good at: why it wins where it does, and when it would.
 fn strength(mechanism: &str) -> (&'static str, &'static str) {
@@ -104,7 +104,7 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
 pub(super) fn explain(
     request: &Request,
     ranking: &[Prediction],
-    streams: &[Stream],
+    streams: &[DataStream],
 ) -> Result<(String, String), AdviseError> {
     let mut mechanisms = ranking.iter().filter(|prediction| prediction.mechanism != "constant");
     let constant = ranking.iter().find(|prediction| prediction.mechanism == "constant");
@@ -137,7 +137,7 @@ fn nothing_wins(
     request: &Request,
     first: &Prediction,
     constant: &Prediction,
-    streams: &[Stream],
+    streams: &[DataStream],
 ) -> Result<(String, String), AdviseError> {
     let name = first.mechanism;
     let why = format!(
@@ -174,7 +174,7 @@ fn drift_that_decides(
     request: &Request,
     first: &Prediction,
     second: &Prediction,
-    streams: &[Stream],
+    streams: &[DataStream],
 ) -> Option<String> {
     let repeats = |prediction: &Prediction| matches!(prediction.mechanism, "lsp" | "sample");
     if request.metric != Metric::Mse

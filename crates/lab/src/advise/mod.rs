@@ -21,11 +21,11 @@ use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid, SeededRandom};
 
-use crate::experiment::{Plan, RunError, Settings, Subject, Trial, TrialError, run};
+use crate::experiment::{Plan, RunError, Subject, Trial, TrialError, TrialSettings, run};
 use crate::generate::GenerateError;
 use crate::metrics::{Metric, Summary};
 use crate::sequence::SymbolDistance;
-use crate::stream::{MAX_POPULATION, Stream, StreamError, StreamKind};
+use crate::stream::{DataStream, DataStreamError, MAX_POPULATION, StreamKind};
 use crate::subjects::{Constant, has_name};
 use crate::{central, local, scalar, sequence};
 use tidegate_table::TableError;
@@ -198,7 +198,7 @@ pub enum AdviseError {
     Generate(#[from] GenerateError),
     /// A stream that cannot be made.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(#[from] DataStreamError),
     /// A mechanism failed.
     #[error(transparent)]
     Run(#[from] TrialError),
@@ -266,7 +266,7 @@ impl Request {
     }
 
     /// What a mechanism is set to.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> TrialSettings {
         let batch = usize::try_from(self.delay).unwrap_or(usize::MAX).saturating_add(1);
         let protects = if let Data::Numbers { protects, .. } = self.data { protects } else { Protects::Reading };
         let distance = match self.metric {
@@ -274,12 +274,12 @@ impl Request {
             Metric::Mse => SymbolDistance::Squared,
             _ => SymbolDistance::Hamming,
         };
-        Settings {
+        TrialSettings {
             delay: self.delay,
             protects,
             batch: NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN),
             distance,
-            ..Settings::new(self.epsilon, self.window)
+            ..TrialSettings::new(self.epsilon, self.window)
         }
     }
 }
@@ -352,7 +352,7 @@ pub fn streams(
     request: &Request,
     sample: Option<&Sample>,
     simulation: &Simulation,
-) -> Result<Vec<Stream>, AdviseError> {
+) -> Result<Vec<DataStream>, AdviseError> {
     request.check()?;
     let random = |number: u64| SeededRandom::with_stream(simulation.seed, (1 << 32) + number);
     if let Some(sample) = sample {
@@ -433,12 +433,12 @@ impl Prediction {
 pub fn predict(
     request: &Request,
     subjects: &[&'static dyn Subject],
-    streams: &[Stream],
+    streams: &[DataStream],
     simulation: &Simulation,
 ) -> Result<Vec<Result<Prediction, Unpredicted>>, AdviseError> {
     let settings = request.settings();
     let formula = |subject: &dyn Subject| -> Option<Vec<(String, Summary)>> {
-        let of = |stream: &Stream| {
+        let of = |stream: &DataStream| {
             let mean = formula::error(subject.name(), stream, &settings, request.metric)?;
             Some((stream.name().to_owned(), Summary { mean, standard_error: None }))
         };
@@ -460,11 +460,11 @@ pub fn predict(
 }
 
 /// How many cells a run on all streams has.
-fn cells(request: &Request, streams: &[Stream]) -> u64 {
-    let length = |stream: &Stream| match stream {
-        Stream::Counts(stream) => stream.length() as u64,
-        Stream::Numbers(stream) => stream.values().len() as u64,
-        Stream::Symbols(stream) => stream.sequences().iter().map(|sequence| sequence.len() as u64).sum(),
+fn cells(request: &Request, streams: &[DataStream]) -> u64 {
+    let length = |stream: &DataStream| match stream {
+        DataStream::Counts(stream) => stream.length() as u64,
+        DataStream::Numbers(stream) => stream.values().len() as u64,
+        DataStream::Symbols(stream) => stream.sequences().iter().map(|sequence| sequence.len() as u64).sum(),
     };
     streams.iter().map(length).sum::<u64>().saturating_mul(Simulation::width(&request.data))
 }
@@ -481,7 +481,7 @@ pub struct Unpredicted {
 fn simulate(
     subject: &'static dyn Subject,
     request: &Request,
-    streams: &[Stream],
+    streams: &[DataStream],
     simulation: &Simulation,
     repeats: Option<NonZeroU64>,
 ) -> Result<Result<Prediction, Unpredicted>, AdviseError> {
@@ -521,7 +521,7 @@ fn simulate(
 fn works(
     subject: &'static dyn Subject,
     request: &Request,
-    stream: &Stream,
+    stream: &DataStream,
     simulation: &Simulation,
 ) -> Result<Result<(), Unpredicted>, AdviseError> {
     let trial = Trial { subject, settings: request.settings() };
@@ -600,7 +600,7 @@ pub struct Advice {
 pub fn advise(
     request: &Request,
     subjects: &[&'static dyn Subject],
-    streams: &[Stream],
+    streams: &[DataStream],
     simulation: &Simulation,
 ) -> Result<Advice, AdviseError> {
     request.check()?;

@@ -3,18 +3,18 @@
 use std::fmt::Write;
 
 use super::empirical::Plan;
-use super::{Family, Finding, Settings};
+use super::{AuditSettings, Finding, TargetFamily};
 use crate::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone, escape};
 
 /// The page: for each family a picture of the losses that are claimed and that were found, and the numbers behind it.
-pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> HtmlReport {
+pub fn report(findings: &[Finding], settings: &AuditSettings, plan: &Plan) -> HtmlReport {
     let broken = findings.iter().filter(|finding| finding.is_broken()).count();
     let verdict = match broken {
         0 => format!("None of the {} promises is broken, as far as these audits can tell.", findings.len()),
         1 => format!("One of the {} promises is broken.", findings.len()),
         broken => format!("{broken} of the {} promises are broken.", findings.len()),
     };
-    let Settings { epsilon, window, domain } = settings;
+    let AuditSettings { epsilon, window, domain } = settings;
     let about = format!(
         "Epsilon {epsilon}, windows of {window} timestamps, {domain} values. Each lower bound holds with a confidence of {}, by itself. \
          The seed is {}.",
@@ -27,7 +27,7 @@ pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> HtmlRep
                what was not tried.";
     let mut page = HtmlReport::new("Audit of privacy", Vec::new());
     page.lead = vec![Block::text(verdict), Block::note(about), Block::note(how)];
-    for family in Family::ALL {
+    for family in TargetFamily::ALL {
         let of_family: Vec<&Finding> = findings.iter().filter(|finding| finding.family == family).collect();
         if !of_family.is_empty() {
             let picture = Block::Picture { svg: picture(&of_family), caption: vec![Span::Plain(CAPTION.to_owned())] };
@@ -38,13 +38,13 @@ pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> HtmlRep
     page
 }
 
-const fn title(family: Family) -> &'static str {
+const fn title(family: TargetFamily) -> &'static str {
     match family {
-        Family::Oracle => "Frequency oracles",
-        Family::Local => "Local mechanisms",
-        Family::Central => "Central mechanisms",
-        Family::Scalar => "Scalar mechanisms",
-        Family::Sequence => "Sequence mechanisms",
+        TargetFamily::Oracle => "Frequency oracles",
+        TargetFamily::Local => "Local mechanisms",
+        TargetFamily::Central => "Central mechanisms",
+        TargetFamily::Scalar => "Scalar mechanisms",
+        TargetFamily::Sequence => "Sequence mechanisms",
     }
 }
 
