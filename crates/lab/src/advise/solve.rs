@@ -8,7 +8,8 @@ use std::num::NonZeroU64;
 
 use tidegate_kernel::Epsilon;
 
-use super::{AdviseError, Data, Method, Request, Simulation, Unpredicted, formula, predict};
+use super::predict::{cells, predict};
+use super::{AdviseError, Data, Method, Request, Simulation, Unpredicted, formula};
 use crate::experiment::Subject;
 use crate::stream::{DataStream, as_float};
 
@@ -131,7 +132,7 @@ pub fn solve(
     if unknown == Unknown::Population && !matches!(request.data, Data::Counts { .. }) {
         return Err(AdviseError::NoPopulation { kind: request.data.kind() });
     }
-    let probes = super::cells(request, streams).saturating_mul(PROBES);
+    let probes = cells(request, streams).saturating_mul(PROBES);
     let simulated = subjects
         .iter()
         .filter(|subject| {
