@@ -199,7 +199,8 @@ impl Audit {
                 let Finding { mechanism, guarantee, .. } = first;
                 let loss = first.largest();
                 Err(Failure::run(format_args!(
-                    "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} is claimed",
+                    "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} \
+                     is claimed",
                     first.claimed
                 )))
             }
@@ -330,8 +331,8 @@ fn progress_bar(chosen: &[Box<dyn Target>], plan: &Plan) -> ProgressBar {
 fn as_json(findings: &[Finding]) -> String {
     let entry = |finding: &Finding| {
         let Finding { guarantee, claimed, lower_bound, confidence, pair, event, runs, seconds, .. } = finding;
-        json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee, "claimed": claimed,
-                "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact,
+        json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee,
+                "claimed": claimed, "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact,
                 "transcript": finding.transcript.loss, "transcript_pair": finding.transcript.pair,
                 "transcripts": finding.transcript.transcripts, "broken": finding.is_broken(),
                 "pair": pair, "event": event, "runs": runs, "seconds": seconds })

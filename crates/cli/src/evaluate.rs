@@ -85,10 +85,11 @@ use crate::table::{layout_with, short};
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
-    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant,lpa --epsilon 0.5,1 --window 20 --seed 1\n  \
-                        tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n  \
-                        tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism laplace --epsilon 1\n\n\
-                        `tidegate data` lists the data sets, the mechanisms, and which options matter to each."
+    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant,lpa --epsilon 0.5,1 --window 20 \
+                  --seed 1\n  \
+                  tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n  \
+                  tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism laplace --epsilon 1\n\n\
+                  `tidegate data` lists the data sets, the mechanisms, and which options matter to each."
 )]
 pub(crate) struct Evaluate {
     /// A data set's name, the path of a table (.csv, .csv.gz, or .ndjson with an object a line), or - for
@@ -214,8 +215,8 @@ pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
         }
         DatasetError::Table(TableError::Open { .. }) if datasets::by_name(dataset).is_some() => {
             Failure::input(format_args!(
-                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
-             which files it must hold"
+                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) \
+                 says which files it must hold"
             ))
         }
         _ => Failure::input(error),

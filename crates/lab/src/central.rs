@@ -51,17 +51,16 @@ fn subject(listed: &'static Mechanism) -> Box<dyn Subject> {
     }
 }
 
-/// The levels of privacy and of windows that the paper on personalised w-event privacy lets users choose from: 0.2, 0.4
-/// up to 1, and 40, 80 up to 200.
+/// Number of budgets (0.2 to 1) and of windows (40 to 200) in the paper on personalised w-event privacy.
 const LEVELS: u64 = 5;
 const BUDGET_STEP: u64 = UNITS_PER_EPSILON / 5;
 const WINDOW_STEP: u64 = 40;
 
-/// What users require: [`TrialSettings::classes`], or as in the paper on personalised w-event privacy where there are none.
+/// Returns [`TrialSettings::classes`], or else the classes of the paper on personalised w-event privacy.
 ///
-/// There, [`TrialSettings::epsilon`] and [`TrialSettings::window`] are what the strictest user requires. Of the budgets 0.2, 0.4,
-/// 0.6, 0.8 and 1 those above that epsilon can be chosen too, and of the windows 40, 80, 120, 160 and 200 those below
-/// that window; a class for each pair. How many users choose which the paper does not say; here each is as likely.
+/// In the latter, the strictest user requires [`TrialSettings::epsilon`] and [`TrialSettings::window`]. Others choose a
+/// larger budget of 0.2, 0.4, 0.6, 0.8 and 1, and a shorter window of 40, 80, 120, 160 and 200. Each pair is a class.
+/// The paper does not state the sizes of the classes; here they are equal.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -89,8 +88,9 @@ pub fn requirements(settings: &TrialSettings) -> Vec<RequirementClass> {
     budgets.into_iter().flat_map(of_budget).collect()
 }
 
-/// What satisfies every user: the smallest budget and the longest window that any requires. A mechanism with one
-/// guarantee for all has to give this.
+/// Returns the smallest budget and the longest window that any user requires.
+///
+/// A mechanism with one guarantee for all users must give this one.
 pub fn strictest(settings: &TrialSettings) -> Requirement {
     let classes = &settings.classes;
     let epsilon = classes.iter().map(|class| class.epsilon).min().unwrap_or(settings.epsilon);

@@ -1,11 +1,12 @@
-//! Sequence mechanisms driven through a stream of symbols, each user's sequence by a mechanism of its own.
+//! Sequence mechanisms on streams of symbols; each user's sequence has a mechanism of its own.
 //!
-//! A subject spends [`TrialSettings::epsilon`] on each symbol, of a batch as many times that as it has symbols; there is no
-//! [window](TrialSettings::window). The model is learned from the stream's [corpus](SymbolStream::corpus), which holds what
-//! is to be protected: that measures errors as the literature does, and is nothing to imitate where somebody's data are
-//! released.
+//! A subject spends [`TrialSettings::epsilon`] on each symbol. A batch spends that once for each of its symbols. The
+//! [window](TrialSettings::window) is not used.
 //!
-//! What the literature publishes and must not be used is here too, to show why: [`paper_crr_not_private`].
+//! The model is learned from the stream's [corpus](SymbolStream::corpus), which contains the protected sequences. The
+//! literature measures errors in this way; a real release must not do so.
+//!
+//! [`paper_crr_not_private`] is a published mechanism that is not private. It is here only to show why.
 
 pub mod noise;
 

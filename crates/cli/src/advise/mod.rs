@@ -47,9 +47,11 @@ use render::{About, advice_json, advice_text, needs_json, needs_text};
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
-    after_help = "Example:\n  tidegate advise --kind counts --trust local --population 200000 --domain 8 --window 24 --epsilon 1\n  \
+    after_help = "Example:\n  tidegate advise --kind counts --trust local --population 200000 --domain 8 --window 24 \
+                  --epsilon 1\n  \
                   tidegate advise --spec stream.toml --sample released.csv\n  \
-                  tidegate advise --kind counts --trust curator --population 5000 --domain 10 --target-error 1e-5 --solve epsilon"
+                  tidegate advise --kind counts --trust curator --population 5000 --domain 10 --target-error 1e-5 \
+                  --solve epsilon"
 )]
 pub(crate) struct Advise {
     /// What is to be released
@@ -235,8 +237,8 @@ fn read_sample(name: &str, data: &Data) -> Result<Sample, Failure> {
     let Input { name, source } = Input::open(name)?;
     let sample = Sample::read(&name, source, data).map_err(refused)?;
     if sample.may_be_raw() {
-        let why = "it has neither variances nor freshness, so it may be raw data, and advice that is computed from raw data \
-                   tells something about them: keep it to yourself, or take a sample of past releases";
+        let why = "it has neither variances nor freshness, so it may be raw data, and advice that is computed from raw \
+                   data tells something about them: keep it to yourself, or take a sample of past releases";
         complain("warning", format_args!("{name}: {why}"));
     } else if !sample.states_variance() {
         complain(

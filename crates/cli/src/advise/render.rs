@@ -66,7 +66,8 @@ impl About<'_> {
     fn movement(&self) -> Option<String> {
         let sample = self.sample?;
         if matches!(self.request.data, Data::Symbols { .. }) {
-            let noise = "symbols state no variance, so nothing is taken off: released ones make a stream look more restless than it is";
+            let noise = "symbols state no variance, so nothing is taken off: released ones make a stream look more \
+                         restless than it is";
             return Some(noise.to_owned());
         }
         let movement = sample.movement();
@@ -77,7 +78,8 @@ impl About<'_> {
             format!("{left}, give or take {}, is left for the stream", short(movement.standard_error))
         };
         Some(format!(
-            "the sample moves by a mean square of {observed} a timestamp, of which {noise} is the noise that it states: {told}"
+            "the sample moves by a mean square of {observed} a timestamp, of which {noise} is the noise that it \
+             states: {told}"
         ))
     }
 
@@ -132,10 +134,11 @@ pub(super) fn advice_json(about: &About<'_>, advice: &Advice) -> Result<String, 
         })
     };
     let oracles = advice.oracles.as_ref().map(|(epsilon, oracles)| {
-        let list = oracles.iter().map(|oracle| {
-            json!({ "oracle": oracle.kind.name(), "variance": oracle.variance, "bytes": oracle.bytes })
-        });
-        json!({ "epsilon": epsilon.as_f64(), "best": best_oracle(about, *epsilon), "oracles": list.collect::<Vec<_>>() })
+        let list = oracles
+            .iter()
+            .map(|oracle| json!({ "oracle": oracle.kind.name(), "variance": oracle.variance, "bytes": oracle.bytes }));
+        let best = best_oracle(about, *epsilon);
+        json!({ "epsilon": epsilon.as_f64(), "best": best, "oracles": list.collect::<Vec<_>>() })
     });
     map.insert("best".to_owned(), json!(advice.ranking.first().map(|first| first.mechanism)));
     map.insert("spec_mechanism".to_owned(), json!(about.spec));

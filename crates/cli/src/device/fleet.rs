@@ -45,8 +45,10 @@ use crate::output::{Output, Reader};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --devices 1000000\n  \
-                  tidegate device fleet --server http://127.0.0.1:8080 --stream sales --operator-key operator.pub --devices 20000 --dataset sales.csv --ticks 10 --json"
+    after_help = "Example:\n  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key \
+                  operator.pub --devices 1000000\n  \
+                  tidegate device fleet --server http://127.0.0.1:8080 --stream sales --operator-key operator.pub \
+                  --devices 20000 --dataset sales.csv --ticks 10 --json"
 )]
 pub(crate) struct Fleet {
     #[command(flatten)]
@@ -130,7 +132,8 @@ impl Fleet {
         self.say(
             "warning",
             format_args!(
-                "this fleet is simulated from the seed {seed}: its reports are not private, and its ledgers are in memory only"
+                "this fleet is simulated from the seed {seed}: its reports are not private, and its ledgers are in \
+                 memory only"
             ),
         );
         let client = self.connection.client(self.connections.get() + 1)?;

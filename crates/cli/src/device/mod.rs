@@ -26,8 +26,10 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
-                  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --devices 100000"
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
+                  operator.pub --state state --source position --value 3\n  \
+                  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub \
+                  --devices 100000"
 )]
 pub(crate) struct Device {
     #[command(subcommand)]

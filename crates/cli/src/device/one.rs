@@ -44,8 +44,10 @@ use crate::output::{Output, Reader};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
-                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --state state --source position --values - --json"
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
+                  operator.pub --state state --source position --value 3\n  \
+                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key \
+                  operator.pub --state state --source position --values - --json"
 )]
 pub(crate) struct One {
     #[command(flatten)]
@@ -124,7 +126,8 @@ impl One {
         let (agent, beginning) = match begin(folder, &self.source, policy, &witness, clock.read(), &mut random) {
             Err(refused @ AgentError::OtherPolicy { .. }) => {
                 return Err(Failure::run(format_args!(
-                    "{refused}. Nothing has changed. If you are the owner and want that, run it again with --accept-policy {fingerprint}"
+                    "{refused}. Nothing has changed. If you are the owner and want that, run it again with \
+                     --accept-policy {fingerprint}"
                 )));
             }
             begun => begun.map_err(fault)?,

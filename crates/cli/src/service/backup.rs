@@ -62,7 +62,8 @@ pub(crate) struct Backup {
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate restore --config /srv/tidegate/service.toml --from /backup/tidegate-2026-11-15.db\n  \
+    after_help = "Example:\n  tidegate restore --config /srv/tidegate/service.toml --from \
+                  /backup/tidegate-2026-11-15.db\n  \
                   tidegate restore --config /srv/tidegate/service.toml --begin-anew visits"
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["from", "begin_anew", "adopt_marks"]))]
@@ -107,7 +108,8 @@ fn file_of(config: &Config) -> Result<&Path, Failure> {
     match &config.store {
         Place::Sqlite(path) => Ok(path),
         Place::Postgres(_) => Err(Failure::input(
-            "the store is in PostgreSQL, whose own means back it up and restore it: pg_dump and pg_restore. The high-water marks protect it all the same",
+            "the store is in PostgreSQL, whose own means back it up and restore it: pg_dump and pg_restore. The \
+             high-water marks protect it all the same",
         )),
     }
 }
@@ -129,7 +131,9 @@ impl Backup {
                 .iter()
                 .map(|found| {
                     let Found { stream, version, published, releases, .. } = found;
-                    serde_json::json!({"stream": stream, "version": version, "published": published, "releases": releases})
+                    serde_json::json!({
+                        "stream": stream, "version": version, "published": published, "releases": releases,
+                    })
                 })
                 .collect();
             let line = serde_json::json!({"backup": self.to, "streams": streams});
@@ -179,7 +183,8 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
                         |found| format!("has version {}", found.version),
                     );
                     return Err(Failure::input(format_args!(
-                        "{} is newer than the backup: it has version {version} of stream {stream}, and the backup {backed}; nothing was changed",
+                        "{} is newer than the backup: it has version {version} of stream {stream}, and the backup \
+                         {backed}; nothing was changed",
                         path.display()
                     )));
                 }
@@ -202,8 +207,8 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
         complain(
             "older",
             format_args!(
-                "stream {stream} is at version {version}, but version {marked} was published: the service refuses to start with it; put a later \
-                 backup in place, or: tidegate restore --begin-anew {stream}"
+                "stream {stream} is at version {version}, but version {marked} was published: the service refuses to \
+                 start with it; put a later backup in place, or: tidegate restore --begin-anew {stream}"
             ),
         );
     }
@@ -252,7 +257,8 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     let failed = |error: StoreError| Failure::run(format_args!("{}: {error}", config.store));
     let found = store.stream(stream).map_err(|error| match error {
         StoreError::NoStream(_) => Failure::input(format_args!(
-            "there is no stream {stream} in the store, and its devices would not believe another of its name; declare it under a new one"
+            "there is no stream {stream} in the store, and its devices would not believe another of its name; declare \
+             it under a new one"
         )),
         error => failed(error),
     })?;
@@ -279,7 +285,8 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     complain(
         "anew",
         format_args!(
-            "stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had released is still there"
+            "stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had \
+             released is still there"
         ),
     );
     Ok(())

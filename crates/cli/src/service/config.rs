@@ -199,15 +199,16 @@ impl Config {
         let streams = table.take("streams");
         let streams = streams.map(|streams| declarations(&table, streams, folder)).transpose()?.unwrap_or_default();
         let (written, places) = table.read::<Written>()?;
-        let Written { listen, insecure, tls, store: place, state, tokens, public_metrics, limits, log, webhook_secret } =
-            written;
+        let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
+        let Written { public_metrics, limits, log, webhook_secret, .. } = written;
         let listen = match listen {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
         };
         if !listen.ip().to_canonical().is_loopback() && tls.is_none() && !insecure {
-            let message = "other machines would speak to it in plain text, and whoever is on the way would read their tokens; give it a \
-                           certificate under [tls], or write insecure = true where something else encrypts";
+            let message = "other machines would speak to it in plain text, and whoever is on the way would read their \
+                           tokens; give it a certificate under [tls], or write insecure = true where something else \
+                           encrypts";
             return Err(places.error(Some("listen"), message));
         }
         let state = folder.join(state);

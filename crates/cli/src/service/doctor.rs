@@ -219,7 +219,10 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
             Some((stream, _)) => findings.add(
                 "marks",
                 Verdict::Fail,
-                format!("there are no high-water marks, but stream {stream} was used: see \"Backup and restore\" in docs/operations.md"),
+                format!(
+                    "there are no high-water marks, but stream {stream} was used: see \"Backup and restore\" in \
+                     docs/operations.md"
+                ),
             ),
             None => findings.add("marks", Verdict::Ok, "there are none yet, and nothing was released"),
         }
@@ -263,7 +266,10 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
             findings.add(
                 "clock",
                 Verdict::Fail,
-                format!("timestamp {last} of stream {name} was released, which begins in {behind} seconds only: the clock was set back, and nothing is released until then"),
+                format!(
+                    "timestamp {last} of stream {name} was released, which begins in {behind} seconds only: the \
+                     clock was set back, and nothing is released until then"
+                ),
             );
         }
     }

@@ -35,8 +35,9 @@ pub(crate) fn refused(config: &Config, error: &MarkError) -> Failure {
     let advice = match error {
         MarkError::InUse => "another service runs with this state; stop it first",
         MarkError::Damaged(_) | MarkError::Missing { .. } => {
-            "they tell what was published, and so what was spent; if this is a move to another place, and the store is the latest \
-             there is, tell so by `tidegate restore --adopt-marks`; see \"Backup and restore\" in docs/operations.md"
+            "they tell what was published, and so what was spent; if this is a move to another place, and the store is \
+             the latest there is, tell so by `tidegate restore --adopt-marks`; see \"Backup and restore\" in \
+             docs/operations.md"
         }
         MarkError::Older(_) => OLDER,
         _ => return Failure::run(format_args!("{}: {error}", config.state.display())),
@@ -45,9 +46,10 @@ pub(crate) fn refused(config: &Config, error: &MarkError) -> Failure {
 }
 
 /// What to do about a store that is older than what was published.
-pub(crate) const OLDER: &str = "what it would release next was not paid for by what it knows. Put the latest store back; or, where there is none, let \
-                                the stream begin anew by `tidegate restore --begin-anew STREAM`, which leaves its window out; see \"Backup \
-                                and restore\" in docs/operations.md";
+pub(crate) const OLDER: &str = "what it would release next was not paid for by what it knows. Put the latest store \
+                                back; or, where there is none, let the stream begin anew by `tidegate restore \
+                                --begin-anew STREAM`, which leaves its window out; see \"Backup and restore\" in \
+                                docs/operations.md";
 
 /// The key under which readings are held back.
 pub(crate) fn vault_key(config: &Config) -> Result<VaultKey, Failure> {
@@ -63,7 +65,8 @@ fn key(path: &Path) -> Result<[u8; 32], Failure> {
     read_key(path)?.ok_or_else(|| {
         let shown = path.display();
         Failure::input(format_args!(
-            "there is no {shown}; `tidegate init` makes a new service with its keys, and a service that was there before needs its own"
+            "there is no {shown}; `tidegate init` makes a new service with its keys, and a service that was there \
+             before needs its own"
         ))
     })
 }

@@ -127,8 +127,9 @@ fn check_marks(config: &Config, tools: &Tools) -> Result<(), Failure> {
         let is_missing = matches!(tools.store.status(name), Err(StoreError::NoStream(_)));
         if is_missing && tools.marks.mark(name).is_some_and(|mark| mark.version > 0) {
             return Err(Failure::run(format_args!(
-                "stream {name} has released something, and the store does not know it: it was put back from a backup. Put a later one back, or \
-                 declare the stream under another name; see \"Backup and restore\" in docs/operations.md"
+                "stream {name} has released something, and the store does not know it: it was put back from a backup. \
+                 Put a later one back, or declare the stream under another name; see \"Backup and restore\" in \
+                 docs/operations.md"
             )));
         }
     }
@@ -138,8 +139,8 @@ fn check_marks(config: &Config, tools: &Tools) -> Result<(), Failure> {
 /// Refuses a clock under which a restart could refund budgets.
 fn unknown_clock(unknown: UnknownClock) -> Failure {
     Failure::run(format_args!(
-        "{unknown}. Without it a wall clock that is wrong at a restart would refund spent budgets; see \"The steady clock\" in \
-         docs/operations.md"
+        "{unknown}. Without it a wall clock that is wrong at a restart would refund spent budgets; see \"The steady \
+         clock\" in docs/operations.md"
     ))
 }
 

@@ -16,15 +16,15 @@ pub fn report(findings: &[Finding], settings: &AuditSettings, plan: &Plan) -> Ht
     };
     let AuditSettings { epsilon, window, domain } = settings;
     let about = format!(
-        "Epsilon {epsilon}, windows of {window} timestamps, {domain} values. Each lower bound holds with a confidence of {}, by itself. \
-         The seed is {}.",
+        "Epsilon {epsilon}, windows of {window} timestamps, {domain} values. Each lower bound holds with a confidence \
+         of {}, by itself. The seed is {}.",
         plan.confidence, plan.seed
     );
-    let how = "Claimed is the loss that a mechanism promises not to exceed. The exact loss is the largest over all transcripts and \
-               neighbouring streams, where they can be enumerated. The transcript loss is the exact loss of the worst \
-               transcript that a search found. The lower bound comes from an attack on the mechanism as a \
-               black box: the loss is at least that. A bound above the claim is a broken promise; one below proves nothing about \
-               what was not tried.";
+    let how = "Claimed is the loss that a mechanism promises not to exceed. The exact loss is the largest over all \
+               transcripts and neighbouring streams, where they can be enumerated. The transcript loss is the exact \
+               loss of the worst transcript that a search found. The lower bound comes from an attack on the mechanism \
+               as a black box: the loss is at least that. A bound above the claim is a broken promise; one below \
+               proves nothing about what was not tried.";
     let mut page = HtmlReport::new("Audit of privacy", Vec::new());
     page.lead = vec![Block::text(verdict), Block::note(about), Block::note(how)];
     for family in TargetFamily::ALL {
@@ -61,9 +61,9 @@ fn labels(findings: &[&Finding]) -> Vec<String> {
     findings.iter().enumerate().map(label).collect()
 }
 
-const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), the loss of the worst \
-                       transcript found (ring), and the lower bound of the loss (dot). Any of them to the right of the bar is \
-                       a broken promise.";
+const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), the loss of the \
+                       worst transcript found (ring), and the lower bound of the loss (dot). Any of them to the right \
+                       of the bar is a broken promise.";
 
 // Where the axis begins and ends, the height of a line, and of what stands above the first.
 const LEFT: f64 = 230.0;
@@ -80,8 +80,8 @@ fn picture(findings: &[&Finding]) -> String {
     #[allow(clippy::cast_precision_loss)] // a few dozen
     let bottom = TOP + LINE * findings.len() as f64;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {:.0}\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" \
-         fill=\"currentColor\" stroke=\"none\">\n<title>Claimed and found losses</title>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {:.0}\" role=\"img\" font-family=\"sans-serif\" \
+         font-size=\"13\" fill=\"currentColor\" stroke=\"none\">\n<title>Claimed and found losses</title>\n",
         bottom + 12.0
     );
     let mut draw = |element: String| {
@@ -92,7 +92,8 @@ fn picture(findings: &[&Finding]) -> String {
         let loss = most * f64::from(quarter) / 4.0;
         let x = place(loss);
         draw(format!(
-            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\" stroke=\"currentColor\" stroke-opacity=\"0.2\"/>\
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\" stroke=\"currentColor\" \
+             stroke-opacity=\"0.2\"/>\
              <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill-opacity=\"0.7\">{loss:.2}</text>",
             TOP - 10.0
         ));

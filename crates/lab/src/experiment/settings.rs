@@ -107,8 +107,9 @@ impl TrialSettings {
     }
 }
 
-/// One of the [`TrialSettings`] that matter to some mechanisms and not to others. Epsilon matters to all but the baselines
-/// that spend nothing.
+/// A setting that changes only some mechanisms.
+///
+/// Epsilon is not among them: it changes all but the baselines that spend nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Setting {
     /// [`TrialSettings::window`].

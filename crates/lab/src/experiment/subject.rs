@@ -97,7 +97,7 @@ impl From<Incomparable> for RunError {
 /// ```
 /// use tidegate_kernel::{Grid, SeededRandom};
 /// use tidegate_lab::NumberStream;
-/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Setting, TrialSettings, Subject};
+/// use tidegate_lab::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Subject, TrialSettings};
 ///
 /// struct Zero;
 ///
@@ -120,7 +120,12 @@ impl From<Incomparable> for RunError {
 /// }
 ///
 /// impl OnNumbers for Zero {
-///     fn run(&self, stream: &NumberStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
+///     fn run(
+///         &self,
+///         stream: &NumberStream,
+///         _: &TrialSettings,
+///         _: &mut SeededRandom,
+///     ) -> Result<NumberOutcome, RunError> {
 ///         Ok(NumberOutcome { values: vec![0.0; stream.values().len()] })
 ///     }
 /// }

@@ -476,7 +476,8 @@ fn a_sample_that_cannot_be_one_is_refused_with_line_and_field() {
         assert!(error.starts_with(why) || error.contains(why), "{table}: {error}");
     }
     // A line for each value says the same as a line for all.
-    let long = "t,value,frequency,variance,freshness\n0,a,0.4,0.01,fresh\n0,b,0.6,0.01,fresh\n1,a,0.2,0.01,fresh\n1,b,0.8,0.01,fresh\n";
+    let long = "t,value,frequency,variance,freshness\n0,a,0.4,0.01,fresh\n0,b,0.6,0.01,fresh\n1,a,0.2,0.01,fresh\n\
+                1,b,0.8,0.01,fresh\n";
     let wide = "t,a,b,variance,freshness\n0,0.4,0.6,0.01,fresh\n1,0.2,0.8,0.01,fresh\n";
     let read = |table: &str| Sample::read("s", table.as_bytes(), &counts).unwrap();
     assert_eq!(read(long), read(wide));
@@ -492,7 +493,8 @@ fn a_sample_that_cannot_be_one_is_refused_with_line_and_field() {
 #[test]
 fn repeated_releases_are_no_observations() {
     let data = numbers("1", 0).data;
-    let table = "t,value,variance,freshness\n0,100,4,fresh\n1,100,4,approximated\n2,100,4,nullified\n3,130,4,fresh\n4,130,4,fresh\n5,100,4,fresh\n";
+    let table = "t,value,variance,freshness\n0,100,4,fresh\n1,100,4,approximated\n2,100,4,nullified\n3,130,4,fresh\n\
+                 4,130,4,fresh\n5,100,4,fresh\n";
     let movement = Sample::read("s", table.as_bytes(), &data).unwrap().movement();
     // Two steps of 30 over five timestamps, with a noise of 8 each.
     assert!((movement.observed - 360.0).abs() < 1e-9 && (movement.noise - 16.0 / 5.0).abs() < 1e-9, "{movement:?}");
