@@ -1,13 +1,13 @@
-//! `tidegate device`: one device that answers a collector, or a simulated fleet of them.
+//! `tidegate device`: a device that answers a collector, or a simulated fleet.
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | `connection` | how to reach a collector, and whose signature to believe |
-//! | `polling` | what is asked at the moment |
-//! | `one` | a real device, with its ledger on the disk |
-//! | `values` | where its value comes from |
-//! | `fleet` | a fleet: who is asked, who sends, what became of it |
-//! | `population` | its devices, and which value each holds at a timestamp |
+//! | `connection` | the connection to a collector, and the operator's key |
+//! | `polling` | waits for open questions |
+//! | `one` | a real device, with its ledger on disk |
+//! | `values` | the source of its values |
+//! | `fleet` | a simulated fleet |
+//! | `population` | the fleet's devices, and the value of each at a timestamp |
 
 pub(crate) mod connection;
 #[cfg(feature = "lab")]

@@ -1,8 +1,8 @@
-//! `tidegate backup` and `tidegate restore`: a copy of the store, and how a service goes on from one.
+//! `tidegate backup` and `tidegate restore`: copies of the store.
 //!
-//! What was published since a backup was made, the backup does not know: its ledgers have forgotten what was spent. The
-//! high-water marks, which are kept apart, tell which streams that concerns. Nothing is released of those until their
-//! operator lets them begin anew, once the window of what was published is over.
+//! A backup does not know of later releases, so its ledgers miss what those spent. The high-water marks, kept apart,
+//! name the streams concerned. Such a stream releases nothing until its operator lets it begin anew, after the window
+//! of the last release.
 
 use std::fs;
 use std::io;
@@ -88,7 +88,7 @@ pub(crate) struct Restore {
     adopt_marks: bool,
 }
 
-/// What is in a store, as a table.
+/// Formats the content of a store as a table.
 fn listed(found: &[Found]) -> String {
     let mut rows = vec![["stream", "version", "published", "releases"].map(str::to_owned).to_vec()];
     let row = |found: &Found| {
@@ -103,7 +103,7 @@ fn refused(name: &Path, error: &StoreError) -> Failure {
     Failure::run(format_args!("{}: {error}", name.display()))
 }
 
-/// The path of a store that is a file.
+/// Returns the path of a store that is a file.
 fn file_of(config: &Config) -> Result<&Path, Failure> {
     match &config.store {
         Place::Sqlite(path) => Ok(path),
@@ -123,7 +123,7 @@ impl Backup {
         }
         let store = SqliteStore::open(path).map_err(|error| refused(path, &error))?;
         store.backup(&self.to).map_err(|error| refused(&self.to, &error))?;
-        // A backup that cannot be read is none.
+        // Check that the backup can be read.
         let found = check_backup(&self.to).map_err(|error| refused(&self.to, &error))?;
         let mut output = Output::create("-")?;
         if self.json {
@@ -160,11 +160,11 @@ impl Restore {
     }
 }
 
-/// Puts a backup in the place of a store.
+/// Replaces the store by a backup.
 fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
     let path = file_of(config)?;
     let backup = check_backup(from).map_err(|error| refused(from, &error))?;
-    // Nobody else writes to the store while this holds the state.
+    // The lock on the state folder excludes other writers.
     let lock = tidegate_device::disk::Folder::open(&config.state).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Failure::run("the service runs; stop it first"),
         _ => Failure::run(format_args!("{}: {error}", config.state.display())),
@@ -215,7 +215,7 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts a copy of a file in the place of another, with all that SQLite has beside it; where what was there is now.
+/// Replaces a SQLite file and its side files by a copy of another; returns where the old file is now.
 fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
     let beside = |path: &Path, ending: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -234,7 +234,7 @@ fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
     if path.exists() {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let old = beside(path, &format!(".{seconds}.old"));
-        // The log first: without its file it is nothing, but beside another's it would be taken for that one's.
+        // The log first: beside another file, SQLite would apply it to that one.
         for ending in ["-wal", "-shm"] {
             match fs::rename(beside(path, ending), beside(&old, ending)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -250,7 +250,7 @@ fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
     Ok(kept)
 }
 
-/// Lets a stream go on that has forgotten what was spent: after the window of what was published.
+/// Lets a stream that lost spends continue after the window of the last release.
 fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     let store = open::store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
     let marks = open::marks(config, &*store)?;
@@ -279,7 +279,7 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     };
     let key = open::vault_key(config)?;
     let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
-    // A driver that was stopped after it advanced and before it marked that may have been one further.
+    // A driver stopped between advancing and marking may have been one version ahead.
     store.replace_state(stream, &state, version.saturating_add(2)).map_err(failed)?;
     let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));
     complain(
@@ -292,7 +292,7 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes the store for the latest there is.
+/// Declares that the store is the latest.
 fn adopt(config: &Config) -> Result<(), Failure> {
     let store = open::store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
     let failed = |error: StoreError| Failure::run(format_args!("{}: {error}", config.store));
@@ -300,7 +300,7 @@ fn adopt(config: &Config) -> Result<(), Failure> {
     for name in store.names().map_err(failed)? {
         let found = store.stream(&name).map_err(failed)?;
         let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
-        // Nothing of a later timestamp than the present one was released.
+        // Nothing after the present timestamp was released.
         let timestamp = declaration.schedule().timestamp(tidegate_server::service::now());
         marks.push((name, Mark { version: found.version, timestamp }));
     }
