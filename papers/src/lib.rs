@@ -40,7 +40,7 @@ use tidegate_lab::datasets::{self, DatasetError};
 use tidegate_lab::experiment::TrialError;
 use tidegate_lab::generate::GenerateError;
 use tidegate_lab::plot::{Chart, Panel, PlotError};
-use tidegate_lab::stream::StreamError;
+use tidegate_lab::stream::DataStreamError;
 use verdict::Judgement;
 
 /// All papers, in the order of reports.
@@ -214,7 +214,7 @@ pub enum ReproduceError {
     Data(#[from] DatasetError),
     /// A data set cannot be cut as the experiment needs it.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(#[from] DataStreamError),
     /// A stream cannot be made.
     #[error(transparent)]
     Generate(#[from] GenerateError),

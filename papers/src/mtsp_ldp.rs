@@ -7,7 +7,7 @@ use crate::{
     At, Claim, Cut, Experiment, Omitted, Paper, PaperData, Place, PreparedStream, PublishedNumber, ReproduceError,
     Results, Session, bars, curves, lines, named, repeats, settings,
 };
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::plot::{Axis, Panel, Scale};
 
@@ -151,7 +151,7 @@ fn measure(session: &Session<'_>, metrics: &[Metric]) -> Result<Results, Reprodu
     let mut table = Results::new();
     for (data, users) in &STREAMS {
         let Some(prepared) = stream(session, data.set, *users)? else { continue };
-        let mut choices: Vec<(&str, At, Settings)> = Vec::new();
+        let mut choices: Vec<(&str, At, TrialSettings)> = Vec::new();
         for epsilon in BUDGETS {
             choices.push((BY_EPSILON, At::from(epsilon), with_oracle(settings(epsilon, 20)?)));
         }
@@ -159,7 +159,7 @@ fn measure(session: &Session<'_>, metrics: &[Metric]) -> Result<Results, Reprodu
             choices.push((BY_WINDOW, At::from(f64::from(window)), with_oracle(settings(1.0, u64::from(window))?)));
         }
         // By ε and by w meet in one choice of settings, which is run once.
-        let mut distinct: Vec<Settings> = Vec::new();
+        let mut distinct: Vec<TrialSettings> = Vec::new();
         for (_, _, settings) in &choices {
             if !distinct.contains(settings) {
                 distinct.push(settings.clone());
@@ -177,8 +177,8 @@ fn measure(session: &Session<'_>, metrics: &[Metric]) -> Result<Results, Reprodu
     Ok(table)
 }
 
-fn with_oracle(settings: Settings) -> Settings {
-    Settings { oracle: Some(OracleKind::Oue), ..settings }
+fn with_oracle(settings: TrialSettings) -> TrialSettings {
+    TrialSettings { oracle: Some(OracleKind::Oue), ..settings }
 }
 
 /// Absolute and relative errors, by ε and by w.

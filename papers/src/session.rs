@@ -10,12 +10,12 @@ use tidegate_kernel::{Epsilon, EpsilonError, SeededRandom};
 
 use crate::ReproduceError;
 use tidegate_lab::experiment::{
-    CountOutcome, Finding, Plan, RunError, Settings, Trial, TrialError, dataset_random, in_parallel, query_random,
+    CountOutcome, Finding, Plan, RunError, Trial, TrialError, TrialSettings, dataset_random, in_parallel, query_random,
     repeat_random, run,
 };
 use tidegate_lab::metrics::{RocPoint, Summary, Truth, true_positive_rate};
 use tidegate_lab::queries::{QuerySet, QueryTruth};
-use tidegate_lab::stream::{CountStream, Stream, StreamKind};
+use tidegate_lab::stream::{CountStream, DataStream, StreamKind};
 use tidegate_lab::{datasets, subjects};
 
 /// Default seed.
@@ -73,20 +73,20 @@ pub enum Progress {
 #[derive(Clone, Debug)]
 pub struct PreparedStream {
     key: String,
-    stream: Rc<Stream>,
+    stream: Rc<DataStream>,
 }
 
 impl PreparedStream {
     /// The stream.
-    pub fn stream(&self) -> &Stream {
+    pub fn stream(&self) -> &DataStream {
         &self.stream
     }
 
     /// Returns the stream if it holds counts.
     pub fn counts(&self) -> Option<&CountStream> {
         match &*self.stream {
-            Stream::Counts(stream) => Some(stream),
-            Stream::Numbers(_) | Stream::Symbols(_) => None,
+            DataStream::Counts(stream) => Some(stream),
+            DataStream::Numbers(_) | DataStream::Symbols(_) => None,
         }
     }
 }
@@ -200,7 +200,7 @@ impl<'a> Session<'a> {
             // How long a real one is, is seen only once it is there. Sequences are left as long as they are: cutting
             // them would make them easier.
             match load(cut.length)? {
-                Stream::Symbols(stream) => Stream::Symbols(stream),
+                DataStream::Symbols(stream) => DataStream::Symbols(stream),
                 stream => {
                     let length = self.length(length_of(&stream));
                     stream.shortened(length)?
@@ -218,7 +218,7 @@ impl<'a> Session<'a> {
     pub fn made(
         &self,
         key: &str,
-        make: impl FnOnce(&mut SeededRandom) -> Result<Stream, ReproduceError>,
+        make: impl FnOnce(&mut SeededRandom) -> Result<DataStream, ReproduceError>,
     ) -> Result<PreparedStream, ReproduceError> {
         let key = format!("made {key}");
         if let Some(found) = self.streams.borrow().get(&key) {
@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
         Ok(self.remember(key, stream))
     }
 
-    fn remember(&self, key: String, stream: Stream) -> PreparedStream {
+    fn remember(&self, key: String, stream: DataStream) -> PreparedStream {
         let prepared = PreparedStream { key: key.clone(), stream: Rc::new(stream) };
         self.streams.borrow_mut().insert(key, prepared.clone());
         prepared
@@ -247,7 +247,7 @@ impl<'a> Session<'a> {
         &self,
         prepared: &PreparedStream,
         mechanisms: &[&str],
-        settings: &[Settings],
+        settings: &[TrialSettings],
     ) -> Result<Vec<Finding>, ReproduceError> {
         self.measure(self.repeats(), prepared, mechanisms, settings, false)
     }
@@ -258,7 +258,7 @@ impl<'a> Session<'a> {
         repeats: NonZeroU64,
         prepared: &PreparedStream,
         mechanisms: &[&str],
-        settings: &[Settings],
+        settings: &[TrialSettings],
     ) -> Result<Vec<Finding>, ReproduceError> {
         self.measure(self.effective_repeats(repeats), prepared, mechanisms, settings, false)
     }
@@ -268,7 +268,7 @@ impl<'a> Session<'a> {
         &self,
         prepared: &PreparedStream,
         mechanisms: &[&str],
-        settings: &[Settings],
+        settings: &[TrialSettings],
     ) -> Result<Vec<Finding>, ReproduceError> {
         self.measure(self.repeats(), prepared, mechanisms, settings, true)
     }
@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
         repeats: NonZeroU64,
         prepared: &PreparedStream,
         mechanisms: &[&str],
-        settings: &[Settings],
+        settings: &[TrialSettings],
         queries: bool,
     ) -> Result<Vec<Finding>, ReproduceError> {
         let trials = trials(mechanisms, settings)?;
@@ -309,7 +309,7 @@ impl<'a> Session<'a> {
         &self,
         prepared: &PreparedStream,
         mechanisms: &[&str],
-        settings: &Settings,
+        settings: &TrialSettings,
         steps: u32,
     ) -> Result<Vec<MeanCurve>, ReproduceError> {
         let stream = prepared.counts().ok_or_else(|| ReproduceError::NotCounts { name: prepared.key.clone() })?;
@@ -328,7 +328,7 @@ impl<'a> Session<'a> {
         &self,
         prepared: &PreparedStream,
         mechanisms: &[&str],
-        settings: &Settings,
+        settings: &TrialSettings,
         steps: u32,
     ) -> Result<Vec<MeanCurve>, ReproduceError> {
         let stream = prepared.counts().ok_or_else(|| ReproduceError::NotCounts { name: prepared.key.clone() })?;
@@ -409,16 +409,16 @@ impl<'a> Session<'a> {
 }
 
 /// Returns settings with a budget and a window; an error if either is invalid.
-pub fn settings(epsilon: f64, window: u64) -> Result<Settings, ReproduceError> {
+pub fn settings(epsilon: f64, window: u64) -> Result<TrialSettings, ReproduceError> {
     let not_one =
         |why: &dyn std::fmt::Display| ReproduceError::Other(format!("epsilon {epsilon}, window {window}: {why}"));
     let epsilon: Epsilon = epsilon.to_string().parse().map_err(|error: EpsilonError| not_one(&error))?;
     let window = NonZeroU64::new(window).ok_or_else(|| not_one(&"a window has at least one timestamp"))?;
-    Ok(Settings::new(epsilon, window))
+    Ok(TrialSettings::new(epsilon, window))
 }
 
 /// Returns a trial for each mechanism and each of the settings, all settings of the first mechanism first.
-pub fn trials(mechanisms: &[&str], settings: &[Settings]) -> Result<Vec<Trial<'static>>, ReproduceError> {
+pub fn trials(mechanisms: &[&str], settings: &[TrialSettings]) -> Result<Vec<Trial<'static>>, ReproduceError> {
     let mut trials = Vec::new();
     for name in mechanisms {
         let subject = subjects::by_name(name)?;
@@ -427,10 +427,10 @@ pub fn trials(mechanisms: &[&str], settings: &[Settings]) -> Result<Vec<Trial<'s
     Ok(trials)
 }
 
-fn length_of(stream: &Stream) -> usize {
+fn length_of(stream: &DataStream) -> usize {
     match stream {
-        Stream::Counts(stream) => stream.length(),
-        Stream::Numbers(stream) => stream.values().len(),
-        Stream::Symbols(stream) => stream.sequences().iter().map(Vec::len).max().unwrap_or_default(),
+        DataStream::Counts(stream) => stream.length(),
+        DataStream::Numbers(stream) => stream.values().len(),
+        DataStream::Symbols(stream) => stream.sequences().iter().map(Vec::len).max().unwrap_or_default(),
     }
 }

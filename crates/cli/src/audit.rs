@@ -13,7 +13,7 @@ use tidegate_kernel::{Epsilon, Window};
 use tidegate_lab::audit::empirical::{AttackError, CONFIDENCE, Plan, steps};
 use tidegate_lab::audit::ledger::{self, Limit, Statement, WindowSpend, in_epsilons};
 use tidegate_lab::audit::transcript::Search;
-use tidegate_lab::audit::{Family, Finding, Settings, Target, audit, report, targets};
+use tidegate_lab::audit::{AuditSettings, Finding, Target, TargetFamily, audit, report, targets};
 use tidegate_lab::experiment::RunError;
 
 use crate::arguments::at_least_one;
@@ -64,8 +64,8 @@ pub(crate) struct Audit {
     all: bool,
 
     /// Only this family: oracle, local, central, event or sequence
-    #[arg(long, value_parser = Family::from_str)]
-    family: Option<Family>,
+    #[arg(long, value_parser = TargetFamily::from_str)]
+    family: Option<TargetFamily>,
 
     /// Sum up the windows of a recorded run; a file may be compressed with gzip
     #[arg(long, value_name = "FILE|-",
@@ -134,12 +134,12 @@ impl Audit {
         }
     }
 
-    fn settings(&self) -> Result<Settings, Failure> {
+    fn settings(&self) -> Result<AuditSettings, Failure> {
         let epsilon = match self.epsilon {
             Some(epsilon) => epsilon,
             None => "1".parse().map_err(Failure::run)?,
         };
-        Ok(Settings { epsilon, window: self.window.unwrap_or(SMALL), domain: self.domain.unwrap_or(3) })
+        Ok(AuditSettings { epsilon, window: self.window.unwrap_or(SMALL), domain: self.domain.unwrap_or(3) })
     }
 
     fn plan(&self) -> Plan {
@@ -199,7 +199,8 @@ impl Audit {
                 let Finding { mechanism, guarantee, .. } = first;
                 let loss = first.largest();
                 Err(Failure::run(format_args!(
-                    "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} is claimed",
+                    "broken promises: {count} of {all}. The first: {mechanism}, {guarantee}, loses {loss:.4} where {} \
+                     is claimed",
                     first.claimed
                 )))
             }
@@ -330,8 +331,8 @@ fn progress_bar(chosen: &[Box<dyn Target>], plan: &Plan) -> ProgressBar {
 fn as_json(findings: &[Finding]) -> String {
     let entry = |finding: &Finding| {
         let Finding { guarantee, claimed, lower_bound, confidence, pair, event, runs, seconds, .. } = finding;
-        json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee, "claimed": claimed,
-                "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact,
+        json!({ "mechanism": finding.mechanism, "family": finding.family.name(), "guarantee": guarantee,
+                "claimed": claimed, "lower_bound": lower_bound, "confidence": confidence, "exact": finding.exact,
                 "transcript": finding.transcript.loss, "transcript_pair": finding.transcript.pair,
                 "transcripts": finding.transcript.transcripts, "broken": finding.is_broken(),
                 "pair": pair, "event": event, "runs": runs, "seconds": seconds })
@@ -339,7 +340,7 @@ fn as_json(findings: &[Finding]) -> String {
     format!("{:#}\n", Value::from(findings.iter().map(entry).collect::<Vec<_>>()))
 }
 
-fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
+fn as_text(findings: &[Finding], settings: &AuditSettings, plan: &Plan) -> String {
     let header = [
         "mechanism",
         "promise",
@@ -369,7 +370,7 @@ fn as_text(findings: &[Finding], settings: &Settings, plan: &Plan) -> String {
             format!("{:.1}", finding.seconds),
         ]);
     }
-    let Settings { epsilon, window, domain } = settings;
+    let AuditSettings { epsilon, window, domain } = settings;
     let about = format!(
         "epsilon {epsilon}, windows of {window}, {domain} values; each bound with confidence {}",
         plan.confidence

@@ -40,7 +40,8 @@ const MAX_DOMAIN: usize = 1000;
     verbatim_doc_comment,
     allow_negative_numbers = true,
     after_help = "Example:\n  tidegate channel --prior 0.5,0.3,0.2 --epsilon 0.5 --distance hamming\n  \
-                  echo 1 1 2 4 | awk '{for (i=1; i<=NF; i++) print $i/8}' | tidegate channel --prior - --epsilon 1 --json"
+                  echo 1 1 2 4 | awk '{for (i=1; i<=NF; i++) print $i/8}' | tidegate channel --prior - --epsilon 1 \
+                  --json"
 )]
 pub(crate) struct Channel {
     /// How likely each symbol is, separated by commas, or - to read that from standard input
@@ -223,8 +224,8 @@ fn as_text(printed: &Printed, loss: f64) -> String {
     rows.push(["all".to_owned(), String::new()].into_iter().chain(total).collect());
     let Printed { epsilon, distance, leakage, cost, .. } = printed;
     format!(
-        "{}\nexpected {distance} distance {cost:.6} at epsilon {epsilon}: leakage {leakage:.6}, local differential privacy \
-         {loss:.6}\n",
+        "{}\nexpected {distance} distance {cost:.6} at epsilon {epsilon}: leakage {leakage:.6}, local differential \
+         privacy {loss:.6}\n",
         layout(&rows)
     )
 }

@@ -1,39 +1,38 @@
-//! Charts of text: what was released, as a line, over the truth, as an area.
+//! Text charts: the truth as an area, the releases as a line.
 
 use std::env;
 use std::io::{self, IsTerminal};
 
-/// How a chart may be drawn.
+/// The capabilities of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Canvas {
-    /// How many characters a line has.
+    /// Characters in a line.
     pub(crate) width: usize,
-    /// Whether there are colours.
+    /// Whether to use colours.
     pub(crate) coloured: bool,
-    /// Whether there are characters beyond ASCII.
+    /// Whether to use characters beyond ASCII.
     pub(crate) unicode: bool,
 }
 
-/// What is taken for the width where there is no terminal.
+/// Width without a terminal.
 const PLAIN_WIDTH: usize = 80;
-/// No chart is wider or narrower.
+/// Smallest and largest width of a chart.
 const WIDTHS: (usize, usize) = (40, 200);
-/// The characters before the chart itself: a number in per cent and the axis.
+/// Characters before the chart: a percentage and the axis.
 const MARGIN: usize = 7;
 
-/// What the area and the line are drawn with.
+/// ANSI colours of the area and of the line.
 const AREA: &str = "36";
 const LINE: &str = "1;33";
 
 impl Canvas {
-    /// That of standard output.
+    /// Detects the capabilities of standard output.
     pub(crate) fn of_stdout(ascii: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         let width = console::Term::stdout().size_checked().filter(|_| terminal);
         let width = width.map_or(PLAIN_WIDTH, |(_, columns)| columns.into()).clamp(WIDTHS.0, WIDTHS.1);
         let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        // The first of these that is set decides, as for every other program; where none is, ASCII is all that is
-        // certain.
+        // The first variable that is set decides (POSIX); without any, only ASCII is certain.
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_uppercase();
         let unicode = !ascii && (locale.contains("UTF-8") || locale.contains("UTF8"));
         Self { width, coloured: terminal && set("NO_COLOR").is_none(), unicode }
@@ -43,13 +42,13 @@ impl Canvas {
         if self.coloured && !text.trim().is_empty() { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// What the two look like.
+    /// Returns the legend.
     pub(crate) fn legend(&self) -> String {
         let (area, line) = if self.unicode { ("▄░", "⠒⠒") } else { ("::", "**") };
         format!("{} truth   {} released", self.paint(AREA, area), self.paint(LINE, line))
     }
 
-    /// A paragraph, broken into lines.
+    /// Breaks a paragraph into lines.
     pub(crate) fn paragraph(&self, text: &str) -> String {
         let mut lines = String::new();
         let mut column = 0;
@@ -68,13 +67,13 @@ impl Canvas {
         lines + "\n"
     }
 
-    /// A chart of so many lines, in per cent, with the beginning of each day below.
+    /// Draws a chart in per cent, with `rows` lines, and marks the start of each day below.
     pub(crate) fn draw(&self, truth: &[f64], released: &[f64], rows: usize, day: usize) -> String {
         let columns = self.width - MARGIN;
         let points = truth.len();
         let (truth, released) = (resampled(truth, columns), resampled(released, columns));
         let highest = truth.iter().chain(&released).copied().fold(0.01, f64::max);
-        // A round number of per cent at the top.
+        // Round the top up to a multiple of 5 %.
         let top = (highest * 20.0).ceil() / 20.0;
         let rows_f = f64::from(u32::try_from(rows).unwrap_or(u32::MAX));
         // In rows from the bottom.
@@ -89,7 +88,7 @@ impl Canvas {
             };
             text += &format!("{percent} {}", if self.unicode { '│' } else { '|' });
             for (truth, released) in truth.iter().zip(&released) {
-                // The highest point of the line still belongs to the highest row.
+                // The highest point of the line belongs to the highest row.
                 let line = height(*released).min(rows_f - 1e-9) - base;
                 if (0.0..1.0).contains(&line) {
                     text += &self.paint(LINE, self.line(line));
@@ -103,7 +102,7 @@ impl Canvas {
         text + &self.axis(columns, points, day)
     }
 
-    /// A cell of the area that reaches so far up.
+    /// Returns a cell of the area, filled to a share of its height.
     fn area(&self, filled: f64) -> &'static str {
         const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "▇"];
         match filled {
@@ -129,7 +128,7 @@ impl Canvas {
         }
     }
 
-    /// A piece of the line, so far up in its cell.
+    /// Returns a piece of the line, at a share of its cell's height.
     fn line(&self, place: f64) -> &'static str {
         const QUARTERS: [&str; 4] = ["⣀", "⠤", "⠒", "⠉"];
         if !self.unicode {
@@ -163,8 +162,7 @@ impl Canvas {
     }
 }
 
-/// As many points as there are columns: each is the mean of what falls into its column, or the nearest point where
-/// nothing does.
+/// Resamples points to columns: the mean of the points in a column, or else the nearest point.
 fn resampled(points: &[f64], columns: usize) -> Vec<f64> {
     let last = points.len().saturating_sub(1);
     let column = |column: usize| {

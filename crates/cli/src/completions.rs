@@ -1,4 +1,4 @@
-//! `tidegate completions` and `tidegate manual`: what a shell and `man` want to know of the command.
+//! `tidegate completions` and `tidegate manual`: shell completions and manual pages.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};

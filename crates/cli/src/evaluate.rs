@@ -17,11 +17,13 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
 
 use tidegate_lab::datasets::{self, DatasetError, NumberDomain};
-use tidegate_lab::experiment::{Finding, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial, run};
+use tidegate_lab::experiment::{
+    Finding, Plan, RequirementClass, RunError, Setting, Subject, Trial, TrialSettings, run,
+};
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::StreamKind;
-use tidegate_lab::{Stream, subjects};
+use tidegate_lab::{DataStream, subjects};
 use tidegate_table::TableError;
 
 use crate::arguments::{at_least_one, domain};
@@ -83,10 +85,11 @@ use crate::table::{layout_with, short};
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
-    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant,lpa --epsilon 0.5,1 --window 20 --seed 1\n  \
-                        tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n  \
-                        tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism laplace --epsilon 1\n\n\
-                        `tidegate data` lists the data sets, the mechanisms, and which options matter to each."
+    after_help = "Example:\n  tidegate evaluate --dataset lns --mechanism constant,lpa --epsilon 0.5,1 --window 20 \
+                  --seed 1\n  \
+                  tidegate evaluate --dataset sin --mechanism lpa,mtsp --epsilon 1 --queries\n  \
+                  tidegate evaluate --dataset visits.csv --domain 0..500 --mechanism laplace --epsilon 1\n\n\
+                  `tidegate data` lists the data sets, the mechanisms, and which options matter to each."
 )]
 pub(crate) struct Evaluate {
     /// A data set's name, the path of a table (.csv, .csv.gz, or .ndjson with an object a line), or - for
@@ -212,8 +215,8 @@ pub(crate) fn cannot_load(dataset: &str, error: &DatasetError) -> Failure {
         }
         DatasetError::Table(TableError::Open { .. }) if datasets::by_name(dataset).is_some() => {
             Failure::input(format_args!(
-                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) says \
-             which files it must hold"
+                "{error}; a folder may hold no more than a description, and the page on data sets (docs/data-sets.md) \
+                 says which files it must hold"
             ))
         }
         _ => Failure::input(error),
@@ -331,7 +334,7 @@ impl Evaluate {
         output.finish()
     }
 
-    fn load(&self, seed: u64) -> Result<Stream, Failure> {
+    fn load(&self, seed: u64) -> Result<DataStream, Failure> {
         let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };
         let options = datasets::LoadOptions {
             data_dir: self.data_dir.clone(),
@@ -369,9 +372,9 @@ impl Evaluate {
         trials
     }
 
-    fn settings(&self, epsilon: Epsilon, window: NonZeroU64, delay: u64) -> Settings {
-        let defaults = Settings::new(epsilon, window);
-        Settings {
+    fn settings(&self, epsilon: Epsilon, window: NonZeroU64, delay: u64) -> TrialSettings {
+        let defaults = TrialSettings::new(epsilon, window);
+        TrialSettings {
             delay,
             oracle: self.oracle.map_or(defaults.oracle, |OracleChoice(oracle)| oracle),
             classes: self.classes.clone(),
@@ -452,14 +455,14 @@ fn progress_bar(runs: u64) -> ProgressBar {
 
 /// A finding as the object that `--json` prints.
 struct Entry<'a> {
-    stream: &'a Stream,
+    stream: &'a DataStream,
     plan: &'a Plan,
     finding: &'a Finding,
 }
 
 impl Serialize for Entry<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Settings { epsilon, window, delay, .. } = &self.finding.settings;
+        let TrialSettings { epsilon, window, delay, .. } = &self.finding.settings;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("dataset", self.stream.name())?;
         map.serialize_entry("mechanism", self.finding.mechanism)?;
@@ -476,13 +479,13 @@ impl Serialize for Entry<'_> {
     }
 }
 
-fn as_json(stream: &Stream, plan: &Plan, findings: &[Finding]) -> Result<String, Failure> {
+fn as_json(stream: &DataStream, plan: &Plan, findings: &[Finding]) -> Result<String, Failure> {
     let entries: Vec<_> = findings.iter().map(|finding| Entry { stream, plan, finding }).collect();
     let text = serde_json::to_string_pretty(&entries).map_err(Failure::run)?;
     Ok(text + "\n")
 }
 
-fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding], is_bold: bool) -> String {
+fn as_text(stream: &DataStream, plan: &Plan, findings: &[Finding], is_bold: bool) -> String {
     let repeats = match plan.repeats.get() {
         1 => "1 run".to_owned(),
         repeats => format!("mean ± standard error of {repeats} runs"),
@@ -498,7 +501,7 @@ fn as_text(stream: &Stream, plan: &Plan, findings: &[Finding], is_bold: bool) ->
     header.push("seconds".to_owned());
     let mut rows = vec![header];
     for finding in findings {
-        let Settings { epsilon, window, delay, .. } = &finding.settings;
+        let TrialSettings { epsilon, window, delay, .. } = &finding.settings;
         let mut row = vec![finding.mechanism.to_owned(), epsilon.to_string(), window.to_string(), delay.to_string()];
         row.extend(shown.iter().map(|metric| {
             let found = finding.metrics.iter().find(|(other, _)| other == metric);

@@ -1,10 +1,10 @@
-//! How the command fails, and what it tells people.
+//! [`Failure`]: the error of a command, and its exit code.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Why the command ends without a result.
+/// The error of a command.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -12,36 +12,36 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What was given is wrong: the caller can mend it.
+    /// Invalid input, which the caller can correct.
     pub(crate) fn input(error: impl Display) -> Self {
         Self { message: error.to_string(), code: 2 }
     }
 
-    /// Something went wrong along the way.
+    /// A failure while running.
     pub(crate) fn run(error: impl Display) -> Self {
         Self { message: error.to_string(), code: 1 }
     }
 
-    /// Says so on standard error; the code to exit with.
+    /// Prints the error to standard error, and returns the exit code.
     pub(crate) fn complain(&self) -> u8 {
         complain("error", &self.message);
         self.code
     }
 
-    /// The same, for `main`.
+    /// Like [`Failure::complain`], for `main`.
     pub(crate) fn report(&self) -> ExitCode {
         ExitCode::from(self.complain())
     }
 }
 
-/// Why, without anything around it.
+/// The bare message.
 impl Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.message)
     }
 }
 
-/// Writes a paragraph to standard error; if that is closed, there is nobody to tell.
+/// Prints a message to standard error; ignores failures, as nobody could see them.
 pub(crate) fn complain(kind: &str, message: impl Display) {
     let _ = writeln!(io::stderr(), "{kind}: {message}");
 }

@@ -1,7 +1,7 @@
 //! The `tidegate` command.
 //!
-//! Results go to standard output, everything else to standard error. It exits with 0, with 1 where something failed,
-//! and with 2 where what it was given is wrong.
+//! Results go to standard output, everything else to standard error. The exit code is 0 on success, 1 on failure, and 2
+//! for invalid input.
 //!
 //! Without the feature `lab`, the subcommands that simulate are absent: `evaluate`, `advise`, `audit`, `reproduce`,
 //! `data`, `demo` and `device fleet`.

@@ -1,5 +1,6 @@
 //! `tidegate query`: what a service has published.
 
+use std::num::NonZeroU64;
 use std::thread;
 use std::time::Duration;
 
@@ -13,11 +14,11 @@ use tidegate_device::enrolment::is_name;
 use tidegate_table::Format;
 use tidegate_table::releases::{ReleaseLayout, quoted};
 
+use crate::arguments::at_least_one;
 use crate::device::connection::{Server, explain};
 use crate::failure::Failure;
 use crate::output::{Output, Reader};
-use crate::table::layout;
-use crate::table::short;
+use crate::table::{layout, short};
 
 /// Read what a service has published: streams, releases, and answers with intervals.
 ///
@@ -28,7 +29,8 @@ use crate::table::short;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate query --server https://tidegate.example --token-file analyst.token --stream visits --value shop\n  \
+    after_help = "Example:\n  tidegate query --server https://tidegate.example --token-file analyst.token --stream \
+                  visits --value shop\n  \
                   tidegate query --server http://127.0.0.1:8420 --stream visits --first work --last away --delta 24\n  \
                   tidegate query streams --server http://127.0.0.1:8420\n  \
                   tidegate query releases --server http://127.0.0.1:8420 --stream visits --follow --json"
@@ -58,12 +60,12 @@ pub(crate) struct Query {
     last: Option<String>,
 
     /// How many of the most frequent values
-    #[arg(long, value_name = "K", value_parser = crate::arguments::at_least_one::<std::num::NonZeroU64>)]
-    top: Option<std::num::NonZeroU64>,
+    #[arg(long, value_name = "K", value_parser = at_least_one::<NonZeroU64>)]
+    top: Option<NonZeroU64>,
 
     /// Over how many timestamps to sum
-    #[arg(long, value_name = "N", value_parser = crate::arguments::at_least_one::<std::num::NonZeroU64>, conflicts_with = "top")]
-    delta: Option<std::num::NonZeroU64>,
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>, conflicts_with = "top")]
+    delta: Option<NonZeroU64>,
 
     /// Counts of users instead of shares
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! Files with secrets: read by their owner, and written once.
+//! Files with secrets, which only their owner may read.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::failure::Failure;
 use crate::output::sync_folder_of;
 
-/// Opens a new file that only its owner may read.
+/// Creates a new file that only its owner may read.
 pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -16,7 +16,7 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Writes a new file that only its owner may read; it is safe on return.
+/// Writes and syncs a new file that only its owner may read.
 pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
         let mut file = create_private(path)?;
@@ -27,12 +27,12 @@ pub(crate) fn write_private(path: &Path, text: &str) -> Result<(), Failure> {
     write().map_err(|error: io::Error| Failure::run(format_args!("{} cannot be written: {error}", path.display())))
 }
 
-/// A new file with a key: 64 hexadecimal digits.
+/// Writes a key to a new file, as 64 hexadecimal digits.
 pub(crate) fn write_key(path: &Path, key: &[u8; 32]) -> Result<(), Failure> {
     write_private(path, &(hexadecimal(key) + "\n"))
 }
 
-/// What is in a file with a key; `None` where there is no such file.
+/// Reads a key; `None` if there is no such file.
 pub(crate) fn read_key(path: &Path) -> Result<Option<[u8; 32]>, Failure> {
     let shown = path.display();
     let file = match File::open(path) {
@@ -46,10 +46,11 @@ pub(crate) fn read_key(path: &Path) -> Result<Option<[u8; 32]>, Failure> {
     key.map(Some).ok_or_else(|| Failure::input(format_args!("{shown} is no key: one has 64 hexadecimal digits")))
 }
 
-/// That nobody but the owner of a file, and whoever its group trusts, can read it.
+/// Checks that only the owner and the group can read a file.
 ///
 /// # Errors
-/// What is wrong with it, and what to do.
+///
+/// What is wrong, and what to do.
 pub(crate) fn check_private(path: &Path) -> Result<(), String> {
     let shown = path.display();
     let found = fs::metadata(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
@@ -68,7 +69,7 @@ pub(crate) fn check_private(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// 64 hexadecimal digits as bytes.
+/// Parses 64 hexadecimal digits.
 pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
     if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
@@ -80,7 +81,7 @@ pub(crate) fn parse_key(text: &str) -> Option<[u8; 32]> {
     Some(key)
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,4 @@
-//! Reading the spec of a stream from TOML, with errors that point at the line and the key.
+//! Reads a stream's spec from TOML; errors name the line and the key.
 
 use tidegate::kernel::oracle::OracleKind;
 use tidegate::mechanisms::{self, Family, Mechanism, Preset};
@@ -12,7 +12,7 @@ use toml::de::DeValue;
 use crate::failure::Failure;
 use crate::toml_file::{Places, Table, Text};
 
-/// A spec, and where its keys stand.
+/// A spec, with the lines of its keys.
 #[derive(Debug)]
 pub(crate) struct Spec {
     pub(crate) stream: StreamSpec,
@@ -22,7 +22,7 @@ pub(crate) struct Spec {
 /// The keys of a family's spec.
 struct Keys {
     valid: &'static [&'static str],
-    /// Keys whose value is a table, with the keys of that.
+    /// Keys whose value is a table, with that table's keys.
     tables: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -51,7 +51,7 @@ impl Spec {
         Self::of(Text::read(name)?.table()?)
     }
 
-    /// What a table says.
+    /// Reads a spec from a table.
     pub(crate) fn of(mut table: Table<'_>) -> Result<Self, Failure> {
         let mechanism = mechanism_of(&mut table)?;
         check(&table, &Keys::of(mechanism.family))?;
@@ -64,13 +64,13 @@ impl Spec {
         Ok(Self { stream, places })
     }
 
-    /// What is wrong with what the keys say.
+    /// Returns a spec error with its line.
     pub(crate) fn refused(&self, error: &SpecError) -> Failure {
         self.places.error(error.key(), error)
     }
 }
 
-/// Takes the family out, and puts the mechanism into the form that its family reads: a variant's keys are set.
+/// Removes the family, and replaces a mechanism's variant by the keys that it stands for.
 fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
     let families = || Family::ALL.map(Family::name);
     let family = match table.take("family") {
@@ -114,7 +114,7 @@ fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
     Ok(found)
 }
 
-/// Refuses unknown keys and unknown oracles, and says which was probably meant.
+/// Rejects unknown keys and oracles, and suggests the probable spelling.
 fn check(table: &Table<'_>, keys: &Keys) -> Result<(), Failure> {
     let nested = keys.tables.iter().filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
         DeValue::Table(inner) => Some((inner, *valid)),

@@ -1,4 +1,4 @@
-//! Reading TOML, with errors that point at the file, the line and the key.
+//! Reads TOML; errors name the file, the line and the key.
 
 use std::fmt::Display;
 use std::io::Read;
@@ -12,10 +12,10 @@ use toml::de::{DeTable, DeValue};
 use crate::failure::Failure;
 use crate::input::Input;
 
-/// No such file is longer: whatever a source sends, so much of it is held in memory and no more.
+/// Longest accepted file, in bytes.
 const LONGEST: u64 = 1 << 20;
 
-/// What errors call a file, and what is in it.
+/// A file's text, with its name in errors.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) file: String,
@@ -42,7 +42,7 @@ impl Text {
         }
     }
 
-    /// All of it.
+    /// Parses the text.
     pub(crate) fn table(&self) -> Result<Table<'_>, Failure> {
         let Self { file, text } = self;
         let table = DeTable::parse(text).map_err(|error| {
@@ -54,7 +54,7 @@ impl Text {
     }
 }
 
-/// A table of a file, before anything is made of it.
+/// A table of a file, before it is deserialised.
 #[derive(Debug)]
 pub(crate) struct Table<'a> {
     pub(crate) places: Places,
@@ -74,22 +74,22 @@ impl<'a> Table<'a> {
         Self { places, text, table, span }
     }
 
-    /// Takes a key out, which something else is made of.
+    /// Removes a key and returns its value.
     pub(crate) fn take(&mut self, key: &str) -> Option<Spanned<DeValue<'a>>> {
         self.table.remove(key)
     }
 
-    /// A table inside.
+    /// Returns a table inside this one.
     pub(crate) fn inner(&self, table: DeTable<'a>, span: Range<usize>) -> Self {
         Self::new(&self.places.file, self.text, table, span)
     }
 
-    /// An error at a place of the text.
+    /// Returns an error at a place in the text.
     pub(crate) fn error_at(&self, span: &Range<usize>, key: Option<&str>, message: impl Display) -> Failure {
         self.places.error_at(line_of(self.text, span.start), key, message)
     }
 
-    /// What it means, and where its keys stand.
+    /// Deserialises the table, and returns the lines of its keys.
     pub(crate) fn read<T: DeserializeOwned>(self) -> Result<(T, Places), Failure> {
         let Self { places, text, table, span } = self;
         let value = T::deserialize(toml::Deserializer::from(Spanned::new(span.clone(), table)));
@@ -114,7 +114,7 @@ pub(crate) struct Places {
     keys: Vec<Place>,
 }
 
-/// A key, its line, and where in the text its value stands.
+/// A key, its line, and the span of its value.
 #[derive(Debug)]
 struct Place {
     key: String,
@@ -128,7 +128,7 @@ impl Places {
         self.keys.iter().find(around).map(|place| place.key.as_str())
     }
 
-    /// An error about a key, or about the whole.
+    /// Returns an error about a key, or about the whole table.
     pub(crate) fn error(&self, key: Option<&str>, message: impl Display) -> Failure {
         let file = &self.file;
         match key.and_then(|key| self.keys.iter().find(|place| place.key == key)) {
@@ -146,7 +146,7 @@ impl Places {
     }
 }
 
-/// What the parser says of a name that is not one of several, with the one that was probably meant.
+/// Adds the probable spelling to the parser's message about an unknown name.
 fn explained(message: &str) -> String {
     let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (Some((given, valid)), true) = (quoted.split_first(), message.starts_with("unknown ")) else {
@@ -160,7 +160,7 @@ fn explained(message: &str) -> String {
     format!("{message}{meant}")
 }
 
-/// The key that a value belongs to, where the two stand on one line: in lists of tables, whose values stand apart.
+/// Returns the key before a value on the same line, for values in arrays of tables.
 fn key_before(text: &str, place: usize) -> Option<&str> {
     let line = text.get(..place)?.rsplit('\n').next()?;
     let (key, _) = line.split_once('=')?;
@@ -169,7 +169,7 @@ fn key_before(text: &str, place: usize) -> Option<&str> {
     (!key.is_empty() && key.chars().all(plain)).then_some(key)
 }
 
-/// The line of a place in a text, from one.
+/// Returns the line of a place in a text, from one.
 pub(crate) fn line_of(text: &str, place: usize) -> usize {
     1 + text.bytes().take(place).filter(|byte| *byte == b'\n').count()
 }

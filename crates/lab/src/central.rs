@@ -19,7 +19,7 @@ use tidegate_kernel::primitives::ClassHistograms;
 use tidegate_kernel::simulation::{multinomial, sample_without_replacement};
 use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
 
-use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Setting, Settings, Subject};
+use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Setting, Subject, TrialSettings};
 use crate::stream::{CountStream, as_float};
 use crate::subjects::summary_of;
 
@@ -51,29 +51,28 @@ fn subject(listed: &'static Mechanism) -> Box<dyn Subject> {
     }
 }
 
-/// The levels of privacy and of windows that the paper on personalised w-event privacy lets users choose from: 0.2, 0.4
-/// up to 1, and 40, 80 up to 200.
+/// Number of budgets (0.2 to 1) and of windows (40 to 200) in the paper on personalised w-event privacy.
 const LEVELS: u64 = 5;
 const BUDGET_STEP: u64 = UNITS_PER_EPSILON / 5;
 const WINDOW_STEP: u64 = 40;
 
-/// What users require: [`Settings::classes`], or as in the paper on personalised w-event privacy where there are none.
+/// Returns [`TrialSettings::classes`], or else the classes of the paper on personalised w-event privacy.
 ///
-/// There, [`Settings::epsilon`] and [`Settings::window`] are what the strictest user requires. Of the budgets 0.2, 0.4,
-/// 0.6, 0.8 and 1 those above that epsilon can be chosen too, and of the windows 40, 80, 120, 160 and 200 those below
-/// that window; a class for each pair. How many users choose which the paper does not say; here each is as likely.
+/// In the latter, the strictest user requires [`TrialSettings::epsilon`] and [`TrialSettings::window`]. Others choose a
+/// larger budget of 0.2, 0.4, 0.6, 0.8 and 1, and a shorter window of 40, 80, 120, 160 and 200. Each pair is a class.
+/// The paper does not state the sizes of the classes; here they are equal.
 ///
 /// ```
 /// use std::num::NonZeroU64;
 /// use tidegate_lab::central::requirements;
-/// use tidegate_lab::experiment::Settings;
+/// use tidegate_lab::experiment::TrialSettings;
 ///
-/// let settings = Settings::new("0.6".parse()?, NonZeroU64::new(120).ok_or("a window has a length")?);
+/// let settings = TrialSettings::new("0.6".parse()?, NonZeroU64::new(120).ok_or("a window has a length")?);
 /// let classes = requirements(&settings); // 0.6, 0.8 and 1, each with windows of 120, 80 and 40
 /// assert_eq!(classes.len(), 9);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn requirements(settings: &Settings) -> Vec<RequirementClass> {
+pub fn requirements(settings: &TrialSettings) -> Vec<RequirementClass> {
     if !settings.classes.is_empty() {
         return settings.classes.clone();
     }
@@ -89,9 +88,10 @@ pub fn requirements(settings: &Settings) -> Vec<RequirementClass> {
     budgets.into_iter().flat_map(of_budget).collect()
 }
 
-/// What satisfies every user: the smallest budget and the longest window that any requires. A mechanism with one
-/// guarantee for all has to give this.
-pub fn strictest(settings: &Settings) -> Requirement {
+/// Returns the smallest budget and the longest window that any user requires.
+///
+/// A mechanism with one guarantee for all users must give this one.
+pub fn strictest(settings: &TrialSettings) -> Requirement {
     let classes = &settings.classes;
     let epsilon = classes.iter().map(|class| class.epsilon).min().unwrap_or(settings.epsilon);
     let window = classes.iter().map(|class| class.window).max().unwrap_or(settings.window);
@@ -221,7 +221,7 @@ impl OnCounts for CentralSubject {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let smooth = settings.smoothing();
@@ -288,7 +288,7 @@ impl OnCounts for PersonalSubject {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let smooth = settings.smoothing();
@@ -342,7 +342,7 @@ impl OnCounts for PersonalTrackSubject {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let smooth = settings.smoothing();
@@ -361,7 +361,7 @@ impl OnCounts for PersonalTrackSubject {
 
 pub(crate) fn classes_and_members(
     stream: &CountStream,
-    settings: &Settings,
+    settings: &TrialSettings,
     random: &mut SeededRandom,
 ) -> Result<(Classes, Members), RunError> {
     let required = requirements(settings);

@@ -16,7 +16,7 @@ use crate::advise::{self, AdviseError, Data, Prediction, Request, Simulation, Tr
 use crate::experiment::{RunError, Subject};
 use crate::local::{Individuals, LocalSubject, Users, local_settings, policy, run_timestamp};
 use crate::metrics::{Metric, Truth};
-use crate::stream::{CountStream, Stream, StreamError, as_float};
+use crate::stream::{CountStream, DataStream, DataStreamError, as_float};
 use crate::subjects;
 
 /// Parameters of the simulation.
@@ -93,7 +93,7 @@ pub struct Alarm {
 pub enum CityError {
     /// The stream cannot be made.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(#[from] DataStreamError),
     /// No mechanism could be chosen.
     #[error(transparent)]
     Advise(#[from] AdviseError),
@@ -104,7 +104,7 @@ pub enum CityError {
 
 impl City {
     /// The true counts: the districts' days, and one evening at the stadium in the middle of them.
-    pub fn stream(&self) -> Result<CountStream, StreamError> {
+    pub fn stream(&self) -> Result<CountStream, DataStreamError> {
         let length = DAY * self.days.get() as usize;
         let random = &mut SeededRandom::with_stream(self.seed, 0);
         let evening = (self.days.get() as usize / 2) * DAY + EVENING;
@@ -200,7 +200,7 @@ impl City {
         let local = |kind: &LocalKind| subjects::by_name(LocalSubject(*kind).name()).ok();
         let subjects: Vec<&'static dyn Subject> = LocalKind::ALL.iter().filter_map(local).filter(reacts).collect();
         let simulation = Simulation { repeats: NonZeroU64::new(3), ..Simulation::new(self.seed, threads) };
-        let streams: [Stream; 1] = [stream.clone().into()];
+        let streams: [DataStream; 1] = [stream.clone().into()];
         let predictions = advise::predict(&self.request(), &subjects, &streams, &simulation)?;
         let mut predictions: Vec<_> = predictions.into_iter().flatten().collect();
         predictions.sort_by(|a, b| a.error.total_cmp(&b.error));

@@ -1,7 +1,7 @@
 //! The laboratory: data sets, mechanisms as test subjects, error metrics, and repeated experiments.
 //!
 //! ```text
-//! datasets, generate ──▶ Stream ──▶ Subject (a mechanism) ──▶ outcome ──▶ metrics ──▶ experiment's summary
+//! datasets, generate ──▶ DataStream ──▶ Subject (a mechanism) ──▶ outcome ──▶ metrics ──▶ experiment's summary
 //! ```
 //!
 //! | module | content |
@@ -44,4 +44,4 @@ pub mod sequence;
 pub mod stream;
 pub mod subjects;
 
-pub use stream::{CountStream, NumberStream, Stream, SymbolStream};
+pub use stream::{CountStream, DataStream, NumberStream, SymbolStream};

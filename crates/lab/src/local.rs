@@ -12,7 +12,7 @@ use tidegate_kernel::simulation::{SimulationError, estimate_of, multinomial, sam
 use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom, View, Window};
 
 use crate::central::{classes_and_members, domain_of, drive};
-use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Settings, Subject};
+use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Subject, TrialSettings};
 use crate::stream::CountStream;
 use crate::subjects::summary_of;
 
@@ -224,7 +224,7 @@ pub fn run_stream(
 }
 
 /// What a local mechanism needs to know of a stream and the settings of an experiment.
-pub fn local_settings(stream: &CountStream, settings: &Settings) -> LocalSettings {
+pub fn local_settings(stream: &CountStream, settings: &TrialSettings) -> LocalSettings {
     let users = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max();
     let domain = u32::try_from(stream.domain()).unwrap_or(u32::MAX);
     let users = users.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
@@ -282,7 +282,7 @@ impl OnCounts for LocalSubject {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let local = local_settings(stream, settings);
@@ -350,7 +350,7 @@ impl OnCounts for PlbuSubject {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let smooth = settings.smoothing();

@@ -12,7 +12,7 @@ use tidegate::mechanisms::{Family, Mechanism, Preset};
 use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother};
 use tidegate_kernel::SeededRandom;
 
-use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
+use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Subject, TrialSettings};
 use crate::stream::NumberStream;
 use crate::subjects::summary_of;
 use published::Published;
@@ -63,7 +63,7 @@ impl ScalarSubject {
 
     /// What the mechanism is set to for a stream and the settings of an experiment. An error where the delay is longer
     /// than the library can hold back.
-    pub fn settings(&self, stream: &NumberStream, settings: &Settings) -> Result<ScalarSettings, RunError> {
+    pub fn settings(&self, stream: &NumberStream, settings: &TrialSettings) -> Result<ScalarSettings, RunError> {
         let delay = u32::try_from(settings.delay).map_err(RunError::unsupported)?;
         Ok(ScalarSettings {
             protects: settings.protects,
@@ -141,7 +141,7 @@ impl OnNumbers for ScalarSubject {
     fn run(
         &self,
         stream: &NumberStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
         let smooth = settings.smoothing();

@@ -1,11 +1,12 @@
-//! Sequence mechanisms driven through a stream of symbols, each user's sequence by a mechanism of its own.
+//! Sequence mechanisms on streams of symbols; each user's sequence has a mechanism of its own.
 //!
-//! A subject spends [`Settings::epsilon`] on each symbol, of a batch as many times that as it has symbols; there is no
-//! [window](Settings::window). The model is learned from the stream's [corpus](SymbolStream::corpus), which holds what
-//! is to be protected: that measures errors as the literature does, and is nothing to imitate where somebody's data are
-//! released.
+//! A subject spends [`TrialSettings::epsilon`] on each symbol. A batch spends that once for each of its symbols. The
+//! [window](TrialSettings::window) is not used.
 //!
-//! What the literature publishes and must not be used is here too, to show why: [`paper_crr_not_private`].
+//! The model is learned from the stream's [corpus](SymbolStream::corpus), which contains the protected sequences. The
+//! literature measures errors in this way; a real release must not do so.
+//!
+//! [`paper_crr_not_private`] is a published mechanism that is not private. It is here only to show why.
 
 pub mod noise;
 
@@ -27,7 +28,7 @@ use tidegate_kernel::primitives::{ChannelLimits, ChannelParts, SymbolBatch, Symb
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 
 use crate::draw::unit;
-use crate::experiment::{OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome};
+use crate::experiment::{OnSymbols, RunError, Setting, Subject, SymbolOutcome, TrialSettings};
 use crate::stream::{Space, SymbolStream};
 use crate::subjects::summary_of;
 
@@ -80,7 +81,7 @@ pub enum SequenceSubject {
     Crr,
     /// The same in its robust mode: epsilon-LDP at each step, whatever the model.
     CrrRobust,
-    /// Batches of [`Settings::batch`] symbols: SIP of as many epsilons for each.
+    /// Batches of [`TrialSettings::batch`] symbols: SIP of as many epsilons for each.
     Batched,
     /// A baseline, which has no model: epsilon-LDP at each step.
     Baseline(BaselineKind),
@@ -144,7 +145,7 @@ impl OnSymbols for SequenceSubject {
     fn run(
         &self,
         stream: &SymbolStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<SymbolOutcome, RunError> {
         if let Self::Baseline(kind) = self {
@@ -186,7 +187,7 @@ fn with_baseline(
     kind: BaselineKind,
     domain: u32,
     sequence: &[u32],
-    settings: &Settings,
+    settings: &TrialSettings,
     random: &mut SeededRandom,
 ) -> Result<Vec<u32>, RunError> {
     let settings = baseline::BaselineSettings::new(domain, settings.epsilon);

@@ -10,9 +10,10 @@ use tidegate::names::UnknownName;
 use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{
-    CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Settings, Subject, SymbolOutcome,
+    CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Setting, Subject, SymbolOutcome,
+    TrialSettings,
 };
-use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream, as_float};
+use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream, as_float};
 use crate::{central, local, scalar, sequence};
 
 /// The baseline that looks at nothing: it publishes, always, the uniform distribution, the number in the middle of the
@@ -51,7 +52,7 @@ impl Subject for Constant {
 }
 
 impl OnCounts for Constant {
-    fn run(&self, stream: &CountStream, _: &Settings, _: &mut SeededRandom) -> Result<CountOutcome, RunError> {
+    fn run(&self, stream: &CountStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<CountOutcome, RunError> {
         let uniform = vec![1.0 / as_float(stream.domain() as u64); stream.domain()];
         Ok(CountOutcome {
             frequencies: vec![uniform; stream.length()],
@@ -64,14 +65,14 @@ impl OnCounts for Constant {
 }
 
 impl OnNumbers for Constant {
-    fn run(&self, stream: &NumberStream, _: &Settings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
+    fn run(&self, stream: &NumberStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
         let middle = f64::midpoint(stream.grid().low(), stream.grid().high());
         Ok(NumberOutcome { values: vec![middle; stream.values().len()] })
     }
 }
 
 impl OnSymbols for Constant {
-    fn run(&self, stream: &SymbolStream, _: &Settings, _: &mut SeededRandom) -> Result<SymbolOutcome, RunError> {
+    fn run(&self, stream: &SymbolStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<SymbolOutcome, RunError> {
         let middle = stream.space().middle();
         let sequences = stream.sequences().iter().map(|sequence| vec![middle; sequence.len()]).collect();
         Ok(SymbolOutcome { sequences })
@@ -188,7 +189,7 @@ fn kinds(takes: &[StreamKind]) -> String {
 }
 
 /// Whether a subject takes a stream; the error says which do.
-pub fn check_fit(subject: &dyn Subject, stream: &Stream) -> Result<(), Box<Misfit>> {
+pub fn check_fit(subject: &dyn Subject, stream: &DataStream) -> Result<(), Box<Misfit>> {
     if subject.takes(stream.kind()) {
         return Ok(());
     }

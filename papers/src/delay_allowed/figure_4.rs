@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use tidegate::scalar::Truncation;
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::plot::Axis;
 
@@ -112,7 +112,7 @@ fn figure_4(session: &Session<'_>) -> Result<Results, ReproduceError> {
     for (suffix, within_domain) in [("", false), (WITHIN, true)] {
         for data in &ALL_DATA {
             let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
-            let settings = Settings { truncation, within_domain, ..like_the_paper(&stream, 0.5, 100)? };
+            let settings = TrialSettings { truncation, within_domain, ..like_the_paper(&stream, 0.5, 100)? };
             let settings = std::slice::from_ref(&settings);
             let panel = format!("{}{suffix}", data.set);
             let naive = session.sweep_repeated(often(data), &stream, &[NAIVE], settings)?;

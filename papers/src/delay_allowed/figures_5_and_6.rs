@@ -1,6 +1,6 @@
 //! Figures 5 and 6: errors over the delay and over the size of buckets.
 
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::plot::Axis;
 use tidegate_lab::scalar::published;
@@ -31,7 +31,7 @@ pub(super) const FIGURE_5: Experiment = Experiment {
             let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
             let settings: Vec<_> =
                 DELAYS.into_iter().map(|delay| like_the_paper(&stream, 0.5, delay)).collect::<Result<_, _>>()?;
-            let place = |settings: &Settings| At::Number(as_float(settings.delay));
+            let place = |settings: &TrialSettings| At::Number(as_float(settings.delay));
             let printed: Vec<_> = GROUP_AND_ORDER.iter().map(|name| played_by(PRINTED, name)).collect();
             add(&mut table, session, (data, data.set), GROUP_AND_ORDER, &settings, place)?;
             add(&mut table, session, (data, &format!("{}{PRINTED}", data.set)), &printed, &settings, place)?;
@@ -215,7 +215,7 @@ fn figure_6(session: &Session<'_>) -> Result<Results, ReproduceError> {
             for epsilon in THREE {
                 for size in sizes(data.set) {
                     let buckets = Some(published::parts(width(&stream), size));
-                    let settings = Settings { buckets, ..like_the_paper(&stream, epsilon, 100)? };
+                    let settings = TrialSettings { buckets, ..like_the_paper(&stream, epsilon, 100)? };
                     for finding in session.sweep(&stream, &[mechanism], &[settings])? {
                         if let Some(error) = metric_of(&finding, Metric::Mae) {
                             table.push(&panel, &of_epsilon(epsilon), size, MAE, error);

@@ -1,6 +1,6 @@
 //! Figures 7 to 10: errors over the threshold.
 
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::Summary;
 use tidegate_lab::plot::Axis;
 use tidegate_lab::scalar::published::THRESHOLD;
@@ -32,11 +32,11 @@ pub(super) const FIGURES_7_TO_10: Experiment = Experiment {
             let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
             let width = width(&stream);
             let thresholds = std::iter::once(THRESHOLD).chain(DOMAINS.map(|domains| domains * width));
-            let with = |threshold| -> Result<Settings, ReproduceError> {
-                Ok(Settings { threshold: Some(threshold), ..like_the_paper(&stream, 0.4, 100)? })
+            let with = |threshold| -> Result<TrialSettings, ReproduceError> {
+                Ok(TrialSettings { threshold: Some(threshold), ..like_the_paper(&stream, 0.4, 100)? })
             };
             let settings: Vec<_> = thresholds.map(with).collect::<Result<_, _>>()?;
-            let place = |settings: &Settings| At::Number(settings.threshold.unwrap_or_default() / width);
+            let place = |settings: &TrialSettings| At::Number(settings.threshold.unwrap_or_default() / width);
             let all = |names: &[&'static str]| [names, &["constant"]].concat();
             add(&mut table, session, (data, data.set), &all(GROUPS), &settings, place)?;
             let printed = format!("{}{PRINTED}", data.set);

@@ -12,12 +12,12 @@ mod tables;
 
 use std::num::NonZeroU64;
 
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::plot::{Axis, Panel};
 use tidegate_lab::scalar::published;
 use tidegate_lab::scalar::published::THRESHOLD;
-use tidegate_lab::stream::Stream;
+use tidegate_lab::stream::DataStream;
 
 use crate::compare::{exactly, metric_of, not};
 use crate::verdict::{Demand, Judgement, Tally, all_below_where, digits, ratio, smaller_than_times};
@@ -147,15 +147,15 @@ fn often(data: &PaperData) -> NonZeroU64 {
 /// The width of a stream's domain.
 fn width(prepared: &PreparedStream) -> f64 {
     match prepared.stream() {
-        Stream::Numbers(stream) => stream.grid().high() - stream.grid().low(),
-        Stream::Counts(_) | Stream::Symbols(_) => 0.0,
+        DataStream::Numbers(stream) => stream.grid().high() - stream.grid().low(),
+        DataStream::Counts(_) | DataStream::Symbols(_) => 0.0,
     }
 }
 
 /// The paper's settings for a stream.
-fn like_the_paper(prepared: &PreparedStream, epsilon: f64, delay: u64) -> Result<Settings, ReproduceError> {
+fn like_the_paper(prepared: &PreparedStream, epsilon: f64, delay: u64) -> Result<TrialSettings, ReproduceError> {
     let buckets = Some(published::buckets(width(prepared)));
-    Ok(Settings { delay, threshold: Some(THRESHOLD), buckets, ..settings(epsilon, 1)? })
+    Ok(TrialSettings { delay, threshold: Some(THRESHOLD), buckets, ..settings(epsilon, 1)? })
 }
 
 /// Runs mechanisms, and adds their errors to a panel: absolute, and relative to the naive method at the same place.
@@ -164,8 +164,8 @@ fn add(
     session: &Session<'_>,
     (data, panel): (&PaperData, &str),
     mechanisms: &[&str],
-    settings: &[Settings],
-    place: impl Fn(&Settings) -> At,
+    settings: &[TrialSettings],
+    place: impl Fn(&TrialSettings) -> At,
 ) -> Result<(), ReproduceError> {
     let Some(stream) = session.dataset(data.set, Cut::default())? else { return Ok(()) };
     for finding in session.sweep_repeated(often(data), &stream, mechanisms, settings)? {
@@ -192,7 +192,7 @@ fn over_epsilon(
         let Some(stream) = session.dataset(data.set, Cut::default())? else { continue };
         let settings: Vec<_> =
             epsilons.iter().map(|epsilon| like_the_paper(&stream, *epsilon, delay)).collect::<Result<_, _>>()?;
-        let place = |settings: &Settings| At::Number(settings.epsilon.as_f64());
+        let place = |settings: &TrialSettings| At::Number(settings.epsilon.as_f64());
         add(&mut table, session, (data, data.set), OURS, &settings, place)?;
         add(&mut table, session, (data, &format!("{}{PRINTED}", data.set)), AS_PRINTED, &settings, place)?;
     }

@@ -6,7 +6,7 @@ mod figures_7_and_8;
 mod table_2;
 
 use tidegate_kernel::oracle::OracleKind;
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::stream::CountStream;
 
@@ -115,10 +115,10 @@ fn joined(stream: &CountStream, groups: usize, stride: usize) -> Result<CountStr
 
 /// The paper's analysis has generalised randomised response, which is best for two values. Over wider domains the
 /// mechanisms use optimised unary encoding, which is nearly the best there, and quick to simulate.
-fn with_oracle(settings: Settings, stream: &PreparedStream) -> Settings {
+fn with_oracle(settings: TrialSettings, stream: &PreparedStream) -> TrialSettings {
     let wide = stream.counts().is_some_and(|counts| counts.domain() > 2);
     let oracle = if wide { OracleKind::Oue } else { OracleKind::Grr };
-    Settings { oracle: Some(oracle), ..settings }
+    TrialSettings { oracle: Some(oracle), ..settings }
 }
 
 /// What the panels call a data set.
@@ -137,7 +137,7 @@ fn title(panel: &str) -> String {
 fn sweep(
     session: &Session<'_>,
     stream: &PreparedStream,
-    choices: &[(At, Settings)],
+    choices: &[(At, TrialSettings)],
     (panel, metric): (&str, Metric),
     table: &mut Results,
 ) -> Result<(), ReproduceError> {
@@ -152,11 +152,11 @@ fn sweep(
     Ok(())
 }
 
-fn by_epsilon(budgets: &[f64], window: u64) -> Result<Vec<(At, Settings)>, ReproduceError> {
+fn by_epsilon(budgets: &[f64], window: u64) -> Result<Vec<(At, TrialSettings)>, ReproduceError> {
     budgets.iter().map(|epsilon| Ok((At::from(*epsilon), settings(*epsilon, window)?))).collect()
 }
 
-fn by_window(epsilon: f64, windows: &[u32]) -> Result<Vec<(At, Settings)>, ReproduceError> {
+fn by_window(epsilon: f64, windows: &[u32]) -> Result<Vec<(At, TrialSettings)>, ReproduceError> {
     let one = |window: &u32| Ok((At::from(f64::from(*window)), settings(epsilon, u64::from(*window))?));
     windows.iter().map(one).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 
-use tidegate_lab::experiment::{RequirementClass, Settings};
+use tidegate_lab::experiment::{RequirementClass, TrialSettings};
 use tidegate_lab::metrics::Summary;
 
 use super::{
@@ -13,19 +13,19 @@ use crate::verdict::{Demand, Judgement, Tally, falls, short, smaller_than_times}
 use crate::{ASKED_HERE, At, Claim, Experiment, ReproduceError, Results, Session, settings};
 
 /// A class for a share of so many tenths of the users, and one for the rest.
-fn two_classes(lax: (f64, u64), tenths: u64) -> Result<Settings, ReproduceError> {
+fn two_classes(lax: (f64, u64), tenths: u64) -> Result<TrialSettings, ReproduceError> {
     let class = |epsilon: f64, window: u64, weight: u64| -> Result<RequirementClass, ReproduceError> {
         let [window, weight] = [window, weight].map(|number| NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN));
         Ok(RequirementClass { epsilon: epsilon_of(epsilon)?, window, weight })
     };
     let (epsilon, window) = lax;
     let classes = vec![class(epsilon, window, tenths)?, class(BUDGET, WINDOW, 10 - tenths)?];
-    Ok(Settings { classes, ..settings(BUDGET, WINDOW)? })
+    Ok(TrialSettings { classes, ..settings(BUDGET, WINDOW)? })
 }
 
 fn over_shares(session: &Session<'_>, lax: (f64, u64)) -> Result<Results, ReproduceError> {
     let settings: Vec<_> = TENTHS.into_iter().map(|tenths| two_classes(lax, tenths)).collect::<Result<_, _>>()?;
-    let share = |settings: &Settings| {
+    let share = |settings: &TrialSettings| {
         settings.classes.first().map_or(0.0, |class| tidegate_lab::stream::as_float(class.weight.get()) / 10.0)
     };
     let groups: &[(&[&str], NonZeroU64)] =

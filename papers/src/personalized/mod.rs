@@ -9,7 +9,7 @@ mod summary;
 
 use std::num::NonZeroU64;
 
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::plot::{Axis, Panel};
 
@@ -119,8 +119,8 @@ fn add(
     session: &Session<'_>,
     data: &PaperData,
     groups: &[(&[&str], NonZeroU64)],
-    settings: &[Settings],
-    place: impl Fn(&Settings) -> f64,
+    settings: &[TrialSettings],
+    place: impl Fn(&TrialSettings) -> f64,
 ) -> Result<(), ReproduceError> {
     let Some(stream) = prepared(session, data)? else { return Ok(()) };
     for (mechanisms, repeats) in groups {

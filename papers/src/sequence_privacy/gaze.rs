@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::{Metric, Summary};
 use tidegate_lab::plot::{Axis, Panel, Point, Series};
-use tidegate_lab::stream::{Stream, as_float};
+use tidegate_lab::stream::{DataStream, as_float};
 use tidegate_lab::subjects;
 
 use super::figures_3_and_4::other;
@@ -41,7 +41,7 @@ pub(super) const FIGURE_7: Experiment = Experiment {
     measure: |session| {
         let mut table = Results::new();
         let Some(prepared) = gaze(session)? else { return Ok(table) };
-        let Stream::Symbols(stream) = prepared.stream() else { return Ok(table) };
+        let DataStream::Symbols(stream) = prepared.stream() else { return Ok(table) };
         let space = stream.space();
         let mut push = |panel: &str, sequence: &[u32]| {
             for symbol in sequence {
@@ -51,7 +51,7 @@ pub(super) const FIGURE_7: Experiment = Experiment {
         };
         stream.sequences().iter().for_each(|sequence| push(TRUE_PATH, sequence));
         for line in PATHS {
-            let settings = Settings { distance: line.distance, ..settings(0.2, 1)? };
+            let settings = TrialSettings { distance: line.distance, ..settings(0.2, 1)? };
             let subject = subjects::by_name(line.mechanism)?;
             let Some(subject) = subject.on_symbols() else { continue };
             let outcome = subject.run(stream, &settings, &mut session.random(0)).map_err(other)?;
@@ -184,7 +184,7 @@ pub(super) const FIGURE_10: Experiment = Experiment {
                 };
                 for line in series {
                     let batch = NonZeroUsize::new(line.batch).unwrap_or(NonZeroUsize::MIN);
-                    let settings = Settings { batch, distance: line.distance, ..settings(1.0, 1)? };
+                    let settings = TrialSettings { batch, distance: line.distance, ..settings(1.0, 1)? };
                     for finding in session.sweep(&stream, &[line.mechanism], &[settings])? {
                         let seconds = finding.time.as_secs_f64() / as_float(session.repeats().get());
                         let seconds = Summary { mean: seconds, standard_error: None };

@@ -8,7 +8,7 @@ mod gaze;
 
 use std::num::NonZeroUsize;
 
-use tidegate_lab::experiment::Settings;
+use tidegate_lab::experiment::TrialSettings;
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::sequence::SymbolDistance;
 
@@ -109,9 +109,9 @@ fn add(
     metrics: &[Metric],
 ) -> Result<(), ReproduceError> {
     for line in series {
-        let with = |epsilon: f64| -> Result<Settings, ReproduceError> {
+        let with = |epsilon: f64| -> Result<TrialSettings, ReproduceError> {
             let batch = NonZeroUsize::new(line.batch).unwrap_or(NonZeroUsize::MIN);
-            Ok(Settings { batch, distance: line.distance, ..settings(line.times * epsilon, 1)? })
+            Ok(TrialSettings { batch, distance: line.distance, ..settings(line.times * epsilon, 1)? })
         };
         let settings: Vec<_> = epsilons.iter().map(|epsilon| with(*epsilon)).collect::<Result<_, _>>()?;
         for (epsilon, finding) in epsilons.iter().zip(session.sweep(stream, &[line.mechanism], &settings)?) {

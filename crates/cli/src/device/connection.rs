@@ -1,4 +1,4 @@
-//! How to reach a collector, and whose signature to believe.
+//! The connection to a collector, and the operator's key.
 
 use std::fs;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A client with so many connections.
+    /// Returns a client with this many connections.
     pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
         let token = match &self.token_file {
             Some(path) => Some(String::from_utf8(read(path)?).map_err(|_| Failure::input(ClientError::Token))?),
@@ -40,7 +40,7 @@ impl Server {
         self.client_with(token.as_deref(), connections)
     }
 
-    /// The same, for whoever has a token.
+    /// Returns a client that uses the given token.
     pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
         let options = ClientOptions {
             token: token.map(|token| ClientToken::new(token.trim())).transpose().map_err(explain)?,
@@ -73,12 +73,11 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A client with so many connections.
     pub(crate) fn client(&self, connections: usize) -> Result<Client, Failure> {
         self.server.client(connections)
     }
 
-    /// The stream's policy, and says what it promises.
+    /// Fetches the stream's policy, and prints what it promises.
     pub(crate) fn policy(&self, client: &Client) -> Result<VerifiedPolicy, Failure> {
         let key = match operator_key(&self.operator_key) {
             Ok(key) => key,
@@ -110,7 +109,7 @@ fn cannot_read(name: &dyn std::fmt::Display, error: &io::Error) -> Failure {
     Failure::input(format_args!("{name} cannot be read: {error}"))
 }
 
-/// Whether what was given is wrong, or something went wrong.
+/// Tells invalid input from failures.
 pub(crate) fn explain(error: ClientError) -> Failure {
     match error {
         ClientError::Address(_)

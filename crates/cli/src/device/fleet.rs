@@ -1,4 +1,4 @@
-//! `tidegate device fleet`: a simulated fleet that answers a collector over real HTTP.
+//! `tidegate device fleet`: a simulated fleet that answers a collector over HTTP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IsTerminal};
@@ -22,7 +22,7 @@ use tidegate_device::{PreparedQuestion, RefusalReason};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 use tidegate_lab::city::City;
-use tidegate_lab::{CountStream, Stream, datasets};
+use tidegate_lab::{CountStream, DataStream, datasets};
 
 use super::connection::Connection;
 use super::polling::Polling;
@@ -45,8 +45,10 @@ use crate::output::{Output, Reader};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --devices 1000000\n  \
-                  tidegate device fleet --server http://127.0.0.1:8080 --stream sales --operator-key operator.pub --devices 20000 --dataset sales.csv --ticks 10 --json"
+    after_help = "Example:\n  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key \
+                  operator.pub --devices 1000000\n  \
+                  tidegate device fleet --server http://127.0.0.1:8080 --stream sales --operator-key operator.pub \
+                  --devices 20000 --dataset sales.csv --ticks 10 --json"
 )]
 pub(crate) struct Fleet {
     #[command(flatten)]
@@ -102,7 +104,7 @@ fn batch_size(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().ok().filter(within).ok_or_else(|| format!("expected a whole number from 1 to {MAX_REPORTS}"))
 }
 
-/// The days that the city has unless it is told.
+/// Default number of simulated days.
 const DAYS: NonZeroU32 = NonZeroU32::MIN.saturating_add(6);
 
 impl Fleet {
@@ -120,8 +122,8 @@ impl Fleet {
         }
     }
 
-    /// Answers until it is to stop, and tells what became of each question. How many reports could not be delivered;
-    /// `None` where nobody listens any more.
+    /// Answers until told to stop, and prints the outcome of each question. Returns how many reports could not be
+    /// delivered, or `None` if the reader of the output went away.
     pub(crate) fn simulate(
         &self,
         mut tell: impl FnMut(&Answered<'_>) -> Result<Reader, Failure>,
@@ -130,7 +132,8 @@ impl Fleet {
         self.say(
             "warning",
             format_args!(
-                "this fleet is simulated from the seed {seed}: its reports are not private, and its ledgers are in memory only"
+                "this fleet is simulated from the seed {seed}: its reports are not private, and its ledgers are in \
+                 memory only"
             ),
         );
         let client = self.connection.client(self.connections.get() + 1)?;
@@ -158,10 +161,10 @@ impl Fleet {
         }
     }
 
-    /// The counts, scaled to the number of devices.
+    /// Returns the counts, scaled to the number of devices.
     fn stream(&self) -> Result<CountStream, Failure> {
         if self.dataset == "city" {
-            // What is released of it is the collector's business: only the counts are used.
+            // Only the counts are used; any epsilon will do.
             let epsilon = "1".parse().map_err(Failure::run)?;
             let city = City { users: self.devices, days: self.days, epsilon, window: NonZeroU64::MIN, seed: self.seed };
             return city.stream().map_err(Failure::input);
@@ -173,7 +176,7 @@ impl Fleet {
             ..datasets::LoadOptions::default()
         };
         match datasets::load(&self.dataset, &options) {
-            Ok(Stream::Counts(stream)) => Ok(stream),
+            Ok(DataStream::Counts(stream)) => Ok(stream),
             Ok(other) => Err(Failure::input(format_args!(
                 "--dataset: {} is a stream of {}, and devices report counts",
                 other.name(),
@@ -184,7 +187,7 @@ impl Fleet {
     }
 }
 
-/// A question, what became of it, and how long that took.
+/// A question, its outcome, and the time that it took.
 #[derive(Debug)]
 pub(crate) struct Answered<'a> {
     pub(crate) timestamp: u64,
@@ -193,7 +196,7 @@ pub(crate) struct Answered<'a> {
     seconds: f64,
 }
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     asked: u64,
@@ -201,11 +204,11 @@ pub(crate) struct Tally {
     pub(crate) received: Receipt,
     /// The most that any of these devices has spent in its window.
     pub(crate) fullest: Option<Epsilon>,
-    /// By devices, by their reason.
+    /// Refusals of devices, by reason.
     refused: BTreeMap<&'static str, u64>,
-    /// Reports that the collector did not take, by its reason.
+    /// Reports that the collector rejected, by reason.
     turned_away: BTreeMap<String, u64>,
-    /// Reports of which nobody knows whether they arrived.
+    /// Reports whose delivery is unknown.
     lost: u64,
 }
 
@@ -225,7 +228,7 @@ impl Tally {
     }
 }
 
-/// A fleet at work.
+/// A running fleet.
 struct Running<'a> {
     fleet: &'a Fleet,
     client: &'a Client,
@@ -253,7 +256,7 @@ impl Running<'_> {
             if asking.stream != self.policy.stream {
                 return Err(Failure::run("the collector asks for another stream than the policy's"));
             }
-            // The one that closes first, first.
+            // The question that closes first comes first.
             let mut questions = asking.questions.clone();
             questions.sort_by_key(|asked| asked.closes);
             for asked in questions {
@@ -271,7 +274,7 @@ impl Running<'_> {
         self.policy.ticks.timestamp(self.clock.read().wall).unwrap_or(0)
     }
 
-    /// Lets the devices of a question's cohort answer it, and says what became of that.
+    /// Lets the devices of a question's cohort answer, and returns the outcome.
     fn answer(
         &mut self,
         asked: OpenQuestion,
@@ -299,7 +302,7 @@ impl Running<'_> {
         tell(&Answered { timestamp, phase, tally: &tally, seconds })
     }
 
-    /// Why every device refuses, where that depends on none of them.
+    /// Returns a reason for which every device refuses, if there is one.
     fn refusal(&self, asked: &OpenQuestion) -> Option<RefusalReason> {
         let other_oracle = self.policy.oracle.is_some_and(|oracle| oracle != asked.question.oracle);
         other_oracle.then_some(RefusalReason::OtherOracle)
@@ -342,7 +345,7 @@ fn progress(quiet: bool, reports: u64) -> ProgressBar {
     if !quiet && io::stderr().is_terminal() { ProgressBar::new(reports) } else { ProgressBar::hidden() }
 }
 
-/// A question on its way through its cohort.
+/// A question in progress.
 struct Round<'a, 'b> {
     fleet: &'a Fleet,
     client: &'a Client,
@@ -353,13 +356,13 @@ struct Round<'a, 'b> {
     false_report: Option<Vec<u8>>,
     /// The devices that have not been asked.
     waiting: Mutex<std::iter::Chain<ChunksMut<'b, Member>, ChunksMut<'b, Member>>>,
-    /// Nothing more is taken.
+    /// Whether to stop taking devices.
     is_over: AtomicBool,
     bar: &'a ProgressBar,
 }
 
 impl Round<'_, '_> {
-    /// Answers and sends, batch by batch, until nobody is left.
+    /// Answers and sends batches until no device is left.
     fn work(&self) -> Result<Tally, Failure> {
         let mut tally = Tally::default();
         loop {
@@ -393,7 +396,7 @@ impl Round<'_, '_> {
         Ok(())
     }
 
-    /// What these devices answer.
+    /// Returns the encoded reports of these devices.
     fn batch(&self, members: &mut [Member], tally: &mut Tally) -> Result<Option<(Vec<u8>, u64)>, Failure> {
         let Some(first) = members.first() else { return Ok(None) };
         let question = self.prepared.question();
@@ -432,8 +435,8 @@ impl Round<'_, '_> {
     }
 }
 
-/// A report that no device would send again and again: where a report has a bit for each value, all of them are set;
-/// otherwise it is the one of many that speaks loudest for the first value.
+/// Returns the report that poisoned devices repeat. With one bit for each value, all bits are set. Otherwise it is the
+/// draw that most favours the first value.
 fn false_report(prepared: &PreparedQuestion, seed: u64) -> Result<Vec<u8>, Failure> {
     let oracle = prepared.oracle();
     let cells = prepared.question().cells();
@@ -456,7 +459,7 @@ fn false_report(prepared: &PreparedQuestion, seed: u64) -> Result<Vec<u8>, Failu
     loudest.map(|(_, report)| report).ok_or_else(|| Failure::run("no false report was found"))
 }
 
-/// Among how many the false report is chosen.
+/// Number of draws for a false report.
 const DRAWS: u32 = 64;
 
 impl Answered<'_> {

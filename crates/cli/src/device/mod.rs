@@ -1,13 +1,13 @@
-//! `tidegate device`: one device that answers a collector, or a simulated fleet of them.
+//! `tidegate device`: a device that answers a collector, or a simulated fleet.
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | `connection` | how to reach a collector, and whose signature to believe |
-//! | `polling` | what is asked at the moment |
-//! | `one` | a real device, with its ledger on the disk |
-//! | `values` | where its value comes from |
-//! | `fleet` | a fleet: who is asked, who sends, what became of it |
-//! | `population` | its devices, and which value each holds at a timestamp |
+//! | `connection` | the connection to a collector, and the operator's key |
+//! | `polling` | waits for open questions |
+//! | `one` | a real device, with its ledger on disk |
+//! | `values` | the source of its values |
+//! | `fleet` | a simulated fleet |
+//! | `population` | the fleet's devices, and the value of each at a timestamp |
 
 pub(crate) mod connection;
 #[cfg(feature = "lab")]
@@ -26,8 +26,10 @@ use crate::failure::Failure;
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
-    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
-                  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --devices 100000"
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
+                  operator.pub --state state --source position --value 3\n  \
+                  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub \
+                  --devices 100000"
 )]
 pub(crate) struct Device {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! `tidegate device run`: a real device, with its ledger on the disk.
+//! `tidegate device run`: a real device, with its ledger on disk.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -44,8 +44,10 @@ use crate::output::{Output, Reader};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key operator.pub --state state --source position --value 3\n  \
-                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key operator.pub --state state --source position --values - --json"
+    after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
+                  operator.pub --state state --source position --value 3\n  \
+                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key \
+                  operator.pub --state state --source position --values - --json"
 )]
 pub(crate) struct One {
     #[command(flatten)]
@@ -85,10 +87,10 @@ pub(crate) struct One {
     json: bool,
 }
 
-/// How long a question of the next timestamp is waited for: clocks differ a little.
+/// How long to wait for a question of the next timestamp, as clocks differ slightly.
 const SOON: Duration = Duration::from_millis(100);
 
-/// How many things are said about one timestamp at most.
+/// Most outcomes remembered for one timestamp.
 const MOST_SETTLED: usize = 10_000;
 
 impl One {
@@ -97,7 +99,7 @@ impl One {
         let values = match (&self.value, &self.values) {
             (Some(value), _) => Values::Fixed(*value),
             (None, Some(name)) => Values::read(name)?,
-            // The parser of arguments has seen to it.
+            // Unreachable: clap requires one of them.
             (None, None) => return Err(Failure::input("a device needs --value or --values")),
         };
         let witness = match &self.witness {
@@ -124,7 +126,8 @@ impl One {
         let (agent, beginning) = match begin(folder, &self.source, policy, &witness, clock.read(), &mut random) {
             Err(refused @ AgentError::OtherPolicy { .. }) => {
                 return Err(Failure::run(format_args!(
-                    "{refused}. Nothing has changed. If you are the owner and want that, run it again with --accept-policy {fingerprint}"
+                    "{refused}. Nothing has changed. If you are the owner and want that, run it again with \
+                     --accept-policy {fingerprint}"
                 )));
             }
             begun => begun.map_err(fault)?,
@@ -168,7 +171,7 @@ fn fault(fault: AgentError) -> Failure {
     }
 }
 
-/// A device at work.
+/// A running device.
 struct Running<'a> {
     one: &'a One,
     client: &'a Client,
@@ -178,22 +181,22 @@ struct Running<'a> {
     random: SystemRandom,
     output: Output,
     reader: Reader,
-    /// What was said about the questions of the present, so that it is said once.
+    /// Outcomes already printed for the current questions.
     settled: BTreeSet<(u64, u16, &'static str)>,
 }
 
-/// What a question came to.
+/// The outcome of a question.
 enum Came {
     Sent(Receipt),
     Refused(RefusalReason),
-    /// There is no value to report, or none of the domain.
+    /// No value, or none of the domain.
     NoValue,
-    /// Nobody took the report in time; it may have been counted.
+    /// The report was not accepted in time; it may have been counted.
     NotTaken(ClientError),
 }
 
 impl Came {
-    /// In a word; whether the question is over.
+    /// Returns the outcome's name, and whether the question is finished.
     const fn word(&self) -> (&'static str, bool) {
         match self {
             Self::Sent(Receipt { accepted: 1.., .. }) => ("accepted", true),
@@ -229,7 +232,7 @@ impl Running<'_> {
             let ends = self.agent.policy().ticks.end_of(now).saturating_sub(self.clock.read().wall);
             let Some(asking) = polling.next(Duration::from_secs(ends.max(1)))? else { continue };
             let (asked_by, questions) = (asking.stream.clone(), asking.questions.clone());
-            // Once, however many there are.
+            // Wait once, for all of them.
             if questions.iter().any(|asked| asked.question.timestamp.checked_sub(1) == Some(self.now())) {
                 thread::sleep(SOON);
             }
@@ -246,7 +249,7 @@ impl Running<'_> {
     /// Answers a question, unless that is done.
     fn answer(&mut self, stream: &str, asked: &OpenQuestion) -> Result<(), Failure> {
         let (timestamp, phase) = (asked.question.timestamp, asked.question.phase);
-        // A collector that asks thousands of things at once gets no answer to most of them.
+        // Caps the work for a collector that asks thousands of questions at once.
         if self.settled.contains(&(timestamp, phase, "")) || self.settled.len() > MOST_SETTLED {
             return Ok(());
         }
@@ -263,8 +266,8 @@ impl Running<'_> {
 
     fn come(&mut self, stream: &str, asked: &OpenQuestion) -> Result<Came, Failure> {
         let question = &asked.question;
-        // By the device's own time. Where there is no value, one that no domain has: what it costs and what is refused
-        // later is then the same.
+        // At the device's own time. A missing value becomes one outside every domain, so costs and later refusals are
+        // the same.
         let value = self.values.at(self.now()).unwrap_or(u32::MAX);
         let reply = self.agent.answer(self.clock.read(), stream, question, value, &mut self.random);
         let report = match reply {
@@ -290,7 +293,7 @@ impl Running<'_> {
         batch.write().map_err(Failure::run)
     }
 
-    /// Says what a question came to.
+    /// Prints the outcome of a question.
     fn tell(&mut self, timestamp: u64, phase: u16, came: &Came) -> Result<(), Failure> {
         let (word, _) = came.word();
         let said = match came {

@@ -1,4 +1,4 @@
-//! What is asked at the moment, as far as the collector tells.
+//! Long polling for open questions.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use tidegate_device::client::{Client, ClientError};
 use super::connection::explain;
 use crate::failure::{Failure, complain};
 
-/// How long to wait for news at a time.
+/// Longest wait for an answer.
 const WAIT: Duration = Duration::from_secs(20);
-/// How long at least from one request to the next, whatever the collector answers.
+/// Shortest time between two requests.
 const PACE: Duration = Duration::from_millis(100);
-/// How long after an answer that was none.
+/// Pause after a failed request.
 const UNAVAILABLE: Duration = Duration::from_secs(2);
 
-/// Asks a collector again and again, never in haste.
+/// Polls a collector for open questions, at a limited rate.
 #[derive(Debug)]
 pub(crate) struct Polling<'a> {
     client: &'a Client,
@@ -25,13 +25,11 @@ pub(crate) struct Polling<'a> {
 }
 
 impl<'a> Polling<'a> {
-    /// Nothing is known yet.
     pub(crate) const fn new(client: &'a Client, stream: &'a str) -> Self {
         Self { client, stream, latest: None }
     }
 
-    /// What is asked, once that is news or `patience` is over; `None` where the collector cannot be reached at the
-    /// moment.
+    /// Returns the open questions once they change or `patience` is over; `None` if the collector is unreachable.
     pub(crate) fn next(&mut self, patience: Duration) -> Result<Option<&OpenQuestions>, Failure> {
         let start = Instant::now();
         let after = self.latest.as_ref().map(|asking| asking.round);

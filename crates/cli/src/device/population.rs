@@ -1,4 +1,4 @@
-//! The devices of a simulated fleet, and which value each of them holds.
+//! The devices of a simulated fleet, and the value of each.
 
 use std::hash::Hasher as _;
 use std::ops::Range;
@@ -10,17 +10,15 @@ use tidegate_device::{Device, slot_of};
 use tidegate_kernel::{Cohort, SLOTS};
 use tidegate_lab::CountStream;
 
-/// A simulated device. Its state lies in memory as it would lie on a disk: some fifty bytes, and none before its first
-/// answer.
+/// A simulated device. Its encoded state takes about fifty bytes, and none before its first answer.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Its number among all.
     pub(crate) number: u32,
     state: Option<Box<[u8]>>,
 }
 
 impl Member {
-    /// The device, as it was left.
+    /// Decodes the device.
     pub(crate) fn device(&self, policy: &StreamPolicy, identity: &[u8; 16]) -> Result<Device, postcard::Error> {
         match &self.state {
             Some(state) => postcard::from_bytes(state),
@@ -28,25 +26,25 @@ impl Member {
         }
     }
 
-    /// Leaves the device as it is now.
+    /// Stores the device's state.
     pub(crate) fn keep(&mut self, device: &Device) -> Result<(), postcard::Error> {
         self.state = Some(postcard::to_allocvec(device)?.into_boxed_slice());
         Ok(())
     }
 }
 
-/// The secret identity of a device: a function of the seed.
+/// Derives the secret identity of a device from the seed.
 pub(crate) fn identity(seed: u64, number: u32) -> [u8; 16] {
     let mut hasher = SipHasher24::new_with_keys(seed, IDENTITIES);
     hasher.write_u32(number);
     hasher.finish128().as_bytes()
 }
 
-/// What tells the hash that makes identities from that which makes noise.
+/// Domain separator of the hash that derives identities.
 const IDENTITIES: u64 = 1;
 const NOISE: u64 = 2;
 
-/// Which stream of the seed's randomness a batch draws from: another for every batch, and the same for the same.
+/// Returns the random stream of a batch, a different one for each batch.
 pub(crate) fn noise_stream(timestamp: u64, phase: u16, first: u32) -> u64 {
     let mut hasher = ShortHasher::new_with_keys(timestamp, NOISE);
     hasher.write_u16(phase);
@@ -54,16 +52,16 @@ pub(crate) fn noise_stream(timestamp: u64, phase: u16, first: u32) -> u64 {
     hasher.finish()
 }
 
-/// All devices, in the order of their slots.
+/// All devices, ordered by slot.
 #[derive(Debug)]
 pub(crate) struct Population {
     members: Vec<Member>,
-    /// Where the devices of each slot begin, and where the last end.
+    /// Index of the first device of each slot, and the total.
     starts: Vec<u32>,
 }
 
 impl Population {
-    /// So many devices, each in the slot that the policy's key gives it.
+    /// Assigns each device the slot that the policy's key gives it.
     pub(crate) fn new(devices: u32, policy: &StreamPolicy, seed: u64) -> Self {
         let slot = |number| slot_of(&policy.slot_key, &identity(seed, number));
         let mut order: Vec<(u16, u32)> = (0..devices).map(|number| (slot(number), number)).collect();
@@ -78,15 +76,14 @@ impl Population {
         Self { members: order.into_iter().map(|(_, number)| Member { number, state: None }).collect(), starts }
     }
 
-    /// The devices of a cohort: of slots up to the last, and of those that follow from the first slot on.
+    /// Returns the devices of a cohort: up to the last slot, and those that wrap around.
     pub(crate) fn cohort(&mut self, cohort: Cohort) -> [&mut [Member]; 2] {
         let (early, late) = self.ranges(cohort);
         let (before, from) = self.members.split_at_mut(late.start);
         [&mut from[..late.len()], &mut before[early]]
     }
 
-    /// Where the devices of the slots from the first on are that come after the last slot, and where those of the
-    /// others are, which lie behind them.
+    /// Returns the index ranges of the wrapped part and of the other part, which follows it.
     fn ranges(&self, cohort: Cohort) -> (Range<usize>, Range<usize>) {
         let at = |slot: u32| self.starts[slot.min(SLOTS) as usize] as usize;
         match cohort {
@@ -100,19 +97,18 @@ impl Population {
     }
 }
 
-/// Which value each device holds at a timestamp: as many of them each value as the data set's shares say.
+/// The value of each device at a timestamp, in proportion to the data set's shares.
 ///
-/// Devices have their places in a row once and for all, and values lie along it, so that few devices change their value
-/// where few shares change.
+/// Devices have fixed positions in a row, along which values are laid out. A small change of the shares therefore
+/// changes few values.
 #[derive(Debug)]
 pub(crate) struct Dealt {
-    /// How many devices hold a value up to each.
+    /// Cumulative number of devices up to each value.
     up_to: Vec<u64>,
 }
 
 impl Dealt {
-    /// At a timestamp of the stream, whose rows come round again after the last. There must be as many users in each
-    /// row as there are devices.
+    /// Uses the row of a timestamp; rows repeat after the last. Each row must have as many users as there are devices.
     pub(crate) fn new(stream: &CountStream, timestamp: u64) -> Self {
         #[allow(clippy::cast_possible_truncation)] // below a length
         let row = (timestamp % stream.length() as u64) as usize;
@@ -124,7 +120,7 @@ impl Dealt {
         Self { up_to: running.collect() }
     }
 
-    /// The value of a device.
+    /// Returns the value of a device.
     pub(crate) fn value(&self, number: u32) -> u32 {
         let value = self.up_to.partition_point(|up_to| *up_to <= u64::from(number));
         u32::try_from(value).unwrap_or(u32::MAX)

@@ -1,4 +1,4 @@
-//! Where a device's value comes from: it is fixed, or read line by line while the device runs.
+//! The source of a device's value: fixed, or read line by line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,33 +10,32 @@ use std::thread;
 use crate::failure::Failure;
 use crate::input::Input;
 
-/// How long a line may be, in bytes; what is longer is two.
+/// Longest line, in bytes; a longer one is split.
 const LONGEST_LINE: u64 = 64;
 
-/// A line that is no value. What is in it is nobody's business.
+/// A line that is not a value. Its content is private, so it is not stored.
 #[derive(Debug, PartialEq, Eq)]
 struct Unreadable;
 
-/// What the device holds.
+/// The source of a device's value.
 #[derive(Debug)]
 pub(crate) enum Values {
-    /// Always the same.
     Fixed(u32),
-    /// As they were read so far.
+    /// Values read so far.
     Read(Arc<Mutex<Known>>),
 }
 
-/// The values that were read.
+/// Values that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// From so many timestamps on.
+    /// Values by their first timestamp.
     stamped: BTreeMap<u64, u32>,
-    /// The latest that has no timestamp.
+    /// The latest value without a timestamp.
     latest: Option<u32>,
 }
 
 impl Known {
-    /// Takes in a line: `VALUE`, or `T,VALUE`, or a header.
+    /// Parses a line: `VALUE`, `T,VALUE` or a header.
     fn take(&mut self, line: &str) -> Result<(), Unreadable> {
         let line = line.trim();
         if line.is_empty() || ["value", "t,value"].contains(&line) {
@@ -52,7 +51,7 @@ impl Known {
         Ok(())
     }
 
-    /// The value at a timestamp; earlier ones are forgotten.
+    /// Returns the value at a timestamp, and forgets earlier ones.
     fn at(&mut self, timestamp: u64) -> Option<u32> {
         let from = self.stamped.range(..=timestamp).next_back().map(|(from, _)| *from);
         if let Some(from) = from {
@@ -63,7 +62,7 @@ impl Known {
 }
 
 impl Values {
-    /// Reads a file at once, and anything else, such as standard input, while the device runs.
+    /// Reads a file at once; reads any other source, such as standard input, in the background.
     pub(crate) fn read(name: &str) -> Result<Self, Failure> {
         let known = Arc::new(Mutex::new(Known::default()));
         let is_pipe = name == "-" || fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir());
@@ -71,7 +70,7 @@ impl Values {
             let (name, known) = (name.to_owned(), Arc::clone(&known));
             thread::spawn(move || {
                 if let Err(failure) = read_all(&name, &known) {
-                    // What the device would report from here on is not what was meant. Its state is safe at any moment.
+                    // Continuing would report wrong values. The state on disk is always consistent.
                     process::exit(failure.complain().into());
                 }
             });
@@ -81,7 +80,7 @@ impl Values {
         Ok(Self::Read(known))
     }
 
-    /// The value at a timestamp; `None` where there is none yet.
+    /// Returns the value at a timestamp; `None` if there is none yet.
     pub(crate) fn at(&self, timestamp: u64) -> Option<u32> {
         match self {
             Self::Fixed(value) => Some(*value),

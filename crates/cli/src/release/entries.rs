@@ -11,30 +11,30 @@ use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::{LongOrWide, WideReader};
 use tidegate_table::{Format, TableError};
 
-/// An entry, with the number of its line; `None` at the end.
+/// The next entry with its line number; `None` at the end of the input.
 pub(super) type Next = Result<Option<(u64, Entry)>, TableError>;
 
-/// What reading lines needs to know of a stream.
+/// The input format of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// Numbers, which are sealed as they are read.
+    /// Numbers, released as they are read.
     Readings {
         intake: Intake,
         account: Account,
-        /// Everything up to here is over.
+        /// Timestamps up to this one are closed.
         over: Option<u64>,
     },
     /// Values of users.
     Values {
         values: Values,
         over: Option<u64>,
-        /// Whether counts of users do as well.
+        /// Whether the input may also be counts of users.
         counts: bool,
     },
 }
 
 impl Expected {
-    /// `None` for a stream of neither readings nor values.
+    /// Returns `None` for a stream of neither readings nor values.
     pub(super) fn of(stream: &Stream) -> Option<Self> {
         let over = stream.last();
         if let Some((intake, account)) = stream.intake() {
@@ -45,7 +45,7 @@ impl Expected {
         Some(Self::Values { values: stream.values()?.clone(), over, counts })
     }
 
-    /// A reader of lines.
+    /// Opens a reader of entries.
     pub(super) fn read<'a, S: Read + 'a>(
         self,
         name: &str,
@@ -65,10 +65,10 @@ impl Expected {
     }
 }
 
-/// A table in long form or, where counts do, in either.
+/// A table in long form or, for counts, in either form.
 enum Reader<S> {
     Long(LongReader<S>),
-    /// With the value of each field.
+    /// A wide table, with the value of each field.
     Wide(WideReader<S>, Vec<usize>),
 }
 
@@ -107,7 +107,7 @@ fn read_values<'a, S: Read + 'a>(
     }))
 }
 
-/// The values that the fields of a table in wide form are called by: all, and each once.
+/// Returns the value of each field of a wide table; each value must occur exactly once.
 fn places<S: Read>(values: &Values, name: &str, rows: &WideReader<S>) -> Result<Vec<usize>, TableError> {
     let places: Option<Vec<usize>> =
         rows.labels().map(|label| values.find(label.trim()).map(|value| value as usize)).collect();

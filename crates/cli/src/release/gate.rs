@@ -1,4 +1,4 @@
-//! What stands between lines of input and releases.
+//! [`Gate`]: passes entries to a stream, and its releases to the output.
 
 use std::fmt::Write as _;
 use std::mem;
@@ -16,12 +16,12 @@ use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
 
-/// Why an item was not taken in.
+/// The reason for rejecting an entry.
 #[derive(Debug)]
 pub(super) enum Rejected {
-    /// A field of its line is not what it should be.
+    /// A field of its line is invalid.
     Field { field: &'static str, expected: String },
-    /// Something else went wrong.
+    /// Another failure.
     Failed(Failure),
 }
 
@@ -30,7 +30,7 @@ impl Rejected {
         Self::Field { field: "t", expected: expected.into() }
     }
 
-    /// What is told of a line of a file.
+    /// Adds the file and the line to the error.
     pub(super) fn of_line(self, file: &str, line: u64) -> Failure {
         match self {
             Self::Field { field, expected } => {
@@ -57,40 +57,39 @@ impl From<Failure> for Rejected {
     }
 }
 
-/// Where everything goes that may be published.
+/// Destinations of everything that may be published.
 pub(super) struct Sinks {
     pub(super) output: Output,
     pub(super) format: Format,
     pub(super) answers: Option<Output>,
     pub(super) keeper: Option<Keeper>,
-    /// What readings that are held back are encrypted under.
+    /// Encrypts the readings that are held back.
     pub(super) key: Option<VaultKey>,
-    /// Which timestamps are released whoever is present; those that the input has where there is none.
+    /// Timestamps to release even if nobody is present; `None` releases those of the input.
     pub(super) timeline: Option<Timeline>,
-    /// What people should know; told with the first release.
+    /// Notes for the user, printed with the first release.
     pub(super) notes: Vec<&'static str>,
 }
 
 pub(super) struct Gate<R> {
     stream: Stream,
-    /// The values of its domain.
     values: Option<Values>,
     random: R,
     shape: ReleaseLayout,
     sinks: Sinks,
-    /// Whether randomness of this run, or of one that it goes on from, came from a seed.
+    /// Whether this run or an earlier one of the same state used a seed.
     seeded: bool,
     /// Whether the header was written.
     begun: bool,
-    /// Without releases between calls; kept for its memory.
+    /// Empty between calls; kept for its allocation.
     released: Released,
-    /// What was not handed over yet: to the output, to where answers go, and to whoever looks at standard error.
+    /// Output not written yet: releases, answers, and messages on standard error.
     text: String,
     answers: String,
     alarms: Vec<String>,
 }
 
-/// So much text is handed over in any case.
+/// Buffered text is written once it has this many bytes.
 const MUCH: usize = 1 << 16;
 
 impl<R: Randomness> Gate<R> {
@@ -139,7 +138,7 @@ impl<R: Randomness> Gate<R> {
         Ok(Reader::Listens)
     }
 
-    /// Writes what was released, and hands it over if it is much.
+    /// Formats the releases, and writes the buffer if it is large.
     fn write_much(&mut self) -> Result<Reader, Failure> {
         self.write_releases()?;
         let much = self.text.len() + self.answers.len() >= MUCH;
@@ -170,7 +169,7 @@ impl<R: Randomness> Gate<R> {
         Ok(())
     }
 
-    /// Saves what the next run must know: before anything that it pays for can be seen.
+    /// Saves the state. Must precede the output of every release that it pays for.
     fn save(&self) -> Result<(), Failure> {
         let Some(keeper) = &self.sinks.keeper else { return Ok(()) };
         let stream = self.stream.save(self.sinks.key.as_ref()).map_err(Failure::run)?;
@@ -208,16 +207,16 @@ impl<R: Randomness> Gate<R> {
         Ok(reader)
     }
 
-    /// Releases what the timeline has after the last line, and then closes: the input is at its end.
+    /// Releases the rest of the timeline at the end of the input, and closes.
     pub(super) fn complete(mut self) -> Result<(), Failure> {
         match self.pass_empty(Timeline::missing_at_the_end)? {
-            // The open timestamp is closed by the first that is empty, and otherwise here.
+            // The first empty timestamp closes the open one; without one, this does.
             Reader::Listens => self.close(),
             Reader::WentAway => Ok(()),
         }
     }
 
-    /// Releases what is held back.
+    /// Releases everything that is held back.
     pub(super) fn close(mut self) -> Result<(), Failure> {
         self.released = self.stream.finish(&mut self.random).map_err(Failure::run)?;
         if self.stream.spec().family() == Family::Sequence && self.stream.waiting() > 0 {
@@ -230,14 +229,14 @@ impl<R: Randomness> Gate<R> {
             );
         }
         self.write_releases()?;
-        // What goes into files can be seen only once they have their names, which comes last.
+        // Files become visible last, when they are renamed.
         let files_first = !self.sinks.output.is_live();
         if files_first {
             self.sinks.output.write(&mem::take(&mut self.text))?;
             self.sinks.output.prepare()?;
         }
         self.save()?;
-        // Whether somebody reads that makes no difference any more.
+        // The result of the write no longer matters.
         self.write()?;
         if let Some(answers) = self.sinks.answers {
             answers.finish()?;
@@ -246,7 +245,7 @@ impl<R: Randomness> Gate<R> {
     }
 }
 
-/// What a monitor tells people.
+/// Returns the message of a monitor's event.
 fn alarm(t: u64, said: &Said<'_>) -> Option<String> {
     let Reply::Event(event) = &said.reply else { return None };
     let mut text = format!("{:?} {} at {t}, at {:.6}", said.name, event.kind.name(), event.score.value);

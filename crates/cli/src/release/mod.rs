@@ -1,4 +1,4 @@
-//! `tidegate release`: a private stream in, a stream that may be published out.
+//! `tidegate release`: reads a private stream and writes a stream that may be published.
 
 mod entries;
 mod gate;
@@ -145,7 +145,6 @@ pub(crate) struct Release {
     json: bool,
 }
 
-/// How a table is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {
     /// Fields separated by commas
@@ -157,7 +156,7 @@ pub(crate) enum TableFormat {
 }
 
 impl TableFormat {
-    /// The format that a file's name tells.
+    /// Returns the format that the file name suggests.
     pub(crate) fn of(name: &str) -> Self {
         let lower = name.to_ascii_lowercase();
         let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
@@ -171,7 +170,7 @@ impl TableFormat {
         }
     }
 
-    /// How the text is read and written; rows of Parquet are turned into CSV and back.
+    /// Returns the text format; Parquet rows are converted to and from CSV.
     const fn text(self) -> Format {
         match self {
             Self::Csv | Self::Parquet => Format::Csv,
@@ -179,7 +178,6 @@ impl TableFormat {
         }
     }
 
-    /// Opens a table.
     pub(crate) fn open(self, name: &str) -> Result<Input, Failure> {
         match self {
             Self::Csv | Self::Ndjson => Input::open(name),
@@ -190,7 +188,6 @@ impl TableFormat {
         }
     }
 
-    /// Creates a table.
     #[cfg_attr(not(feature = "parquet"), allow(unused_variables))]
     fn create(self, name: &str, shape: &ReleaseLayout) -> Result<Output, Failure> {
         match self {
@@ -214,7 +211,7 @@ fn mechanism(name: &str) -> Result<&'static Mechanism, UnknownName> {
     mechanisms::find_in(Family::Scalar, name)
 }
 
-/// A spec, and how errors about it are told.
+/// A spec with its source, for errors.
 struct Told<'a> {
     stream: StreamSpec,
     refused: Box<dyn Fn(&SpecError) -> Failure + 'a>,
@@ -245,10 +242,10 @@ impl Release {
         }
     }
 
-    /// What the options say of a stream of numbers.
+    /// Builds the spec of a stream of numbers from the options.
     fn numbers(&self) -> Result<StreamSpec, Failure> {
         let (Some(mechanism), Some(epsilon), Some((low, high))) = (self.mechanism, self.epsilon, self.domain) else {
-            // The parser of arguments has seen to it.
+            // Unreachable: clap requires one of them.
             return Err(Failure::input("either --spec or --mechanism, --epsilon and --domain must be given"));
         };
         let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
@@ -261,7 +258,7 @@ impl Release {
         Ok(StreamSpec::Scalar(serde_json::from_value(json).map_err(Failure::run)?))
     }
 
-    /// Sets the mechanism of the spec up, and passes the whole input through it.
+    /// Sets up the mechanism and passes the whole input through it.
     fn release(&self, told: &Told<'_>, random: impl Randomness + Send + 'static) -> Result<(), Failure> {
         let refused = |error: SpecError| (told.refused)(&error);
         self.check_paths()?;
@@ -276,7 +273,7 @@ impl Release {
             }
             _ => {}
         }
-        // A spec that cannot be followed is refused before a state is touched.
+        // An invalid spec is rejected before the state file is touched.
         let mut stream = Stream::new(told.stream.clone()).map_err(refused)?;
         let (keeper, saved) = self.keeper(&told.stream)?;
         let key = self.key.as_deref().map(|key| state::key(key, saved.is_none())).transpose()?;
@@ -289,7 +286,7 @@ impl Release {
         self.pass(stream, shape, random, sinks)
     }
 
-    /// Enrols the users of the table of users, where each class has a guarantee of its own.
+    /// Enrols the users of the user table, for mechanisms with classes.
     fn enrol(&self, stream: &mut Stream) -> Result<(), Failure> {
         let table = match (stream.classes(), &self.users) {
             (None, None) => return Ok(()),
@@ -318,7 +315,7 @@ impl Release {
         stream.keep_only(&there.iter().map(String::as_str).collect()).map_err(state::misfit)
     }
 
-    /// That what is kept for the next run is not overwritten by anything else, nor overwrites it.
+    /// Checks that no other file shares a path with the state or its key.
     fn check_paths(&self) -> Result<(), Failure> {
         let place = |path: &&String| (path.as_str() != "-").then(|| state::place(path));
         let others =
@@ -337,7 +334,7 @@ impl Release {
         Ok(())
     }
 
-    /// The state that the run goes on from, and where it leaves its own.
+    /// Opens the state file and reads the saved state.
     fn keeper(&self, stream: &StreamSpec) -> Result<(Option<Keeper>, Option<Saved>), Failure> {
         if let Some(path) = &self.state {
             let (keeper, saved) = Keeper::open(path, stream)?;
@@ -346,7 +343,7 @@ impl Release {
         Ok((None, None))
     }
 
-    /// Where everything goes that may be published.
+    /// Opens the destinations.
     fn sinks(
         &self,
         stream: &Stream,
@@ -392,7 +389,7 @@ impl Release {
         Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, notes })
     }
 
-    /// The timestamps that are released whoever is present.
+    /// Returns the timeline of the spec, if it has one.
     fn timeline(&self, stream: &Stream, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
         match (stream.spec().timeline(), self.through) {
             (None, None) => Ok(None),
@@ -418,16 +415,16 @@ impl Release {
         let progress = self.progress();
         let read = read_all(&shared, expected, input, format, &progress);
         progress.finish_and_clear();
-        // With the lock held until the process ends: where a signal ends the stream, this waits for that.
+        // The lock is held until the process ends, so a signal handler that ends the stream finishes first.
         let mut state = lock(&shared);
         match mem::replace(&mut *state, State::Ended(Ok(()))) {
             State::Open(gate) => read.and_then(|()| gate.complete()),
-            // Whatever else came of it, it began with this.
+            // The first outcome counts.
             State::Ended(outcome) => outcome,
         }
     }
 
-    /// How many lines were read, for whoever looks on: at a terminal on which nothing else appears.
+    /// Returns a progress bar of the lines read; hidden unless the terminal shows nothing else.
     fn progress(&self) -> ProgressBar {
         if !io::stderr().is_terminal() || (self.output == "-" && io::stdout().is_terminal()) {
             return ProgressBar::hidden();
@@ -441,7 +438,7 @@ impl Release {
     }
 }
 
-/// Reads to the end, or until nobody wants to know.
+/// Reads until the input ends or the reader of the output goes away.
 fn read_all<R: Randomness>(
     shared: &Shared<R>,
     expected: Expected,
@@ -456,7 +453,7 @@ fn read_all<R: Randomness>(
         if !with_open(&mut lock(shared), taken) {
             break;
         }
-        // Looking at the clock for nobody takes longer than some mechanisms do.
+        // A look at the clock takes longer than some mechanisms do.
         if !progress.is_hidden() {
             progress.inc(1);
         }
@@ -464,21 +461,21 @@ fn read_all<R: Randomness>(
     Ok(())
 }
 
-/// A gate that is shared with the thread that waits for signals.
+/// A gate shared with the signal handler's thread.
 type Shared<R> = Arc<Mutex<State<R>>>;
 
 enum State<R> {
     Open(Box<Gate<R>>),
-    /// By a signal, or because nobody reads any more, or because writing failed.
+    /// By a signal, by a reader that went away, or by a failed write.
     Ended(Result<(), Failure>),
 }
 
 fn lock<R>(shared: &Shared<R>) -> MutexGuard<'_, State<R>> {
-    // A thread that panicked has told so itself.
+    // The panic of another thread is reported by that thread.
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does something with an open gate, and closes it if nobody reads what is released. Whether it is open still.
+/// Runs `action` on an open gate, and closes the gate if the reader went away. Returns whether it is still open.
 fn with_open<R: Randomness>(
     state: &mut State<R>,
     action: impl FnOnce(&mut Gate<R>) -> Result<Reader, Failure>,
@@ -493,7 +490,7 @@ fn with_open<R: Randomness>(
     false
 }
 
-/// Ends the stream on an interrupt, as if the input had ended there; on a second one, at once.
+/// Ends the stream on the first interrupt, as at the end of the input; exits at once on the second.
 #[cfg(unix)]
 fn end_on_signal<R: Randomness + Send + 'static>(shared: &Shared<R>) -> Result<(), Failure> {
     use signal_hook::consts::{SIGINT, SIGTERM};
@@ -505,7 +502,7 @@ fn end_on_signal<R: Randomness + Send + 'static>(shared: &Shared<R>) -> Result<(
         if signals.next().is_none() {
             return;
         }
-        // In a thread of its own, because the reader of what is released may keep it waiting.
+        // A thread of its own, because a slow reader of the output may block it.
         thread::spawn(move || {
             let mut state = lock(&shared);
             if let State::Open(gate) = mem::replace(&mut *state, State::Ended(Ok(()))) {
@@ -519,9 +516,8 @@ fn end_on_signal<R: Randomness + Send + 'static>(shared: &Shared<R>) -> Result<(
     Ok(())
 }
 
-/// A source before which nothing waits that can be published: before it is asked for more, which may take for ever,
-/// everything that was released is handed over. So nothing is late, and where much comes at once, much is handed over
-/// at once.
+/// A source that flushes all releases before each read, since a read may block. Releases are therefore never late, and
+/// large inputs are written in large pieces.
 struct Prompt<'a, R> {
     source: Box<dyn Read>,
     shared: &'a Shared<R>,

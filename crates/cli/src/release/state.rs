@@ -1,8 +1,7 @@
-//! What a run leaves behind for the next one: so budgets that are shared by several timestamps hold across restarts.
+//! State files, which keep shared budgets across runs.
 //!
-//! The state is written whole, beside the old one, and takes its name once it has reached the disk. It is written
-//! before anything that it pays for is handed over. Whoever dies in between has lost a release, and has spent nothing
-//! twice.
+//! A state is written to a temporary file, synced and renamed, before any release that it pays for is written. A crash
+//! in between loses a release but never spends budget twice.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
@@ -18,43 +17,42 @@ use crate::failure::Failure;
 use crate::output::sync_folder_of;
 use crate::secret::{create_private, read_key, write_key};
 
-/// How every state begins.
+/// First line of every state file.
 const MAGIC: &[u8] = b"tidegate state 1\n";
 
-/// How a state begins to which a run with a seed has contributed. Its releases are not private, nor are those that
-/// follow.
+/// First line of a state to which a seeded run contributed. Its releases are not private, nor are later ones.
 const SEEDED_MAGIC: &[u8] = b"tidegate state 1, seeded\n";
 
-/// Where the state is kept.
+/// A locked state file.
 #[derive(Debug)]
 pub(super) struct Keeper {
     path: PathBuf,
-    /// Locked as long as this run lasts.
+    /// Held until the run ends.
     _lock: File,
-    /// The spec, as the state names it.
+    /// The spec, as stored in the state.
     spec: String,
-    /// Whether a run with a seed has contributed to the state that was found.
+    /// Whether a seeded run contributed to the state.
     seeded: bool,
 }
 
-/// What is saved of a run.
+/// The saved state of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Saved {
-    /// The spec, which must be the same when the run goes on.
+    /// The spec; it must be the same when the run continues.
     spec: String,
     /// The state of the stream.
     pub(super) stream: Vec<u8>,
 }
 
 impl Keeper {
-    /// Takes the state of a path for this run alone, and reads it if it is there.
+    /// Locks the state file of a path, and reads it if it exists.
     pub(super) fn open(path: &str, spec: &StreamSpec) -> Result<(Self, Option<Saved>), Failure> {
         let spec = serde_json::to_string(spec).map_err(Failure::run)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err() {
-            // What it leads to may be a state that is not there at the moment.
+            // Its target may be a state that is temporarily absent.
             return Err(Failure::input(format_args!("{path} is a link that leads nowhere")));
         }
-        // By whatever name it is called, there is one state and one lock.
+        // All names of a file share one state and one lock.
         let path = place(path);
         let lock = lock_beside(&path)?;
         let mut seeded = false;
@@ -69,12 +67,11 @@ impl Keeper {
         Ok((Self { path, _lock: lock, spec, seeded }, saved))
     }
 
-    /// Whether a run with a seed has contributed to the state that was found.
     pub(super) const fn is_seeded(&self) -> bool {
         self.seeded
     }
 
-    /// Replaces the state; once this is done, it has reached the disk.
+    /// Replaces the state; it has reached the disk on return.
     pub(super) fn save(&self, stream: Vec<u8>, seeded: bool) -> Result<(), Failure> {
         let saved = Saved { spec: self.spec.clone(), stream };
         let body = postcard::to_allocvec(&saved).map_err(Failure::run)?;
@@ -87,7 +84,7 @@ impl Keeper {
     }
 }
 
-/// Where a path leads, the same for all its spellings, also where nothing is there yet.
+/// Resolves a path to one spelling, even if nothing is there.
 pub(super) fn place(path: &str) -> PathBuf {
     let path = Path::new(path);
     let beside = || {
@@ -97,7 +94,7 @@ pub(super) fn place(path: &str) -> PathBuf {
     fs::canonicalize(path).ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
-/// What tells a damaged state from a whole one.
+/// Returns the checksum that detects damage.
 fn checksum(body: &[u8]) -> [u8; 16] {
     let mut hasher = SipHasher24::new();
     hasher.write(body);
@@ -126,12 +123,12 @@ fn read(path: &Path, bytes: &[u8], spec: &str) -> Result<Saved, Failure> {
     Ok(saved)
 }
 
-/// The file by which a run keeps the state of a path to itself.
+/// Returns the path of the lock file.
 pub(super) fn lock_of(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{}.lock", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
-/// A file beside the state that is locked while a run uses it: two runs with one budget would spend it twice.
+/// Locks the file beside the state; two runs with one budget would spend it twice.
 fn lock_beside(path: &Path) -> Result<File, Failure> {
     if path.file_name().is_none() {
         return Err(Failure::input("--state must name a file"));
@@ -150,11 +147,11 @@ fn lock_beside(path: &Path) -> Result<File, Failure> {
     }
 }
 
-/// Writes a file under another name, and changes that once it has reached the disk.
+/// Writes and syncs a temporary file, and renames it.
 fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
     let partial = path.with_file_name(format!(".{name}.partial"));
-    // Whatever an earlier run left there was never taken for a state; no other run is at it, for the state is locked.
+    // A leftover of an earlier run; the lock excludes other runs.
     match fs::remove_file(&partial) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -166,8 +163,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// The key under which readings that are held back are kept: of a file of 64 hexadecimal digits, which is made if it is
-/// not there and there is no state yet.
+/// Reads the key that encrypts readings held back; creates the file if there is no state yet.
 pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
     let path = Path::new(path);
     match read_key(path)? {
@@ -184,7 +180,7 @@ pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
     }
 }
 
-/// A state that is whole but makes no sense.
+/// Returns the error of an intact but inconsistent state.
 pub(super) fn misfit(why: impl std::fmt::Display) -> Failure {
     Failure::input(format_args!(
         "the state does not fit its spec: {why}; it was left as it is, because beginning anew would spend again"

@@ -1,33 +1,33 @@
-//! [`Timeline`]: timestamps that are released whoever is present.
+//! [`Timeline`]: timestamps released even if nobody is present.
 
 use tidegate::spec::TimelineSpec;
 
 use super::gate::Rejected;
 use crate::failure::Failure;
 
-/// How many numbers are released at most for timestamps in a row at which nobody is present, where no end is declared.
+/// Most numbers released for consecutive empty timestamps, if no end is declared.
 const MOST_IN_A_GAP: u64 = 1_000_000;
 
-/// How many numbers a run releases at most where its end is declared.
+/// Most numbers that a run releases, if its end is declared.
 const MOST_DECLARED: u64 = 100_000_000;
 
-/// The timestamps that a run goes through, one by one.
+/// The timestamps of a run, in order.
 ///
-/// Where the end is declared, how many there are is known before any line is read, and no line is refused for being
-/// far from the last. Otherwise a gap may be too long, and a refusal then tells that nobody was present in between.
+/// With a declared end, the number of timestamps is known before the first line, and no gap is too long. Without one, a
+/// gap may be too long; rejecting it reveals that nobody was present in between.
 #[derive(Debug)]
 pub(super) struct Timeline {
     spec: TimelineSpec,
-    /// The last timestamp, where it is declared.
+    /// The declared last timestamp.
     through: Option<u64>,
-    /// The next timestamp that is not over or open; `None` where there is none.
+    /// The next timestamp that is neither closed nor open; `None` at the end.
     next: Option<u64>,
     /// How many numbers a timestamp releases.
     numbers: u64,
 }
 
 impl Timeline {
-    /// A timeline that goes on after `last`.
+    /// Returns a timeline that continues after `last`.
     pub(super) fn new(
         spec: TimelineSpec,
         through: Option<u64>,
@@ -51,7 +51,7 @@ impl Timeline {
         Ok(Self { spec, through, next, numbers })
     }
 
-    /// That a line may have this timestamp.
+    /// Checks the timestamp of a line.
     pub(super) fn check(&self, timestamp: u64) -> Result<(), Rejected> {
         if !self.spec.contains(timestamp) {
             return Err(Rejected::time(in_words(&self.spec)));
@@ -72,21 +72,21 @@ impl Timeline {
         }
     }
 
-    /// The next timestamp before another at which nobody is present. It is over then.
+    /// Closes and returns the next empty timestamp before `timestamp`.
     pub(super) fn missing_before(&mut self, timestamp: u64) -> Option<u64> {
         let missing = self.next.filter(|next| *next < timestamp)?;
         self.next = self.spec.after(Some(missing));
         Some(missing)
     }
 
-    /// The next timestamp at the end of the input, up to the declared end. It is over then.
+    /// Closes and returns the next timestamp after the last line, up to the declared end.
     pub(super) fn missing_at_the_end(&mut self) -> Option<u64> {
         let missing = self.next.filter(|next| Some(*next) <= self.through)?;
         self.next = self.spec.after(Some(missing));
         Some(missing)
     }
 
-    /// Takes note of a line's timestamp.
+    /// Records the timestamp of a line.
     pub(super) fn arrive(&mut self, timestamp: u64) {
         if self.next.is_some_and(|next| next <= timestamp) {
             self.next = self.spec.after(Some(timestamp));

@@ -1,8 +1,8 @@
-//! `tidegate backup` and `tidegate restore`: a copy of the store, and how a service goes on from one.
+//! `tidegate backup` and `tidegate restore`: copies of the store.
 //!
-//! What was published since a backup was made, the backup does not know: its ledgers have forgotten what was spent. The
-//! high-water marks, which are kept apart, tell which streams that concerns. Nothing is released of those until their
-//! operator lets them begin anew, once the window of what was published is over.
+//! A backup does not know of later releases, so its ledgers miss what those spent. The high-water marks, kept apart,
+//! name the streams concerned. Such a stream releases nothing until its operator lets it begin anew, after the window
+//! of the last release.
 
 use std::fs;
 use std::io;
@@ -62,7 +62,8 @@ pub(crate) struct Backup {
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate restore --config /srv/tidegate/service.toml --from /backup/tidegate-2026-11-15.db\n  \
+    after_help = "Example:\n  tidegate restore --config /srv/tidegate/service.toml --from \
+                  /backup/tidegate-2026-11-15.db\n  \
                   tidegate restore --config /srv/tidegate/service.toml --begin-anew visits"
 )]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["from", "begin_anew", "adopt_marks"]))]
@@ -87,7 +88,7 @@ pub(crate) struct Restore {
     adopt_marks: bool,
 }
 
-/// What is in a store, as a table.
+/// Formats the content of a store as a table.
 fn listed(found: &[Found]) -> String {
     let mut rows = vec![["stream", "version", "published", "releases"].map(str::to_owned).to_vec()];
     let row = |found: &Found| {
@@ -102,12 +103,13 @@ fn refused(name: &Path, error: &StoreError) -> Failure {
     Failure::run(format_args!("{}: {error}", name.display()))
 }
 
-/// The path of a store that is a file.
+/// Returns the path of a store that is a file.
 fn file_of(config: &Config) -> Result<&Path, Failure> {
     match &config.store {
         Place::Sqlite(path) => Ok(path),
         Place::Postgres(_) => Err(Failure::input(
-            "the store is in PostgreSQL, whose own means back it up and restore it: pg_dump and pg_restore. The high-water marks protect it all the same",
+            "the store is in PostgreSQL, whose own means back it up and restore it: pg_dump and pg_restore. The \
+             high-water marks protect it all the same",
         )),
     }
 }
@@ -121,7 +123,7 @@ impl Backup {
         }
         let store = SqliteStore::open(path).map_err(|error| refused(path, &error))?;
         store.backup(&self.to).map_err(|error| refused(&self.to, &error))?;
-        // A backup that cannot be read is none.
+        // Check that the backup can be read.
         let found = check_backup(&self.to).map_err(|error| refused(&self.to, &error))?;
         let mut output = Output::create("-")?;
         if self.json {
@@ -129,7 +131,9 @@ impl Backup {
                 .iter()
                 .map(|found| {
                     let Found { stream, version, published, releases, .. } = found;
-                    serde_json::json!({"stream": stream, "version": version, "published": published, "releases": releases})
+                    serde_json::json!({
+                        "stream": stream, "version": version, "published": published, "releases": releases,
+                    })
                 })
                 .collect();
             let line = serde_json::json!({"backup": self.to, "streams": streams});
@@ -156,11 +160,11 @@ impl Restore {
     }
 }
 
-/// Puts a backup in the place of a store.
+/// Replaces the store by a backup.
 fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
     let path = file_of(config)?;
     let backup = check_backup(from).map_err(|error| refused(from, &error))?;
-    // Nobody else writes to the store while this holds the state.
+    // The lock on the state folder excludes other writers.
     let lock = tidegate_device::disk::Folder::open(&config.state).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => Failure::run("the service runs; stop it first"),
         _ => Failure::run(format_args!("{}: {error}", config.state.display())),
@@ -179,7 +183,8 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
                         |found| format!("has version {}", found.version),
                     );
                     return Err(Failure::input(format_args!(
-                        "{} is newer than the backup: it has version {version} of stream {stream}, and the backup {backed}; nothing was changed",
+                        "{} is newer than the backup: it has version {version} of stream {stream}, and the backup \
+                         {backed}; nothing was changed",
                         path.display()
                     )));
                 }
@@ -202,15 +207,15 @@ fn restore(config: &Config, from: &Path) -> Result<(), Failure> {
         complain(
             "older",
             format_args!(
-                "stream {stream} is at version {version}, but version {marked} was published: the service refuses to start with it; put a later \
-                 backup in place, or: tidegate restore --begin-anew {stream}"
+                "stream {stream} is at version {version}, but version {marked} was published: the service refuses to \
+                 start with it; put a later backup in place, or: tidegate restore --begin-anew {stream}"
             ),
         );
     }
     Ok(())
 }
 
-/// Puts a copy of a file in the place of another, with all that SQLite has beside it; where what was there is now.
+/// Replaces a SQLite file and its side files by a copy of another; returns where the old file is now.
 fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
     let beside = |path: &Path, ending: &str| {
         let mut name = path.as_os_str().to_owned();
@@ -229,7 +234,7 @@ fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
     if path.exists() {
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let old = beside(path, &format!(".{seconds}.old"));
-        // The log first: without its file it is nothing, but beside another's it would be taken for that one's.
+        // The log first: beside another file, SQLite would apply it to that one.
         for ending in ["-wal", "-shm"] {
             match fs::rename(beside(path, ending), beside(&old, ending)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -245,14 +250,15 @@ fn exchange(path: &Path, from: &Path) -> io::Result<Option<PathBuf>> {
     Ok(kept)
 }
 
-/// Lets a stream go on that has forgotten what was spent: after the window of what was published.
+/// Lets a stream that lost spends continue after the window of the last release.
 fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     let store = open::store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
     let marks = open::marks(config, &*store)?;
     let failed = |error: StoreError| Failure::run(format_args!("{}: {error}", config.store));
     let found = store.stream(stream).map_err(|error| match error {
         StoreError::NoStream(_) => Failure::input(format_args!(
-            "there is no stream {stream} in the store, and its devices would not believe another of its name; declare it under a new one"
+            "there is no stream {stream} in the store, and its devices would not believe another of its name; declare \
+             it under a new one"
         )),
         error => failed(error),
     })?;
@@ -273,19 +279,20 @@ fn begin_anew(config: &Config, stream: &str) -> Result<(), Failure> {
     };
     let key = open::vault_key(config)?;
     let state = first_state(&declaration, not_before, Some(&key)).map_err(Failure::run)?;
-    // A driver that was stopped after it advanced and before it marked that may have been one further.
+    // A driver stopped between advancing and marking may have been one version ahead.
     store.replace_state(stream, &state, version.saturating_add(2)).map_err(failed)?;
     let begins = declaration.ticks().epoch.saturating_add(not_before.saturating_mul(declaration.tick.get()));
     complain(
         "anew",
         format_args!(
-            "stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had released is still there"
+            "stream {stream} begins anew with timestamp {not_before}, {begins} seconds after 1970; what it had \
+             released is still there"
         ),
     );
     Ok(())
 }
 
-/// Takes the store for the latest there is.
+/// Declares that the store is the latest.
 fn adopt(config: &Config) -> Result<(), Failure> {
     let store = open::store(&config.store).map_err(|error| Failure::run(format_args!("{}: {error}", config.store)))?;
     let failed = |error: StoreError| Failure::run(format_args!("{}: {error}", config.store));
@@ -293,7 +300,7 @@ fn adopt(config: &Config) -> Result<(), Failure> {
     for name in store.names().map_err(failed)? {
         let found = store.stream(&name).map_err(failed)?;
         let declaration: Declaration = serde_json::from_str(&found.declaration).map_err(Failure::run)?;
-        // Nothing of a later timestamp than the present one was released.
+        // Nothing after the present timestamp was released.
         let timestamp = declaration.schedule().timestamp(tidegate_server::service::now());
         marks.push((name, Mark { version: found.version, timestamp }));
     }

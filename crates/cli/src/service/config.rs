@@ -1,8 +1,7 @@
-//! What an operator decides about a service, in one file of TOML.
+//! The configuration of a service: one TOML file.
 //!
-//! Paths in it are relative to the file. What is secret stands in files of its own, which nobody but the service may
-//! read; the address of a PostgreSQL store, which may have a password in it, can come from the variable
-//! [`STORE_VARIABLE`] instead.
+//! Paths are relative to the file. Secrets are in files of their own, which only the service may read. The variable
+//! [`STORE_VARIABLE`] can replace the address of a PostgreSQL store, which may contain a password.
 
 use std::env;
 use std::fmt;
@@ -22,49 +21,49 @@ use crate::secret::check_private;
 use crate::spec::Spec;
 use crate::toml_file::{Table, Text, line_of};
 
-/// What says where the store is, whatever the file says.
+/// Environment variable that overrides the store's address.
 pub(crate) const STORE_VARIABLE: &str = "TIDEGATE_STORE";
 
-/// Where a service listens unless it is told.
+/// Default address.
 pub(crate) const LISTEN: &str = "127.0.0.1:8420";
 
-/// What an operator decides.
+/// The configuration of a service.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// Where everybody speaks to it.
+    /// Address to listen on.
     pub(crate) listen: SocketAddr,
     pub(crate) tls: Option<TlsFiles>,
     pub(crate) store: Place,
     /// The folder with keys and marks.
     pub(crate) state: PathBuf,
     pub(crate) tokens: Tokens,
-    /// Whether everybody may read how the service does.
+    /// Whether metrics are readable without a token.
     pub(crate) public_metrics: bool,
     pub(crate) limits: Limits,
-    /// How many batches wait for the disk.
+    /// Most batches that wait for the disk.
     pub(crate) queue: usize,
     pub(crate) log: Log,
-    /// The file with what webhooks are signed with.
+    /// The file with the key that signs webhooks.
     pub(crate) webhook_secret: Option<PathBuf>,
     pub(crate) streams: Vec<Declaration>,
 }
 
-/// Files in PEM.
+/// Paths of PEM files.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenTls {
-    /// The certificate, and those between it and an authority.
+    /// The certificate chain.
     certificate: PathBuf,
-    /// Its key.
+    /// The private key.
     key: PathBuf,
 }
 
-/// Where streams, reports and releases are kept.
+/// The address of the store.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// A file.
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// An address, with its password.
+    /// A PostgreSQL address, with its password.
     Postgres(String),
 }
 
@@ -76,7 +75,7 @@ impl Place {
         Self::Sqlite(folder.join(text))
     }
 
-    /// Whether it is a secret.
+    /// Whether the address contains a password.
     fn has_password(&self) -> bool {
         let Self::Postgres(url) = self else { return false };
         let authority = url.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next().unwrap_or_default();
@@ -104,7 +103,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// How much is taken in.
+/// Limits on incoming data.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct WrittenLimits {
@@ -115,7 +114,7 @@ struct WrittenLimits {
     address_rate: Rate,
 }
 
-/// How many batches wait for the disk unless it is told.
+/// Default of [`Config::queue`].
 const QUEUE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1_023);
 
 impl Default for WrittenLimits {
@@ -126,12 +125,12 @@ impl Default for WrittenLimits {
     }
 }
 
-/// What is told on standard error.
+/// Logging to standard error.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
     pub(crate) format: LogFormat,
-    /// Which lines, such as `info`.
+    /// A tracing filter, such as `info`.
     pub(crate) filter: String,
 }
 
@@ -141,7 +140,7 @@ impl Default for Log {
     }
 }
 
-/// The file, as it is written.
+/// The file, as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -167,7 +166,7 @@ fn default_state() -> PathBuf {
     PathBuf::from("state")
 }
 
-/// A stream, as it is written, without its spec.
+/// A stream's declaration, as written, without its spec.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenStream {
@@ -180,13 +179,12 @@ struct WrittenStream {
 }
 
 impl Config {
-    /// Reads a file.
     pub(crate) fn read(name: &str) -> Result<Self, Failure> {
-        // A variable that is not text is none that was meant.
+        // A variable that is not valid text counts as absent.
         Self::read_with(name, env::var(STORE_VARIABLE).ok().filter(|value| !value.is_empty()))
     }
 
-    /// Reads a file, whatever the variables say.
+    /// Reads a file and ignores the environment.
     pub(crate) fn read_file(name: &str) -> Result<Self, Failure> {
         Self::read_with(name, None)
     }
@@ -199,15 +197,16 @@ impl Config {
         let streams = table.take("streams");
         let streams = streams.map(|streams| declarations(&table, streams, folder)).transpose()?.unwrap_or_default();
         let (written, places) = table.read::<Written>()?;
-        let Written { listen, insecure, tls, store: place, state, tokens, public_metrics, limits, log, webhook_secret } =
-            written;
+        let Written { listen, insecure, tls, store: place, state, tokens, .. } = written;
+        let Written { public_metrics, limits, log, webhook_secret, .. } = written;
         let listen = match listen {
             Some(listen) => listen,
             None => LISTEN.parse().map_err(Failure::run)?,
         };
         if !listen.ip().to_canonical().is_loopback() && tls.is_none() && !insecure {
-            let message = "other machines would speak to it in plain text, and whoever is on the way would read their tokens; give it a \
-                           certificate under [tls], or write insecure = true where something else encrypts";
+            let message = "other machines would speak to it in plain text, and whoever is on the way would read their \
+                           tokens; give it a certificate under [tls], or write insecure = true where something else \
+                           encrypts";
             return Err(places.error(Some("listen"), message));
         }
         let state = folder.join(state);
@@ -248,17 +247,17 @@ impl Config {
         })
     }
 
-    /// The key that policies are signed with.
+    /// Returns the path of the key that signs policies.
     pub(crate) fn operator_key(&self) -> PathBuf {
         self.state.join("operator.key")
     }
 
-    /// The key for readings that are held back.
+    /// Returns the path of the key that encrypts readings held back.
     pub(crate) fn vault_key(&self) -> PathBuf {
         self.state.join("vault.key")
     }
 
-    /// All files that nobody else may read.
+    /// Returns all files that only the service may read.
     pub(crate) fn secrets(&self) -> Vec<PathBuf> {
         let mut secrets = vec![self.operator_key(), self.vault_key()];
         secrets.extend(self.tls.as_ref().map(|tls| tls.key.clone()));
@@ -266,13 +265,13 @@ impl Config {
         secrets
     }
 
-    /// Refuses secrets that others can read.
+    /// Rejects secrets that others can read.
     pub(crate) fn check_secrets(&self) -> Result<(), Failure> {
         self.secrets().iter().try_for_each(|path| check_private(path)).map_err(Failure::input)
     }
 }
 
-/// What is declared of streams.
+/// Reads the declarations of the streams.
 fn declarations<'a>(
     table: &Table<'a>,
     streams: Spanned<DeValue<'a>>,

@@ -1,4 +1,4 @@
-//! `tidegate doctor`: whether a service can run, and what to do where it cannot.
+//! `tidegate doctor`: checks whether a service can run.
 
 use std::fs;
 use std::io;
@@ -38,7 +38,7 @@ pub(crate) struct Doctor {
     json: bool,
 }
 
-/// How a check went.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Ok,
@@ -56,7 +56,7 @@ impl Verdict {
     }
 }
 
-/// What was looked at, and what was found.
+/// A check and its result.
 #[derive(Debug)]
 struct Check {
     what: &'static str,
@@ -77,13 +77,13 @@ impl Findings {
     }
 }
 
-/// What is little, in bytes of a disk: warned about, and too little.
+/// Free disk space in bytes: below the first is a warning, below the second a failure.
 const SPACE: (u64, u64) = (1 << 30, 64 << 20);
-/// When a certificate should have been renewed, in seconds before its end.
+/// Remaining validity of a certificate, in seconds, below which to warn.
 const RENEW: u64 = 14 * 86_400;
-/// A clock that is earlier was never set: 2024.
+/// A clock before 2024 was never set.
 const PAST: u64 = 1_704_067_200;
-/// How long the clock is watched, and how far it may be off then.
+/// How long the clock is watched, and how far it may deviate.
 const WATCHED: (Duration, Duration) = (Duration::from_millis(200), Duration::from_millis(50));
 
 impl Doctor {
@@ -156,7 +156,7 @@ fn secrets(config: &Config, findings: &mut Findings) {
     problems.into_iter().for_each(|problem| findings.add("secrets", Verdict::Fail, problem));
 }
 
-/// Whether a service runs with this state.
+/// Returns whether a service uses this state.
 fn state(config: &Config, findings: &mut Findings) -> bool {
     let shown = config.state.display();
     if !config.state.is_dir() {
@@ -179,7 +179,7 @@ fn state(config: &Config, findings: &mut Findings) -> bool {
     false
 }
 
-/// The streams of a store, and their versions.
+/// Returns the streams of a store and their versions.
 fn store(config: &Config, findings: &mut Findings) -> Option<Vec<(String, u64)>> {
     let shown = config.store.to_string();
     let found: Result<Vec<(String, u64)>, StoreError> = match &config.store {
@@ -219,7 +219,10 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
             Some((stream, _)) => findings.add(
                 "marks",
                 Verdict::Fail,
-                format!("there are no high-water marks, but stream {stream} was used: see \"Backup and restore\" in docs/operations.md"),
+                format!(
+                    "there are no high-water marks, but stream {stream} was used: see \"Backup and restore\" in \
+                     docs/operations.md"
+                ),
             ),
             None => findings.add("marks", Verdict::Ok, "there are none yet, and nothing was released"),
         }
@@ -238,7 +241,7 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
         Ok(older) => {
             for older in older {
                 is_fine = false;
-                // One that is not in the store, and not declared, is nobody's any more.
+                // Ignore a stream that is neither in the store nor declared.
                 let is_wanted = older.version > 0 || config.streams.iter().any(|stream| stream.name == older.stream);
                 let verdict = if is_wanted { Verdict::Fail } else { Verdict::Warn };
                 findings.add("marks", verdict, format!("{older}: {}", open::OLDER));
@@ -249,7 +252,7 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
     if is_fine {
         findings.add("marks", Verdict::Ok, "the store knows of everything that was published");
     }
-    // A clock that went back: nothing is opened until it is where it was.
+    // After the clock was set back, no timestamp opens until it catches up.
     let now = tidegate_server::service::now();
     for (name, _) in found {
         let declaration =
@@ -263,7 +266,10 @@ fn marks(config: &Config, found: Option<Vec<(String, u64)>>, findings: &mut Find
             findings.add(
                 "clock",
                 Verdict::Fail,
-                format!("timestamp {last} of stream {name} was released, which begins in {behind} seconds only: the clock was set back, and nothing is released until then"),
+                format!(
+                    "timestamp {last} of stream {name} was released, which begins in {behind} seconds only: the \
+                     clock was set back, and nothing is released until then"
+                ),
             );
         }
     }
@@ -292,7 +298,7 @@ fn clock(config: &Config, findings: &mut Findings) {
     findings.add("clock", Verdict::Ok, "it is set, and runs evenly");
 }
 
-/// The clock that no one can set, and the identity of the boot.
+/// Checks the boot clock and the boot identifier.
 fn steady(clock: Result<BootClock, UnknownClock>, findings: &mut Findings) {
     match clock {
         Ok(_) => findings.add("steady", Verdict::Ok, "the time since boot and the boot's identity can be read"),
@@ -323,7 +329,7 @@ fn space(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// How much may still be written, in bytes.
+/// Returns the free disk space, in bytes.
 #[cfg(unix)]
 fn free(folder: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(folder)?;

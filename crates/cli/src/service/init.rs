@@ -1,4 +1,4 @@
-//! `tidegate init`: the folder of a new service.
+//! `tidegate init`: creates the folder of a service.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use crate::failure::{Failure, complain};
 use crate::output::{Output, sync_folder_of};
 use crate::secret::{hexadecimal, write_key, write_private};
 
-/// The configuration of every new service is the example, with other tokens and without streams.
+/// The example configuration, from which every new one is made.
 const EXAMPLE: &str = include_str!("service.toml");
 
-/// What its last two parts begin with.
+/// First line of its section on tokens.
 const TOKENS: &str = "# Who may speak to it.";
 const STREAMS: &str = "# What is released.";
 
@@ -47,9 +47,9 @@ pub(crate) struct Init {
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) config: PathBuf,
-    /// The key by which devices know the operator.
+    /// The operator's public key, which devices verify policies with.
     pub(crate) operator: String,
-    /// One for each role, in their order.
+    /// One token for each role, in order.
     pub(crate) tokens: Vec<(Role, String)>,
 }
 
@@ -78,7 +78,7 @@ impl Init {
     }
 }
 
-/// Makes the folder of a new service.
+/// Creates the folder of a service.
 pub(crate) fn make(folder: &Path) -> Result<Made, Failure> {
     let cannot = |error: io::Error| Failure::run(format_args!("{} cannot be made: {error}", folder.display()));
     fs::create_dir_all(folder).map_err(cannot)?;
@@ -100,8 +100,7 @@ pub(crate) fn make(folder: &Path) -> Result<Made, Failure> {
     }
     let path = folder.join("service.toml");
     write_private(&path, &configuration(&lines))?;
-    // What was made is what is read: the store and the marks are there from the beginning, so that it is noticed where
-    // they are missing.
+    // The store and the marks exist from the start, so that a missing one is noticed later.
     let name = path.to_str().ok_or_else(|| Failure::input("the path is not valid UTF-8"))?;
     let config = Config::read_file(name)?;
     drop(open::tools(&config)?);
@@ -109,7 +108,7 @@ pub(crate) fn make(folder: &Path) -> Result<Made, Failure> {
     Ok(Made { config: path, operator, tokens })
 }
 
-/// Makes a folder that only its owner may look into.
+/// Creates a folder that only its owner may read.
 fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -118,7 +117,7 @@ fn private_folder(path: &Path) -> io::Result<()> {
     sync_folder_of(path)
 }
 
-/// The example with these tokens, and with its streams as comments.
+/// Returns the example with these tokens, and with its streams commented out.
 fn configuration(tokens: &str) -> String {
     let (settings, rest) = EXAMPLE.split_once(TOKENS).unwrap_or((EXAMPLE, ""));
     let (comment, streams) = rest.split_once(STREAMS).unwrap_or(("", ""));

@@ -1,14 +1,14 @@
-//! The commands of those who run a service.
+//! Commands for operators of a service.
 //!
-//! | module | what it does |
+//! | module | content |
 //! | --- | --- |
-//! | `config` | what an operator decides, in one file |
-//! | `init` | `tidegate init`: the folder of a new service |
-//! | `serve` | `tidegate serve`: the service |
-//! | `token` | `tidegate token`: who may speak to it |
-//! | `doctor` | `tidegate doctor`: whether it can run |
+//! | `config` | the configuration file |
+//! | `init` | `tidegate init`: creates the folder of a service |
+//! | `serve` | `tidegate serve`: runs the service |
+//! | `token` | `tidegate token`: creates a token |
+//! | `doctor` | `tidegate doctor`: checks whether a service can run |
 //! | `backup` | `tidegate backup` and `tidegate restore` |
-//! | `open` | store, marks and keys, opened |
+//! | `open` | opens the store, the marks and the keys |
 
 pub(crate) mod backup;
 pub(crate) mod config;

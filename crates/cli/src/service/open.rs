@@ -1,4 +1,4 @@
-//! What a service needs before it starts: its store, its marks and its keys, opened.
+//! Opens the store, the marks and the keys of a service.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,11 +13,10 @@ use super::config::{Config, Place};
 use crate::failure::Failure;
 use crate::secret::{hexadecimal, read_key, write_private};
 
-/// For how long a service that has died keeps others from its streams, in milliseconds. It is in nobody's way where the
-/// same one starts again.
+/// Lease of a stream in milliseconds. After a crash, another service waits that long; the same service does not.
 const LEASE: u64 = 10_000;
 
-/// Opens a store, which is made where it is missing.
+/// Opens a store, or creates it.
 pub(crate) fn store(place: &Place) -> Result<Arc<dyn Store>, StoreError> {
     Ok(match place {
         Place::Sqlite(path) => Arc::new(SqliteStore::open(path)?),
@@ -25,18 +24,19 @@ pub(crate) fn store(place: &Place) -> Result<Arc<dyn Store>, StoreError> {
     })
 }
 
-/// The marks of a service, for this process alone.
+/// Opens and locks the marks of a service.
 pub(crate) fn marks(config: &Config, store: &dyn Store) -> Result<Marks, Failure> {
     Marks::open(&config.state, store).map_err(|error| refused(config, &error))
 }
 
-/// What to do about marks that cannot be used.
+/// Explains what to do about unusable marks.
 pub(crate) fn refused(config: &Config, error: &MarkError) -> Failure {
     let advice = match error {
         MarkError::InUse => "another service runs with this state; stop it first",
         MarkError::Damaged(_) | MarkError::Missing { .. } => {
-            "they tell what was published, and so what was spent; if this is a move to another place, and the store is the latest \
-             there is, tell so by `tidegate restore --adopt-marks`; see \"Backup and restore\" in docs/operations.md"
+            "they tell what was published, and so what was spent; if this is a move to another place, and the store is \
+             the latest there is, tell so by `tidegate restore --adopt-marks`; see \"Backup and restore\" in \
+             docs/operations.md"
         }
         MarkError::Older(_) => OLDER,
         _ => return Failure::run(format_args!("{}: {error}", config.state.display())),
@@ -44,17 +44,18 @@ pub(crate) fn refused(config: &Config, error: &MarkError) -> Failure {
     Failure::run(format_args!("{}: {error}: {advice}", config.state.display()))
 }
 
-/// What to do about a store that is older than what was published.
-pub(crate) const OLDER: &str = "what it would release next was not paid for by what it knows. Put the latest store back; or, where there is none, let \
-                                the stream begin anew by `tidegate restore --begin-anew STREAM`, which leaves its window out; see \"Backup \
-                                and restore\" in docs/operations.md";
+/// What to do about a store that is older than the marks.
+pub(crate) const OLDER: &str = "what it would release next was not paid for by what it knows. Put the latest store \
+                                back; or, where there is none, let the stream begin anew by `tidegate restore \
+                                --begin-anew STREAM`, which leaves its window out; see \"Backup and restore\" in \
+                                docs/operations.md";
 
-/// The key under which readings are held back.
+/// Reads the key that encrypts readings held back.
 pub(crate) fn vault_key(config: &Config) -> Result<VaultKey, Failure> {
     key(&config.vault_key()).map(VaultKey::from_bytes)
 }
 
-/// The key that policies are signed with.
+/// Reads the key that signs policies.
 pub(crate) fn operator_key(config: &Config) -> Result<SigningKey, Failure> {
     key(&config.operator_key()).map(|bytes| SigningKey::from_bytes(&bytes))
 }
@@ -63,12 +64,13 @@ fn key(path: &Path) -> Result<[u8; 32], Failure> {
     read_key(path)?.ok_or_else(|| {
         let shown = path.display();
         Failure::input(format_args!(
-            "there is no {shown}; `tidegate init` makes a new service with its keys, and a service that was there before needs its own"
+            "there is no {shown}; `tidegate init` makes a new service with its keys, and a service that was there \
+             before needs its own"
         ))
     })
 }
 
-/// All of it.
+/// Opens all of them.
 pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
     config.check_secrets()?;
     let key = vault_key(config)?;
@@ -78,8 +80,8 @@ pub(crate) fn tools(config: &Config) -> Result<Tools, Failure> {
     Ok(Tools { store, marks: Arc::new(marks), key: Some(Arc::new(key)), holder, lease: LEASE })
 }
 
-/// Who this is. It stays the same, so that a service that starts again need not wait until its own lease has run out:
-/// nobody else has this folder open, and whoever has a copy of it cannot do what this one has done already.
+/// Returns the service's identity as a lease holder. It is stable, so a restarted service does not wait for its own
+/// lease. The folder is locked, and a copy of it cannot repeat what this service has already done.
 fn holder(state: &Path) -> Result<String, Failure> {
     let path = state.join("holder");
     if let Some(name) = read_key(&path)? {

@@ -1,4 +1,4 @@
-//! `tidegate serve`: the service.
+//! `tidegate serve`: runs the service.
 
 #[cfg(feature = "lab")]
 pub(crate) mod background;
@@ -45,7 +45,7 @@ impl Serve {
         let config = Config::read(&self.config)?;
         log_to_stderr(config.log.format, &config.log.filter).map_err(Failure::input)?;
         let prepared = Prepared::new(&config)?;
-        // Whoever reads that it listens may tell it to stop.
+        // Install the signal handlers before announcing the address.
         let stop = {
             let _context = prepared.runtime.enter();
             shutdown_signal()
@@ -58,7 +58,7 @@ impl Serve {
     }
 }
 
-/// A service that is about to serve.
+/// A service that is ready to serve.
 struct Prepared {
     runtime: Runtime,
     service: Arc<Service>,
@@ -71,7 +71,7 @@ struct Prepared {
 impl Prepared {
     fn new(config: &Config) -> Result<Self, Failure> {
         let clock = BootClock::new().map_err(unknown_clock)?;
-        // A port that cannot be had is found out before anything is begun.
+        // Bind first: a port in use is an error before anything starts.
         let listener = TcpListener::bind(config.listen)
             .map_err(|error| Failure::run(format_args!("{} cannot be listened on: {error}", config.listen)))?;
         listener.set_nonblocking(true).map_err(Failure::run)?;
@@ -120,30 +120,31 @@ impl Prepared {
     }
 }
 
-/// Refuses a store that is older than what was published.
+/// Rejects a store that is older than the marks.
 fn check_marks(config: &Config, tools: &Tools) -> Result<(), Failure> {
     for declaration in &config.streams {
         let name = &declaration.name;
         let is_missing = matches!(tools.store.status(name), Err(StoreError::NoStream(_)));
         if is_missing && tools.marks.mark(name).is_some_and(|mark| mark.version > 0) {
             return Err(Failure::run(format_args!(
-                "stream {name} has released something, and the store does not know it: it was put back from a backup. Put a later one back, or \
-                 declare the stream under another name; see \"Backup and restore\" in docs/operations.md"
+                "stream {name} has released something, and the store does not know it: it was put back from a backup. \
+                 Put a later one back, or declare the stream under another name; see \"Backup and restore\" in \
+                 docs/operations.md"
             )));
         }
     }
     Ok(())
 }
 
-/// Refuses a clock under which a restart could refund budgets.
+/// Rejects a clock with which a restart could refund spent budget.
 fn unknown_clock(unknown: UnknownClock) -> Failure {
     Failure::run(format_args!(
-        "{unknown}. Without it a wall clock that is wrong at a restart would refund spent budgets; see \"The steady clock\" in \
-         docs/operations.md"
+        "{unknown}. Without it a wall clock that is wrong at a restart would refund spent budgets; see \"The steady \
+         clock\" in docs/operations.md"
     ))
 }
 
-/// What to do about a service that does not start.
+/// Explains why a service does not start.
 fn explain(error: ServiceError) -> Failure {
     match error {
         ServiceError::Drive(error @ DriveError::Older { .. }) => Failure::run(format_args!("{error}. {}", open::OLDER)),

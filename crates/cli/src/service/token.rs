@@ -1,4 +1,4 @@
-//! `tidegate token`: a new token.
+//! `tidegate token`: creates a token.
 
 use clap::Args;
 use tidegate_server::http::auth::{ApiToken, Role, TokenEntry, Tokens};
@@ -28,14 +28,14 @@ pub(crate) struct NewToken {
     json: bool,
 }
 
-/// One of the roles, by name.
+/// Parses the name of a role.
 pub(crate) fn role(text: &str) -> Result<Role, String> {
     let names = Role::ALL.map(Role::name);
     let found = Role::ALL.into_iter().find(|role| role.name() == text);
     found.ok_or_else(|| format!("expected one of: {}", names.join(", ")))
 }
 
-/// A token, and what the configuration says about it.
+/// Creates a token and its configuration entry.
 pub(crate) fn make(name: &str, role: Role) -> Result<(ApiToken, TokenEntry), Failure> {
     let token = ApiToken::new(role).map_err(Failure::run)?;
     let entry = TokenEntry { name: name.to_owned(), role, sha256: token.sha256.clone() };
@@ -43,7 +43,7 @@ pub(crate) fn make(name: &str, role: Role) -> Result<(ApiToken, TokenEntry), Fai
     Ok((token, entry))
 }
 
-/// The lines of a configuration.
+/// Formats an entry as lines of a configuration.
 pub(crate) fn lines(entry: &TokenEntry) -> String {
     let TokenEntry { name, role, sha256 } = entry;
     format!("[[tokens]]\nname = \"{name}\"\nrole = \"{role}\"\nsha256 = \"{sha256}\"\n")

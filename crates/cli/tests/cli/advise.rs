@@ -75,9 +75,8 @@ fn what_an_error_needs_is_solved_for() {
         stdout(&text)
     );
     // Neither what is solved for nor more is needed.
-    let text = run(
-        "advise --kind counts --trust curator --domain 4 --target-error 1e-6 --solve population --epsilon 1 --mechanism uniform",
-    );
+    let curator = "advise --kind counts --trust curator --domain 4 --epsilon 1 --mechanism uniform";
+    let text = run(&format!("{curator} --target-error 1e-6 --solve population"));
     assert!(text.status.success(), "{}", stderr(&text));
 }
 
@@ -121,7 +120,8 @@ fn a_spec_says_what_the_stream_is() {
     assert_refused(&run_with_input("advise --spec - --kind numbers", b""), "cannot be used with");
     for (spec, arguments, heading) in [
         (
-            "family = \"local\"\nmechanism = \"lpu\"\nepsilon = 1.0\nwindow = 5\ndomain = [\"a\", \"b\"]\npopulation = 3000\n",
+            "family = \"local\"\nmechanism = \"lpu\"\nepsilon = 1.0\nwindow = 5\ndomain = [\"a\", \"b\"]\n\
+             population = 3000\n",
             "--mechanism lpu,lbu",
             "counts of 3000 users over 2 values, window 5, trust local, epsilon 1; mse",
         ),

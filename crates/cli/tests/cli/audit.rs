@@ -45,7 +45,8 @@ fn a_recorded_run_is_summed_up_and_overspending_is_a_failure() {
     let record = b"t,spent\n0,0.5\n1,\n2,0.500000001\n";
     let within = run_with_input("audit --ledger - --window 2 --epsilon 1", record);
     assert!(within.status.success(), "{}", stderr(&within));
-    let text = "2 spends, 2 windows of 2 timestamps, budget 1: within the budget\nat most: the window 1..2 has spent 0.500000001\n";
+    let text = "2 spends, 2 windows of 2 timestamps, budget 1: within the budget\n\
+                at most: the window 1..2 has spent 0.500000001\n";
     assert_eq!(stdout(&within), text);
     let over = run_with_input("audit --ledger - --window 3 --epsilon 1 --json", record);
     assert_eq!(over.status.code(), Some(1));

@@ -113,7 +113,8 @@ fn without_json_a_table_has_a_line_for_each_symbol() {
                     0       0.3000  0.7425  0.2575\n\
                     1       0.7000  0.1104  0.8896\n\
                     all             0.3000  0.7000\n\n\
-                    expected absolute distance 0.154509 at epsilon 1: leakage 1.000000, local differential privacy 1.906219\n";
+                    expected absolute distance 0.154509 at epsilon 1: leakage 1.000000, \
+                    local differential privacy 1.906219\n";
     assert_eq!(stdout(&output), expected);
 }
 

@@ -204,7 +204,8 @@ fn poisoners_send_what_no_device_sends_whatever_their_ledger_says() {
     let (server, collector) = Collector::new(2, vec![(Cohort::Everyone, "2")], OracleKind::Oue).start();
     let (url, key) = (server.url(), operator_digits());
     let output = run(&format!(
-        "device fleet --server {url} --stream visits --operator-key {key} --devices 500 --poison 30 --ticks 2 --batch 64 --seed 9"
+        "device fleet --server {url} --stream visits --operator-key {key} --devices 500 --poison 30 --ticks 2 \
+         --batch 64 --seed 9"
     ));
     assert!(output.status.success(), "{}", stderr(&output));
     let counted = &collector.lock().unwrap().counted;
@@ -272,7 +273,8 @@ fn a_weaker_policy_takes_effect_only_if_the_owner_accepts_it_by_its_fingerprint(
     let device = |options: &str| {
         let (url, key, state) = (server.url(), operator_digits(), state.display());
         run(&format!(
-            "device run --server {url} --stream visits --operator-key {key} --state {state} --source position --value 3 {options}"
+            "device run --server {url} --stream visits --operator-key {key} --state {state} --source position \
+             --value 3 {options}"
         ))
     };
     let begun = device("--ticks 1");

@@ -150,7 +150,8 @@ fn sleep_until(moment: u64) {
 fn curator() -> (Home, Serving) {
     let home = Home::new();
     let rooms = "\n[log]\nfilter = \"trace\"\n\n[[streams]]\nname = \"rooms\"\ntick = 2\n[streams.spec]\n\
-                 family = \"central\"\nmechanism = \"uniform\"\nepsilon = 20.0\nwindow = 2\ndomain = [\"in\", \"out\"]\n";
+                 family = \"central\"\nmechanism = \"uniform\"\nepsilon = 20.0\nwindow = 2\n\
+                 domain = [\"in\", \"out\"]\n";
     home.configure("", rooms);
     let serving = home.serve();
     (home, serving)

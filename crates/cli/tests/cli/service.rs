@@ -123,8 +123,8 @@ impl Drop for Serving {
 /// A stream of devices with ticks of so many seconds.
 pub(crate) fn stream(name: &str, tick: u64, window: u64) -> String {
     format!(
-        "\n[[streams]]\nname = \"{name}\"\ntick = {tick}\n[streams.spec]\nfamily = \"local\"\nmechanism = \"lbu\"\nepsilon = 2.0\n\
-         window = {window}\ndomain = [\"home\", \"work\", \"away\"]\npopulation = 100000\n"
+        "\n[[streams]]\nname = \"{name}\"\ntick = {tick}\n[streams.spec]\nfamily = \"local\"\nmechanism = \"lbu\"\n\
+         epsilon = 2.0\nwindow = {window}\ndomain = [\"home\", \"work\", \"away\"]\npopulation = 100000\n"
     )
 }
 

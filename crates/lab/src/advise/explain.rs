@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use super::solve::{Answer, Unknown, solve};
 use super::{AdviseError, Data, Method, Prediction, Request, Simulation, formula};
 use crate::metrics::Metric;
-use crate::stream::Stream;
+use crate::stream::DataStream;
 
 /// What a mechanism is good at: why it wins where it does, and when it would.
 fn strength(mechanism: &str) -> (&'static str, &'static str) {
@@ -15,13 +15,13 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
             "the budget of a single timestamp were large, or users too few to be divided",
         ),
         "lpu" => (
-            "one user in every window's length answers with the whole epsilon, which costs far less than dividing the budget, \
-             and the stream is too restless to be skipped",
+            "one user in every window's length answers with the whole epsilon, which costs far less than dividing the \
+             budget, and the stream is too restless to be skipped",
             "the stream changed at every timestamp",
         ),
         "lsp" | "sample" => (
-            "it spends the whole epsilon once a window, and the stream moves less until the next time than the noise of a \
-             divided budget would cost",
+            "it spends the whole epsilon once a window, and the stream moves less until the next time than the noise \
+             of a divided budget would cost",
             "the stream moved less within a window",
         ),
         "lpa" => (
@@ -53,7 +53,8 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
             "epsilon were large, or releases had to be right on average",
         ),
         "clamped" => (
-            "noise that leads out of the domain is cut off, and neighbouring numbers are not alike enough to be averaged",
+            "noise that leads out of the domain is cut off, and neighbouring numbers are not alike enough to be \
+             averaged",
             "neighbouring numbers were less alike",
         ),
         "pegasus" | "pegasus_median" => {
@@ -72,7 +73,8 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
             "the stream went back and forth between few levels, at a large epsilon",
         ),
         "bucorder" => (
-            "at this epsilon no more than the part of the domain can be told, and shrinking that to the middle loses least",
+            "at this epsilon no more than the part of the domain can be told, and shrinking that to the middle loses \
+             least",
             "epsilon were smaller, or the numbers spread over the whole domain",
         ),
         "crr" => (
@@ -89,7 +91,8 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
         ),
         "rr" => ("there is nothing to foresee in the stream", "nothing could be foreseen of the stream"),
         name if name.ends_with(".track") => (
-            "every report is an observation of a level that is followed through the noise, so that none of them is thrown away",
+            "every report is an observation of a level that is followed through the noise, so that none of them is \
+             thrown away",
             "the stream moved smoothly",
         ),
         name if name.ends_with("_truncated") => (
@@ -104,7 +107,7 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
 pub(super) fn explain(
     request: &Request,
     ranking: &[Prediction],
-    streams: &[Stream],
+    streams: &[DataStream],
 ) -> Result<(String, String), AdviseError> {
     let mut mechanisms = ranking.iter().filter(|prediction| prediction.mechanism != "constant");
     let constant = ranking.iter().find(|prediction| prediction.mechanism == "constant");
@@ -137,12 +140,12 @@ fn nothing_wins(
     request: &Request,
     first: &Prediction,
     constant: &Prediction,
-    streams: &[Stream],
+    streams: &[DataStream],
 ) -> Result<(String, String), AdviseError> {
     let name = first.mechanism;
     let why = format!(
-        "No mechanism tells more than nothing here: the constant, which spends nothing, is off by {:.3e}, and the best, {name}, by \
-         {:.3e}, most of it noise.",
+        "No mechanism tells more than nothing here: the constant, which spends nothing, is off by {:.3e}, and the \
+         best, {name}, by {:.3e}, most of it noise.",
         constant.error, first.error
     );
     let simulation = Simulation::new(1, NonZeroUsize::MIN);
@@ -174,7 +177,7 @@ fn drift_that_decides(
     request: &Request,
     first: &Prediction,
     second: &Prediction,
-    streams: &[Stream],
+    streams: &[DataStream],
 ) -> Option<String> {
     let repeats = |prediction: &Prediction| matches!(prediction.mechanism, "lsp" | "sample");
     if request.metric != Metric::Mse
@@ -191,8 +194,8 @@ fn drift_that_decides(
     let (name, change) = if repeats(first) { (other.mechanism, "more") } else { (one.mechanism, "less") };
     (bound > 0.0 && drift > 0.0).then(|| {
         format!(
-            "{name} would win if the stream moved {change} within a window: by a mean square of {bound:.3e} since the last release, \
-             instead of {drift:.3e}."
+            "{name} would win if the stream moved {change} within a window: by a mean square of {bound:.3e} since the \
+             last release, instead of {drift:.3e}."
         )
     })
 }

@@ -18,9 +18,9 @@ use tidegate_kernel::oracle::{OracleKind, Variance};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, SLOTS};
 
-use crate::experiment::Settings;
+use crate::experiment::TrialSettings;
 use crate::metrics::Metric;
-use crate::stream::{CountStream, NumberStream, Stream, SymbolStream, as_float};
+use crate::stream::{CountStream, DataStream, NumberStream, SymbolStream, as_float};
 
 /// Below so many reports a timestamp, how many there are is too much up to chance for a formula.
 const FEWEST_REPORTS: f64 = 30.0;
@@ -35,22 +35,22 @@ const MOST_SYMBOLS: u32 = 1 << 12;
 /// use std::num::NonZeroU64;
 /// use tidegate_kernel::SeededRandom;
 /// use tidegate_lab::advise::formula;
-/// use tidegate_lab::experiment::Settings;
+/// use tidegate_lab::experiment::TrialSettings;
 /// use tidegate_lab::generate::Process;
 /// use tidegate_lab::metrics::Metric;
 ///
 /// let stream = Process::SIN.generate(200_000, 800, &mut SeededRandom::new(1))?.into();
-/// let settings = Settings::new("1".parse()?, NonZeroU64::new(20).ok_or("a window has a length")?);
+/// let settings = TrialSettings::new("1".parse()?, NonZeroU64::new(20).ok_or("a window has a length")?);
 /// let error = formula::error("lbu", &stream, &settings, Metric::Mse).ok_or("there is a formula")?;
 /// assert!((error - 2.0e-3).abs() < 1e-4);
 /// assert!(formula::error("lpa", &stream, &settings, Metric::Mse).is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn error(mechanism: &str, stream: &Stream, settings: &Settings, metric: Metric) -> Option<f64> {
+pub fn error(mechanism: &str, stream: &DataStream, settings: &TrialSettings, metric: Metric) -> Option<f64> {
     match stream {
-        Stream::Counts(stream) => of_counts(mechanism, stream, settings, metric),
-        Stream::Numbers(stream) => of_numbers(mechanism, stream, settings, metric),
-        Stream::Symbols(stream) => of_symbols(mechanism, stream, settings, metric),
+        DataStream::Counts(stream) => of_counts(mechanism, stream, settings, metric),
+        DataStream::Numbers(stream) => of_numbers(mechanism, stream, settings, metric),
+        DataStream::Symbols(stream) => of_symbols(mechanism, stream, settings, metric),
     }
 }
 
@@ -117,7 +117,7 @@ fn discrete_laplace(scale: f64) -> (f64, f64) {
     (2.0 * q / (rest * (1.0 + q)), 2.0 * q / (rest * rest))
 }
 
-fn of_counts(mechanism: &str, stream: &CountStream, settings: &Settings, metric: Metric) -> Option<f64> {
+fn of_counts(mechanism: &str, stream: &CountStream, settings: &TrialSettings, metric: Metric) -> Option<f64> {
     let (absolute, squared_users) = match metric {
         Metric::Mse => (false, false),
         Metric::Amre => (false, true),
@@ -142,8 +142,8 @@ fn of_counts(mechanism: &str, stream: &CountStream, settings: &Settings, metric:
     Some(if squared_users { error * as_float(users).powi(2) } else { error })
 }
 
-fn plan(mechanism: &str, domain: u32, users: u64, settings: &Settings) -> Option<Plan> {
-    let Settings { epsilon, window, .. } = settings;
+fn plan(mechanism: &str, domain: u32, users: u64, settings: &TrialSettings) -> Option<Plan> {
+    let TrialSettings { epsilon, window, .. } = settings;
     let all = as_float(users);
     let oracle = |epsilon: Epsilon, reports: f64| {
         let kind = settings.oracle.unwrap_or_else(|| OracleKind::best(domain, epsilon));
@@ -169,7 +169,7 @@ fn plan(mechanism: &str, domain: u32, users: u64, settings: &Settings) -> Option
     }
 }
 
-fn of_numbers(mechanism: &str, stream: &NumberStream, settings: &Settings, metric: Metric) -> Option<f64> {
+fn of_numbers(mechanism: &str, stream: &NumberStream, settings: &TrialSettings, metric: Metric) -> Option<f64> {
     let absolute = match metric {
         Metric::Mse => false,
         Metric::Mae => true,
@@ -200,7 +200,7 @@ fn of_numbers(mechanism: &str, stream: &NumberStream, settings: &Settings, metri
     }
 }
 
-fn of_symbols(mechanism: &str, stream: &SymbolStream, settings: &Settings, metric: Metric) -> Option<f64> {
+fn of_symbols(mechanism: &str, stream: &SymbolStream, settings: &TrialSettings, metric: Metric) -> Option<f64> {
     let (domain, space) = (stream.domain(), stream.space());
     let (symbols, ratio) = (f64::from(domain), settings.epsilon.as_f64().exp());
     let right = match mechanism {

@@ -24,7 +24,7 @@ use tidegate_kernel::{Grid, SeededRandom};
 
 use super::typical::scaled;
 use super::{AdviseError, Data};
-use crate::stream::{CountStream, NumberStream, Space, Stream, SymbolStream, as_float};
+use crate::stream::{CountStream, DataStream, NumberStream, Space, SymbolStream, as_float};
 use tidegate_table::TableError;
 use tidegate_table::released::{self, ReleasedTable};
 
@@ -110,7 +110,7 @@ impl Sample {
     ///
     /// # Errors
     /// Where the data are not those that the sample was read for.
-    pub fn draw(&self, data: &Data, least: usize, random: &mut SeededRandom) -> Result<Stream, AdviseError> {
+    pub fn draw(&self, data: &Data, least: usize, random: &mut SeededRandom) -> Result<DataStream, AdviseError> {
         let columns: Vec<Vec<f64>> = (0..self.table.values.len()).map(|value| self.draw_value(value, random)).collect();
         let length = columns[0].len();
         let there_and_back = (0..length).chain((1..length.saturating_sub(1)).rev());

@@ -8,9 +8,10 @@ use std::num::NonZeroU64;
 
 use tidegate_kernel::Epsilon;
 
-use super::{AdviseError, Data, Method, Request, Simulation, Unpredicted, formula, predict};
+use super::predict::{cells, predict};
+use super::{AdviseError, Data, Method, Request, Simulation, Unpredicted, formula};
 use crate::experiment::Subject;
-use crate::stream::{Stream, as_float};
+use crate::stream::{DataStream, as_float};
 
 /// What is solved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,7 +120,7 @@ const PROBES: u64 = 12;
 pub fn solve(
     request: &Request,
     subjects: &[&'static dyn Subject],
-    streams: &[Stream],
+    streams: &[DataStream],
     simulation: &Simulation,
     target: f64,
     unknown: Unknown,
@@ -131,7 +132,7 @@ pub fn solve(
     if unknown == Unknown::Population && !matches!(request.data, Data::Counts { .. }) {
         return Err(AdviseError::NoPopulation { kind: request.data.kind() });
     }
-    let probes = super::cells(request, streams).saturating_mul(PROBES);
+    let probes = cells(request, streams).saturating_mul(PROBES);
     let simulated = subjects
         .iter()
         .filter(|subject| {
@@ -146,7 +147,7 @@ pub fn solve(
 fn solve_one(
     request: &Request,
     subject: &'static dyn Subject,
-    streams: &[Stream],
+    streams: &[DataStream],
     simulation: &Simulation,
     target: f64,
     unknown: Unknown,
@@ -214,17 +215,21 @@ fn solve_one(
 }
 
 /// The same request and streams with another population.
-fn with_population(request: &Request, streams: &[Stream], amount: f64) -> Result<(Request, Vec<Stream>), AdviseError> {
+fn with_population(
+    request: &Request,
+    streams: &[DataStream],
+    amount: f64,
+) -> Result<(Request, Vec<DataStream>), AdviseError> {
     let Data::Counts { domain, .. } = request.data else {
         return Err(AdviseError::NoPopulation { kind: request.data.kind() });
     };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between the limits
     let users = amount.round() as u64;
     let population = NonZeroU64::new(users).unwrap_or(NonZeroU64::MIN);
-    let scale = |stream: &Stream| match stream {
-        Stream::Counts(stream) => Ok(stream.clone().with_population(population.get())?.into()),
+    let scale = |stream: &DataStream| match stream {
+        DataStream::Counts(stream) => Ok(stream.clone().with_population(population.get())?.into()),
         other => Ok(other.clone()),
     };
-    let streams: Result<Vec<Stream>, AdviseError> = streams.iter().map(scale).collect();
+    let streams: Result<Vec<DataStream>, AdviseError> = streams.iter().map(scale).collect();
     Ok((Request { data: Data::Counts { domain, population }, ..*request }, streams?))
 }

@@ -1,13 +1,13 @@
-//! Typical streams, for advice without a sample of the stream that it is about.
+//! Typical streams, for advice without a sample.
 //!
 //! | name | counts | numbers | symbols |
 //! | --- | --- | --- | --- |
 //! | `still` | shares that never change | a level with little noise | stays with probability 0.95 |
-//! | `walk` | shares whose logarithms walk by 2 % a timestamp | a walk by 1 % of the domain | moves to a neighbour, or stays |
-//! | `seasonal` | shares that swing once in 96 timestamps | seasons of 96 timestamps on a line that rises | goes around, seldom astray |
-//! | `bursts` | a value shoots up now and then, and dies down | a low level with bursts | one symbol, now and then others |
+//! | `walk` | shares whose logarithms walk by 2 % a timestamp | a walk by 1 % of the domain | moves to a neighbour |
+//! | `seasonal` | shares with a period of 96 timestamps | the same period, and a rising trend | goes around |
+//! | `bursts` | a value jumps at times, and decays | a low level with bursts | one symbol, at times others |
 //!
-//! Shares begin in proportion to `1, 1/2, 1/3, ..`: in most domains few values are frequent and many rare.
+//! Initial shares follow Zipf's law, `1, 1/2, 1/3, ..`: few values are frequent and many rare.
 
 use std::f64::consts::TAU;
 

@@ -10,7 +10,7 @@
 //! | `t`, or `timestamp` | the timestamp that was spent on |
 //! | `spent` | who spent how much on it, as [`Spent`] is written; empty, or `null`, where nobody did |
 //! | `user`, or `class` | whose account it is, where there are several |
-//! | `first_slot`, `slots` | which slots of the population were asked, where not everyone was: so many from the first on, around the end |
+//! | `first_slot`, `slots` | the slots of the population that were asked, where not all were; they wrap around |
 //!
 //! Each line is a spend of its own, also at a timestamp that had one. Where a line has a field `frequency` or
 //! `count`, a release has a line for each of its values, or of the nodes of its tree: lines of one timestamp and

@@ -35,7 +35,7 @@ use transcript::{Search, Worst, examine};
 /// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and
 /// domains small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct AuditSettings {
     /// The budget of a window, or of a timestamp for mechanisms without windows. Classes have half and all of it.
     pub epsilon: Epsilon,
     /// The length of the window; a batch of the mechanisms that hold back has as many timestamps.
@@ -44,7 +44,7 @@ pub struct Settings {
     pub domain: u32,
 }
 
-impl Settings {
+impl AuditSettings {
     /// The given budget, windows of 3 timestamps and 3 values.
     pub const fn small(epsilon: Epsilon) -> Self {
         Self { epsilon, window: NonZeroU64::MIN.saturating_add(2), domain: 3 }
@@ -53,7 +53,7 @@ impl Settings {
 
 /// The family that a target belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Family {
+pub enum TargetFamily {
     /// Frequency oracles: one report.
     Oracle,
     /// Mechanisms in which nobody but the device is trusted.
@@ -66,7 +66,7 @@ pub enum Family {
     Sequence,
 }
 
-impl Family {
+impl TargetFamily {
     /// All of them, in the order in which they are audited.
     pub const ALL: [Self; 5] = [Self::Oracle, Self::Local, Self::Central, Self::Scalar, Self::Sequence];
 
@@ -82,13 +82,13 @@ impl Family {
     }
 }
 
-impl fmt::Display for Family {
+impl fmt::Display for TargetFamily {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(self.name())
     }
 }
 
-impl FromStr for Family {
+impl FromStr for TargetFamily {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
@@ -134,7 +134,7 @@ pub trait Target: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Its family.
-    fn family(&self) -> Family;
+    fn family(&self) -> TargetFamily;
 
     /// What is promised, in words: of which neighbours, and over what.
     fn guarantee(&self) -> String;
@@ -172,7 +172,7 @@ pub struct Finding {
     /// The mechanism.
     pub mechanism: &'static str,
     /// Its family.
-    pub family: Family,
+    pub family: TargetFamily,
     /// What is promised, in words.
     pub guarantee: String,
     /// The loss that is promised.

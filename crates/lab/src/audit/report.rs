@@ -3,31 +3,31 @@
 use std::fmt::Write;
 
 use super::empirical::Plan;
-use super::{Family, Finding, Settings};
+use super::{AuditSettings, Finding, TargetFamily};
 use crate::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone, escape};
 
 /// The page: for each family a picture of the losses that are claimed and that were found, and the numbers behind it.
-pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> HtmlReport {
+pub fn report(findings: &[Finding], settings: &AuditSettings, plan: &Plan) -> HtmlReport {
     let broken = findings.iter().filter(|finding| finding.is_broken()).count();
     let verdict = match broken {
         0 => format!("None of the {} promises is broken, as far as these audits can tell.", findings.len()),
         1 => format!("One of the {} promises is broken.", findings.len()),
         broken => format!("{broken} of the {} promises are broken.", findings.len()),
     };
-    let Settings { epsilon, window, domain } = settings;
+    let AuditSettings { epsilon, window, domain } = settings;
     let about = format!(
-        "Epsilon {epsilon}, windows of {window} timestamps, {domain} values. Each lower bound holds with a confidence of {}, by itself. \
-         The seed is {}.",
+        "Epsilon {epsilon}, windows of {window} timestamps, {domain} values. Each lower bound holds with a confidence \
+         of {}, by itself. The seed is {}.",
         plan.confidence, plan.seed
     );
-    let how = "Claimed is the loss that a mechanism promises not to exceed. The exact loss is the largest over all transcripts and \
-               neighbouring streams, where they can be enumerated. The transcript loss is the exact loss of the worst \
-               transcript that a search found. The lower bound comes from an attack on the mechanism as a \
-               black box: the loss is at least that. A bound above the claim is a broken promise; one below proves nothing about \
-               what was not tried.";
+    let how = "Claimed is the loss that a mechanism promises not to exceed. The exact loss is the largest over all \
+               transcripts and neighbouring streams, where they can be enumerated. The transcript loss is the exact \
+               loss of the worst transcript that a search found. The lower bound comes from an attack on the mechanism \
+               as a black box: the loss is at least that. A bound above the claim is a broken promise; one below \
+               proves nothing about what was not tried.";
     let mut page = HtmlReport::new("Audit of privacy", Vec::new());
     page.lead = vec![Block::text(verdict), Block::note(about), Block::note(how)];
-    for family in Family::ALL {
+    for family in TargetFamily::ALL {
         let of_family: Vec<&Finding> = findings.iter().filter(|finding| finding.family == family).collect();
         if !of_family.is_empty() {
             let picture = Block::Picture { svg: picture(&of_family), caption: vec![Span::Plain(CAPTION.to_owned())] };
@@ -38,13 +38,13 @@ pub fn report(findings: &[Finding], settings: &Settings, plan: &Plan) -> HtmlRep
     page
 }
 
-const fn title(family: Family) -> &'static str {
+const fn title(family: TargetFamily) -> &'static str {
     match family {
-        Family::Oracle => "Frequency oracles",
-        Family::Local => "Local mechanisms",
-        Family::Central => "Central mechanisms",
-        Family::Scalar => "Scalar mechanisms",
-        Family::Sequence => "Sequence mechanisms",
+        TargetFamily::Oracle => "Frequency oracles",
+        TargetFamily::Local => "Local mechanisms",
+        TargetFamily::Central => "Central mechanisms",
+        TargetFamily::Scalar => "Scalar mechanisms",
+        TargetFamily::Sequence => "Sequence mechanisms",
     }
 }
 
@@ -61,9 +61,9 @@ fn labels(findings: &[&Finding]) -> Vec<String> {
     findings.iter().enumerate().map(label).collect()
 }
 
-const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), the loss of the worst \
-                       transcript found (ring), and the lower bound of the loss (dot). Any of them to the right of the bar is \
-                       a broken promise.";
+const CAPTION: &str = "The loss that is claimed (bar), the exact loss where it is known (diamond), the loss of the \
+                       worst transcript found (ring), and the lower bound of the loss (dot). Any of them to the right \
+                       of the bar is a broken promise.";
 
 // Where the axis begins and ends, the height of a line, and of what stands above the first.
 const LEFT: f64 = 230.0;
@@ -80,8 +80,8 @@ fn picture(findings: &[&Finding]) -> String {
     #[allow(clippy::cast_precision_loss)] // a few dozen
     let bottom = TOP + LINE * findings.len() as f64;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {:.0}\" role=\"img\" font-family=\"sans-serif\" font-size=\"13\" \
-         fill=\"currentColor\" stroke=\"none\">\n<title>Claimed and found losses</title>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 900 {:.0}\" role=\"img\" font-family=\"sans-serif\" \
+         font-size=\"13\" fill=\"currentColor\" stroke=\"none\">\n<title>Claimed and found losses</title>\n",
         bottom + 12.0
     );
     let mut draw = |element: String| {
@@ -92,7 +92,8 @@ fn picture(findings: &[&Finding]) -> String {
         let loss = most * f64::from(quarter) / 4.0;
         let x = place(loss);
         draw(format!(
-            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\" stroke=\"currentColor\" stroke-opacity=\"0.2\"/>\
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{bottom:.1}\" stroke=\"currentColor\" \
+             stroke-opacity=\"0.2\"/>\
              <text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" fill-opacity=\"0.7\">{loss:.2}</text>",
             TOP - 10.0
         ));

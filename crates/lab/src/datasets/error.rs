@@ -5,7 +5,7 @@ use tidegate_kernel::GridError;
 use tidegate_table::TableError;
 
 use crate::generate::GenerateError;
-use crate::stream::StreamError;
+use crate::stream::DataStreamError;
 
 /// A data set that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -26,10 +26,10 @@ pub enum DatasetError {
     ChainName { given: String },
     /// The content of the file is not a stream.
     #[error("{file}: {source}")]
-    Stream { file: String, source: StreamError },
+    Stream { file: String, source: DataStreamError },
     /// The stream cannot be cut or scaled.
     #[error(transparent)]
-    Adjusted(#[from] StreamError),
+    Adjusted(#[from] DataStreamError),
     /// The table needs a domain.
     #[error("the domain of {file} was not given: it is never taken from the data")]
     NoDomain { file: String },

@@ -33,7 +33,7 @@ use tidegate::names::UnknownName;
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, NumberProcess, Process};
-use crate::stream::{CountStream, NumberStream, Stream, StreamKind, SymbolStream};
+use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
 
 /// Options of [`load`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +41,7 @@ pub struct LoadOptions {
     /// Directory with the folders of the real data sets.
     pub data_dir: Option<PathBuf>,
     /// The number of users at each timestamp. A synthetic stream of counts has 200,000 unless told, one of symbols has
-    /// 1; a real one has its own, and otherwise is scaled or sampled: [`Stream::with_population`].
+    /// 1; a real one has its own, and otherwise is scaled or sampled: [`DataStream::with_population`].
     pub population: Option<u64>,
     /// The number of timestamps. A synthetic stream has 800 unless told, one of symbols 10,000; a real one is used
     /// whole, or cut.
@@ -400,7 +400,7 @@ impl Dataset {
         }
     }
 
-    fn load(&self, options: &LoadOptions) -> Result<Stream, DatasetError> {
+    fn load(&self, options: &LoadOptions) -> Result<DataStream, DatasetError> {
         if options.domain.is_some() {
             return Err(DatasetError::OwnDomain { name: self.name.to_owned() });
         }
@@ -430,7 +430,7 @@ impl Dataset {
 }
 
 /// Sequences of a chain.
-fn sequences(chain: &Chain, options: &LoadOptions) -> Result<Stream, DatasetError> {
+fn sequences(chain: &Chain, options: &LoadOptions) -> Result<DataStream, DatasetError> {
     let users = usize::try_from(options.population.unwrap_or(1)).unwrap_or(usize::MAX);
     let length = options.length.unwrap_or(DEFAULT_SYMBOLS);
     Ok(chain.generate(users, length, &mut dataset_random(options.seed))?.into())
@@ -440,18 +440,18 @@ fn sequences(chain: &Chain, options: &LoadOptions) -> Result<Stream, DatasetErro
 /// `.gz`, or contains a `/`.
 ///
 /// ```
-/// use tidegate_lab::Stream;
+/// use tidegate_lab::DataStream;
 /// use tidegate_lab::datasets::{LoadOptions, load};
 ///
 /// let stream = load("sin", &LoadOptions { population: Some(1_000), length: Some(10), ..LoadOptions::default() })?;
-/// let Stream::Counts(counts) = stream else { panic!("sin is a stream of counts") };
+/// let DataStream::Counts(counts) = stream else { panic!("sin is a stream of counts") };
 /// assert_eq!(counts.counts()[0], [925, 75]);
 ///
 /// let stream = load("markov:10:0.9", &LoadOptions { length: Some(50), ..LoadOptions::default() })?;
 /// assert_eq!(stream.to_string(), "markov:10:0.9: 1 user with 50 timestamps, 10 symbols");
 /// # Ok::<(), tidegate_lab::datasets::DatasetError>(())
 /// ```
-pub fn load(name: &str, options: &LoadOptions) -> Result<Stream, DatasetError> {
+pub fn load(name: &str, options: &LoadOptions) -> Result<DataStream, DatasetError> {
     if let Some(dataset) = by_name(name) {
         return dataset.load(options);
     }
@@ -481,11 +481,11 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 }
 
 /// Loads a table from a source such as standard input; its first line determines the form.
-pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<Stream, DatasetError> {
+pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
     adjusted(tables::read(name, source, options.domain.as_ref())?, options)
 }
 
-fn adjusted(stream: Stream, options: &LoadOptions) -> Result<Stream, DatasetError> {
+fn adjusted(stream: DataStream, options: &LoadOptions) -> Result<DataStream, DatasetError> {
     let stream = match options.length {
         Some(length) => stream.shortened(length)?,
         None => stream,

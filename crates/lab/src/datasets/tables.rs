@@ -9,7 +9,7 @@ use tidegate_table::wide::WideReader;
 use tidegate_table::{TableError, TableReader};
 
 use super::DatasetError;
-use crate::stream::{CountStream, NumberStream, Stream};
+use crate::stream::{CountStream, DataStream, NumberStream};
 
 /// The domain of a table whose form does not declare it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct NumberDomain {
 const MAX_VALUES: u32 = 1_000_000;
 
 /// Reads a table in any form; `name` is the name of the stream, and of the table in errors.
-pub(super) fn read(name: &str, source: impl Read, domain: Option<&NumberDomain>) -> Result<Stream, DatasetError> {
+pub(super) fn read(name: &str, source: impl Read, domain: Option<&NumberDomain>) -> Result<DataStream, DatasetError> {
     let mut table = TableReader::detect(name, source)?;
     let given = || domain.ok_or_else(|| DatasetError::NoDomain { file: name.to_owned() });
     if table.has_fields(&scalar::FIELDS) {

@@ -11,7 +11,7 @@ pub use numbers::NumberProcess;
 pub use symbols::{Chain, MAX_SYMBOLS};
 use tidegate_kernel::GridError;
 
-use crate::stream::{MAX_POPULATION, StreamError};
+use crate::stream::{DataStreamError, MAX_POPULATION};
 
 /// Greatest length of a generated stream, which is held in memory.
 pub const MAX_LENGTH: usize = 100_000_000;
@@ -59,7 +59,7 @@ pub enum GenerateError {
     Domain(#[from] GridError),
     /// What came out is not a stream.
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(#[from] DataStreamError),
 }
 
 /// Folds a number back into 0..=1, as often as needed.

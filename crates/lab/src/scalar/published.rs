@@ -14,7 +14,7 @@
 use tidegate_kernel::{Epsilon, SeededRandom};
 
 use crate::draw::{laplace, unit};
-use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Settings, Subject};
+use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Subject, TrialSettings};
 use crate::stream::{NumberStream, as_float};
 
 /// The threshold of the paper's figures, in the unit of the stream.
@@ -126,7 +126,7 @@ impl OnNumbers for Published {
     fn run(
         &self,
         stream: &NumberStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<NumberOutcome, RunError> {
         let delay = usize::try_from(settings.delay).map_err(RunError::unsupported)?;

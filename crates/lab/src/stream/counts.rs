@@ -1,6 +1,6 @@
 //! [`CountStream`]: a data set for the local and central families.
 
-use super::StreamError;
+use super::DataStreamError;
 
 /// The number of users with each value of a domain, at each timestamp.
 ///
@@ -14,7 +14,7 @@ use super::StreamError;
 /// let stream = CountStream::new("evenings", labels, vec![vec![3, 1], vec![1, 4]])?;
 /// assert_eq!((stream.length(), stream.domain(), stream.population(1)), (2, 2, 5));
 /// assert_eq!(stream.frequencies(0), [0.75, 0.25]);
-/// # Ok::<(), tidegate_lab::stream::StreamError>(())
+/// # Ok::<(), tidegate_lab::stream::DataStreamError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountStream {
@@ -29,24 +29,24 @@ pub const MAX_POPULATION: u64 = 1 << 53;
 
 impl CountStream {
     /// Creates a stream from rows of counts, one row a timestamp and one column a label.
-    pub fn new(name: impl Into<String>, labels: Vec<String>, counts: Vec<Vec<u64>>) -> Result<Self, StreamError> {
+    pub fn new(name: impl Into<String>, labels: Vec<String>, counts: Vec<Vec<u64>>) -> Result<Self, DataStreamError> {
         if labels.len() < 2 {
-            return Err(StreamError::Domain { given: labels.len() });
+            return Err(DataStreamError::Domain { given: labels.len() });
         }
         let mut seen = std::collections::HashSet::new();
         if let Some(label) = labels.iter().find(|label| !seen.insert(*label)) {
-            return Err(StreamError::SameLabel { label: label.clone() });
+            return Err(DataStreamError::SameLabel { label: label.clone() });
         }
         if counts.is_empty() {
-            return Err(StreamError::Empty);
+            return Err(DataStreamError::Empty);
         }
         for (timestamp, row) in counts.iter().enumerate() {
             if row.len() != labels.len() {
-                return Err(StreamError::Width { timestamp, given: row.len(), expected: labels.len() });
+                return Err(DataStreamError::Width { timestamp, given: row.len(), expected: labels.len() });
             }
             let population = row.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count));
             if population.is_none_or(|users| users == 0 || users > MAX_POPULATION) {
-                return Err(StreamError::Population { timestamp });
+                return Err(DataStreamError::Population { timestamp });
             }
         }
         Ok(Self { name: name.into(), labels, counts, stand_in: None })
@@ -59,18 +59,18 @@ impl CountStream {
     }
 
     /// Keeps the first `length` timestamps; an error if there are fewer, or if it is zero.
-    pub fn shortened(mut self, length: usize) -> Result<Self, StreamError> {
+    pub fn shortened(mut self, length: usize) -> Result<Self, DataStreamError> {
         if !(1..=self.length()).contains(&length) {
-            return Err(StreamError::Length { available: self.length(), name: self.name, given: length });
+            return Err(DataStreamError::Length { available: self.length(), name: self.name, given: length });
         }
         self.counts.truncate(length);
         Ok(self)
     }
 
     /// Scales each timestamp to `population` users by the method of largest remainders; ties go to the first value.
-    pub fn with_population(mut self, population: u64) -> Result<Self, StreamError> {
+    pub fn with_population(mut self, population: u64) -> Result<Self, DataStreamError> {
         if !(1..=MAX_POPULATION).contains(&population) {
-            return Err(StreamError::Population { timestamp: 0 });
+            return Err(DataStreamError::Population { timestamp: 0 });
         }
         for row in &mut self.counts {
             apportion(row, population);

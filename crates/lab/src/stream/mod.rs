@@ -51,7 +51,7 @@ impl fmt::Display for StreamKind {
 
 /// A data set of any kind.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stream {
+pub enum DataStream {
     /// Numbers of users with each value.
     Counts(CountStream),
     /// One number at each timestamp.
@@ -60,7 +60,7 @@ pub enum Stream {
     Symbols(SymbolStream),
 }
 
-impl Stream {
+impl DataStream {
     /// Returns the kind.
     pub const fn kind(&self) -> StreamKind {
         match self {
@@ -89,7 +89,7 @@ impl Stream {
     }
 
     /// Keeps the first `length` timestamps; an error if there are fewer, or if it is zero.
-    pub fn shortened(self, length: usize) -> Result<Self, StreamError> {
+    pub fn shortened(self, length: usize) -> Result<Self, DataStreamError> {
         match self {
             Self::Counts(stream) => stream.shortened(length).map(Self::Counts),
             Self::Numbers(stream) => stream.shortened(length).map(Self::Numbers),
@@ -101,35 +101,35 @@ impl Stream {
     ///
     /// Counts keep their frequencies ([`CountStream::with_population`]); sequences are sampled
     /// ([`SymbolStream::with_population`]).
-    pub fn with_population(self, population: u64, random: &mut SeededRandom) -> Result<Self, StreamError> {
+    pub fn with_population(self, population: u64, random: &mut SeededRandom) -> Result<Self, DataStreamError> {
         match self {
             Self::Counts(stream) => stream.with_population(population).map(Self::Counts),
-            Self::Numbers(stream) => Err(StreamError::NoUsers { name: stream.name().to_owned() }),
+            Self::Numbers(stream) => Err(DataStreamError::NoUsers { name: stream.name().to_owned() }),
             Self::Symbols(stream) => stream.with_population(population, random).map(Self::Symbols),
         }
     }
 }
 
-impl From<CountStream> for Stream {
+impl From<CountStream> for DataStream {
     fn from(stream: CountStream) -> Self {
         Self::Counts(stream)
     }
 }
 
-impl From<NumberStream> for Stream {
+impl From<NumberStream> for DataStream {
     fn from(stream: NumberStream) -> Self {
         Self::Numbers(stream)
     }
 }
 
-impl From<SymbolStream> for Stream {
+impl From<SymbolStream> for DataStream {
     fn from(stream: SymbolStream) -> Self {
         Self::Symbols(stream)
     }
 }
 
 /// Describes the stream in one line.
-impl fmt::Display for Stream {
+impl fmt::Display for DataStream {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = |numbers: &mut dyn Iterator<Item = u64>| {
             let (least, most) = numbers.fold((u64::MAX, 0), |(low, high), next| (low.min(next), high.max(next)));
@@ -160,7 +160,7 @@ impl fmt::Display for Stream {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs)]
-pub enum StreamError {
+pub enum DataStreamError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} were given")]
     Domain { given: usize },

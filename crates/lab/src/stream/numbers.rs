@@ -2,7 +2,7 @@
 
 use tidegate_kernel::Grid;
 
-use super::StreamError;
+use super::DataStreamError;
 
 /// One number at each timestamp, within a public domain.
 ///
@@ -28,12 +28,12 @@ pub struct NumberStream {
 
 impl NumberStream {
     /// Creates a stream of at least one number, all within the domain.
-    pub fn new(name: impl Into<String>, grid: Grid, values: Vec<f64>) -> Result<Self, StreamError> {
+    pub fn new(name: impl Into<String>, grid: Grid, values: Vec<f64>) -> Result<Self, DataStreamError> {
         if values.is_empty() {
-            return Err(StreamError::Empty);
+            return Err(DataStreamError::Empty);
         }
         if let Some(timestamp) = values.iter().position(|value| grid.steps(*value).is_err()) {
-            return Err(StreamError::OutsideDomain { timestamp, low: grid.low(), high: grid.high() });
+            return Err(DataStreamError::OutsideDomain { timestamp, low: grid.low(), high: grid.high() });
         }
         Ok(Self { name: name.into(), grid, values, stand_in: None })
     }
@@ -45,10 +45,10 @@ impl NumberStream {
     }
 
     /// Keeps the first `length` timestamps; an error if there are fewer, or if it is zero.
-    pub fn shortened(mut self, length: usize) -> Result<Self, StreamError> {
+    pub fn shortened(mut self, length: usize) -> Result<Self, DataStreamError> {
         let available = self.values.len();
         if !(1..=available).contains(&length) {
-            return Err(StreamError::Length { name: self.name, given: length, available });
+            return Err(DataStreamError::Length { name: self.name, given: length, available });
         }
         self.values.truncate(length);
         Ok(self)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_kernel::SeededRandom;
 use tidegate_kernel::noise::Below;
 
-use super::StreamError;
+use super::DataStreamError;
 
 /// A set of symbols `0, 1, ..` with a distance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,7 +76,7 @@ impl Space {
 ///
 /// let clicks = SymbolStream::new("clicks", Space::Line { symbols: 3 }, vec![vec![0, 2, 1], vec![1]])?;
 /// assert_eq!((clicks.domain(), clicks.sequences().len()), (3, 2));
-/// # Ok::<(), tidegate_lab::stream::StreamError>(())
+/// # Ok::<(), tidegate_lab::stream::DataStreamError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolStream {
@@ -89,20 +89,20 @@ pub struct SymbolStream {
 
 impl SymbolStream {
     /// Creates a stream of at least one user, with at least one symbol each.
-    pub fn new(name: impl Into<String>, space: Space, sequences: Vec<Vec<u32>>) -> Result<Self, StreamError> {
+    pub fn new(name: impl Into<String>, space: Space, sequences: Vec<Vec<u32>>) -> Result<Self, DataStreamError> {
         let domain = space.symbols();
         if domain < 2 {
-            return Err(StreamError::Domain { given: domain as usize });
+            return Err(DataStreamError::Domain { given: domain as usize });
         }
         if sequences.is_empty() {
-            return Err(StreamError::Empty);
+            return Err(DataStreamError::Empty);
         }
         for (user, sequence) in sequences.iter().enumerate() {
             if sequence.is_empty() {
-                return Err(StreamError::NoSymbols { user });
+                return Err(DataStreamError::NoSymbols { user });
             }
             if let Some(timestamp) = sequence.iter().position(|symbol| *symbol >= domain) {
-                return Err(StreamError::Symbol { user, timestamp, domain });
+                return Err(DataStreamError::Symbol { user, timestamp, domain });
             }
         }
         let sequences = Arc::new(sequences);
@@ -118,10 +118,10 @@ impl SymbolStream {
     /// Keeps the first `length` symbols of each user; an error if nobody has as many, or if it is zero.
     ///
     /// The [`corpus`](Self::corpus) stays whole.
-    pub fn shortened(mut self, length: usize) -> Result<Self, StreamError> {
+    pub fn shortened(mut self, length: usize) -> Result<Self, DataStreamError> {
         let available = self.sequences.iter().map(Vec::len).max().unwrap_or_default();
         if !(1..=available).contains(&length) {
-            return Err(StreamError::Length { name: self.name, given: length, available });
+            return Err(DataStreamError::Length { name: self.name, given: length, available });
         }
         Arc::make_mut(&mut self.sequences).iter_mut().for_each(|sequence| sequence.truncate(length));
         Ok(self)
@@ -130,11 +130,11 @@ impl SymbolStream {
     /// Samples users, and keeps their order; an error if there are too few, or if the sample is empty.
     ///
     /// The [`corpus`](Self::corpus) stays whole.
-    pub fn with_population(mut self, population: u64, random: &mut SeededRandom) -> Result<Self, StreamError> {
+    pub fn with_population(mut self, population: u64, random: &mut SeededRandom) -> Result<Self, DataStreamError> {
         let available = self.sequences.len();
         let users = match usize::try_from(population) {
             Ok(users) if (1..=available).contains(&users) => users,
-            _ => return Err(StreamError::Users { name: self.name, given: population, available }),
+            _ => return Err(DataStreamError::Users { name: self.name, given: population, available }),
         };
         let mut order: Vec<usize> = (0..available).collect();
         for place in 0..users {

@@ -12,7 +12,7 @@ use tidegate_lab::advise::{
 use tidegate_lab::experiment::{Plan, Subject, Trial, run};
 use tidegate_lab::generate::{Chain, NumberProcess, Process};
 use tidegate_lab::metrics::Metric;
-use tidegate_lab::{Stream, subjects};
+use tidegate_lab::{DataStream, subjects};
 
 const ONE: NonZeroU64 = NonZeroU64::MIN;
 
@@ -58,7 +58,7 @@ fn simulation() -> Simulation {
 }
 
 /// What a mechanism's error is found to be, with a seed of its own.
-fn measured(subject: &'static dyn Subject, request: &Request, stream: &Stream, repeats: u64) -> f64 {
+fn measured(subject: &'static dyn Subject, request: &Request, stream: &DataStream, repeats: u64) -> f64 {
     let trial = Trial { subject, settings: request.settings() };
     let plan = Plan { repeats: users(repeats), seed: 77, threads: NonZeroUsize::MIN, queries: false };
     let finding = &run(stream, &[trial], &plan, &|| ()).unwrap()[0];
@@ -68,7 +68,7 @@ fn measured(subject: &'static dyn Subject, request: &Request, stream: &Stream, r
 /// Predictions by formula within a fifth of what is measured. So many cells are averaged that chance moves the mean by
 /// a few per cent; the seed is fixed.
 #[track_caller]
-fn assert_formula_holds(name: &str, request: &Request, stream: &Stream) {
+fn assert_formula_holds(name: &str, request: &Request, stream: &DataStream) {
     let subject = subjects::by_name(name).unwrap();
     let predicted = formula::error(name, stream, &request.settings(), request.metric).unwrap();
     let found = measured(subject, request, stream, 6);
@@ -79,13 +79,13 @@ fn assert_formula_holds(name: &str, request: &Request, stream: &Stream) {
 #[test]
 fn formulas_for_counts_agree_with_what_is_measured() {
     let random = &mut SeededRandom::new(3);
-    let streams: [Stream; 3] = [
+    let streams: [DataStream; 3] = [
         Process::SIN.generate(20_000, 300, random).unwrap().into(),
         Shape::Walk.counts(6, 20_000, 160, random).unwrap().into(),
         Shape::Bursts.counts(40, 20_000, 60, random).unwrap().into(),
     ];
     for stream in &streams {
-        let Stream::Counts(counted) = stream else { panic!("it is of counts") };
+        let DataStream::Counts(counted) = stream else { panic!("it is of counts") };
         let domain = u32::try_from(counted.domain()).unwrap();
         for metric in [Metric::Mse, Metric::Mae, Metric::Amre] {
             for name in ["lbu", "lpu", "lsp"] {
@@ -145,7 +145,7 @@ fn formulas_for_symbols_agree_with_what_is_measured() {
 /// A formula that is off by a third is noticed.
 #[test]
 fn a_formula_for_other_settings_would_be_noticed() {
-    let stream: Stream = Process::SIN.generate(20_000, 300, &mut SeededRandom::new(3)).unwrap().into();
+    let stream: DataStream = Process::SIN.generate(20_000, 300, &mut SeededRandom::new(3)).unwrap().into();
     let request = counts(2, 20_000, Trust::Local);
     let other = Request { window: users(28), ..request };
     let predicted = formula::error("lpu", &stream, &other.settings(), Metric::Mse).unwrap();
@@ -156,7 +156,7 @@ fn a_formula_for_other_settings_would_be_noticed() {
 #[test]
 fn the_ranking_is_that_of_what_is_measured() {
     let random = &mut SeededRandom::new(6);
-    let cases: [(Request, Stream); 4] = [
+    let cases: [(Request, DataStream); 4] = [
         (counts(2, 50_000, Trust::Local), Process::LOG.generate(50_000, 200, random).unwrap().into()),
         (counts(5, 5_000, Trust::Curator), Shape::Seasonal.counts(5, 5_000, 200, random).unwrap().into()),
         (numbers("1", 10), Shape::Walk.numbers(NumberProcess::domain().unwrap(), 400, random).unwrap().into()),
@@ -323,8 +323,8 @@ fn oracles_are_ranked_by_variance() {
 }
 
 /// A sample that `lpu` would have released of a stream, as a table.
-fn released_by_lpu(stream: &Stream, request: &Request) -> String {
-    let Stream::Counts(counted) = stream else { panic!("it is of counts") };
+fn released_by_lpu(stream: &DataStream, request: &Request) -> String {
+    let DataStream::Counts(counted) = stream else { panic!("it is of counts") };
     let subject = subjects::by_name("lpu").unwrap().on_counts().unwrap();
     let outcome = subject.run(counted, &request.settings(), &mut SeededRandom::new(9)).unwrap();
     let variance = formula::error("lpu", stream, &request.settings(), Metric::Mse).unwrap();
@@ -340,7 +340,7 @@ fn the_stated_noise_is_taken_off_a_sample() {
     let request = Request { window: users(10), ..counts(2, 200_000, Trust::Local) };
     let random = &mut SeededRandom::new(11);
     let walk = Process::Lns { start: 0.3, deviation: 0.01 };
-    let stream: Stream = walk.generate(200_000, 1_500, random).unwrap().into();
+    let stream: DataStream = walk.generate(200_000, 1_500, random).unwrap().into();
     let table = released_by_lpu(&stream, &request);
     let sample = Sample::read("sample", table.as_bytes(), &request.data).unwrap();
     let movement = sample.movement();
@@ -357,7 +357,7 @@ fn the_stated_noise_is_taken_off_a_sample() {
     let raw = Sample::read("sample", raw.as_bytes(), &request.data).unwrap();
     assert!(raw.movement().of_stream() > 1.7e-4 && raw.may_be_raw());
     // A stream that stands still, seen through noise.
-    let still: Stream = Process::Lns { start: 0.3, deviation: 0.0 }.generate(200_000, 600, random).unwrap().into();
+    let still: DataStream = Process::Lns { start: 0.3, deviation: 0.0 }.generate(200_000, 600, random).unwrap().into();
     let sample = Sample::read("sample", released_by_lpu(&still, &request).as_bytes(), &request.data).unwrap();
     assert!(sample.movement().of_stream() < 1e-5, "{:?}", sample.movement());
 }
@@ -366,7 +366,7 @@ fn the_stated_noise_is_taken_off_a_sample() {
 fn errors_predicted_from_a_sample_are_those_on_the_stream_behind_it() {
     let request = Request { window: users(10), ..counts(2, 200_000, Trust::Local) };
     let walk = Process::Lns { start: 0.3, deviation: 0.01 };
-    let stream: Stream = walk.generate(200_000, 1_500, &mut SeededRandom::new(12)).unwrap().into();
+    let stream: DataStream = walk.generate(200_000, 1_500, &mut SeededRandom::new(12)).unwrap().into();
     let sample = Sample::read("sample", released_by_lpu(&stream, &request).as_bytes(), &request.data).unwrap();
     let plan = Simulation { repeats: Some(users(2)), ..simulation() };
     let drawn = streams(&request, Some(&sample), &plan).unwrap();
@@ -382,13 +382,13 @@ fn errors_predicted_from_a_sample_are_those_on_the_stream_behind_it() {
 fn a_chain_is_foreseen_from_a_sample_of_it() {
     let request = symbols(2, "1");
     let random = &mut SeededRandom::new(13);
-    let table = |stream: &Stream| {
-        let Stream::Symbols(stream) = stream else { panic!("it is of symbols") };
+    let table = |stream: &DataStream| {
+        let DataStream::Symbols(stream) = stream else { panic!("it is of symbols") };
         let lines = stream.sequences()[0].iter().enumerate().map(|(t, symbol)| format!("{t},{symbol}\n"));
         lines.fold("t,value\n".to_owned(), |table, line| table + &line)
     };
-    let past: Stream = Chain::STICKY.generate(1, 3_000, random).unwrap().into();
-    let future: Stream = Chain::STICKY.generate(1, 3_000, random).unwrap().into();
+    let past: DataStream = Chain::STICKY.generate(1, 3_000, random).unwrap().into();
+    let future: DataStream = Chain::STICKY.generate(1, 3_000, random).unwrap().into();
     let sample = Sample::read("sample", table(&past).as_bytes(), &request.data).unwrap();
     assert!(sample.may_be_raw());
     let drawn = streams(&request, Some(&sample), &simulation()).unwrap();
@@ -409,13 +409,13 @@ fn a_sample_without_noise_is_the_stream_itself() {
     let table = "t,value\n3,1\n4,7.5\n6,2\n";
     let sample = Sample::read("sample", table.as_bytes(), &request.data).unwrap();
     let drawn = sample.draw(&request.data, 1, &mut SeededRandom::new(1)).unwrap();
-    let Stream::Numbers(drawn) = drawn else { panic!("it is of numbers") };
+    let DataStream::Numbers(drawn) = drawn else { panic!("it is of numbers") };
     let values = drawn.values();
     assert!(values.len() == 4 && values[0] == 1.0 && values[1] == 7.5 && values[3] == 2.0, "{values:?}");
     // There and back again where it is too short.
     let data = counts(2, 100, Trust::Local).data;
     let sample = Sample::read("sample", "t,a,b\n0,10,90\n1,20,80\n2,40,60\n".as_bytes(), &data).unwrap();
-    let Stream::Counts(drawn) = sample.draw(&data, 6, &mut SeededRandom::new(1)).unwrap() else { panic!() };
+    let DataStream::Counts(drawn) = sample.draw(&data, 6, &mut SeededRandom::new(1)).unwrap() else { panic!() };
     let first: Vec<_> = drawn.counts().iter().map(|row| row[0]).collect();
     assert_eq!(first, [10, 20, 40, 20, 10, 20]);
 }
@@ -476,7 +476,8 @@ fn a_sample_that_cannot_be_one_is_refused_with_line_and_field() {
         assert!(error.starts_with(why) || error.contains(why), "{table}: {error}");
     }
     // A line for each value says the same as a line for all.
-    let long = "t,value,frequency,variance,freshness\n0,a,0.4,0.01,fresh\n0,b,0.6,0.01,fresh\n1,a,0.2,0.01,fresh\n1,b,0.8,0.01,fresh\n";
+    let long = "t,value,frequency,variance,freshness\n0,a,0.4,0.01,fresh\n0,b,0.6,0.01,fresh\n1,a,0.2,0.01,fresh\n\
+                1,b,0.8,0.01,fresh\n";
     let wide = "t,a,b,variance,freshness\n0,0.4,0.6,0.01,fresh\n1,0.2,0.8,0.01,fresh\n";
     let read = |table: &str| Sample::read("s", table.as_bytes(), &counts).unwrap();
     assert_eq!(read(long), read(wide));
@@ -492,7 +493,8 @@ fn a_sample_that_cannot_be_one_is_refused_with_line_and_field() {
 #[test]
 fn repeated_releases_are_no_observations() {
     let data = numbers("1", 0).data;
-    let table = "t,value,variance,freshness\n0,100,4,fresh\n1,100,4,approximated\n2,100,4,nullified\n3,130,4,fresh\n4,130,4,fresh\n5,100,4,fresh\n";
+    let table = "t,value,variance,freshness\n0,100,4,fresh\n1,100,4,approximated\n2,100,4,nullified\n3,130,4,fresh\n\
+                 4,130,4,fresh\n5,100,4,fresh\n";
     let movement = Sample::read("s", table.as_bytes(), &data).unwrap().movement();
     // Two steps of 30 over five timestamps, with a noise of 8 each.
     assert!((movement.observed - 360.0).abs() < 1e-9 && (movement.noise - 16.0 / 5.0).abs() < 1e-9, "{movement:?}");

@@ -8,7 +8,7 @@ use tidegate_kernel::primitives::{Neighbours, noisy_distance, noisy_histogram};
 use tidegate_kernel::{Epsilon, Ledger, Sealed, SeededRandom, Window};
 use tidegate_lab::CountStream;
 use tidegate_lab::central::{Members, requirements, strictest, subjects};
-use tidegate_lab::experiment::{Plan, RequirementClass, Settings, Subject, Trial, run};
+use tidegate_lab::experiment::{Plan, RequirementClass, Subject, Trial, TrialSettings, run};
 use tidegate_lab::generate::Process;
 use tidegate_lab::metrics::{Metric, Truth};
 use tidegate_lab::subjects::by_name;
@@ -21,8 +21,8 @@ fn nonzero(value: u64) -> NonZeroU64 {
     NonZeroU64::new(value).unwrap()
 }
 
-fn settings(epsilon: &str, window: u64) -> Settings {
-    Settings::new(epsilon.parse().unwrap(), nonzero(window))
+fn settings(epsilon: &str, window: u64) -> TrialSettings {
+    TrialSettings::new(epsilon.parse().unwrap(), nonzero(window))
 }
 
 fn class(epsilon: &str, window: u64, weight: u64) -> RequirementClass {
@@ -44,7 +44,7 @@ fn users_choose_among_the_papers_levels_unless_told() {
     assert_eq!(pairs("0.9", 50), [pair("0.9", 50), pair("0.9", 40), pair("1", 50), pair("1", 40)]);
     assert_eq!(pairs("3", 10), [pair("3", 10)]);
 
-    let told = Settings { classes: vec![class("2", 5, 1), class("0.5", 3, 7)], ..settings("1", 20) };
+    let told = TrialSettings { classes: vec![class("2", 5, 1), class("0.5", 3, 7)], ..settings("1", 20) };
     assert_eq!(requirements(&told), told.classes);
     let strict = strictest(&told);
     assert_eq!((strict.epsilon.to_string().as_str(), strict.window.get()), ("0.5", 5));
@@ -150,7 +150,12 @@ fn users_are_in_a_class_by_its_weight() {
 }
 
 /// Mean errors of a subject on a stream.
-fn measure(subject: &dyn Subject, stream: &CountStream, settings: &Settings, repeats: u64) -> BTreeMap<Metric, f64> {
+fn measure(
+    subject: &dyn Subject,
+    stream: &CountStream,
+    settings: &TrialSettings,
+    repeats: u64,
+) -> BTreeMap<Metric, f64> {
     let plan = Plan { repeats: nonzero(repeats), seed: 4, threads: NonZeroUsize::MIN, queries: false };
     let trials = [Trial { subject, settings: settings.clone() }];
     let findings = run(&stream.clone().into(), &trials, &plan, &|| {}).unwrap();
@@ -161,7 +166,7 @@ fn measure(subject: &dyn Subject, stream: &CountStream, settings: &Settings, rep
 fn every_central_mechanism_runs_on_users_who_come_and_go() {
     let rows: Vec<Vec<u64>> = (0..60).map(|t| vec![40 + t % 7, 3 * t, 0, 500 - t * t / 9]).collect();
     let stream = stream(&rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    let told = Settings { classes: vec![class("4", 5, 1), class("9", 3, 3)], ..settings("1", 20) };
+    let told = TrialSettings { classes: vec![class("4", 5, 1), class("9", 3, 3)], ..settings("1", 20) };
     for subject in subjects() {
         assert_eq!(by_name(subject.name()).unwrap().name(), subject.name());
         for settings in [settings("0.6", 120), told.clone()] {
@@ -182,11 +187,11 @@ fn errors_of_counts_are_those_predicted() {
     let amre = measure(by_name("uniform").unwrap(), &changing, &settings("2", 10), 10)[&Metric::Amre];
     assert!((amre / 50.0 - 1.0).abs() < 0.06, "{amre}");
     // The strictest class decides.
-    let told = Settings { classes: vec![class("2", 3, 1), class("5", 10, 1)], ..settings("7", 1) };
+    let told = TrialSettings { classes: vec![class("2", 3, 1), class("5", 10, 1)], ..settings("7", 1) };
     assert_eq!(measure(by_name("uniform").unwrap(), &changing, &told, 10)[&Metric::Amre], amre);
     // A single class makes plbu what lbu is, with a squared error of 4e^x / (n (e^x-1)²) a frequency at epsilon x.
     let constant = stream(&[&[500; 20][..]; 60]);
-    let one = Settings { classes: vec![class("10", 10, 1)], ..settings("10", 10) };
+    let one = TrialSettings { classes: vec![class("10", 10, 1)], ..settings("10", 10) };
     let [personal, local] =
         ["plbu", "lbu"].map(|name| measure(by_name(name).unwrap(), &constant, &one, 10)[&Metric::Mse]);
     assert!((personal / local - 1.0).abs() < 0.1, "{personal} {local}");

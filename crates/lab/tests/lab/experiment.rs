@@ -9,8 +9,8 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::simulation::standard_normal;
 use tidegate_kernel::{Grid, Randomness, SeededRandom};
 use tidegate_lab::experiment::{
-    CURVE_STEPS, CountOutcome, Finding, OnCounts, Plan, RequirementClass, RunError, Setting, Settings, Subject, Trial,
-    TrialError, run,
+    CURVE_STEPS, CountOutcome, Finding, OnCounts, Plan, RequirementClass, RunError, Setting, Subject, Trial,
+    TrialError, TrialSettings, run,
 };
 use tidegate_lab::generate::{Chain, Flow, NumberProcess};
 use tidegate_lab::local::LocalSubject;
@@ -18,7 +18,7 @@ use tidegate_lab::metrics::{Metric, area};
 use tidegate_lab::sequence::SymbolDistance;
 use tidegate_lab::stream::{Space, StreamKind};
 use tidegate_lab::subjects::{self, Constant};
-use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
+use tidegate_lab::{CountStream, DataStream, NumberStream, SymbolStream};
 
 use crate::support::{assert_close, stream};
 
@@ -47,7 +47,7 @@ impl OnCounts for Noisy {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let deviation = 1.0 / settings.epsilon.to_string().parse::<f64>().unwrap();
@@ -89,7 +89,7 @@ impl OnCounts for Brittle {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let word = random.next_word();
@@ -125,7 +125,7 @@ impl OnCounts for Short {
     fn run(
         &self,
         stream: &CountStream,
-        settings: &Settings,
+        settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
         let mut outcome = Noisy.run(stream, settings, random)?;
@@ -134,8 +134,8 @@ impl OnCounts for Short {
     }
 }
 
-fn settings(epsilon: &str) -> Settings {
-    Settings::new(epsilon.parse().unwrap(), NonZeroU64::new(20).unwrap())
+fn settings(epsilon: &str) -> TrialSettings {
+    TrialSettings::new(epsilon.parse().unwrap(), NonZeroU64::new(20).unwrap())
 }
 
 fn try_out(trials: &[Trial<'_>], repeats: u64, threads: usize) -> Result<Vec<Finding>, TrialError> {
@@ -166,7 +166,7 @@ fn findings_do_not_depend_on_the_number_of_threads() {
 }
 
 /// A stream of each kind, on which mechanisms differ.
-fn one_of_each_kind_to_try() -> [Stream; 3] {
+fn one_of_each_kind_to_try() -> [DataStream; 3] {
     let random = &mut SeededRandom::new(6);
     let counts = Flow::TRAFFIC.generate(2_000, 25, random).unwrap();
     let numbers = NumberProcess::SEASONAL.generate(NumberProcess::domain().unwrap(), 40, random).unwrap();
@@ -193,7 +193,7 @@ fn no_mechanism_of_any_family_depends_on_the_number_of_threads() {
 #[test]
 fn findings_have_the_curves_whose_areas_they_state() {
     let [counts, numbers, _] = one_of_each_kind_to_try();
-    let of = |stream: &Stream, queries: bool| {
+    let of = |stream: &DataStream, queries: bool| {
         let plan = Plan { repeats: NonZeroU64::new(5).unwrap(), seed: 8, threads: NonZeroUsize::MIN, queries };
         let subject = subjects::by_name(if queries { "lpu" } else { "constant" }).unwrap();
         run(stream, &[Trial { subject, settings: settings("2") }], &plan, &|| {}).unwrap().remove(0)
@@ -211,19 +211,19 @@ fn findings_have_the_curves_whose_areas_they_state() {
 }
 
 /// What a subject makes of a stream, as text.
-fn outcome(stream: &Stream, subject: &dyn Subject, settings: &Settings) -> Result<String, String> {
+fn outcome(stream: &DataStream, subject: &dyn Subject, settings: &TrialSettings) -> Result<String, String> {
     let random = &mut SeededRandom::new(9);
     let error = |error: RunError| Err(error.to_string());
     match stream {
-        Stream::Counts(stream) => {
+        DataStream::Counts(stream) => {
             let run = subject.on_counts().unwrap().run(stream, settings, random);
             run.map_or_else(error, |outcome| Ok(format!("{outcome:?}")))
         }
-        Stream::Numbers(stream) => {
+        DataStream::Numbers(stream) => {
             let run = subject.on_numbers().unwrap().run(stream, settings, random);
             run.map_or_else(error, |outcome| Ok(format!("{outcome:?}")))
         }
-        Stream::Symbols(stream) => {
+        DataStream::Symbols(stream) => {
             let run = subject.on_symbols().unwrap().run(stream, settings, random);
             run.map_or_else(error, |outcome| Ok(format!("{outcome:?}")))
         }
@@ -233,29 +233,29 @@ fn outcome(stream: &Stream, subject: &dyn Subject, settings: &Settings) -> Resul
 #[test]
 fn a_subject_uses_exactly_the_settings_that_change_what_it_does() {
     // What a mechanism happens to do the same at one budget, it does otherwise at another.
-    let befores = ["0.6", "3"].map(|epsilon| Settings {
+    let befores = ["0.6", "3"].map(|epsilon| TrialSettings {
         distance: SymbolDistance::Absolute,
-        ..Settings::new(epsilon.parse().unwrap(), NonZeroU64::new(10).unwrap())
+        ..TrialSettings::new(epsilon.parse().unwrap(), NonZeroU64::new(10).unwrap())
     });
     let class = |epsilon: &str, window| RequirementClass {
         epsilon: epsilon.parse().unwrap(),
         window: NonZeroU64::new(window).unwrap(),
         weight: NonZeroU64::MIN,
     };
-    let changed = |before: &Settings, setting: Setting| match setting {
-        Setting::Window => Settings { window: NonZeroU64::new(5).unwrap(), ..before.clone() },
-        Setting::Delay => Settings { delay: 7, ..before.clone() },
-        Setting::Oracle => Settings { oracle: Some(OracleKind::Sue), ..before.clone() },
-        Setting::Classes => Settings { classes: vec![class("0.2", 4), class("2", 9)], ..before.clone() },
+    let changed = |before: &TrialSettings, setting: Setting| match setting {
+        Setting::Window => TrialSettings { window: NonZeroU64::new(5).unwrap(), ..before.clone() },
+        Setting::Delay => TrialSettings { delay: 7, ..before.clone() },
+        Setting::Oracle => TrialSettings { oracle: Some(OracleKind::Sue), ..before.clone() },
+        Setting::Classes => TrialSettings { classes: vec![class("0.2", 4), class("2", 9)], ..before.clone() },
         Setting::Contribution => {
-            Settings { protects: Protects::Contribution(NonZeroU64::new(3).unwrap()), ..before.clone() }
+            TrialSettings { protects: Protects::Contribution(NonZeroU64::new(3).unwrap()), ..before.clone() }
         }
-        Setting::WithinDomain => Settings { within_domain: true, ..before.clone() },
-        Setting::Batch => Settings { batch: NonZeroUsize::new(3).unwrap(), ..before.clone() },
-        Setting::Order => Settings { order: 2, ..before.clone() },
-        Setting::Distance => Settings { distance: SymbolDistance::Hamming, ..before.clone() },
+        Setting::WithinDomain => TrialSettings { within_domain: true, ..before.clone() },
+        Setting::Batch => TrialSettings { batch: NonZeroUsize::new(3).unwrap(), ..before.clone() },
+        Setting::Order => TrialSettings { order: 2, ..before.clone() },
+        Setting::Distance => TrialSettings { distance: SymbolDistance::Hamming, ..before.clone() },
         // A programme, or, where the library was built without a solver, an error.
-        Setting::Effort => Settings { effort: Effort::Thorough, ..before.clone() },
+        Setting::Effort => TrialSettings { effort: Effort::Thorough, ..before.clone() },
     };
     let mut matter: BTreeMap<&str, BTreeSet<Setting>> = BTreeMap::new();
     for stream in one_of_each_kind_to_try() {
@@ -333,13 +333,13 @@ fn subjects_are_found_by_name() {
     assert_eq!(error.nearest, Some("constant"));
 }
 
-fn one_of_each_kind() -> [Stream; 3] {
+fn one_of_each_kind() -> [DataStream; 3] {
     let numbers = NumberStream::new("numbers", Grid::new(0.0, 10.0, 1.0).unwrap(), vec![4.0, 8.0]).unwrap();
     let symbols = SymbolStream::new("symbols", Space::Line { symbols: 5 }, vec![vec![2, 4], vec![0]]).unwrap();
     [stream(&[&[3, 1]]).into(), numbers.into(), symbols.into()]
 }
 
-fn try_on(stream: &Stream, subject: &dyn Subject) -> Result<Vec<(Metric, f64)>, RunError> {
+fn try_on(stream: &DataStream, subject: &dyn Subject) -> Result<Vec<(Metric, f64)>, RunError> {
     let (repeats, threads) = (NonZeroU64::new(2).unwrap(), NonZeroUsize::MIN);
     let trial = Trial { subject, settings: settings("1") };
     let findings = run(stream, &[trial], &Plan { repeats, seed: 5, threads, queries: false }, &|| {});

@@ -7,22 +7,22 @@ use tidegate::local::{Local, LocalKind};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View};
 use tidegate_lab::CountStream;
-use tidegate_lab::experiment::{Plan, Settings, Trial, run};
+use tidegate_lab::experiment::{Plan, Trial, TrialSettings, run};
 use tidegate_lab::generate::Process;
 use tidegate_lab::local::{Crowd, Individuals, LocalSubject, Users, local_settings, policy, run_stream};
 use tidegate_lab::metrics::Metric;
 
 use crate::chi_square::{ALPHA, two_sample_p};
 
-fn settings(epsilon: &str, window: u64) -> Settings {
-    Settings::new(epsilon.parse().unwrap(), NonZeroU64::new(window).unwrap())
+fn settings(epsilon: &str, window: u64) -> TrialSettings {
+    TrialSettings::new(epsilon.parse().unwrap(), NonZeroU64::new(window).unwrap())
 }
 
 /// The last release of a run, and how many reports it took.
 fn last_release(
     kind: LocalKind,
     stream: &CountStream,
-    settings: &Settings,
+    settings: &TrialSettings,
     users: &mut impl Users,
     random: &mut SeededRandom,
 ) -> (Vec<f64>, u64) {
@@ -48,7 +48,7 @@ fn users_one_by_one_and_all_at_once_have_the_same_distribution() {
         CountStream::new("other", labels(), vec![vec![60, 20, 20], vec![58, 22, 20], vec![28, 20, 52]]).unwrap();
     for (index, kind) in LocalKind::ALL.into_iter().enumerate() {
         for oracle in [None, Some(OracleKind::Olh)] {
-            let settings = Settings { oracle, ..settings("4", 2) };
+            let settings = TrialSettings { oracle, ..settings("4", 2) };
             let mut random = SeededRandom::with_stream(300, index as u64);
             let runs = 1_500;
             let cell = |(frequencies, reports): (Vec<f64>, u64)| {

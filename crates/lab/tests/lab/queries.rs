@@ -8,7 +8,7 @@ use tidegate::release::Statistic;
 use tidegate::tree::{Tree, TreeShape};
 use tidegate_kernel::{SeededRandom, Window};
 use tidegate_lab::CountStream;
-use tidegate_lab::experiment::{CountOutcome, OnCounts, Plan, RunError, Setting, Settings, Subject, Trial, run};
+use tidegate_lab::experiment::{CountOutcome, OnCounts, Plan, RunError, Setting, Subject, Trial, TrialSettings, run};
 use tidegate_lab::generate::Process;
 use tidegate_lab::local::{Crowd, LocalSubject, local_settings, run_stream};
 use tidegate_lab::metrics::{Metric, Metrics, NotComparable};
@@ -37,8 +37,8 @@ fn compare(stream: &CountStream, counting: &[Query], range: &[Query], outcome: C
     QueryTruth::of(stream, &queries).unwrap().compare(outcome).unwrap()
 }
 
-fn settings(window: u64) -> Settings {
-    Settings::new("2".parse().unwrap(), NonZeroU64::new(window).unwrap())
+fn settings(window: u64) -> TrialSettings {
+    TrialSettings::new("2".parse().unwrap(), NonZeroU64::new(window).unwrap())
 }
 
 fn plan(threads: usize, queries: bool) -> Plan {
@@ -68,7 +68,7 @@ impl Subject for Exact {
 }
 
 impl OnCounts for Exact {
-    fn run(&self, stream: &CountStream, _: &Settings, _: &mut SeededRandom) -> Result<CountOutcome, RunError> {
+    fn run(&self, stream: &CountStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<CountOutcome, RunError> {
         Ok(truth_as_released(stream))
     }
 }

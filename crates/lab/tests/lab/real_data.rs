@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use tidegate_lab::datasets::{self, DatasetError, LoadOptions, load};
-use tidegate_lab::{CountStream, Stream};
+use tidegate_lab::{CountStream, DataStream};
 use tidegate_table::TableError;
 
 use crate::support::{counts, numbers, symbols};
 
 /// The stream, which has the shape that is listed, or `None` (and a word about it) where the data is not there.
-pub(crate) fn real(name: &str) -> Option<Stream> {
+pub(crate) fn real(name: &str) -> Option<DataStream> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let data_dir = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from);
     match load(name, &LoadOptions { data_dir: Some(data_dir.clone()), ..LoadOptions::default() }) {

@@ -4,7 +4,7 @@ use tidegate::scalar::{ScalarKind, Truncation};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 use tidegate_lab::NumberStream;
-use tidegate_lab::experiment::{NumberOutcome, RunError, Settings, Subject};
+use tidegate_lab::experiment::{NumberOutcome, RunError, Subject, TrialSettings};
 use tidegate_lab::metrics::{Metric, compare_numbers};
 use tidegate_lab::scalar::published::{Published, THRESHOLD, buckets};
 use tidegate_lab::scalar::subjects;
@@ -15,15 +15,15 @@ fn waves(length: u32) -> NumberStream {
     NumberStream::new("waves", Grid::new(0.0, 612.0, 1.0).unwrap(), (0..length).map(wave).collect()).unwrap()
 }
 
-fn settings(delay: u64) -> Settings {
-    Settings { delay, ..Settings::new("0.5".parse().unwrap(), NonZeroU64::MIN) }
+fn settings(delay: u64) -> TrialSettings {
+    TrialSettings { delay, ..TrialSettings::new("0.5".parse().unwrap(), NonZeroU64::MIN) }
 }
 
-fn run(name: &str, stream: &NumberStream, settings: &Settings, seed: u64) -> Result<NumberOutcome, RunError> {
+fn run(name: &str, stream: &NumberStream, settings: &TrialSettings, seed: u64) -> Result<NumberOutcome, RunError> {
     by_name(name).unwrap().on_numbers().unwrap().run(stream, settings, &mut SeededRandom::new(seed))
 }
 
-fn mae(name: &str, stream: &NumberStream, settings: &Settings) -> f64 {
+fn mae(name: &str, stream: &NumberStream, settings: &TrialSettings) -> f64 {
     compare_numbers(stream, &run(name, stream, settings, 7).unwrap().values).unwrap()[&Metric::Mae]
 }
 
@@ -38,7 +38,7 @@ fn every_event_level_mechanism_has_a_subject_of_its_name() {
 fn every_variant_releases_one_number_a_timestamp_and_no_two_are_the_same() {
     let stream = waves(150);
     for delay in [0, 10] {
-        let settings = Settings { within_domain: true, ..settings(delay) };
+        let settings = TrialSettings { within_domain: true, ..settings(delay) };
         let mut outcomes: Vec<(&str, NumberOutcome)> = Vec::new();
         for subject in subjects() {
             let name = subject.name();
@@ -61,7 +61,7 @@ fn every_variant_releases_one_number_a_timestamp_and_no_two_are_the_same() {
 #[test]
 fn clamped_is_laplace_within_the_domain() {
     let stream = waves(50);
-    let within = Settings { within_domain: true, ..settings(0) };
+    let within = TrialSettings { within_domain: true, ..settings(0) };
     assert_eq!(run("clamped", &stream, &settings(0), 1).unwrap(), run("laplace", &stream, &within, 1).unwrap());
     let noisy = run("laplace", &stream, &settings(0), 1).unwrap();
     assert!(noisy.values.iter().any(|value| !(0.0..=612.0).contains(value)));
@@ -74,7 +74,7 @@ fn settings_reach_the_mechanism() {
     // more.
     let close = |given: f64, expected: f64| assert!((given / expected - 1.0).abs() < 0.1, "{given} is not {expected}");
     close(mae("laplace", &stream, &settings(0)), 1224.0);
-    let contribution = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
+    let contribution = TrialSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
     close(mae("laplace", &stream, &contribution), 1.0 / 0.5_f64.sinh());
     assert!(mae("discontin", &stream, &settings(100)) < mae("discontin", &stream, &settings(5)) / 2.0);
     assert!(mae("laplace_truncated", &stream, &settings(10)) < mae("laplace", &stream, &settings(10)) * 0.9);
@@ -84,9 +84,9 @@ fn settings_reach_the_mechanism() {
 fn threshold_buckets_and_truncation_reach_the_mechanisms_that_have_them() {
     let stream = waves(300);
     let told = [
-        Settings { threshold: Some(1e6), ..settings(10) },
-        Settings { buckets: Some(3), ..settings(10) },
-        Settings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 50 }), ..settings(10) },
+        TrialSettings { threshold: Some(1e6), ..settings(10) },
+        TrialSettings { buckets: Some(3), ..settings(10) },
+        TrialSettings { truncation: Some(Truncation { every: NonZeroU32::MIN, percent: 50 }), ..settings(10) },
     ];
     let heard = |name: &str| {
         told.each_ref()
@@ -106,25 +106,25 @@ fn threshold_buckets_and_truncation_reach_the_mechanisms_that_have_them() {
     ] {
         assert_eq!(heard(name), expected, "{name}");
     }
-    let bad = Settings { threshold: Some(f64::NAN), ..settings(10) };
+    let bad = TrialSettings { threshold: Some(f64::NAN), ..settings(10) };
     assert!(matches!(run("contin", &stream, &bad, 1), Err(RunError::Unsupported(_))));
 }
 
 #[test]
 fn with_a_huge_epsilon_what_was_published_releases_the_readings_or_the_means_of_groups() {
     let stream = waves(64);
-    let exact = |delay| Settings { delay, ..Settings::new("1000".parse().unwrap(), NonZeroU64::MIN) };
+    let exact = |delay| TrialSettings { delay, ..TrialSettings::new("1000".parse().unwrap(), NonZeroU64::MIN) };
     // Noise of a scale of less than one in what is published, and of a few in the tests of groups.
-    let off = |published: Published, settings: &Settings| {
+    let off = |published: Published, settings: &TrialSettings| {
         let released = run(published.name(), &stream, settings, 5).unwrap().values;
         let distances = released.iter().zip(stream.values()).map(|(given, truth)| (given - truth).abs());
         distances.fold(0.0, f64::max)
     };
-    let apart = Settings { threshold: Some(0.0), ..exact(8) };
+    let apart = TrialSettings { threshold: Some(0.0), ..exact(8) };
     for published in [Published::Pegasus, Published::PegasusDelay, Published::Contin, Published::ContinPoints] {
         assert!(off(published, &apart) < 40.0, "{published:?}");
     }
-    let together = Settings { threshold: Some(1e9), ..exact(8) };
+    let together = TrialSettings { threshold: Some(1e9), ..exact(8) };
     for published in [Published::Contin, Published::Discontin, Published::DiscontinPoints, Published::ContinPoints] {
         let released = run(published.name(), &stream, &together, 5).unwrap().values;
         for (released, batch) in released.chunks(8).zip(stream.values().chunks(8)) {
@@ -139,7 +139,7 @@ fn with_a_huge_epsilon_what_was_published_releases_the_readings_or_the_means_of_
     assert!(off(Published::Comporder, &exact(8)) < 250.0);
     assert_eq!(
         off(Published::Contin, &exact(8)),
-        off(Published::Contin, &Settings { threshold: Some(THRESHOLD), ..exact(8) })
+        off(Published::Contin, &TrialSettings { threshold: Some(THRESHOLD), ..exact(8) })
     );
 }
 
@@ -147,7 +147,7 @@ fn with_a_huge_epsilon_what_was_published_releases_the_readings_or_the_means_of_
 #[test]
 fn what_was_published_has_the_noise_that_was_published() {
     let stream = waves(2000);
-    let alone = Settings { threshold: Some(0.0), ..settings(1) };
+    let alone = TrialSettings { threshold: Some(0.0), ..settings(1) };
     let error = mae("paper_discontin", &stream, &alone);
     assert!((error / (1.25 * 1224.0) - 1.0).abs() < 0.1, "{error}");
 }
@@ -166,8 +166,8 @@ fn comporder_as_published_soon_repeats_itself() {
 #[test]
 fn what_a_mechanism_cannot_do_is_unsupported() {
     let stream = waves(5);
-    let contribution = Settings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
-    let unsupported = |name: &str, settings: &Settings| match run(name, &stream, settings, 1) {
+    let contribution = TrialSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings(0) };
+    let unsupported = |name: &str, settings: &TrialSettings| match run(name, &stream, settings, 1) {
         Err(RunError::Unsupported(why)) => why.to_string(),
         other => panic!("{other:?}"),
     };

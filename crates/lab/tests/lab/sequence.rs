@@ -9,7 +9,7 @@ use tidegate::sequence::leakage::{Exact, exact};
 use tidegate::sequence::model::Model;
 use tidegate::sequence::{batched, crr, hamming};
 use tidegate_lab::SymbolStream;
-use tidegate_lab::experiment::{OnSymbols, RunError, Settings, Subject};
+use tidegate_lab::experiment::{OnSymbols, RunError, Subject, TrialSettings};
 use tidegate_lab::sequence::noise::{Answers, TwoSteps};
 use tidegate_lab::sequence::{SequenceSubject, SymbolDistance, batched_settings, learn, paper_crr_not_private};
 use tidegate_lab::stream::Space;
@@ -256,7 +256,7 @@ fn believed(subject: SequenceSubject, model: &Model, epsilon: Epsilon, answers: 
 fn what_subjects_release_has_the_distribution_that_was_accounted_for() {
     let stream = many_users();
     let (epsilon, wrong): (Epsilon, Epsilon) = ("2".parse().unwrap(), "2.2".parse().unwrap());
-    let settings = Settings::new(epsilon, NonZeroU64::MIN);
+    let settings = TrialSettings::new(epsilon, NonZeroU64::MIN);
     let model = learn(&stream, 1).unwrap();
     for subject in SUBJECTS.into_iter().chain([SequenceSubject::PaperCrrNotPrivate]) {
         let outcome = subject.run(&stream, &settings, &mut SeededRandom::new(652)).unwrap();
@@ -284,20 +284,20 @@ fn what_subjects_release_has_the_distribution_that_was_accounted_for() {
 fn batches_that_cannot_be_computed_and_other_distances_of_a_grid_are_refused() {
     let grid = Space::Grid { columns: 20, rows: 20 };
     let stream = SymbolStream::new("gaze", grid, vec![vec![0, 21, 42, 42]; 3]).unwrap();
-    let settings = Settings::new("1".parse().unwrap(), NonZeroU64::MIN);
-    let run = |subject: SequenceSubject, settings: &Settings| {
+    let settings = TrialSettings::new("1".parse().unwrap(), NonZeroU64::MIN);
+    let run = |subject: SequenceSubject, settings: &TrialSettings| {
         subject.run(&stream, settings, &mut SeededRandom::new(653)).map(|outcome| outcome.sequences)
     };
-    let refused = |subject, settings: &Settings| match run(subject, settings) {
+    let refused = |subject, settings: &TrialSettings| match run(subject, settings) {
         Err(RunError::Unsupported(error)) => error.to_string(),
         other => panic!("{other:?}"),
     };
     let too_large = refused(SequenceSubject::Batched, &settings);
     assert!(too_large.contains("160000") && too_large.contains("at most 1"), "{too_large}");
-    let squared = Settings { distance: SymbolDistance::Squared, ..settings.clone() };
+    let squared = TrialSettings { distance: SymbolDistance::Squared, ..settings.clone() };
     assert!(refused(SequenceSubject::Crr, &squared).contains("grid"));
-    assert!(refused(SequenceSubject::Crr, &Settings { order: 3, ..settings.clone() }).contains("order 3"));
-    let absolute = Settings { distance: SymbolDistance::Absolute, ..settings };
+    assert!(refused(SequenceSubject::Crr, &TrialSettings { order: 3, ..settings.clone() }).contains("order 3"));
+    let absolute = TrialSettings { distance: SymbolDistance::Absolute, ..settings };
     assert_eq!(run(SequenceSubject::Crr, &absolute).unwrap().len(), 3);
 }
 
@@ -305,7 +305,7 @@ fn batches_that_cannot_be_computed_and_other_distances_of_a_grid_are_refused() {
 fn long_batches_are_divided_into_parts_and_a_rest_is_answered_too() {
     let stream = SymbolStream::new("pages", Space::Line { symbols: 17 }, vec![(0..17).collect(), vec![3; 8]]).unwrap();
     let batch = NonZeroUsize::new(5).unwrap();
-    let settings = Settings { batch, ..Settings::new("0.5".parse().unwrap(), NonZeroU64::MIN) };
+    let settings = TrialSettings { batch, ..TrialSettings::new("0.5".parse().unwrap(), NonZeroU64::MIN) };
     let step = crr::CrrSettings::new(settings.epsilon);
     // 17^3 sequences are few enough, 17^4 are not.
     assert_eq!(batched_settings(17, 5, &step).unwrap().part, Some(3));

@@ -1,6 +1,6 @@
 use tidegate_kernel::{Grid, SeededRandom};
-use tidegate_lab::stream::{MAX_POPULATION, Space, StreamError};
-use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
+use tidegate_lab::stream::{DataStreamError, MAX_POPULATION, Space};
+use tidegate_lab::{CountStream, DataStream, NumberStream, SymbolStream};
 
 use crate::support::stream;
 
@@ -11,12 +11,12 @@ fn labels(names: &[&str]) -> Vec<String> {
 #[test]
 fn counts_that_are_no_stream_are_refused() {
     let new = |names: &[&str], counts: Vec<Vec<u64>>| CountStream::new("x", labels(names), counts).unwrap_err();
-    assert_eq!(new(&["a"], vec![vec![1]]), StreamError::Domain { given: 1 });
-    assert_eq!(new(&["a", "a"], vec![vec![1, 1]]), StreamError::SameLabel { label: "a".to_owned() });
-    assert_eq!(new(&["a", "b"], vec![]), StreamError::Empty);
-    let narrow = StreamError::Width { timestamp: 1, given: 1, expected: 2 };
+    assert_eq!(new(&["a"], vec![vec![1]]), DataStreamError::Domain { given: 1 });
+    assert_eq!(new(&["a", "a"], vec![vec![1, 1]]), DataStreamError::SameLabel { label: "a".to_owned() });
+    assert_eq!(new(&["a", "b"], vec![]), DataStreamError::Empty);
+    let narrow = DataStreamError::Width { timestamp: 1, given: 1, expected: 2 };
     assert_eq!(new(&["a", "b"], vec![vec![1, 1], vec![1]]), narrow);
-    let population = StreamError::Population { timestamp: 0 };
+    let population = DataStreamError::Population { timestamp: 0 };
     assert_eq!(new(&["a", "b"], vec![vec![0, 0]]), population);
     assert_eq!(new(&["a", "b"], vec![vec![u64::MAX, 1]]), population);
     assert_eq!(new(&["a", "b"], vec![vec![MAX_POPULATION, 1]]), population);
@@ -28,7 +28,7 @@ fn a_stream_can_be_cut_but_not_stretched() {
     assert_eq!(three.clone().shortened(2).unwrap().counts(), [[1, 2], [3, 4]]);
     for length in [0, 4] {
         let error = three.clone().shortened(length).unwrap_err();
-        assert_eq!(error, StreamError::Length { name: "test".to_owned(), given: length, available: 3 });
+        assert_eq!(error, DataStreamError::Length { name: "test".to_owned(), given: length, available: 3 });
     }
 }
 
@@ -46,40 +46,40 @@ fn a_stream_keeps_its_frequencies_among_more_or_fewer_users() {
     assert!(many.with_population(0).is_err());
 }
 
-fn numbers(values: &[f64]) -> Result<NumberStream, StreamError> {
+fn numbers(values: &[f64]) -> Result<NumberStream, DataStreamError> {
     NumberStream::new("test", Grid::new(-1.0, 10.0, 0.5).unwrap(), values.to_vec())
 }
 
 #[test]
 fn numbers_lie_within_the_declared_domain() {
     assert_eq!(numbers(&[-1.0, 3.3, 10.0]).unwrap().values(), [-1.0, 3.3, 10.0]);
-    assert_eq!(numbers(&[]), Err(StreamError::Empty));
+    assert_eq!(numbers(&[]), Err(DataStreamError::Empty));
     for bad in [f64::NAN, f64::INFINITY, -1.1, 10.000001] {
-        let expected = StreamError::OutsideDomain { timestamp: 1, low: -1.0, high: 10.0 };
+        let expected = DataStreamError::OutsideDomain { timestamp: 1, low: -1.0, high: 10.0 };
         assert_eq!(numbers(&[0.0, bad]), Err(expected));
     }
     let three = numbers(&[1.0, 2.0, 3.0]).unwrap();
     assert_eq!(three.clone().shortened(2).unwrap().values(), [1.0, 2.0]);
     for given in [0, 4] {
         let error = three.clone().shortened(given).unwrap_err();
-        assert_eq!(error, StreamError::Length { name: "test".to_owned(), given, available: 3 });
+        assert_eq!(error, DataStreamError::Length { name: "test".to_owned(), given, available: 3 });
     }
-    let error = Stream::from(three).with_population(2, &mut SeededRandom::new(1)).unwrap_err();
-    assert_eq!(error, StreamError::NoUsers { name: "test".to_owned() });
+    let error = DataStream::from(three).with_population(2, &mut SeededRandom::new(1)).unwrap_err();
+    assert_eq!(error, DataStreamError::NoUsers { name: "test".to_owned() });
 }
 
-fn symbols(sequences: &[&[u32]]) -> Result<SymbolStream, StreamError> {
+fn symbols(sequences: &[&[u32]]) -> Result<SymbolStream, DataStreamError> {
     let sequences = sequences.iter().map(|sequence| sequence.to_vec()).collect();
     SymbolStream::new("test", Space::Line { symbols: 3 }, sequences)
 }
 
 #[test]
 fn symbols_are_those_of_their_space() {
-    assert_eq!(symbols(&[]), Err(StreamError::Empty));
-    assert_eq!(symbols(&[&[0], &[]]), Err(StreamError::NoSymbols { user: 1 }));
-    assert_eq!(symbols(&[&[0], &[2, 3]]), Err(StreamError::Symbol { user: 1, timestamp: 1, domain: 3 }));
+    assert_eq!(symbols(&[]), Err(DataStreamError::Empty));
+    assert_eq!(symbols(&[&[0], &[]]), Err(DataStreamError::NoSymbols { user: 1 }));
+    assert_eq!(symbols(&[&[0], &[2, 3]]), Err(DataStreamError::Symbol { user: 1, timestamp: 1, domain: 3 }));
     let single = SymbolStream::new("test", Space::Grid { columns: 1, rows: 1 }, vec![vec![0]]);
-    assert_eq!(single, Err(StreamError::Domain { given: 1 }));
+    assert_eq!(single, Err(DataStreamError::Domain { given: 1 }));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn users_are_chosen_and_sequences_cut_but_models_may_learn_from_all() {
     assert_eq!(stream.clone().with_population(60, &mut SeededRandom::new(3)).unwrap(), stream, "the order is kept");
     for given in [0, 61, u64::MAX] {
         let error = stream.clone().with_population(given, &mut SeededRandom::new(3)).unwrap_err();
-        assert_eq!(error, StreamError::Users { name: "test".to_owned(), given, available: 60 });
+        assert_eq!(error, DataStreamError::Users { name: "test".to_owned(), given, available: 60 });
     }
     let cut = stream.clone().shortened(2).unwrap();
     assert!(cut.sequences().iter().zip(&owned).all(|(cut, whole)| *cut == whole[..whole.len().min(2)]));
@@ -130,7 +130,7 @@ fn distances_are_those_of_a_line_or_a_grid() {
 
 #[test]
 fn a_stream_says_what_it_is() {
-    let text = |stream: Stream| stream.to_string();
+    let text = |stream: DataStream| stream.to_string();
     assert_eq!(text(stream(&[&[1, 2], &[3, 4]]).into()), "test: 2 timestamps, 2 values, 3 to 7 users");
     assert_eq!(text(numbers(&[1.0]).unwrap().into()), "test: 1 timestamps, a number within -1..10 in steps of 0.5");
     assert_eq!(text(symbols(&[&[1, 2], &[0]]).unwrap().into()), "test: 2 users with 1 to 2 timestamps, 3 symbols");

@@ -1,6 +1,6 @@
 //! What the tests share.
 
-use tidegate_lab::{CountStream, NumberStream, Stream, SymbolStream};
+use tidegate_lab::{CountStream, DataStream, NumberStream, SymbolStream};
 
 pub(crate) use crate::files::{directory, gzip, write};
 
@@ -12,27 +12,27 @@ pub(crate) fn stream(counts: &[&[u64]]) -> CountStream {
 
 /// What is known to be a stream of counts.
 #[track_caller]
-pub(crate) fn counts(stream: Stream) -> CountStream {
+pub(crate) fn counts(stream: DataStream) -> CountStream {
     match stream {
-        Stream::Counts(stream) => stream,
+        DataStream::Counts(stream) => stream,
         other => panic!("{other}"),
     }
 }
 
 /// What is known to be a stream of numbers.
 #[track_caller]
-pub(crate) fn numbers(stream: Stream) -> NumberStream {
+pub(crate) fn numbers(stream: DataStream) -> NumberStream {
     match stream {
-        Stream::Numbers(stream) => stream,
+        DataStream::Numbers(stream) => stream,
         other => panic!("{other}"),
     }
 }
 
 /// What is known to be a stream of symbols.
 #[track_caller]
-pub(crate) fn symbols(stream: Stream) -> SymbolStream {
+pub(crate) fn symbols(stream: DataStream) -> SymbolStream {
     match stream {
-        Stream::Symbols(stream) => stream,
+        DataStream::Symbols(stream) => stream,
         other => panic!("{other}"),
     }
 }

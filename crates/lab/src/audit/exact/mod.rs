@@ -12,10 +12,10 @@
 //! | what | enumerated |
 //! | --- | --- |
 //! | frequency oracles | all reports, all pairs of values |
-//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu` | all sequences of decisions, all windows, all slots; each question's reports |
+//! | `lbu lsp lbd lba lpu lpd lpa track`, `plbu` | all decisions, windows and slots; each question's reports |
 //! | `uniform`, `sample` | all windows; the noise on each count |
 //! | `laplace`, `clamped`, `bucorder`, `bucorder_sums` | all pairs of readings, all outputs |
-//! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, whatever was answered before |
+//! | `crr`, `crr_robust`, `batched`, `rr`, `oue` | all sequences of symbols and of answers, after any answers |
 //! | `contin` | all batches, all ways to group them, and one noisy sum |
 //!
 //! The others decide by comparing noise with noise, over outputs that have no end; for those there is the black-box

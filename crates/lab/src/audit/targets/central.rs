@@ -14,14 +14,14 @@ use tidegate_kernel::{Epsilon, Sealed, SeededRandom, Window};
 use super::patterns::{Pattern, patterns, patterns_everywhere};
 use super::{freshness, other_input, spent};
 use crate::audit::targets::oracle::supported;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
+use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::RunError;
 
 /// How many other users hold each value: few, since what they hold is known to the attacker.
 const OTHERS: u64 = 2;
 
 /// All central mechanisms; those with classes once for each class.
-pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
+pub(super) fn targets(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, RunError> {
     let mut targets: Vec<Box<dyn Target>> = Vec::new();
     for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
         for kind in CentralKind::ALL {
@@ -90,8 +90,8 @@ pub struct CentralTarget {
 
 impl CentralTarget {
     /// A mechanism as it is audited.
-    pub const fn new(kind: CentralKind, settings: &Settings, neighbours: Neighbours) -> Self {
-        let Settings { epsilon, window, domain } = *settings;
+    pub const fn new(kind: CentralKind, settings: &AuditSettings, neighbours: Neighbours) -> Self {
+        let AuditSettings { epsilon, window, domain } = *settings;
         Self { kind, settings: CentralSettings { neighbours, ..CentralSettings::new(epsilon, window, domain) } }
     }
 
@@ -107,8 +107,8 @@ impl Target for CentralTarget {
         self.kind.mechanism().name()
     }
 
-    fn family(&self) -> Family {
-        Family::Central
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Central
     }
 
     fn guarantee(&self) -> String {
@@ -152,8 +152,8 @@ const CLASSES: usize = 2;
 
 /// A careful class, with half of epsilon over the whole window, and a relaxed one, with all of it over a window that is
 /// a timestamp shorter.
-fn classes(settings: &Settings) -> Result<Classes, RunError> {
-    let Settings { epsilon, window, .. } = *settings;
+fn classes(settings: &AuditSettings) -> Result<Classes, RunError> {
+    let AuditSettings { epsilon, window, .. } = *settings;
     let half = epsilon.divided_by(2).ok_or_else(|| RunError::unsupported(format!("epsilon {epsilon} has no half")))?;
     let shorter = NonZeroU64::new(window.get() - 1).unwrap_or(window);
     let requirements = [Requirement { epsilon: half, window }, Requirement { epsilon, window: shorter }];
@@ -177,7 +177,7 @@ impl PersonalTarget {
         kind: Option<PersonalKind>,
         estimator: Estimator,
         class: usize,
-        settings: &Settings,
+        settings: &AuditSettings,
     ) -> Result<Self, RunError> {
         let personal = PersonalSettings { estimator, ..PersonalSettings::new(settings.domain) };
         Ok(Self { kind, settings: personal, classes: classes(settings)?, class })
@@ -217,8 +217,8 @@ impl Target for PersonalTarget {
         }
     }
 
-    fn family(&self) -> Family {
-        Family::Central
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Central
     }
 
     fn guarantee(&self) -> String {
@@ -287,8 +287,8 @@ impl Target for PlbuTarget {
         "plbu"
     }
 
-    fn family(&self) -> Family {
-        Family::Local
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Local
     }
 
     fn guarantee(&self) -> String {

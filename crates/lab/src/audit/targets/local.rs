@@ -10,7 +10,7 @@ use tidegate_kernel::{Cohort, Question, SLOTS, SeededRandom};
 use super::patterns::{Pattern, patterns, patterns_everywhere};
 use super::{freshness, other_input, spent};
 use crate::audit::targets::oracle::supported;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
+use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::RunError;
 use crate::local::policy;
 
@@ -30,8 +30,8 @@ pub struct LocalTarget {
 
 impl LocalTarget {
     /// A mechanism as it is audited.
-    pub fn new(kind: LocalKind, settings: &Settings) -> Self {
-        let Settings { epsilon, window, domain } = *settings;
+    pub fn new(kind: LocalKind, settings: &AuditSettings) -> Self {
+        let AuditSettings { epsilon, window, domain } = *settings;
         let population = NonZeroU64::MIN.saturating_add(u64::from(OTHERS));
         Self { kind, settings: LocalSettings::new(epsilon, window, domain, population) }
     }
@@ -62,7 +62,7 @@ impl LocalTarget {
 }
 
 /// All local mechanisms.
-pub(super) fn targets(settings: &Settings) -> Vec<Box<dyn Target>> {
+pub(super) fn targets(settings: &AuditSettings) -> Vec<Box<dyn Target>> {
     LocalKind::ALL.into_iter().map(|kind| Box::new(LocalTarget::new(kind, settings)) as Box<dyn Target>).collect()
 }
 
@@ -77,8 +77,8 @@ impl Target for LocalTarget {
         self.kind.mechanism().name()
     }
 
-    fn family(&self) -> Family {
-        Family::Local
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Local
     }
 
     fn guarantee(&self) -> String {

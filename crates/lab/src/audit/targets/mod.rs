@@ -9,12 +9,12 @@ mod patterns;
 pub mod scalar;
 pub mod sequence;
 
-use crate::audit::{Family, Settings, Target};
+use crate::audit::{AuditSettings, Target, TargetFamily};
 use crate::experiment::RunError;
 use tidegate::names::UnknownName;
 
 /// Every target. An error where the settings are outside what a mechanism can be set to.
-pub fn all(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
+pub fn all(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, RunError> {
     let mut targets = oracle::targets(settings);
     targets.extend(local::targets(settings));
     targets.extend(central::targets(settings)?);
@@ -30,7 +30,7 @@ pub fn all(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
 pub fn chosen(
     targets: Vec<Box<dyn Target>>,
     names: &[String],
-    family: Option<Family>,
+    family: Option<TargetFamily>,
 ) -> Result<Vec<Box<dyn Target>>, UnknownName> {
     let mut of_family = targets;
     of_family.retain(|target| family.is_none_or(|family| target.family() == family));

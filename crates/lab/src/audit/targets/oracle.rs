@@ -3,7 +3,7 @@
 use tidegate_kernel::oracle::{Oracle, OracleKind};
 use tidegate_kernel::{Epsilon, Ledger, SeededRandom, Window};
 
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
+use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::RunError;
 
 /// One report through an oracle.
@@ -18,8 +18,8 @@ pub struct OracleTarget {
 }
 
 /// All oracles.
-pub(super) fn targets(settings: &Settings) -> Vec<Box<dyn Target>> {
-    let Settings { epsilon, domain, .. } = *settings;
+pub(super) fn targets(settings: &AuditSettings) -> Vec<Box<dyn Target>> {
+    let AuditSettings { epsilon, domain, .. } = *settings;
     let target = |kind| Box::new(OracleTarget { kind, epsilon, domain }) as Box<dyn Target>;
     OracleKind::ALL.into_iter().map(target).collect()
 }
@@ -29,8 +29,8 @@ impl Target for OracleTarget {
         self.kind.name()
     }
 
-    fn family(&self) -> Family {
-        Family::Oracle
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Oracle
     }
 
     fn guarantee(&self) -> String {

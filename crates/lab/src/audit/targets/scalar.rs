@@ -8,7 +8,7 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Grid, SeededRandom};
 
 use super::other_input;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
+use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::{RunError, Subject as _};
 use crate::scalar::ScalarSubject;
 
@@ -24,8 +24,8 @@ pub struct ScalarTarget {
 }
 
 /// All scalar mechanisms, on the whole numbers `0..domain`, holding back as long as a window.
-pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
-    let Settings { epsilon, window, domain } = *settings;
+pub(super) fn targets(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, RunError> {
+    let AuditSettings { epsilon, window, domain } = *settings;
     let grid = Grid::new(0.0, f64::from(domain) - 1.0, 1.0).map_err(RunError::unsupported)?;
     let delay = u32::try_from(window.get() - 1).map_err(RunError::unsupported)?;
     let plain = ScalarSettings::new(epsilon, grid, delay);
@@ -63,8 +63,8 @@ impl Target for ScalarTarget {
         self.name
     }
 
-    fn family(&self) -> Family {
-        Family::Scalar
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Scalar
     }
 
     fn guarantee(&self) -> String {

@@ -10,7 +10,7 @@ use tidegate::sequence::model::Model;
 use tidegate_kernel::{Epsilon, SeededRandom, Window};
 
 use super::other_input;
-use crate::audit::{Family, Input, Pair, Settings, Target, Transcript, exact};
+use crate::audit::{AuditSettings, Input, Pair, Target, TargetFamily, Transcript, exact};
 use crate::experiment::RunError;
 use crate::sequence::drawn;
 
@@ -56,8 +56,8 @@ pub struct SequenceTarget {
 }
 
 /// All sequence mechanisms with all their promises.
-pub(super) fn targets(settings: &Settings) -> Result<Vec<Box<dyn Target>>, RunError> {
-    let Settings { epsilon, window, domain } = *settings;
+pub(super) fn targets(settings: &AuditSettings) -> Result<Vec<Box<dyn Target>>, RunError> {
+    let AuditSettings { epsilon, window, domain } = *settings;
     let model = Arc::new(model(domain)?);
     let too_much = || RunError::unsupported(format!("twice epsilon {epsilon} is more than can be counted"));
     let twice = epsilon.checked_mul(2).ok_or_else(too_much)?;
@@ -138,8 +138,8 @@ impl Target for SequenceTarget {
         }
     }
 
-    fn family(&self) -> Family {
-        Family::Sequence
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Sequence
     }
 
     fn guarantee(&self) -> String {

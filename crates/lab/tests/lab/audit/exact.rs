@@ -4,14 +4,14 @@ use std::num::NonZeroU64;
 
 use tidegate::local::LocalKind;
 use tidegate_lab::audit::targets::local::LocalTarget;
-use tidegate_lab::audit::{ROUNDING, Settings, Target, targets};
+use tidegate_lab::audit::{AuditSettings, ROUNDING, Target, targets};
 
-fn settings(epsilon: &str, window: u64, domain: u32) -> Settings {
-    Settings { epsilon: epsilon.parse().unwrap(), window: NonZeroU64::new(window).unwrap(), domain }
+fn settings(epsilon: &str, window: u64, domain: u32) -> AuditSettings {
+    AuditSettings { epsilon: epsilon.parse().unwrap(), window: NonZeroU64::new(window).unwrap(), domain }
 }
 
 /// The mechanism's name, what is promised, the claim and the exact loss.
-fn all(settings: &Settings) -> Vec<(&'static str, String, f64, Option<f64>)> {
+fn all(settings: &AuditSettings) -> Vec<(&'static str, String, f64, Option<f64>)> {
     let of = |target: &dyn Target| (target.name(), target.guarantee(), target.claimed(), target.exact().unwrap());
     targets::all(settings).unwrap().iter().map(|target| of(target.as_ref())).collect()
 }

@@ -5,14 +5,14 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use tidegate_lab::audit::empirical::Plan;
 use tidegate_lab::audit::targets::{all, chosen};
 use tidegate_lab::audit::transcript::{Search, Worst};
-use tidegate_lab::audit::{Finding, Settings, audit, report};
+use tidegate_lab::audit::{AuditSettings, Finding, audit, report};
 
 fn plan(runs: u64) -> Plan {
     Plan { runs: NonZeroU64::new(runs).unwrap(), confidence: 0.999, seed: 1, threads: NonZeroUsize::MIN }
 }
 
 fn finding() -> Finding {
-    let settings = Settings::small("1".parse().unwrap());
+    let settings = AuditSettings::small("1".parse().unwrap());
     let targets = chosen(all(&settings).unwrap(), &["grr".to_owned()], None).unwrap();
     audit(targets[0].as_ref(), &plan(1_000), &Search::QUICK, &|| ()).unwrap()
 }
@@ -44,7 +44,7 @@ fn a_page_names_what_is_broken_and_draws_whatever_was_found() {
     let found = finding();
     let worse =
         Finding { mechanism: "leaky", guarantee: "a < b".to_owned(), exact: Some(f64::INFINITY), ..found.clone() };
-    let settings = Settings::small("1".parse().unwrap());
+    let settings = AuditSettings::small("1".parse().unwrap());
     let page = report(&[found.clone(), worse, found], &settings, &plan(1)).to_html();
     assert!(page.contains("One of the 3 promises is broken.") && page.contains("a &lt; b") && !page.contains("a < b"));
     assert!(page.contains("grr (2)") && page.contains("<svg ") && !page.contains("NaN"));

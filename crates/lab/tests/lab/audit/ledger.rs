@@ -231,7 +231,8 @@ proptest! {
         for slot in (0..=u16::MAX).step_by(500) {
             for end in 0..12_u64 {
                 let within = |spend: &&Spend| spend.timestamp <= end && spend.timestamp + length > end;
-                let sum: u128 = spends.iter().filter(within).filter(|s| asked(s, slot)).map(|s| u128::from(s.units)).sum();
+                let spent = spends.iter().filter(within).filter(|spend| asked(spend, slot));
+                let sum: u128 = spent.map(|spend| u128::from(spend.units)).sum();
                 most = most.max(sum);
             }
         }

@@ -11,7 +11,7 @@ use tidegate_lab::audit::empirical::{CONFIDENCE, Plan, attack};
 use tidegate_lab::audit::targets::central::{CentralTarget, PersonalTarget};
 use tidegate_lab::audit::targets::local::LocalTarget;
 use tidegate_lab::audit::targets::scalar::ScalarTarget;
-use tidegate_lab::audit::{Settings, Target, targets};
+use tidegate_lab::audit::{AuditSettings, Target, targets};
 
 /// At 99.9 %, the confidence that the audit states. With another seed, a mechanism whose loss is exactly what it claims
 /// would be wrongly accused with a probability of at most 0.001.
@@ -29,7 +29,7 @@ fn holds(target: &dyn Target) {
 
 #[test]
 fn no_mechanism_loses_more_than_it_claims() {
-    for target in targets::all(&Settings::small("1".parse().unwrap())).unwrap() {
+    for target in targets::all(&AuditSettings::small("1".parse().unwrap())).unwrap() {
         holds(target.as_ref());
     }
 }
@@ -63,7 +63,7 @@ fn no_event_level_mechanism_loses_more_where_most_is_spent_on_grouping() {
 /// Windows of one timestamp and much to spend, so that decisions are seldom wrong.
 #[test]
 fn no_mechanism_loses_more_where_its_decisions_tell_much() {
-    let settings = Settings { epsilon: "4".parse().unwrap(), window: NonZeroU64::MIN, domain: 2 };
+    let settings = AuditSettings { epsilon: "4".parse().unwrap(), window: NonZeroU64::MIN, domain: 2 };
     for neighbours in [Neighbours::AddRemove, Neighbours::Replace] {
         for kind in CentralKind::ALL {
             holds(&CentralTarget::new(kind, &settings, neighbours));

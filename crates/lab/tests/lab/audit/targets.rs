@@ -1,12 +1,12 @@
 //! What there is to audit: every mechanism, with streams that its promise covers.
 
 use tidegate_kernel::SeededRandom;
-use tidegate_lab::audit::{Family, Settings, targets};
+use tidegate_lab::audit::{AuditSettings, TargetFamily, targets};
 use tidegate_lab::experiment::Subject;
 use tidegate_lab::subjects;
 
-fn settings() -> Settings {
-    Settings::small("1".parse().unwrap())
+fn settings() -> AuditSettings {
+    AuditSettings::small("1".parse().unwrap())
 }
 
 #[test]
@@ -49,8 +49,11 @@ fn targets_are_chosen_by_name_and_family_and_a_wrong_name_is_told() {
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     assert_eq!(targets::chosen(all(), &[], None).unwrap().len(), all().len());
     let both = targets::chosen(all(), &names(&["oue"]), None).unwrap();
-    assert_eq!(both.iter().map(|target| target.family()).collect::<Vec<_>>(), [Family::Oracle, Family::Sequence]);
-    assert_eq!(targets::chosen(all(), &names(&["oue"]), Some(Family::Sequence)).unwrap().len(), 1);
-    let error = targets::chosen(all(), &names(&["lpq"]), Some(Family::Local)).map(drop).unwrap_err().to_string();
+    assert_eq!(
+        both.iter().map(|target| target.family()).collect::<Vec<_>>(),
+        [TargetFamily::Oracle, TargetFamily::Sequence]
+    );
+    assert_eq!(targets::chosen(all(), &names(&["oue"]), Some(TargetFamily::Sequence)).unwrap().len(), 1);
+    let error = targets::chosen(all(), &names(&["lpq"]), Some(TargetFamily::Local)).map(drop).unwrap_err().to_string();
     assert!(error.contains("lpq") && error.contains("lpa"), "{error}");
 }

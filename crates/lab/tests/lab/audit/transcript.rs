@@ -1,7 +1,7 @@
 //! The transcript audit: no transcript is above its claim, and the claims are nearly reached.
 
 use tidegate_lab::audit::transcript::{Search, examine};
-use tidegate_lab::audit::{Family, ROUNDING, Settings, Target, targets};
+use tidegate_lab::audit::{AuditSettings, ROUNDING, Target, TargetFamily, targets};
 
 /// The least share of its claim that the worst transcript of a mechanism reaches.
 const REACHED: f64 = 0.9;
@@ -43,18 +43,18 @@ fn documented() -> Vec<(String, String, Option<f64>, f64)> {
 /// and the decisions of central mechanisms are enumerated, but for those that draw samples.
 fn search(target: &dyn Target) -> Search {
     match (target.family(), target.name().ends_with("track")) {
-        (Family::Local | Family::Central, true) => Search { decisions: 6, random: 2, ..Search::QUICK },
-        (Family::Central, false) if !target.name().ends_with("sampling") => Search { random: 2, ..Search::QUICK },
+        (TargetFamily::Local | TargetFamily::Central, true) => Search { decisions: 6, random: 2, ..Search::QUICK },
+        (TargetFamily::Central, false) if !target.name().ends_with("sampling") => Search { random: 2, ..Search::QUICK },
         _ => Search::QUICK,
     }
 }
 
 /// Examines every promise of a family, and compares it with its claim and with the documented figures.
 #[track_caller]
-fn keeps_its_claims(family: Family) {
+fn keeps_its_claims(family: TargetFamily) {
     let documented = documented();
     let mut problems = Vec::new();
-    for target in targets::all(&Settings::small("1".parse().unwrap())).unwrap() {
+    for target in targets::all(&AuditSettings::small("1".parse().unwrap())).unwrap() {
         if target.family() != family {
             continue;
         }
@@ -87,25 +87,25 @@ fn keeps_its_claims(family: Family) {
 
 #[test]
 fn reports_keep_their_claims() {
-    keeps_its_claims(Family::Oracle);
+    keeps_its_claims(TargetFamily::Oracle);
 }
 
 #[test]
 fn local_transcripts_keep_their_claims() {
-    keeps_its_claims(Family::Local);
+    keeps_its_claims(TargetFamily::Local);
 }
 
 #[test]
 fn central_transcripts_keep_their_claims() {
-    keeps_its_claims(Family::Central);
+    keeps_its_claims(TargetFamily::Central);
 }
 
 #[test]
 fn event_transcripts_keep_their_claims() {
-    keeps_its_claims(Family::Scalar);
+    keeps_its_claims(TargetFamily::Scalar);
 }
 
 #[test]
 fn sequence_transcripts_keep_their_claims() {
-    keeps_its_claims(Family::Sequence);
+    keeps_its_claims(TargetFamily::Sequence);
 }

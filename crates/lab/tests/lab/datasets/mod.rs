@@ -8,12 +8,12 @@ mod tables;
 use std::path::Path;
 
 use tidegate_lab::datasets::{self, DatasetError, LoadOptions, load};
-use tidegate_lab::{CountStream, Stream};
+use tidegate_lab::{CountStream, DataStream};
 use tidegate_table::TableError;
 
 use crate::support::{counts, directory, numbers, symbols};
 
-fn load_any(data_dir: &Path, name: &str) -> Result<Stream, DatasetError> {
+fn load_any(data_dir: &Path, name: &str) -> Result<DataStream, DatasetError> {
     load(name, &LoadOptions { data_dir: Some(data_dir.to_owned()), ..LoadOptions::default() })
 }
 

@@ -1,7 +1,7 @@
 //! Streams from tables of one's own.
 
 use tidegate_lab::datasets::{self, DatasetError, LoadOptions, NumberDomain, load};
-use tidegate_lab::{CountStream, Stream};
+use tidegate_lab::{CountStream, DataStream};
 
 use crate::support::{counts, directory, gzip, numbers, write};
 
@@ -52,7 +52,7 @@ fn reads_json_compressed_or_not() {
     assert_eq!(numbers(stream).values(), [-0.5, 2.0]);
 }
 
-fn load_scalar(content: &str, low: f64, high: f64, resolution: Option<f64>) -> Result<Stream, DatasetError> {
+fn load_scalar(content: &str, low: f64, high: f64, resolution: Option<f64>) -> Result<DataStream, DatasetError> {
     let domain = Some(NumberDomain { low, high, resolution });
     datasets::load_from("s.csv", content.as_bytes(), &LoadOptions { domain, ..LoadOptions::default() })
 }

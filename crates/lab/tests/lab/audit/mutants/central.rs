@@ -6,12 +6,12 @@ use tidegate::central::{Central, CentralKind};
 use tidegate_kernel::primitives::Neighbours;
 use tidegate_kernel::{Sealed, SeededRandom};
 use tidegate_lab::audit::targets::central::CentralTarget;
-use tidegate_lab::audit::{Input, Pair, Settings, Target};
+use tidegate_lab::audit::{AuditSettings, Input, Pair, Target};
 
 use super::{Form, Variant, caught, coin, laplace, of_readings, readings};
 
-fn settings(epsilon: &str) -> Settings {
-    Settings::small(epsilon.parse().unwrap())
+fn settings(epsilon: &str) -> AuditSettings {
+    AuditSettings::small(epsilon.parse().unwrap())
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn half_the_noise_is_caught() {
 fn a_window_that_is_one_too_short_is_caught() {
     caught("`sample`, window off by one", 20_000, |form| {
         let claims = CentralTarget::new(CentralKind::Sample, &settings("1"), Neighbours::AddRemove);
-        let shorter = Settings { window: NonZeroU64::new(2).unwrap(), ..settings("1") };
+        let shorter = AuditSettings { window: NonZeroU64::new(2).unwrap(), ..settings("1") };
         let shorter = CentralTarget::new(CentralKind::Sample, &shorter, Neighbours::AddRemove);
         Variant::claiming_to_be(&claims, form.choose(shorter, claims))
     });

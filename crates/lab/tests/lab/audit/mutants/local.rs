@@ -8,7 +8,7 @@ use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::{Cohort, Epsilon, Question, SeededRandom, View, Window};
 use tidegate_lab::audit::ledger::{Spend, statement};
 use tidegate_lab::audit::targets::local::LocalTarget;
-use tidegate_lab::audit::{Pair, Settings};
+use tidegate_lab::audit::{AuditSettings, Pair};
 
 use super::{Form, Variant, caught, coin, of_values, randomised, values};
 
@@ -132,10 +132,10 @@ fn budget_that_is_reclaimed_twice_is_caught() {
 
 /// A mechanism of the library with a window that is one too short.
 fn window_off_by_one(kind: LocalKind, form: Form) -> Variant {
-    let settings = Settings::small("1".parse().unwrap());
+    let settings = AuditSettings::small("1".parse().unwrap());
     let claims = LocalTarget::new(kind, &settings);
     let window = NonZeroU64::new(settings.window.get() - 1).unwrap();
-    let does = form.choose(LocalTarget::new(kind, &Settings { window, ..settings }), claims);
+    let does = form.choose(LocalTarget::new(kind, &AuditSettings { window, ..settings }), claims);
     Variant::claiming_to_be(&claims, does)
 }
 

@@ -17,7 +17,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 
 use tidegate_kernel::{Randomness, SeededRandom};
 use tidegate_lab::audit::empirical::{CONFIDENCE, Evidence, Plan, attack};
-use tidegate_lab::audit::{Family, Input, Pair, Target, Transcript};
+use tidegate_lab::audit::{Input, Pair, Target, TargetFamily, Transcript};
 use tidegate_lab::experiment::RunError;
 
 type Run = Box<dyn Fn(&Input, &mut SeededRandom) -> Transcript + Send + Sync>;
@@ -50,8 +50,8 @@ impl Target for Variant {
         "variant"
     }
 
-    fn family(&self) -> Family {
-        Family::Local
+    fn family(&self) -> TargetFamily {
+        TargetFamily::Local
     }
 
     fn guarantee(&self) -> String {

@@ -4,7 +4,7 @@
 //! tests: the event that tells has a probability of a few millionths, out of reach for any number of runs.
 
 use tidegate_kernel::SeededRandom;
-use tidegate_lab::audit::{Pair, Settings, Target, targets};
+use tidegate_lab::audit::{AuditSettings, Pair, Target, targets};
 
 use super::{Form, Variant, caught, exponential, laplace, of_readings, randomised, readings};
 
@@ -19,7 +19,7 @@ fn half_the_noise_is_caught() {
     for name in ["laplace", "bucorder"] {
         caught(&format!("`{name}`, half the noise"), 20_000, |form| {
             let target = |epsilon: &str| -> Box<dyn Target> {
-                let settings = Settings::small(epsilon.parse().unwrap());
+                let settings = AuditSettings::small(epsilon.parse().unwrap());
                 let all = targets::all(&settings).unwrap();
                 all.into_iter().find(|target| target.name() == name).unwrap()
             };

@@ -16,7 +16,7 @@ use tidegate_lab::audit::targets::central::CentralTarget;
 use tidegate_lab::audit::targets::local::LocalTarget;
 use tidegate_lab::audit::targets::scalar::ScalarTarget;
 use tidegate_lab::audit::transcript::{Search, examine};
-use tidegate_lab::audit::{Input, ROUNDING, Settings, Target, Transcript, targets};
+use tidegate_lab::audit::{AuditSettings, Input, ROUNDING, Target, Transcript, targets};
 
 use super::{Form, Variant, of_values, values};
 
@@ -46,12 +46,12 @@ fn one() -> Epsilon {
     "1".parse().unwrap()
 }
 
-fn settings() -> Settings {
-    Settings::small(one())
+fn settings() -> AuditSettings {
+    AuditSettings::small(one())
 }
 
-fn shorter() -> Settings {
-    Settings { window: NonZeroU64::new(2).unwrap(), ..settings() }
+fn shorter() -> AuditSettings {
+    AuditSettings { window: NonZeroU64::new(2).unwrap(), ..settings() }
 }
 
 #[test]
@@ -76,8 +76,8 @@ fn finds_a_local_window_one_too_short() {
             _ => (one(), 3),
         };
         found(&format!("`{kind}`, window off by one"), |form| {
-            let claims = LocalTarget::new(kind, &Settings { epsilon, domain, ..settings() });
-            let shorter = LocalTarget::new(kind, &Settings { epsilon, domain, ..shorter() });
+            let claims = LocalTarget::new(kind, &AuditSettings { epsilon, domain, ..settings() });
+            let shorter = LocalTarget::new(kind, &AuditSettings { epsilon, domain, ..shorter() });
             claiming(&claims, form.choose(shorter, claims))
         });
     }

@@ -1,0 +1,250 @@
+//! `tidegate advise`: which mechanism to take, and which error to expect of it.
+
+mod question;
+mod render;
+
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::str::FromStr;
+use std::thread;
+
+use clap::{Args, ValueEnum};
+use tidegate::names::UnknownName;
+use tidegate_kernel::Epsilon;
+use tidegate_lab::advise::solve::{Unknown, solve};
+use tidegate_lab::advise::{AdviseError, Data, Request, Sample, Simulation, advise, metrics_of, streams};
+use tidegate_lab::metrics::Metric;
+use tidegate_lab::stream::StreamKind;
+
+use crate::arguments::at_least_one;
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::Output;
+use question::from_spec;
+use render::{About, advice_json, advice_text, needs_json, needs_text};
+
+/// Predict the error of each mechanism that applies, rank them, and say why.
+///
+/// What is to be released, and who may see it, decides which mechanisms apply:
+///
+///   --kind counts   how many of --population users hold each of --domain values;
+///                   --trust local (nobody but the device) or curator; --window timestamps
+///   --kind numbers  one number within --domain LO..HI at each timestamp
+///   --kind symbols  one user's symbol, of --domain symbols, at each timestamp
+///
+/// Errors are computed by formula where there is one, and simulated where there is none: on
+/// streams that may have been behind a --sample of past releases, or on four typical ones
+/// (still, walk, seasonal, bursts). The range goes from the lowest to the highest of the
+/// streams, with two standard errors on either side of what was simulated.
+///
+/// A sample is a table as `tidegate release` writes it (t,value,variance,freshness), or
+/// has t and a field for each value, of counts or shares. The noise that it states is taken off before
+/// it is judged how much the stream moves. Releases are private already, so advice from them
+/// is too; a raw sample is not, and a warning says so.
+///
+/// With --target-error it solves for the epsilon, or the population, that each mechanism
+/// needs to come down to that error.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    allow_negative_numbers = true,
+    after_help = "Example:\n  tidegate advise --kind counts --trust local --population 200000 --domain 8 --window 24 \
+                  --epsilon 1\n  \
+                  tidegate advise --spec stream.toml --sample released.csv\n  \
+                  tidegate advise --kind counts --trust curator --population 5000 --domain 10 --target-error 1e-5 \
+                  --solve epsilon"
+)]
+pub(crate) struct Advise {
+    /// What is to be released
+    #[arg(long, value_enum, required_unless_present = "spec", conflicts_with = "spec")]
+    kind: Option<KindName>,
+
+    /// Who may see raw values: nobody but the device, or a curator; for numbers a curator unless given
+    #[arg(long, value_enum, conflicts_with = "spec")]
+    trust: Option<TrustName>,
+
+    /// The number of users, for counts; with --spec only where that does not say it
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
+    population: Option<NonZeroU64>,
+
+    /// The number of values or symbols; for numbers, what they can be
+    #[arg(
+        long,
+        value_name = "D|LO..HI",
+        allow_hyphen_values = true,
+        conflicts_with = "spec",
+        required_unless_present = "spec"
+    )]
+    domain: Option<String>,
+
+    /// The distance of two numbers that are told apart; 1 unless given
+    #[arg(long, value_name = "STEP", conflicts_with = "spec")]
+    resolution: Option<f64>,
+
+    /// Protect one contributor to a number, who can change it by so many steps of the resolution at most
+    #[arg(long, value_name = "STEPS", value_parser = at_least_one::<NonZeroU64>, conflicts_with = "spec")]
+    contribution: Option<NonZeroU64>,
+
+    /// The privacy budget: of any window for counts, of each timestamp for numbers and symbols
+    #[arg(long, value_parser = Epsilon::from_str, conflicts_with = "spec")]
+    epsilon: Option<Epsilon>,
+
+    /// The window in timestamps, for counts; 20 unless given
+    #[arg(long, value_parser = at_least_one::<NonZeroU64>, conflicts_with = "spec")]
+    window: Option<NonZeroU64>,
+
+    /// How many timestamps a release may be held back; 0 unless given
+    #[arg(long, conflicts_with = "spec")]
+    delay: Option<u64>,
+
+    /// The spec of the stream, instead of the options above
+    #[arg(long, value_name = "FILE|-")]
+    spec: Option<String>,
+
+    /// Past releases of the stream, or of one like it
+    #[arg(long, value_name = "FILE|-")]
+    sample: Option<String>,
+
+    /// The error that is to be small: mse, mae, mre, amre or ajsd for counts, mse, mae or mre for numbers,
+    /// error_rate, mae, mse or histogram_distance for symbols; the first unless given
+    #[arg(long, value_parser = metric)]
+    metric: Option<Metric>,
+
+    /// Compare these mechanisms only, separated by commas
+    #[arg(long, value_delimiter = ',')]
+    mechanism: Vec<String>,
+
+    /// Solve for what this error needs
+    #[arg(long, value_name = "ERROR", requires = "solve")]
+    target_error: Option<f64>,
+
+    /// What to solve for
+    #[arg(long, value_enum, requires = "target_error")]
+    solve: Option<UnknownQuantity>,
+
+    /// How often to simulate on each stream; up to 10 times unless given, as a few seconds allow
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroU64>)]
+    repeats: Option<NonZeroU64>,
+
+    /// The length of the typical streams; ten windows unless given, as a few seconds allow
+    #[arg(long, value_name = "T", value_parser = at_least_one::<NonZeroUsize>, conflicts_with = "sample")]
+    length: Option<NonZeroUsize>,
+
+    /// Where all randomness comes from: the same seed gives the same advice. Nothing private is drawn
+    #[arg(long, default_value = "1")]
+    seed: u64,
+
+    /// How many threads to use; all cores unless given. Results do not depend on it
+    #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
+    threads: Option<NonZeroUsize>,
+
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+
+    /// Where to write the result; a file is replaced only once all of it is there
+    #[arg(long, value_name = "FILE|-", default_value = "-")]
+    output: String,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum KindName {
+    Counts,
+    Numbers,
+    Symbols,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TrustName {
+    Local,
+    Curator,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum UnknownQuantity {
+    Epsilon,
+    Population,
+}
+
+fn metric(name: &str) -> Result<Metric, UnknownName> {
+    let kinds = StreamKind::ALL.into_iter();
+    let mut all: Vec<Metric> = kinds.flat_map(|kind| metrics_of(kind).iter().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
+    let found = all.iter().copied().find(|metric| metric.name() == name);
+    found.ok_or_else(|| UnknownName::new("error", name, all.iter().map(|metric| metric.name())))
+}
+
+impl Advise {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        let subject = match &self.spec {
+            Some(spec) => from_spec(spec, self.population)?,
+            None => self.subject_of_options()?,
+        };
+        let needs_epsilon = !matches!(self.solve, Some(UnknownQuantity::Epsilon));
+        let epsilon = match subject.epsilon {
+            Some(epsilon) => epsilon,
+            None if needs_epsilon => return Err(Failure::input("--epsilon is needed: the privacy budget")),
+            None => Epsilon::budget(1.0).map_err(Failure::run)?,
+        };
+        let request = Request {
+            data: subject.data,
+            trust: subject.trust,
+            epsilon,
+            window: subject.window,
+            delay: subject.delay,
+            metric: self.metric.unwrap_or(metrics_of(subject.data.kind())[0]),
+        };
+        request.check().map_err(refused)?;
+        let subjects = request.chosen(&self.mechanism).map_err(refused)?;
+        let sample = self.sample.as_deref().map(|name| read_sample(name, &request.data)).transpose()?;
+        let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
+        let simulation = Simulation { repeats: self.repeats, length: self.length, seed: self.seed, threads };
+        let streams = streams(&request, sample.as_ref(), &simulation).map_err(refused)?;
+        let mut output = Output::create(&self.output)?;
+        let about = About { request: &request, streams: &streams, sample: sample.as_ref(), spec: subject.mechanism };
+        let text = match (self.target_error, self.solve) {
+            (Some(target), Some(unknown)) => {
+                let unknown = match unknown {
+                    UnknownQuantity::Epsilon => Unknown::Epsilon,
+                    UnknownQuantity::Population => Unknown::Population,
+                };
+                let needs = solve(&request, &subjects, &streams, &simulation, target, unknown).map_err(refused)?;
+                if self.json {
+                    needs_json(&about, target, unknown, &needs)?
+                } else {
+                    needs_text(&about, target, unknown, &needs)
+                }
+            }
+            _ => {
+                let advice = advise(&request, &subjects, &streams, &simulation).map_err(refused)?;
+                if self.json { advice_json(&about, &advice)? } else { advice_text(&about, &advice) }
+            }
+        };
+        output.write(&text)?;
+        output.finish()
+    }
+}
+
+/// What was asked is wrong, unless a mechanism failed.
+fn refused(error: AdviseError) -> Failure {
+    match error {
+        AdviseError::Run(error) => Failure::run(error),
+        other => Failure::input(other),
+    }
+}
+
+fn read_sample(name: &str, data: &Data) -> Result<Sample, Failure> {
+    let Input { name, source } = Input::open(name)?;
+    let sample = Sample::read(&name, source, data).map_err(refused)?;
+    if sample.may_be_raw() {
+        let why = "it has neither variances nor freshness, so it may be raw data, and advice that is computed from raw \
+                   data tells something about them: keep it to yourself, or take a sample of past releases";
+        complain("warning", format_args!("{name}: {why}"));
+    } else if !sample.states_variance() {
+        complain(
+            "warning",
+            format_args!("{name}: it states no variance, so that its noise is taken for movement of the stream"),
+        );
+    }
+    Ok(sample)
+}

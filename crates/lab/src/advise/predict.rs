@@ -1,0 +1,262 @@
+//! Predicts the error of mechanisms, by formula or by simulation.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use tidegate_kernel::SeededRandom;
+
+use super::typical::Shape;
+use super::{AdviseError, Data, Request, Sample, formula, sample};
+use crate::experiment::{Plan, RunError, Subject, Trial, TrialError, run};
+use crate::metrics::Summary;
+use crate::stream::DataStream;
+
+/// How errors are simulated where there is no formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Simulation {
+    /// How often each mechanism is run on each stream; as often as is done in a few seconds unless given.
+    pub repeats: Option<NonZeroU64>,
+    /// The length of typical streams; ten windows, where that is done in a few seconds, unless given.
+    pub length: Option<NonZeroUsize>,
+    /// Where all randomness comes from.
+    pub seed: u64,
+    /// How many threads run at a time. Results do not depend on it.
+    pub threads: NonZeroUsize,
+}
+
+/// So many cells (a value at a timestamp of a run) are simulated without being asked to.
+const WORK: u64 = 12_000_000;
+/// Streams with more cells are not held in memory.
+const MOST_CELLS: u64 = 4_000_000;
+/// Batches over more sequences take too long.
+const MOST_SEQUENCES: u64 = 128;
+/// How many streams are drawn from a sample.
+const DRAWS: u64 = 3;
+
+impl Simulation {
+    /// As long and as often as is done in a few seconds.
+    pub const fn new(seed: u64, threads: NonZeroUsize) -> Self {
+        Self { repeats: None, length: None, seed, threads }
+    }
+
+    /// What one timestamp costs, in cells.
+    fn width(data: &Data) -> u64 {
+        match *data {
+            Data::Counts { domain, .. } => u64::from(domain).max(16),
+            Data::Numbers { .. } => 64,
+            // What is believed of the next symbol is a sum over all pairs.
+            Data::Symbols { domain } => u64::from(domain) * u64::from(domain) + 200,
+        }
+    }
+
+    /// The length of a typical stream.
+    fn length(&self, request: &Request) -> usize {
+        if let Some(length) = self.length {
+            return length.get();
+        }
+        let window = match request.data {
+            Data::Counts { .. } => request.window.get(),
+            Data::Numbers { .. } | Data::Symbols { .. } => request.delay.saturating_add(1),
+        };
+        let wanted = window.saturating_mul(10).clamp(240, 800).max(window.saturating_mul(2));
+        let most = (MOST_CELLS / Self::width(&request.data)).max(1);
+        usize::try_from(wanted.min(most)).unwrap_or(usize::MAX)
+    }
+
+    /// How often a mechanism is run on streams of so many cells together; `None` where twice is too much already.
+    pub(super) fn repeats(&self, cells: u64, mechanisms: usize) -> Option<NonZeroU64> {
+        if self.repeats.is_some() {
+            return self.repeats;
+        }
+        let affordable = WORK / cells.saturating_mul(mechanisms as u64).max(1);
+        // A length that was asked for is simulated, however long that takes.
+        NonZeroU64::new(if self.length.is_some() { affordable.clamp(2, 10) } else { affordable.min(10) })
+    }
+}
+
+/// The streams that errors are predicted on: drawn from a sample, or typical.
+pub fn streams(
+    request: &Request,
+    sample: Option<&Sample>,
+    simulation: &Simulation,
+) -> Result<Vec<DataStream>, AdviseError> {
+    request.check()?;
+    let random = |number: u64| SeededRandom::with_stream(simulation.seed, (1 << 32) + number);
+    if let Some(sample) = sample {
+        let least = match request.data {
+            Data::Counts { .. } => request.window.get().saturating_mul(2).min(sample::LONGEST),
+            Data::Numbers { .. } | Data::Symbols { .. } => 1,
+        };
+        let least = usize::try_from(least).unwrap_or(usize::MAX);
+        return (0..DRAWS).map(|draw| sample.draw(&request.data, least, &mut random(draw))).collect();
+    }
+    let length = simulation.length(request);
+    let typical = |(number, shape): (u64, Shape)| {
+        let random = &mut random(number);
+        Ok(match request.data {
+            Data::Counts { domain, population } => {
+                shape.counts(domain as usize, population.get(), length, random)?.into()
+            }
+            Data::Numbers { grid, .. } => shape.numbers(grid, length, random)?.into(),
+            Data::Symbols { domain } => shape.symbols(domain, length, random)?.into(),
+        })
+    };
+    (0..).zip(Shape::ALL).map(typical).collect()
+}
+
+/// How an error was predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// By [formula].
+    Formula,
+    /// By running the mechanism.
+    Simulation,
+}
+
+impl Method {
+    /// The name that tables and JSON use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Formula => "formula",
+            Self::Simulation => "simulation",
+        }
+    }
+}
+
+/// The error that is to be expected of a mechanism.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The mechanism.
+    pub mechanism: &'static str,
+    /// How it was predicted.
+    pub method: Method,
+    /// The mean over the streams.
+    pub error: f64,
+    /// The lowest of them, less two standard errors.
+    pub low: f64,
+    /// The highest of them, and two standard errors.
+    pub high: f64,
+    /// The standard error of the mean, of what was simulated.
+    pub standard_error: f64,
+    /// The error on each stream.
+    pub on: Vec<(String, Summary)>,
+}
+
+impl Prediction {
+    fn of(mechanism: &'static str, method: Method, on: Vec<(String, Summary)>) -> Self {
+        let count = on.len().max(1) as f64;
+        let spread = |summary: &Summary| 2.0 * summary.standard_error.unwrap_or(0.0);
+        let low = on.iter().map(|(_, summary)| (summary.mean - spread(summary)).max(0.0)).fold(f64::INFINITY, f64::min);
+        let high = on.iter().map(|(_, summary)| summary.mean + spread(summary)).fold(0.0, f64::max);
+        let error = on.iter().map(|(_, summary)| summary.mean).sum::<f64>() / count;
+        let squares: f64 = on.iter().map(|(_, summary)| summary.standard_error.unwrap_or(0.0).powi(2)).sum();
+        Self { mechanism, method, error, low, high, standard_error: squares.sqrt() / count, on }
+    }
+}
+
+/// Predicts the error of mechanisms on streams, by formula where there is one.
+///
+/// Of each mechanism its prediction, or why there is none.
+pub fn predict(
+    request: &Request,
+    subjects: &[&'static dyn Subject],
+    streams: &[DataStream],
+    simulation: &Simulation,
+) -> Result<Vec<Result<Prediction, Unpredicted>>, AdviseError> {
+    let settings = request.settings();
+    let formula = |subject: &dyn Subject| -> Option<Vec<(String, Summary)>> {
+        let of = |stream: &DataStream| {
+            let mean = formula::error(subject.name(), stream, &settings, request.metric)?;
+            Some((stream.name().to_owned(), Summary { mean, standard_error: None }))
+        };
+        streams.iter().map(of).collect()
+    };
+    let formulas: Vec<_> = subjects.iter().map(|subject| formula(*subject)).collect();
+    let to_simulate = formulas.iter().filter(|formula| formula.is_none()).count();
+    let repeats = simulation.repeats(cells(request, streams), to_simulate);
+    let mut predictions = Vec::with_capacity(subjects.len());
+    for (subject, formula) in subjects.iter().zip(formulas) {
+        // What cannot be set up has no error, whatever a formula says.
+        predictions.push(match formula {
+            Some(on) => works(*subject, request, &streams[0], simulation)?
+                .map(|()| Prediction::of(subject.name(), Method::Formula, on)),
+            None => simulate(*subject, request, streams, simulation, repeats)?,
+        });
+    }
+    Ok(predictions)
+}
+
+/// How many cells a run on all streams has.
+pub(super) fn cells(request: &Request, streams: &[DataStream]) -> u64 {
+    let length = |stream: &DataStream| match stream {
+        DataStream::Counts(stream) => stream.length() as u64,
+        DataStream::Numbers(stream) => stream.values().len() as u64,
+        DataStream::Symbols(stream) => stream.sequences().iter().map(|sequence| sequence.len() as u64).sum(),
+    };
+    streams.iter().map(length).sum::<u64>().saturating_mul(Simulation::width(&request.data))
+}
+
+/// Why an error was not predicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unpredicted {
+    /// The mechanism.
+    pub mechanism: &'static str,
+    /// Why.
+    pub why: String,
+}
+
+fn simulate(
+    subject: &'static dyn Subject,
+    request: &Request,
+    streams: &[DataStream],
+    simulation: &Simulation,
+    repeats: Option<NonZeroU64>,
+) -> Result<Result<Prediction, Unpredicted>, AdviseError> {
+    let unpredicted = |why: &str| Ok(Err(Unpredicted { mechanism: subject.name(), why: why.to_owned() }));
+    let Some(repeats) = repeats else {
+        return unpredicted("it would take long to simulate: give --length or --repeats to do it all the same");
+    };
+    if subject.name() == "batched" {
+        if request.delay == 0 {
+            return unpredicted("without a delay there are no batches");
+        }
+        let length = u32::try_from(request.delay + 1).unwrap_or(u32::MAX);
+        let sequences = request.data.domain().and_then(|domain| u64::from(domain).checked_pow(length));
+        if simulation.length.is_none() && sequences.is_none_or(|sequences| sequences > MOST_SEQUENCES) {
+            return unpredicted("batches of so many sequences take long: give --length to simulate them all the same");
+        }
+    }
+    let trial = Trial { subject, settings: request.settings() };
+    let plan = Plan { repeats, seed: simulation.seed, threads: simulation.threads, queries: false };
+    let mut on = Vec::with_capacity(streams.len());
+    for stream in streams {
+        match run(stream, std::slice::from_ref(&trial), &plan, &|| ()) {
+            Ok(findings) => {
+                let found = findings.iter().flat_map(|finding| &finding.metrics);
+                let found = found.clone().find(|(metric, _)| *metric == request.metric);
+                let Some((_, summary)) = found else { return unpredicted("it has no such error") };
+                on.push((stream.name().to_owned(), *summary));
+            }
+            Err(TrialError { source: RunError::Unsupported(why), .. }) => return unpredicted(&why.to_string()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Ok(Prediction::of(subject.name(), Method::Simulation, on)))
+}
+
+/// Whether a mechanism can be set up as is asked: it is run on the first timestamps of a stream.
+fn works(
+    subject: &'static dyn Subject,
+    request: &Request,
+    stream: &DataStream,
+    simulation: &Simulation,
+) -> Result<Result<(), Unpredicted>, AdviseError> {
+    let trial = Trial { subject, settings: request.settings() };
+    let plan = Plan { repeats: NonZeroU64::MIN, seed: simulation.seed, threads: NonZeroUsize::MIN, queries: false };
+    match run(&stream.clone().shortened(1)?, &[trial], &plan, &|| ()) {
+        Ok(_) => Ok(Ok(())),
+        Err(TrialError { source: RunError::Unsupported(why), .. }) => {
+            Ok(Err(Unpredicted { mechanism: subject.name(), why: why.to_string() }))
+        }
+        Err(error) => Err(error.into()),
+    }
+}

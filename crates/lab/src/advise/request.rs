@@ -1,0 +1,186 @@
+//! The question: data, trust, budget, and the error to minimise.
+
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use tidegate_kernel::primitives::Protects;
+use tidegate_kernel::{Epsilon, Grid};
+
+use super::AdviseError;
+use crate::experiment::{Subject, TrialSettings};
+use crate::metrics::Metric;
+use crate::sequence::SymbolDistance;
+use crate::stream::{MAX_POPULATION, StreamKind};
+use crate::subjects::has_name;
+use crate::{central, local, scalar, sequence};
+
+/// What is to be released.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Data {
+    /// How many of some users hold each value of a domain.
+    Counts {
+        /// The number of values, at least two.
+        domain: u32,
+        /// The number of users.
+        population: NonZeroU64,
+    },
+    /// One number at each timestamp.
+    Numbers {
+        /// What it can be.
+        grid: Grid,
+        /// What of it is protected.
+        protects: Protects,
+    },
+    /// One user's symbol at each timestamp, on a line.
+    Symbols {
+        /// The number of symbols, at least two.
+        domain: u32,
+    },
+}
+
+impl Data {
+    /// What kind of stream it is.
+    pub const fn kind(&self) -> StreamKind {
+        match self {
+            Self::Counts { .. } => StreamKind::Counts,
+            Self::Numbers { .. } => StreamKind::Numbers,
+            Self::Symbols { .. } => StreamKind::Symbols,
+        }
+    }
+
+    /// How many numbers a timestamp has.
+    pub(super) const fn columns(&self) -> usize {
+        match self {
+            Self::Counts { domain, .. } => *domain as usize,
+            Self::Numbers { .. } | Self::Symbols { .. } => 1,
+        }
+    }
+
+    /// How many values there are.
+    pub(super) const fn domain(&self) -> Option<u32> {
+        match self {
+            Self::Counts { domain, .. } | Self::Symbols { domain } => Some(*domain),
+            Self::Numbers { .. } => None,
+        }
+    }
+}
+
+/// Who sees raw values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Trust {
+    /// Nobody but the device.
+    Local,
+    /// A curator, of all users.
+    Curator,
+}
+
+impl Trust {
+    /// The name that users write.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Curator => "curator",
+        }
+    }
+}
+
+/// What advice is wanted on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Request {
+    /// What is to be released.
+    pub data: Data,
+    /// Who may see it.
+    pub trust: Trust,
+    /// The budget: of any window for counts, of each timestamp for numbers and symbols.
+    pub epsilon: Epsilon,
+    /// The window, for counts.
+    pub window: NonZeroU64,
+    /// How many timestamps a release may be held back.
+    pub delay: u64,
+    /// Which error is to be small.
+    pub metric: Metric,
+}
+
+/// The errors that there are for a kind of stream; the first unless another is asked for.
+pub const fn metrics_of(kind: StreamKind) -> &'static [Metric] {
+    match kind {
+        StreamKind::Counts => &[Metric::Mse, Metric::Mae, Metric::Mre, Metric::Amre, Metric::Ajsd],
+        StreamKind::Numbers => &[Metric::Mse, Metric::Mae, Metric::Mre],
+        StreamKind::Symbols => &[Metric::ErrorRate, Metric::Mae, Metric::Mse, Metric::HistogramDistance],
+    }
+}
+
+impl Request {
+    /// Whether it makes sense.
+    pub fn check(&self) -> Result<(), AdviseError> {
+        if let Some(given) = self.data.domain().filter(|domain| *domain < 2) {
+            return Err(AdviseError::Domain { given });
+        }
+        if let Data::Counts { population, .. } = self.data
+            && population.get() > MAX_POPULATION
+        {
+            return Err(AdviseError::Population { given: population.get() });
+        }
+        if matches!((self.data, self.trust), (Data::Symbols { .. }, Trust::Curator)) {
+            return Err(AdviseError::CuratorOfSymbols);
+        }
+        let kind = self.data.kind();
+        if !metrics_of(kind).contains(&self.metric) {
+            return Err(AdviseError::Metric { metric: self.metric, kind });
+        }
+        Ok(())
+    }
+
+    /// The mechanisms that apply, in the order in which they are listed.
+    ///
+    /// A single number is released in the same way by a curator and by a device that has it to itself. Mechanisms in
+    /// which classes of users have guarantees of their own are not among them: which classes there are is for the users
+    /// to say.
+    pub fn candidates(&self) -> Vec<&'static dyn Subject> {
+        let of_family = match (self.data.kind(), self.trust) {
+            (StreamKind::Counts, Trust::Local) => local::subjects(),
+            (StreamKind::Counts, Trust::Curator) => central::subjects(),
+            (StreamKind::Numbers, _) => scalar::subjects(),
+            (StreamKind::Symbols, _) => sequence::subjects(),
+        };
+        let applies = |subject: &&dyn Subject| subject.mechanism().is_some_and(|listed| !listed.by_class);
+        of_family.into_iter().filter(applies).collect()
+    }
+
+    /// Those of the candidates that have these names, or all where there are no names.
+    pub fn chosen(&self, names: &[String]) -> Result<Vec<&'static dyn Subject>, AdviseError> {
+        let candidates = self.candidates();
+        if names.is_empty() {
+            return Ok(candidates);
+        }
+        let find = |name: &String| candidates.iter().copied().find(|subject| has_name(*subject, name));
+        names
+            .iter()
+            .map(|name| {
+                find(name).ok_or_else(|| AdviseError::Mechanism {
+                    mechanism: name.clone(),
+                    kind: self.data.kind(),
+                    trust: self.trust.name(),
+                    fitting: candidates.iter().map(|subject| subject.name()).collect(),
+                })
+            })
+            .collect()
+    }
+
+    /// What a mechanism is set to.
+    pub fn settings(&self) -> TrialSettings {
+        let batch = usize::try_from(self.delay).unwrap_or(usize::MAX).saturating_add(1);
+        let protects = if let Data::Numbers { protects, .. } = self.data { protects } else { Protects::Reading };
+        let distance = match self.metric {
+            Metric::Mae => SymbolDistance::Absolute,
+            Metric::Mse => SymbolDistance::Squared,
+            _ => SymbolDistance::Hamming,
+        };
+        TrialSettings {
+            delay: self.delay,
+            protects,
+            batch: NonZeroUsize::new(batch).unwrap_or(NonZeroUsize::MIN),
+            distance,
+            ..TrialSettings::new(self.epsilon, self.window)
+        }
+    }
+}

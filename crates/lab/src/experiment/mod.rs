@@ -1,0 +1,277 @@
+//! Repeated, seeded runs of mechanisms on a stream, on all cores.
+//!
+//! Results do not depend on the number of threads.
+
+mod settings;
+mod subject;
+
+use std::collections::BTreeMap;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidegate::query::QueryError;
+use tidegate_kernel::SeededRandom;
+
+use crate::metrics::{Metric, Metrics, RocPoint, Summary, Truth, cfpu, compare_numbers, compare_symbols, mean_curve};
+use crate::queries::{QuerySet, QueryTruth};
+use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
+use crate::subjects::Misfit;
+pub use settings::{RequirementClass, Setting, TrialSettings};
+pub use subject::{CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Subject, SymbolOutcome};
+
+/// One mechanism with one choice of settings.
+#[derive(Clone)]
+pub struct Trial<'a> {
+    /// The mechanism.
+    pub subject: &'a dyn Subject,
+    /// Its settings.
+    pub settings: TrialSettings,
+}
+
+impl std::fmt::Debug for Trial<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Trial")
+            .field("subject", &self.subject.name())
+            .field("settings", &self.settings)
+            .finish()
+    }
+}
+
+/// How finely the ROC curves of a [`Finding`] are drawn.
+pub const CURVE_STEPS: usize = 100;
+
+/// What came of a trial.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The mechanism.
+    pub mechanism: &'static str,
+    /// Its settings.
+    pub settings: TrialSettings,
+    /// The metrics that apply, in the order of [`Metric::ALL`], over the repeats.
+    pub metrics: Vec<(Metric, Summary)>,
+    /// The ROC curve of detected events ([`Comparison::roc`](crate::metrics::Comparison::roc)), the mean over the
+    /// repeats at [`CURVE_STEPS`] + 1 false-positive rates ([`mean_curve`]); empty where `auc` is absent.
+    pub roc: Vec<RocPoint>,
+    /// The same of detected rises, the mean over range queries and repeats; empty where `monitor_auc` is absent.
+    pub monitor_roc: Vec<RocPoint>,
+    /// How long the mechanism ran, over all repeats and whatever the number of threads.
+    pub time: Duration,
+}
+
+/// How often to run, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The number of runs of each trial.
+    pub repeats: NonZeroU64,
+    /// The seed. Each repeat draws from a generator of its own, the same for each trial: so a trial's numbers do not
+    /// depend on what it is compared with, and differences between trials owe less to chance.
+    pub seed: u64,
+    /// How many threads run at a time.
+    pub threads: NonZeroUsize,
+    /// Whether to answer queries from the releases too: [`QueryTruth::compare`]. They are drawn from the seed, and are
+    /// the same for all trials of the same window. Only streams of counts have queries.
+    pub queries: bool,
+}
+
+/// A trial that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[error("{mechanism} at epsilon {} and window {}, repeat {repeat}: {source}", .settings.epsilon, .settings.window)]
+pub struct TrialError {
+    /// The mechanism.
+    pub mechanism: &'static str,
+    /// Its settings.
+    pub settings: Box<TrialSettings>,
+    /// Which repeat, from zero.
+    pub repeat: u64,
+    /// What went wrong.
+    pub source: RunError,
+}
+
+/// The generators of a seed: number 0 is for making the data set, the last for drawing queries, the others for the
+/// repeats.
+pub fn dataset_random(seed: u64) -> SeededRandom {
+    SeededRandom::with_stream(seed, 0)
+}
+
+/// The generator of the queries that are drawn for a stream.
+pub fn query_random(seed: u64) -> SeededRandom {
+    SeededRandom::with_stream(seed, u64::MAX)
+}
+
+/// The generator of a repeat, from zero.
+pub fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
+    SeededRandom::with_stream(seed, repeat.wrapping_add(1))
+}
+
+/// Runs each trial as often as planned and summarises it; `progress` is called after each run.
+///
+/// Findings come in the order of the trials and, their times aside, are the same whatever the number of threads. So is
+/// the error where there is one: the first, by trial and then by repeat.
+pub fn run(
+    stream: &DataStream,
+    trials: &[Trial<'_>],
+    plan: &Plan,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Finding>, TrialError> {
+    let bench = Bench::new(stream, trials, plan);
+    let repeats = usize::try_from(plan.repeats.get()).unwrap_or(usize::MAX);
+    let jobs = trials.len().saturating_mul(repeats);
+    let one_run = |job: usize| -> Result<Run, TrialError> {
+        let trial = &trials[job / repeats];
+        let repeat = (job % repeats) as u64;
+        let run = bench.run_once(trial, &mut repeat_random(plan.seed, repeat));
+        run.map_err(|source| {
+            let settings = Box::new(trial.settings.clone());
+            TrialError { mechanism: trial.subject.name(), settings, repeat, source }
+        })
+    };
+    let runs = in_parallel(jobs, plan.threads, |job| {
+        let run = one_run(job);
+        progress();
+        run
+    })?;
+    let findings = trials.iter().zip(runs.chunks(repeats)).map(|(trial, runs)| summarise(trial, runs));
+    Ok(findings.collect())
+}
+
+struct Run {
+    metrics: Metrics,
+    /// Of detected events, and of detected rises; empty where there are none.
+    roc: Vec<RocPoint>,
+    monitor_roc: Vec<RocPoint>,
+    time: Duration,
+}
+
+impl Run {
+    const fn of(metrics: Metrics, time: Duration) -> Self {
+        Self { metrics, roc: Vec::new(), monitor_roc: Vec::new(), time }
+    }
+}
+
+/// A stream with what is needed to judge releases of it.
+enum Bench<'a> {
+    Counts { stream: &'a CountStream, truth: Truth, queries: BTreeMap<NonZeroU64, Result<QueryTruth, QueryError>> },
+    Numbers(&'a NumberStream),
+    Symbols(&'a SymbolStream),
+}
+
+impl<'a> Bench<'a> {
+    fn new(stream: &'a DataStream, trials: &[Trial<'_>], plan: &Plan) -> Self {
+        match stream {
+            DataStream::Counts(stream) => {
+                let mut queries = BTreeMap::new();
+                for trial in trials.iter().filter(|_| plan.queries) {
+                    let window = trial.settings.window;
+                    let query_truth =
+                        || QueryTruth::of(stream, &QuerySet::draw(stream, window, &mut query_random(plan.seed)));
+                    queries.entry(window).or_insert_with(query_truth);
+                }
+                Self::Counts { stream, truth: Truth::of(stream), queries }
+            }
+            DataStream::Numbers(stream) => Self::Numbers(stream),
+            DataStream::Symbols(stream) => Self::Symbols(stream),
+        }
+    }
+
+    fn run_once(&self, trial: &Trial<'_>, random: &mut SeededRandom) -> Result<Run, RunError> {
+        let Trial { subject, settings } = trial;
+        match self {
+            Self::Counts { stream, truth, queries } => {
+                let queries = queries.get(&settings.window).map(Result::as_ref).transpose();
+                let queries = queries.map_err(|error| RunError::failed(*error))?;
+                let misfit = || Misfit::boxed(*subject, StreamKind::Counts, stream.name());
+                let subject = subject.on_counts().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
+                let comparison = truth.compare_outcome(&outcome)?;
+                let mut run = Run::of(comparison.metrics(), time);
+                run.roc = mean_curve(comparison.roc().as_slice(), CURVE_STEPS);
+                run.metrics.insert(Metric::Cfpu, cfpu(stream, outcome.reports));
+                run.metrics.extend(comparison.coverage(&outcome.variances).map(|part| (Metric::Coverage, part)));
+                if let Some(queries) = queries {
+                    let (metrics, curves) = queries.compare_with_curves(outcome)?;
+                    run.metrics.extend(metrics);
+                    run.monitor_roc = mean_curve(&curves, CURVE_STEPS);
+                }
+                Ok(run)
+            }
+            Self::Numbers(stream) => {
+                let misfit = || Misfit::boxed(*subject, StreamKind::Numbers, stream.name());
+                let subject = subject.on_numbers().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
+                Ok(Run::of(compare_numbers(stream, &outcome.values)?, time))
+            }
+            Self::Symbols(stream) => {
+                let misfit = || Misfit::boxed(*subject, StreamKind::Symbols, stream.name());
+                let subject = subject.on_symbols().ok_or_else(misfit)?;
+                let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
+                Ok(Run::of(compare_symbols(stream, &outcome.sequences)?, time))
+            }
+        }
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> Result<T, RunError>) -> Result<(T, Duration), RunError> {
+    let start = Instant::now();
+    work().map(|outcome| (outcome, start.elapsed()))
+}
+
+fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
+    let summary = |metric: Metric| {
+        let values: Vec<f64> = runs.iter().filter_map(|run| run.metrics.get(&metric).copied()).collect();
+        Summary::of(&values).map(|summary| (metric, summary))
+    };
+    let mean_of = |curve: fn(&Run) -> &Vec<RocPoint>| {
+        let curves: Vec<Vec<RocPoint>> = runs.iter().map(curve).filter(|curve| !curve.is_empty()).cloned().collect();
+        mean_curve(&curves, CURVE_STEPS)
+    };
+    Finding {
+        mechanism: trial.subject.name(),
+        settings: trial.settings.clone(),
+        metrics: Metric::ALL.into_iter().filter_map(summary).collect(),
+        roc: mean_of(|run| &run.roc),
+        monitor_roc: mean_of(|run| &run.monitor_roc),
+        time: runs.iter().map(|run| run.time).sum(),
+    }
+}
+
+/// Results of the jobs `0..jobs` in their order, or the error of the first job that has one.
+///
+/// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have
+/// been taken and are finished: the first error does not depend on the threads.
+pub fn in_parallel<T: Send, E: Send>(
+    jobs: usize,
+    threads: NonZeroUsize,
+    work: impl Fn(usize) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let finished = Mutex::new(Vec::new());
+    let worker = || {
+        while !failed.load(Ordering::Relaxed) {
+            let job = next.fetch_add(1, Ordering::Relaxed);
+            if job >= jobs {
+                break;
+            }
+            let result = work(job);
+            if result.is_err() {
+                failed.store(true, Ordering::Relaxed);
+            }
+            // A poisoned lock means that another worker panicked, which the scope passes on anyway.
+            finished.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((job, result));
+        }
+    };
+    thread::scope(|scope| {
+        // This thread is one of the workers.
+        for _ in 1..threads.get().min(jobs) {
+            scope.spawn(worker);
+        }
+        worker();
+    });
+    let mut finished = finished.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    finished.sort_unstable_by_key(|(job, _)| *job);
+    finished.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,173 @@
+//! The settings of a trial.
+
+use std::fmt;
+use std::num::{NonZeroU64, NonZeroUsize};
+
+use tidegate::estimate::release_filter::ReleaseFilter;
+use tidegate::release::Release;
+use tidegate::scalar::Truncation;
+use tidegate::sequence::effort::Effort;
+use tidegate_kernel::Epsilon;
+use tidegate_kernel::oracle::OracleKind;
+use tidegate_kernel::primitives::Protects;
+
+use crate::sequence::SymbolDistance;
+
+///
+/// ```
+/// use std::num::NonZeroU64;
+/// use tidegate_lab::experiment::TrialSettings;
+///
+/// let window = NonZeroU64::new(20).unwrap();
+/// let settings = TrialSettings { delay: 10, ..TrialSettings::new("0.5".parse()?, window) };
+/// assert_eq!((settings.delay, settings.order), (10, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrialSettings {
+    /// The budget of any window; of sequences, of each symbol.
+    pub epsilon: Epsilon,
+    /// The window, in timestamps; sequences have none.
+    pub window: NonZeroU64,
+    /// How many timestamps a release may be held back.
+    pub delay: u64,
+    /// Local: the frequency oracle; `None` leaves the choice to the mechanism.
+    pub oracle: Option<OracleKind>,
+    /// Central: what users require, instead of what [`requirements`](crate::central::requirements) derives from
+    /// `epsilon` and `window` where this is empty.
+    pub classes: Vec<RequirementClass>,
+    /// Scalar: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
+    pub protects: Protects,
+    /// Scalar: whether what is released is moved into the domain where it lies outside, which costs nothing.
+    pub within_domain: bool,
+    /// Scalar: how much a group may scatter, in the unit of the stream; `None` leaves the choice to the mechanism.
+    pub threshold: Option<f64>,
+    /// Scalar: into how many parts `bucorder` divides the domain; `None` leaves the choice to the mechanism.
+    pub buckets: Option<u32>,
+    /// Scalar: how the mechanisms that cut readings off choose the bound; `None` for the default.
+    pub truncation: Option<Truncation>,
+    /// All but sequences: whether what is released is made better by what was released before, as
+    /// [`ReleaseFilter`] does.
+    pub smooth: bool,
+    /// Sequence: how many timestamps are released together, where a mechanism releases batches.
+    pub batch: NonZeroUsize,
+    /// Sequence: how many symbols of the past the model looks back on.
+    pub order: u8,
+    /// Sequence: what mechanisms that have a model make small.
+    pub distance: SymbolDistance,
+    /// Sequence: how hard the best channel is looked for, where that is hard.
+    pub effort: Effort,
+}
+
+/// Users who require the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequirementClass {
+    /// The budget of any of their windows.
+    pub epsilon: Epsilon,
+    /// Their window, in timestamps.
+    pub window: NonZeroU64,
+    /// How many of them there are, in proportion to the other classes.
+    pub weight: NonZeroU64,
+}
+
+impl TrialSettings {
+    /// A batch, unless told.
+    pub const DEFAULT_BATCH: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
+
+    /// What has no default; the rest is changed by struct update.
+    pub const fn new(epsilon: Epsilon, window: NonZeroU64) -> Self {
+        Self {
+            epsilon,
+            window,
+            delay: 0,
+            oracle: None,
+            classes: Vec::new(),
+            protects: Protects::Reading,
+            within_domain: false,
+            threshold: None,
+            buckets: None,
+            truncation: None,
+            smooth: false,
+            batch: Self::DEFAULT_BATCH,
+            order: 1,
+            distance: SymbolDistance::Hamming,
+            effort: Effort::Fast,
+        }
+    }
+}
+
+impl TrialSettings {
+    /// What releases go through before they are looked at.
+    pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
+        let mut smoother = self.smooth.then(ReleaseFilter::new);
+        move |release| match &mut smoother {
+            Some(smoother) => smoother.push(release),
+            None => release,
+        }
+    }
+}
+
+/// A setting that changes only some mechanisms.
+///
+/// Epsilon is not among them: it changes all but the baselines that spend nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Setting {
+    /// [`TrialSettings::window`].
+    Window,
+    /// [`TrialSettings::delay`].
+    Delay,
+    /// [`TrialSettings::oracle`].
+    Oracle,
+    /// [`TrialSettings::classes`].
+    Classes,
+    /// [`TrialSettings::protects`]: how much one contributor can change a number.
+    Contribution,
+    /// [`TrialSettings::within_domain`].
+    WithinDomain,
+    /// [`TrialSettings::batch`].
+    Batch,
+    /// [`TrialSettings::order`].
+    Order,
+    /// [`TrialSettings::distance`].
+    Distance,
+    /// [`TrialSettings::effort`].
+    Effort,
+}
+
+impl Setting {
+    /// All of them, in the order in which they are listed.
+    pub const ALL: [Self; 10] = [
+        Self::Window,
+        Self::Delay,
+        Self::Oracle,
+        Self::Classes,
+        Self::Contribution,
+        Self::WithinDomain,
+        Self::Batch,
+        Self::Order,
+        Self::Distance,
+        Self::Effort,
+    ];
+
+    /// The name that tables and JSON use; that of the command's option has hyphens in it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Window => "window",
+            Self::Delay => "delay",
+            Self::Oracle => "oracle",
+            Self::Classes => "classes",
+            Self::Contribution => "contribution",
+            Self::WithinDomain => "within_domain",
+            Self::Batch => "batch",
+            Self::Order => "order",
+            Self::Distance => "distance",
+            Self::Effort => "effort",
+        }
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
