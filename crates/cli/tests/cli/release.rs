@@ -127,7 +127,10 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
     let with = |line: &str| format!("{SPEC}{line}\n");
     for (spec, why) in [
         (String::new(), "stream.toml: it has no key family; families: local, central, scalar, sequence"),
-        ("family = \"sclar\"".to_owned(), "line 1, key \"family\": there is no family \"sclar\" (did you mean scalar?)"),
+        (
+            "family = \"sclar\"".to_owned(),
+            "line 1, key \"family\": there is no family \"sclar\" (did you mean scalar?)",
+        ),
         ("family = 3".to_owned(), "line 1, key \"family\": there is no family"),
         ("\nfamily = ".to_owned(), "stream.toml, line 2: "),
         ("family = \"scalar\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),

@@ -66,7 +66,7 @@ pub enum DriveError {
     #[error(transparent)]
     Declaration(#[from] DeclarationError),
     #[error(transparent)]
-    Stream(#[from] StreamError),
+    Stream(Box<StreamError>),
     #[error(transparent)]
     Histogram(#[from] HistogramError),
     #[error(transparent)]
@@ -79,7 +79,13 @@ impl DriveError {
         match error {
             StreamError::NoKey => Self::NoKey(stream.to_owned()),
             StreamError::State(problem) => Self::State { stream: stream.to_owned(), problem },
-            other => Self::Stream(other),
+            other => other.into(),
         }
+    }
+}
+
+impl From<StreamError> for DriveError {
+    fn from(error: StreamError) -> Self {
+        Self::Stream(Box::new(error))
     }
 }

@@ -17,6 +17,7 @@ use crate::spec::{StandingQueries, StreamSpec};
 /// The version of the saved form.
 const VERSION: u16 = 1;
 
+#[allow(clippy::large_enum_variant)] // it is written at once
 #[derive(Serialize)]
 enum Saving<'a> {
     Local(SavingCollector<'a, Local>),

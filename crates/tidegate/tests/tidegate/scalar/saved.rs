@@ -31,7 +31,9 @@ fn loads_only_valid_state_with_its_key() {
     assert!(changed("/last", serde_json::Value::Null).contains("the ledger"));
     assert!(changed("/bound", 50.into()).contains("the bound"));
     assert!(changed("/settings/delay", 0.into()).contains("or their state were changed"));
-    assert!(changed("/stream/0", (saved["stream"][0].as_u64().unwrap() ^ 1).into()).contains("or their state were changed"));
+    assert!(
+        changed("/stream/0", (saved["stream"][0].as_u64().unwrap() ^ 1).into()).contains("or their state were changed")
+    );
     assert!(changed("/machine/batch/done", 1.into()).contains("or their state were changed"));
     assert!(changed("/settings/epsilon", "0.5".into()).contains("the ledger"));
 }
