@@ -8,67 +8,35 @@ use crate::generate::GenerateError;
 use crate::metrics::Metric;
 use crate::stream::{DataStreamError, MAX_POPULATION, StreamKind};
 
-/// Why there is no advice.
+/// The reason for giving no advice.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs)]
 pub enum AdviseError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} was given")]
-    Domain {
-        /// What was given.
-        given: u32,
-    },
+    Domain { given: u32 },
     /// More users than can be counted.
     #[error("the population must be between 1 and {MAX_POPULATION}, but {given} was given")]
-    Population {
-        /// What was given.
-        given: u64,
-    },
+    Population { given: u64 },
     /// A curator for a single user's symbols.
     #[error("a sequence of symbols is one user's, who trusts nobody: a curator counts users, so ask about counts")]
     CuratorOfSymbols,
     /// An error that this kind of stream does not have.
     #[error("streams of {kind} are not judged by {metric}; there are: {}", names(.kind))]
-    Metric {
-        /// The metric.
-        metric: Metric,
-        /// The kind of stream.
-        kind: StreamKind,
-    },
+    Metric { metric: Metric, kind: StreamKind },
     /// A mechanism that does not fit.
     #[error("{mechanism} does not apply to {kind} with trust {trust}; there are: {}", .fitting.join(", "))]
-    Mechanism {
-        /// The mechanism.
-        mechanism: String,
-        /// The kind of stream.
-        kind: StreamKind,
-        /// Who is trusted.
-        trust: &'static str,
-        /// Those that fit.
-        fitting: Vec<&'static str>,
-    },
+    Mechanism { mechanism: String, kind: StreamKind, trust: &'static str, fitting: Vec<&'static str> },
     /// A sample over another domain.
     #[error("{file} has {given} values a timestamp, but the domain has {expected}")]
-    SampleWidth {
-        /// The file.
-        file: String,
-        /// How many values it has.
-        given: usize,
-        /// How many it should have.
-        expected: usize,
-    },
+    SampleWidth { file: String, given: usize, expected: usize },
     /// A target that is no error.
     #[error("a target must be a number above 0, but {given} was given")]
-    Target {
-        /// What was given.
-        given: f64,
-    },
+    Target { given: f64 },
     /// A population was asked for where there is none.
     #[error("a stream of {kind} has no population that could be solved for; solve for epsilon")]
-    NoPopulation {
-        /// The kind of stream.
-        kind: StreamKind,
-    },
+    NoPopulation { kind: StreamKind },
     /// A sample that cannot be read.
     #[error(transparent)]
     Sample(#[from] TableError),

@@ -1,13 +1,10 @@
-//! Which mechanism to take, and which error to expect of it: by [formula] where there is one, and by simulation where
-//! there is none.
+//! Ranks mechanisms by their expected error: by [formula] where one exists, and else by simulation.
 //!
-//! Errors are predicted on streams: those that may have been behind a [`Sample`] of past releases, or a few [typical]
-//! ones. A prediction is the mean over the streams; its range goes from the lowest to the highest of them, with two
-//! standard errors on either side where it was simulated. Everything is a function of its arguments, the seed among
-//! them.
+//! Errors are predicted on streams drawn from a [`Sample`] of past releases, or on [typical] streams. A prediction is
+//! the mean over the streams. Its range extends from the lowest to the highest, plus two standard errors on either side
+//! if simulated. Results depend on the arguments alone, including the seed.
 //!
-//! Advice from releases is post-processing: it tells nothing that they have not told. Advice from raw data is not
-//! private.
+//! Advice from releases is post-processing and costs no privacy. Advice from raw data is not private.
 
 mod error;
 mod explain;
@@ -32,7 +29,7 @@ pub use predict::{Method, Prediction, Simulation, Unpredicted, predict, streams}
 pub use request::{Data, Request, Trust, metrics_of};
 pub use sample::Sample;
 
-/// An oracle, and what its reports cost.
+/// A frequency oracle, with the variance and the length of its reports.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OracleAdvice {
     /// The oracle.
@@ -43,8 +40,9 @@ pub struct OracleAdvice {
     pub bytes: usize,
 }
 
-/// Frequency oracles for a domain at the epsilon of one report, the lowest variance first. [`OracleKind::best`] takes
-/// the shortest report among those within one per cent of the lowest.
+/// Returns the frequency oracles for a domain and the epsilon of one report, by ascending variance.
+///
+/// [`OracleKind::best`] takes the shortest report among those within one per cent of the lowest variance.
 pub fn oracles(domain: u32, epsilon: Epsilon) -> Vec<OracleAdvice> {
     let advice = |kind: OracleKind| {
         let bytes = Oracle::new(kind, domain, epsilon).ok()?.report_length();
@@ -56,22 +54,22 @@ pub fn oracles(domain: u32, epsilon: Epsilon) -> Vec<OracleAdvice> {
     all
 }
 
-/// What was found out.
+/// A ranking of mechanisms, with its explanation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Advice {
-    /// The mechanisms and the constant beside them, the lowest error first.
+    /// Mechanisms and the constant baseline, by ascending error.
     pub ranking: Vec<Prediction>,
-    /// Those of which nothing can be said.
+    /// Mechanisms without a prediction.
     pub unpredicted: Vec<Unpredicted>,
-    /// Why the first wins here.
+    /// Why the first mechanism wins.
     pub why: String,
-    /// What it would take for another to win.
+    /// What another mechanism would need to win.
     pub otherwise: String,
     /// The epsilon of one report of the best local mechanism, and the oracles for it.
     pub oracles: Option<(Epsilon, Vec<OracleAdvice>)>,
 }
 
-/// Ranks mechanisms by the error that is to be expected on some [streams].
+/// Ranks mechanisms by their expected error on [streams].
 ///
 /// ```
 /// use std::num::{NonZeroU64, NonZeroUsize};
@@ -108,7 +106,7 @@ pub fn advise(
             Err(why) => unpredicted.push(why),
         }
     }
-    // It draws nothing: once is enough.
+    // The constant is deterministic.
     let once = Simulation { repeats: Some(NonZeroU64::MIN), ..*simulation };
     let constant = predict(request, &[&Constant], streams, &once)?.into_iter().flatten();
     ranking.extend(constant.map(|prediction| Prediction { method: Method::Formula, ..prediction }));
@@ -119,7 +117,7 @@ pub fn advise(
     Ok(Advice { ranking, unpredicted, why, otherwise, oracles })
 }
 
-/// The epsilon of one report of the best local mechanism.
+/// Returns the epsilon of one report of the best local mechanism.
 fn best_report(request: &Request, ranking: &[Prediction]) -> Option<Epsilon> {
     if !matches!((request.data, request.trust), (Data::Counts { .. }, Trust::Local)) {
         return None;
@@ -127,7 +125,7 @@ fn best_report(request: &Request, ranking: &[Prediction]) -> Option<Epsilon> {
     let best = ranking.iter().find(|prediction| prediction.mechanism != "constant")?;
     let parts = match best.mechanism {
         "lbu" => request.window.get(),
-        // Half of each share is for measuring; that for publishing differs.
+        // Half of each share is for measuring; the half for publishing varies.
         "lbd" | "lba" | "mtsp" => request.window.get().saturating_mul(2),
         _ => 1,
     };

@@ -10,45 +10,45 @@ use crate::experiment::{Plan, RunError, Subject, Trial, TrialError, run};
 use crate::metrics::Summary;
 use crate::stream::DataStream;
 
-/// How errors are simulated where there is no formula.
+/// Options of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulation {
-    /// How often each mechanism is run on each stream; as often as is done in a few seconds unless given.
+    /// Runs of each mechanism on each stream; by default as many as a few seconds allow.
     pub repeats: Option<NonZeroU64>,
-    /// The length of typical streams; ten windows, where that is done in a few seconds, unless given.
+    /// Length of typical streams; by default ten windows, if a few seconds allow that.
     pub length: Option<NonZeroUsize>,
-    /// Where all randomness comes from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// How many threads run at a time. Results do not depend on it.
+    /// Number of threads. Results do not depend on it.
     pub threads: NonZeroUsize,
 }
 
-/// So many cells (a value at a timestamp of a run) are simulated without being asked to.
+/// Most cells (values times timestamps times runs) simulated by default.
 const WORK: u64 = 12_000_000;
-/// Streams with more cells are not held in memory.
+/// Most cells of a stream held in memory.
 const MOST_CELLS: u64 = 4_000_000;
-/// Batches over more sequences take too long.
+/// Most sequences of a batch simulated by default.
 const MOST_SEQUENCES: u64 = 128;
-/// How many streams are drawn from a sample.
+/// Number of streams drawn from a sample.
 const DRAWS: u64 = 3;
 
 impl Simulation {
-    /// As long and as often as is done in a few seconds.
+    /// Uses the default length and number of runs.
     pub const fn new(seed: u64, threads: NonZeroUsize) -> Self {
         Self { repeats: None, length: None, seed, threads }
     }
 
-    /// What one timestamp costs, in cells.
+    /// Returns the cost of one timestamp, in cells.
     fn width(data: &Data) -> u64 {
         match *data {
             Data::Counts { domain, .. } => u64::from(domain).max(16),
             Data::Numbers { .. } => 64,
-            // What is believed of the next symbol is a sum over all pairs.
+            // The forecast of the next symbol sums over all pairs.
             Data::Symbols { domain } => u64::from(domain) * u64::from(domain) + 200,
         }
     }
 
-    /// The length of a typical stream.
+    /// Returns the length of a typical stream.
     fn length(&self, request: &Request) -> usize {
         if let Some(length) = self.length {
             return length.get();
@@ -62,18 +62,18 @@ impl Simulation {
         usize::try_from(wanted.min(most)).unwrap_or(usize::MAX)
     }
 
-    /// How often a mechanism is run on streams of so many cells together; `None` where twice is too much already.
+    /// Returns the runs of each mechanism; `None` if even two exceed the default budget.
     pub(super) fn repeats(&self, cells: u64, mechanisms: usize) -> Option<NonZeroU64> {
         if self.repeats.is_some() {
             return self.repeats;
         }
         let affordable = WORK / cells.saturating_mul(mechanisms as u64).max(1);
-        // A length that was asked for is simulated, however long that takes.
+        // An explicit length is simulated, however long that takes.
         NonZeroU64::new(if self.length.is_some() { affordable.clamp(2, 10) } else { affordable.min(10) })
     }
 }
 
-/// The streams that errors are predicted on: drawn from a sample, or typical.
+/// Returns the streams to predict errors on: drawn from a sample, or typical.
 pub fn streams(
     request: &Request,
     sample: Option<&Sample>,
@@ -113,7 +113,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The name that tables and JSON use.
+    /// Returns the name in tables and JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Formula => "formula",
@@ -122,20 +122,20 @@ impl Method {
     }
 }
 
-/// The error that is to be expected of a mechanism.
+/// The expected error of a mechanism.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The mechanism.
     pub mechanism: &'static str,
     /// How it was predicted.
     pub method: Method,
-    /// The mean over the streams.
+    /// Mean over the streams.
     pub error: f64,
-    /// The lowest of them, less two standard errors.
+    /// Lowest error of a stream, minus two standard errors.
     pub low: f64,
-    /// The highest of them, and two standard errors.
+    /// Highest error of a stream, plus two standard errors.
     pub high: f64,
-    /// The standard error of the mean, of what was simulated.
+    /// Standard error of the mean, for simulations.
     pub standard_error: f64,
     /// The error on each stream.
     pub on: Vec<(String, Summary)>,
@@ -153,9 +153,7 @@ impl Prediction {
     }
 }
 
-/// Predicts the error of mechanisms on streams, by formula where there is one.
-///
-/// Of each mechanism its prediction, or why there is none.
+/// Predicts the error of each mechanism, by formula where one exists.
 pub fn predict(
     request: &Request,
     subjects: &[&'static dyn Subject],
@@ -175,7 +173,7 @@ pub fn predict(
     let repeats = simulation.repeats(cells(request, streams), to_simulate);
     let mut predictions = Vec::with_capacity(subjects.len());
     for (subject, formula) in subjects.iter().zip(formulas) {
-        // What cannot be set up has no error, whatever a formula says.
+        // A formula does not apply to settings that the mechanism rejects.
         predictions.push(match formula {
             Some(on) => works(*subject, request, &streams[0], simulation)?
                 .map(|()| Prediction::of(subject.name(), Method::Formula, on)),
@@ -185,7 +183,7 @@ pub fn predict(
     Ok(predictions)
 }
 
-/// How many cells a run on all streams has.
+/// Returns the number of cells of one run on all streams.
 pub(super) fn cells(request: &Request, streams: &[DataStream]) -> u64 {
     let length = |stream: &DataStream| match stream {
         DataStream::Counts(stream) => stream.length() as u64,
@@ -195,12 +193,12 @@ pub(super) fn cells(request: &Request, streams: &[DataStream]) -> u64 {
     streams.iter().map(length).sum::<u64>().saturating_mul(Simulation::width(&request.data))
 }
 
-/// Why an error was not predicted.
+/// A mechanism without a prediction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpredicted {
     /// The mechanism.
     pub mechanism: &'static str,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
@@ -243,7 +241,7 @@ fn simulate(
     Ok(Ok(Prediction::of(subject.name(), Method::Simulation, on)))
 }
 
-/// Whether a mechanism can be set up as is asked: it is run on the first timestamps of a stream.
+/// Checks by a run on one timestamp that a mechanism accepts the settings.
 fn works(
     subject: &'static dyn Subject,
     request: &Request,

@@ -13,10 +13,10 @@ use crate::stream::{MAX_POPULATION, StreamKind};
 use crate::subjects::has_name;
 use crate::{central, local, scalar, sequence};
 
-/// What is to be released.
+/// The data to release.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Data {
-    /// How many of some users hold each value of a domain.
+    /// Users per value of a domain.
     Counts {
         /// The number of values, at least two.
         domain: u32,
@@ -25,9 +25,9 @@ pub enum Data {
     },
     /// One number at each timestamp.
     Numbers {
-        /// What it can be.
+        /// Possible numbers.
         grid: Grid,
-        /// What of it is protected.
+        /// Unit of protection.
         protects: Protects,
     },
     /// One user's symbol at each timestamp, on a line.
@@ -38,7 +38,7 @@ pub enum Data {
 }
 
 impl Data {
-    /// What kind of stream it is.
+    /// Returns the kind of stream.
     pub const fn kind(&self) -> StreamKind {
         match self {
             Self::Counts { .. } => StreamKind::Counts,
@@ -47,7 +47,7 @@ impl Data {
         }
     }
 
-    /// How many numbers a timestamp has.
+    /// Returns the number of columns of a timestamp.
     pub(super) const fn columns(&self) -> usize {
         match self {
             Self::Counts { domain, .. } => *domain as usize,
@@ -55,7 +55,7 @@ impl Data {
         }
     }
 
-    /// How many values there are.
+    /// Returns the number of values; `None` for numbers.
     pub(super) const fn domain(&self) -> Option<u32> {
         match self {
             Self::Counts { domain, .. } | Self::Symbols { domain } => Some(*domain),
@@ -69,12 +69,12 @@ impl Data {
 pub enum Trust {
     /// Nobody but the device.
     Local,
-    /// A curator, of all users.
+    /// A curator sees those of all users.
     Curator,
 }
 
 impl Trust {
-    /// The name that users write.
+    /// Returns the name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -83,12 +83,12 @@ impl Trust {
     }
 }
 
-/// What advice is wanted on.
+/// A request for advice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Request {
-    /// What is to be released.
+    /// The data to release.
     pub data: Data,
-    /// Who may see it.
+    /// Who may see raw values.
     pub trust: Trust,
     /// The budget: of any window for counts, of each timestamp for numbers and symbols.
     pub epsilon: Epsilon,
@@ -96,11 +96,11 @@ pub struct Request {
     pub window: NonZeroU64,
     /// How many timestamps a release may be held back.
     pub delay: u64,
-    /// Which error is to be small.
+    /// The error to minimise.
     pub metric: Metric,
 }
 
-/// The errors that there are for a kind of stream; the first unless another is asked for.
+/// Returns the metrics of a kind of stream; the first is the default.
 pub const fn metrics_of(kind: StreamKind) -> &'static [Metric] {
     match kind {
         StreamKind::Counts => &[Metric::Mse, Metric::Mae, Metric::Mre, Metric::Amre, Metric::Ajsd],
@@ -110,7 +110,7 @@ pub const fn metrics_of(kind: StreamKind) -> &'static [Metric] {
 }
 
 impl Request {
-    /// Whether it makes sense.
+    /// Checks that the request is consistent.
     pub fn check(&self) -> Result<(), AdviseError> {
         if let Some(given) = self.data.domain().filter(|domain| *domain < 2) {
             return Err(AdviseError::Domain { given });
@@ -130,11 +130,10 @@ impl Request {
         Ok(())
     }
 
-    /// The mechanisms that apply, in the order in which they are listed.
+    /// Returns the applicable mechanisms, in listed order.
     ///
-    /// A single number is released in the same way by a curator and by a device that has it to itself. Mechanisms in
-    /// which classes of users have guarantees of their own are not among them: which classes there are is for the users
-    /// to say.
+    /// Numbers have the same mechanisms under either trust. Mechanisms with classes of users are excluded, since only
+    /// users can choose their classes.
     pub fn candidates(&self) -> Vec<&'static dyn Subject> {
         let of_family = match (self.data.kind(), self.trust) {
             (StreamKind::Counts, Trust::Local) => local::subjects(),
@@ -146,7 +145,7 @@ impl Request {
         of_family.into_iter().filter(applies).collect()
     }
 
-    /// Those of the candidates that have these names, or all where there are no names.
+    /// Returns the candidates with these names, or all if there are no names.
     pub fn chosen(&self, names: &[String]) -> Result<Vec<&'static dyn Subject>, AdviseError> {
         let candidates = self.candidates();
         if names.is_empty() {
@@ -166,7 +165,7 @@ impl Request {
             .collect()
     }
 
-    /// What a mechanism is set to.
+    /// Returns the settings for a trial.
     pub fn settings(&self) -> TrialSettings {
         let batch = usize::try_from(self.delay).unwrap_or(usize::MAX).saturating_add(1);
         let protects = if let Data::Numbers { protects, .. } = self.data { protects } else { Protects::Reading };

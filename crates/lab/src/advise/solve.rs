@@ -1,8 +1,7 @@
-//! The inverse: which epsilon, or how many users, an error needs.
+//! Solves for the epsilon or the number of users that an error needs.
 //!
-//! More of either never makes the error of a mechanism larger, but for chance. So the least that is enough is found by
-//! doubling and halving, and then by dividing the interval, on a logarithmic scale, until its ends are as near as the
-//! tolerance says. All probes draw the same random numbers.
+//! Up to chance, more of either never increases the error. The solver doubles or halves to bracket the answer, and then
+//! bisects on a logarithmic scale. All probes use the same random numbers.
 
 use std::num::NonZeroU64;
 
@@ -13,17 +12,17 @@ use super::{AdviseError, Data, Method, Request, Simulation, Unpredicted, formula
 use crate::experiment::Subject;
 use crate::stream::{DataStream, as_float};
 
-/// What is solved for.
+/// The quantity to solve for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Unknown {
-    /// The budget; the population stays.
+    /// The budget, at the given population.
     Epsilon,
-    /// The number of users; the budget stays.
+    /// The number of users, at the given budget.
     Population,
 }
 
 impl Unknown {
-    /// The name that users write.
+    /// Returns the name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Epsilon => "epsilon",
@@ -31,7 +30,7 @@ impl Unknown {
         }
     }
 
-    /// Between which it is looked for. Simulated users in larger numbers would take too long.
+    /// Returns the search interval. It is shorter for simulations, whose cost grows with the users.
     const fn limits(self, method: Method) -> (f64, f64) {
         match (self, method) {
             (Self::Epsilon, _) => (1e-4, 100.0),
@@ -41,12 +40,12 @@ impl Unknown {
     }
 }
 
-/// By how much of itself the answer may be too large, where the error is a formula.
+/// Relative tolerance for errors by formula.
 pub const TOLERANCE: f64 = 0.001;
-/// The same where it is simulated: the error itself is not known better.
+/// Relative tolerance for simulated errors.
 pub const SIMULATION_TOLERANCE: f64 = 0.05;
 
-/// What a mechanism needs.
+/// The need of a mechanism.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Need {
     /// The mechanism.
@@ -57,41 +56,41 @@ pub struct Need {
     pub answer: Answer,
 }
 
-/// How much is enough.
+/// The result of solving.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Answer {
-    /// This much, and no less but for the tolerance.
+    /// The smallest sufficient amount, up to the tolerance.
     Enough {
         /// The epsilon or the number of users.
         amount: f64,
-        /// The error that is predicted for it.
+        /// Predicted error.
         error: f64,
-        /// By how much of itself the amount may be too large.
+        /// Relative tolerance of the amount.
         tolerance: f64,
     },
-    /// Even this little, the least that was tried, is enough.
+    /// The smallest amount tried is sufficient.
     Already {
         /// The epsilon or the number of users.
         amount: f64,
-        /// The error that is predicted for it.
+        /// Predicted error.
         error: f64,
     },
-    /// Not even this much, the most that was tried.
+    /// The largest amount tried is not sufficient.
     Never {
         /// The epsilon or the number of users.
         amount: f64,
-        /// The error that is predicted for it.
+        /// Predicted error.
         error: f64,
     },
 }
 
-/// About so many errors are predicted until an answer is found.
+/// Approximate number of predictions per answer.
 const PROBES: u64 = 12;
 
-/// Solves for what each of some mechanisms needs to come down to an error: its answer, or why there is none.
+/// Solves for the need of each mechanism.
 ///
 /// # Errors
-/// A target that is no positive number; a population of streams that have none; what [`predict`] fails on.
+/// A target that is not positive, a population of streams without users, or a failure of [`predict`].
 ///
 /// ```
 /// use std::num::{NonZeroU64, NonZeroUsize};
@@ -179,7 +178,7 @@ fn solve_one(
     };
     let need = |answer| Ok(Ok(Need { mechanism: subject.name(), method, answer }));
     let limits = unknown.limits(method);
-    // Where the mechanism refuses, no more (or no less) can be had than before.
+    // If the mechanism rejects an amount, the search ends there.
     let (mut least, mut enough) = if error <= target { (None, Some((start, error))) } else { (Some(start), None) };
     let (mut amount, mut latest) = (start, error);
     while least.is_none() || enough.is_none() {
@@ -214,7 +213,7 @@ fn solve_one(
     need(Answer::Enough { amount, error, tolerance })
 }
 
-/// The same request and streams with another population.
+/// Returns the request and the streams with another population.
 fn with_population(
     request: &Request,
     streams: &[DataStream],

@@ -1,16 +1,16 @@
-//! The audit: privacy that is measured, not believed.
+//! The audit: measures the privacy loss of mechanisms.
 //!
-//! | module | what it tells |
+//! | module | content |
 //! | --- | --- |
-//! | [`empirical`] | what the loss is at least: a black-box attack, with a stated confidence |
+//! | [`empirical`] | a lower bound of the loss, by a black-box attack with a stated confidence |
 //! | [`exact`] | the largest loss of a whole mechanism at a small domain and window, by enumeration |
 //! | [`transcript`] | the exact loss of the worst transcripts that a search finds |
-//! | [`ledger`] | what every window of a recorded run has spent, from the record alone |
-//! | [`targets`] | what there is to audit: every mechanism, as users run it, with its neighbouring streams |
+//! | [`ledger`] | the spends of every window of a recorded run, from the record alone |
+//! | [`targets`] | the audited mechanisms, with their neighbouring streams |
 //!
-//! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, sees everything that is
-//! published, and tries to tell them apart. What it finds is a [`Finding`]: a loss above the claim is a broken promise,
-//! a loss below proves nothing about what was not tried.
+//! A [`Target`] is a mechanism with its claim. An audit runs it on two neighbouring streams, observes all that is
+//! published, and tries to tell them apart. A [`Finding`] with a loss above the claim is a broken promise. A lower loss
+//! proves nothing about events that were not tried.
 
 pub mod empirical;
 pub mod exact;
@@ -32,13 +32,12 @@ pub use report::report;
 use tidegate::names::UnknownName;
 use transcript::{Search, Worst, examine};
 
-/// What mechanisms are set to when they are audited. Small, because losses are found where streams are short and
-/// domains small.
+/// Settings of audited mechanisms. They are small, since short streams and small domains show losses best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
     /// The budget of a window, or of a timestamp for mechanisms without windows. Classes have half and all of it.
     pub epsilon: Epsilon,
-    /// The length of the window; a batch of the mechanisms that hold back has as many timestamps.
+    /// The length of the window, and of a batch for mechanisms that hold releases back.
     pub window: NonZeroU64,
     /// The number of values; for numbers, the points of the grid.
     pub domain: u32,
@@ -51,7 +50,7 @@ impl AuditSettings {
     }
 }
 
-/// The family that a target belongs to.
+/// The family of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TargetFamily {
     /// Frequency oracles: one report.
@@ -67,10 +66,10 @@ pub enum TargetFamily {
 }
 
 impl TargetFamily {
-    /// All of them, in the order in which they are audited.
+    /// All families, in the order of the audit.
     pub const ALL: [Self; 5] = [Self::Oracle, Self::Local, Self::Central, Self::Scalar, Self::Sequence];
 
-    /// The name that users write.
+    /// Returns the name that users write.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Oracle => "oracle",
@@ -97,10 +96,10 @@ impl FromStr for TargetFamily {
     }
 }
 
-/// What a mechanism is fed: the whole stream of a short run.
+/// The input of a run: a whole short stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// The value of one user at each timestamp; what others hold is the target's affair, and the same in both streams.
+    /// One user's value at each timestamp; the target chooses those of others, the same in both streams.
     Values(Vec<u32>),
     /// The histogram of each timestamp; for mechanisms with classes, the histograms of the classes one after the other.
     Counts(Vec<Vec<u64>>),
@@ -108,15 +107,15 @@ pub enum Input {
     Readings(Vec<f64>),
     /// The symbol of each timestamp.
     Symbols(Vec<u32>),
-    /// So many symbols, drawn anew for each run from the model that the mechanism has. Against it, a sequence of
-    /// symbols shows how much more likely what is published has made it: sequence information privacy.
+    /// This many symbols, drawn for each run from the mechanism's model. Compared with a fixed sequence, it measures
+    /// sequence information privacy.
     Drawn(usize),
 }
 
-/// Two streams that a mechanism promises to make hard to tell apart.
+/// Two neighbouring streams.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// What is special about it, for people: `step at 2`, say.
+    /// The name, such as `step at 2`.
     pub name: String,
     /// One stream.
     pub one: Input,
@@ -124,49 +123,48 @@ pub struct Pair {
     pub other: Input,
 }
 
-/// What one run has published: all of it, as numbers. An attacker sees statistics, variances, freshness, spends,
-/// questions, reports and when each came. All transcripts of one target have the same length and the same layout.
+/// All that one run publishes, as numbers: statistics, variances, freshness, spends, questions, reports and times.
+///
+/// All transcripts of a target have the same layout.
 pub type Transcript = Vec<f64>;
 
-/// Something that promises privacy and can be run as a black box.
+/// A mechanism with a privacy claim, run as a black box.
 pub trait Target: Send + Sync {
-    /// The mechanism's name, as users write it. Several targets may share it, where a mechanism makes several promises.
+    /// Returns the mechanism's name. Several targets share it if the mechanism makes several promises.
     fn name(&self) -> &'static str;
 
-    /// Its family.
+    /// Returns the family.
     fn family(&self) -> TargetFamily;
 
-    /// What is promised, in words: of which neighbours, and over what.
+    /// Describes the promise: its neighbouring relation and its scope.
     fn guarantee(&self) -> String;
 
-    /// The largest loss that is promised: the logarithm of how much more likely any transcript may be under one of two
-    /// streams.
+    /// Returns the claimed loss: the largest log-likelihood ratio of any transcript under two neighbouring streams.
     fn claimed(&self) -> f64;
 
-    /// Pairs of neighbouring streams that are hard on it. Every pair is one that the promise covers.
+    /// Returns pairs of neighbouring streams, all within the promise, that are likely to show large losses.
     fn neighbours(&self) -> Vec<Pair>;
 
-    /// The pairs whose transcripts are examined: those of [`neighbours`](Self::neighbours), unless more are affordable.
+    /// Returns the pairs for the transcript audit; by default those of [`neighbours`](Self::neighbours).
     fn pairs_for_transcripts(&self) -> Vec<Pair> {
         self.neighbours()
     }
 
-    /// Everything that one run on a stream publishes, with randomness of that run's own.
+    /// Runs once on a stream, and returns all that is published.
     fn observe(&self, input: &Input, random: &mut SeededRandom) -> Result<Transcript, RunError>;
 
-    /// The streams that an input stands for, each with the logarithm of its probability: one, unless it is
-    /// [drawn](Input::Drawn).
+    /// Returns the streams of an input with their log-probabilities: one, unless it is [drawn](Input::Drawn).
     fn streams(&self, input: &Input) -> Vec<(f64, Input)> {
         vec![(0.0, input.clone())]
     }
 
-    /// The largest loss over all transcripts and neighbouring streams, where it can be enumerated.
+    /// Returns the largest loss over all transcripts and neighbouring streams, if it can be enumerated.
     fn exact(&self) -> Result<Option<f64>, RunError> {
         Ok(None)
     }
 }
 
-/// What was found about a target.
+/// The result of an audit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The mechanism.
@@ -177,45 +175,45 @@ pub struct Finding {
     pub guarantee: String,
     /// The loss that is promised.
     pub claimed: f64,
-    /// What the loss is at least, with probability [`confidence`](Self::confidence): from the black-box attack.
+    /// Lower bound of the loss from the black-box attack, valid with probability [`confidence`](Self::confidence).
     pub lower_bound: f64,
-    /// How sure that is, over the attack's randomness.
+    /// Confidence over the attack's randomness.
     pub confidence: f64,
     /// The largest loss, where it was enumerated.
     pub exact: Option<f64>,
     /// The worst transcript that was found.
     pub transcript: Worst,
-    /// The neighbouring streams that the attack told apart best.
+    /// The neighbouring streams that the attack distinguished best.
     pub pair: String,
-    /// What it told them apart by.
+    /// The event that distinguished them.
     pub event: String,
-    /// How often the mechanism was run.
+    /// Runs of the mechanism.
     pub runs: u64,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// How far an exact loss may lie above the claim and still be taken for rounding of floating-point numbers.
+/// Tolerance for floating-point rounding of exact losses.
 pub const ROUNDING: f64 = 1e-9;
 
 impl Finding {
-    /// Whether the promise is broken: a loss above the claim is certain, or as good as.
+    /// Whether a loss above the claim was found.
     pub fn is_broken(&self) -> bool {
         let is_above = |loss: f64| loss.is_nan() || loss > self.claimed + ROUNDING;
         self.lower_bound > self.claimed || self.exact.is_some_and(is_above) || is_above(self.transcript.loss)
     }
 
-    /// The largest loss that was found in any way.
+    /// Returns the largest loss found by any method.
     pub fn largest(&self) -> f64 {
         self.exact.unwrap_or(0.0).max(self.transcript.loss).max(self.lower_bound)
     }
 }
 
-/// Audits a target: exactly, where that is possible, by its worst transcripts, and as a black box. `progress` is called
+/// Audits a target exactly if possible, by its worst transcripts, and as a black box; calls `progress`
 /// [`steps`](empirical::steps) times.
 ///
 /// # Errors
-/// A plan that makes no sense, and runs that fail.
+/// An invalid plan, and failed runs.
 pub fn audit(
     target: &dyn Target,
     plan: &Plan,

@@ -22,7 +22,7 @@ use crate::subjects::Misfit;
 pub use settings::{RequirementClass, Setting, TrialSettings};
 pub use subject::{CountOutcome, NumberOutcome, OnCounts, OnNumbers, OnSymbols, RunError, Subject, SymbolOutcome};
 
-/// One mechanism with one choice of settings.
+/// A mechanism with its settings.
 #[derive(Clone)]
 pub struct Trial<'a> {
     /// The mechanism.
@@ -41,43 +41,43 @@ impl std::fmt::Debug for Trial<'_> {
     }
 }
 
-/// How finely the ROC curves of a [`Finding`] are drawn.
+/// Number of steps of a [`Finding`]'s ROC curves.
 pub const CURVE_STEPS: usize = 100;
 
-/// What came of a trial.
+/// The result of a trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The mechanism.
     pub mechanism: &'static str,
     /// Its settings.
     pub settings: TrialSettings,
-    /// The metrics that apply, in the order of [`Metric::ALL`], over the repeats.
+    /// Applicable metrics over the repeats, in the order of [`Metric::ALL`].
     pub metrics: Vec<(Metric, Summary)>,
-    /// The ROC curve of detected events ([`Comparison::roc`](crate::metrics::Comparison::roc)), the mean over the
-    /// repeats at [`CURVE_STEPS`] + 1 false-positive rates ([`mean_curve`]); empty where `auc` is absent.
+    /// Mean ROC curve of detected events over the repeats, at [`CURVE_STEPS`] + 1 false-positive rates
+    /// ([`mean_curve`]). Empty if `auc` is absent. See [`Comparison::roc`](crate::metrics::Comparison::roc).
     pub roc: Vec<RocPoint>,
-    /// The same of detected rises, the mean over range queries and repeats; empty where `monitor_auc` is absent.
+    /// The same for detected rises, averaged over range queries too; empty if `monitor_auc` is absent.
     pub monitor_roc: Vec<RocPoint>,
-    /// How long the mechanism ran, over all repeats and whatever the number of threads.
+    /// Total running time of the mechanism, over all repeats and threads.
     pub time: Duration,
 }
 
-/// How often to run, and how.
+/// The plan of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The number of runs of each trial.
+    /// Runs of each trial.
     pub repeats: NonZeroU64,
-    /// The seed. Each repeat draws from a generator of its own, the same for each trial: so a trial's numbers do not
-    /// depend on what it is compared with, and differences between trials owe less to chance.
+    /// The seed. Each repeat has a generator of its own, shared by all trials. A trial's results therefore do not
+    /// depend on the other trials, and differences between trials have less variance.
     pub seed: u64,
-    /// How many threads run at a time.
+    /// Number of threads.
     pub threads: NonZeroUsize,
-    /// Whether to answer queries from the releases too: [`QueryTruth::compare`]. They are drawn from the seed, and are
-    /// the same for all trials of the same window. Only streams of counts have queries.
+    /// Whether to answer queries too ([`QueryTruth::compare`]), for streams of counts. Queries are drawn from the seed,
+    /// and are the same for all trials of one window.
     pub queries: bool,
 }
 
-/// A trial that did not succeed.
+/// A failed trial.
 #[derive(Debug, thiserror::Error)]
 #[error("{mechanism} at epsilon {} and window {}, repeat {repeat}: {source}", .settings.epsilon, .settings.window)]
 pub struct TrialError {
@@ -85,32 +85,32 @@ pub struct TrialError {
     pub mechanism: &'static str,
     /// Its settings.
     pub settings: Box<TrialSettings>,
-    /// Which repeat, from zero.
+    /// Index of the repeat.
     pub repeat: u64,
-    /// What went wrong.
+    /// The cause.
     pub source: RunError,
 }
 
-/// The generators of a seed: number 0 is for making the data set, the last for drawing queries, the others for the
+/// Returns the generator of the data set: random stream 0 of the seed. The last stream is for queries, the others for
 /// repeats.
 pub fn dataset_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, 0)
 }
 
-/// The generator of the queries that are drawn for a stream.
+/// Returns the generator of the queries.
 pub fn query_random(seed: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, u64::MAX)
 }
 
-/// The generator of a repeat, from zero.
+/// Returns the generator of a repeat, from zero.
 pub fn repeat_random(seed: u64, repeat: u64) -> SeededRandom {
     SeededRandom::with_stream(seed, repeat.wrapping_add(1))
 }
 
-/// Runs each trial as often as planned and summarises it; `progress` is called after each run.
+/// Runs each trial as often as planned and summarises it; calls `progress` after each run.
 ///
-/// Findings come in the order of the trials and, their times aside, are the same whatever the number of threads. So is
-/// the error where there is one: the first, by trial and then by repeat.
+/// Findings have the order of the trials. Except for times, they do not depend on the number of threads. Neither does
+/// the error, which is the first by trial and then by repeat.
 pub fn run(
     stream: &DataStream,
     trials: &[Trial<'_>],
@@ -140,7 +140,7 @@ pub fn run(
 
 struct Run {
     metrics: Metrics,
-    /// Of detected events, and of detected rises; empty where there are none.
+    /// Of detected events, and of detected rises; empty if there are none.
     roc: Vec<RocPoint>,
     monitor_roc: Vec<RocPoint>,
     time: Duration,
@@ -152,7 +152,7 @@ impl Run {
     }
 }
 
-/// A stream with what is needed to judge releases of it.
+/// A stream with its true answers.
 enum Bench<'a> {
     Counts { stream: &'a CountStream, truth: Truth, queries: BTreeMap<NonZeroU64, Result<QueryTruth, QueryError>> },
     Numbers(&'a NumberStream),
@@ -238,10 +238,10 @@ fn summarise(trial: &Trial<'_>, runs: &[Run]) -> Finding {
     }
 }
 
-/// Results of the jobs `0..jobs` in their order, or the error of the first job that has one.
+/// Runs the jobs `0..jobs`; returns their results in order, or the error of the first failed job.
 ///
-/// Jobs are taken in order, and after an error no new ones are. So whenever a job has failed, all jobs before it have
-/// been taken and are finished: the first error does not depend on the threads.
+/// Jobs start in order, and none starts after an error. All jobs before a failed one have therefore finished, so the
+/// first error does not depend on the threads.
 pub fn in_parallel<T: Send, E: Send>(
     jobs: usize,
     threads: NonZeroUsize,
@@ -260,7 +260,7 @@ pub fn in_parallel<T: Send, E: Send>(
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
-            // A poisoned lock means that another worker panicked, which the scope passes on anyway.
+            // A poisoned lock means that another worker panicked; the scope propagates that.
             finished.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((job, result));
         }
     };

@@ -13,6 +13,7 @@ use tidegate_kernel::primitives::Protects;
 
 use crate::sequence::SymbolDistance;
 
+/// The settings of a trial. Each family ignores those of the others.
 ///
 /// ```
 /// use std::num::NonZeroU64;
@@ -33,48 +34,47 @@ pub struct TrialSettings {
     pub delay: u64,
     /// Local: the frequency oracle; `None` leaves the choice to the mechanism.
     pub oracle: Option<OracleKind>,
-    /// Central: what users require, instead of what [`requirements`](crate::central::requirements) derives from
-    /// `epsilon` and `window` where this is empty.
+    /// Central: the users' requirements; if empty, [`requirements`](crate::central::requirements) derives them from
+    /// `epsilon` and `window`.
     pub classes: Vec<RequirementClass>,
-    /// Scalar: whether the number itself is protected, or one contributor to it, in steps of the stream's grid.
+    /// Scalar: whether the number is protected, or one contributor to it, in steps of the stream's grid.
     pub protects: Protects,
-    /// Scalar: whether what is released is moved into the domain where it lies outside, which costs nothing.
+    /// Scalar: whether to clamp releases to the domain, which is post-processing.
     pub within_domain: bool,
-    /// Scalar: how much a group may scatter, in the unit of the stream; `None` leaves the choice to the mechanism.
+    /// Scalar: largest deviation within a group, in the stream's unit; `None` leaves the choice to the mechanism.
     pub threshold: Option<f64>,
-    /// Scalar: into how many parts `bucorder` divides the domain; `None` leaves the choice to the mechanism.
+    /// Scalar: number of buckets of `bucorder`; `None` leaves the choice to the mechanism.
     pub buckets: Option<u32>,
-    /// Scalar: how the mechanisms that cut readings off choose the bound; `None` for the default.
+    /// Scalar: how truncating mechanisms choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
-    /// All but sequences: whether what is released is made better by what was released before, as
-    /// [`ReleaseFilter`] does.
+    /// All but sequences: whether to smooth releases by a [`ReleaseFilter`].
     pub smooth: bool,
-    /// Sequence: how many timestamps are released together, where a mechanism releases batches.
+    /// Sequence: number of symbols in a batch.
     pub batch: NonZeroUsize,
-    /// Sequence: how many symbols of the past the model looks back on.
+    /// Sequence: order of the Markov model.
     pub order: u8,
-    /// Sequence: what mechanisms that have a model make small.
+    /// Sequence: distance that mechanisms with a model minimise.
     pub distance: SymbolDistance,
-    /// Sequence: how hard the best channel is looked for, where that is hard.
+    /// Sequence: effort of the search for the best channel.
     pub effort: Effort,
 }
 
-/// Users who require the same.
+/// Users with the same requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequirementClass {
     /// The budget of any of their windows.
     pub epsilon: Epsilon,
     /// Their window, in timestamps.
     pub window: NonZeroU64,
-    /// How many of them there are, in proportion to the other classes.
+    /// Size of the class, relative to the other classes.
     pub weight: NonZeroU64,
 }
 
 impl TrialSettings {
-    /// A batch, unless told.
+    /// Default batch.
     pub const DEFAULT_BATCH: NonZeroUsize = NonZeroUsize::MIN.saturating_add(1);
 
-    /// What has no default; the rest is changed by struct update.
+    /// Uses defaults for everything else; change them by struct update.
     pub const fn new(epsilon: Epsilon, window: NonZeroU64) -> Self {
         Self {
             epsilon,
@@ -97,7 +97,7 @@ impl TrialSettings {
 }
 
 impl TrialSettings {
-    /// What releases go through before they are looked at.
+    /// Returns the smoothing of releases.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
         let mut smoother = self.smooth.then(ReleaseFilter::new);
         move |release| match &mut smoother {
@@ -135,7 +135,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// All of them, in the order in which they are listed.
+    /// All of them, in listed order.
     pub const ALL: [Self; 10] = [
         Self::Window,
         Self::Delay,
@@ -149,7 +149,7 @@ impl Setting {
         Self::Effort,
     ];
 
-    /// The name that tables and JSON use; that of the command's option has hyphens in it.
+    /// Returns the name in tables and JSON; the command's option has hyphens instead.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Window => "window",

@@ -13,69 +13,68 @@ use crate::queries::Incomparable;
 use crate::stream::{CountStream, NumberStream, StreamKind, SymbolStream};
 use crate::subjects::Misfit;
 
-/// What a mechanism made of a stream of counts.
+/// The releases of a mechanism on a stream of counts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CountOutcome {
-    /// The released frequencies: a row for each timestamp, with a column for each value.
+    /// Released frequencies: a row for each timestamp, a column for each value.
     pub frequencies: Vec<Vec<f64>>,
-    /// Whether counts were released, of which the frequencies are what part of the users they are that there really
-    /// were.
+    /// Whether counts were released; the frequencies are then counts divided by the true number of users.
     pub of_counts: bool,
-    /// The variances that were stated with them, in the same order; empty where none were.
+    /// Stated variances, in the same order; empty if there are none.
     pub variances: Vec<Vec<f64>>,
-    /// The trees whose leaves those frequencies are, one for each timestamp; empty where histograms were released.
+    /// Released trees, whose leaves are the frequencies; empty for histograms.
     pub trees: Vec<Tree>,
-    /// How many reports users sent, over all timestamps and questions; 0 where a curator sees the data.
+    /// Reports that users sent, over all timestamps and questions; 0 with a curator.
     pub reports: u64,
 }
 
 impl CountOutcome {
-    /// Adds what was released for the next timestamp.
+    /// Appends the release of the next timestamp.
     pub(crate) fn push(&mut self, released: Histogram) {
         self.frequencies.push(released.frequencies);
         self.variances.push(released.variances);
     }
 }
 
-/// What a mechanism made of a stream of numbers.
+/// The releases of a mechanism on a stream of numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberOutcome {
-    /// The released numbers, one for each timestamp: when they were released does not matter here.
+    /// Released numbers, one for each timestamp, regardless of the delay.
     pub values: Vec<f64>,
 }
 
-/// What a mechanism made of a stream of symbols.
+/// The releases of a mechanism on a stream of symbols.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolOutcome {
-    /// The released sequences, one for each user, as long as the true ones.
+    /// Released sequences, one for each user, as long as the true ones.
     pub sequences: Vec<Vec<u32>>,
 }
 
-/// Why a run did not succeed.
+/// A failed run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The mechanism cannot work with these settings or this stream: ask for something else.
+    /// The mechanism rejects these settings or this stream.
     #[error("it cannot work with this: {0}")]
     Unsupported(Box<dyn Error + Send + Sync>),
-    /// It failed along the way.
+    /// The mechanism failed while running.
     #[error("it failed: {0}")]
     Failed(Box<dyn Error + Send + Sync>),
-    /// It takes streams of another kind.
+    /// The mechanism takes another kind of stream.
     #[error(transparent)]
     Misfit(#[from] Box<Misfit>),
-    /// What it released does not fit the stream.
+    /// The releases do not match the stream.
     #[error("its releases do not fit the stream: {0}")]
     Outcome(#[from] NotComparable),
 }
 
 impl RunError {
-    /// The mechanism cannot work with these settings or this stream, for this reason.
+    /// Returns [`RunError::Unsupported`] with this reason.
     pub fn unsupported(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Unsupported(error.into())
     }
 
-    /// It failed along the way, for this reason.
+    /// Returns [`RunError::Failed`] with this reason.
     pub fn failed(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Failed(error.into())
     }
@@ -90,9 +89,9 @@ impl From<Incomparable> for RunError {
     }
 }
 
-/// Something to try on a stream: a mechanism with the simulated users that answer it, or a baseline.
+/// A test subject: a mechanism with its simulated users, or a baseline.
 ///
-/// It takes streams of the kinds for which it says how it runs, mostly one:
+/// It takes the kinds of streams for which it has a runner, usually one:
 ///
 /// ```
 /// use tidegate_kernel::{Grid, SeededRandom};
@@ -131,36 +130,36 @@ impl From<Incomparable> for RunError {
 /// }
 /// ```
 pub trait Subject: Send + Sync {
-    /// The name that users write, as [the list of mechanisms](tidegate::mechanisms) has it.
+    /// Returns the name that users write, as in [the list of mechanisms](tidegate::mechanisms).
     fn name(&self) -> &'static str;
 
-    /// Its entry in the list of mechanisms; `None` for what no spec can name, such as algorithms as printed.
+    /// Returns its entry in the list of mechanisms; `None` if no spec can name it, as for algorithms as printed.
     fn mechanism(&self) -> Option<&'static Mechanism> {
         None
     }
 
-    /// What it does, in one line.
+    /// Describes it in one line.
     fn summary(&self) -> String;
 
-    /// Which settings, besides epsilon, change what it does.
+    /// Returns the settings, besides epsilon, that it depends on.
     fn uses(&self) -> &'static [Setting];
 
-    /// How it runs on streams of counts; `None` where it takes none.
+    /// Returns its runner on counts; `None` if it takes none.
     fn on_counts(&self) -> Option<&dyn OnCounts> {
         None
     }
 
-    /// How it runs on streams of numbers; `None` where it takes none.
+    /// Returns its runner on numbers; `None` if it takes none.
     fn on_numbers(&self) -> Option<&dyn OnNumbers> {
         None
     }
 
-    /// How it runs on streams of symbols; `None` where it takes none.
+    /// Returns its runner on symbols; `None` if it takes none.
     fn on_symbols(&self) -> Option<&dyn OnSymbols> {
         None
     }
 
-    /// Whether it takes streams of a kind.
+    /// Whether it takes a kind of stream.
     fn takes(&self, kind: StreamKind) -> bool {
         match kind {
             StreamKind::Counts => self.on_counts().is_some(),
@@ -172,8 +171,7 @@ pub trait Subject: Send + Sync {
 
 /// Runs on streams of counts.
 pub trait OnCounts {
-    /// Runs from the stream's first timestamp to its last. The outcome is a function of the arguments alone: all
-    /// randomness comes from `random`.
+    /// Runs over the whole stream. The outcome depends on the arguments alone; all randomness comes from `random`.
     fn run(
         &self,
         stream: &CountStream,
@@ -195,7 +193,7 @@ pub trait OnNumbers {
 
 /// Runs on streams of symbols.
 pub trait OnSymbols {
-    /// As [`OnCounts::run`], for each user anew.
+    /// Like [`OnCounts::run`], separately for each user.
     fn run(
         &self,
         stream: &SymbolStream,
