@@ -63,7 +63,7 @@ pub(crate) struct Audit {
     #[arg(long, conflicts_with = "mechanisms")]
     all: bool,
 
-    /// Only this family: oracle, local, central, event or sequence
+    /// Only this family: oracle, local, central, scalar or sequence
     #[arg(long, value_parser = TargetFamily::from_str)]
     family: Option<TargetFamily>,
 

@@ -1,6 +1,6 @@
 //! Statistics of infinite data streams, published under privacy guarantees that hold.
 //!
-//! From a spec to a release:
+//! From a spec to a release, here in TOML, read by the crate `toml`:
 //!
 //! ```
 //! use tidegate::kernel::SystemRandom;

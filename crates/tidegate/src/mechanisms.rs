@@ -201,7 +201,7 @@ pub fn find(name: &str) -> Result<&'static Mechanism, UnknownName> {
 /// A name that several mechanisms have, with their full names.
 pub fn ambiguous(name: &str, among: impl Iterator<Item = &'static Mechanism>) -> UnknownName {
     let fitting = among.filter(|mechanism| mechanism.short_name == name).map(|mechanism| mechanism.full_name);
-    UnknownName::new("mechanism of which there is one only,", name, fitting)
+    UnknownName::ambiguous("mechanism", name, fitting)
 }
 
 /// The mechanism of a family by its short or full name.
@@ -232,7 +232,8 @@ const fn kind_of(family: Family) -> &'static str {
 /// A key that the variant fixes was given too, or family and mechanism contradict each other.
 pub fn normalise(spec: &mut serde_json::Map<String, serde_json::Value>) -> Result<(), String> {
     let Some(name) = spec.get("mechanism").and_then(|name| name.as_str()) else { return Ok(()) };
-    let family = spec.get("family").and_then(|family| family.as_str());
+    // A family that is no text is unknown, and refused later.
+    let family = spec.get("family").map(|family| family.as_str().unwrap_or_default());
     let mechanism = match family {
         None => find(name).map_err(|error| error.to_string())?,
         Some(family) => {

@@ -2,7 +2,7 @@
 
 /// An unknown name, with the nearest valid one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {kind} {given:?}{}; there are: {}", did_you_mean(.nearest), .valid.join(", "))]
+#[error("{}", self.message())]
 pub struct UnknownName {
     /// The kind of thing the name should stand for, such as "data set".
     pub kind: &'static str,
@@ -12,10 +12,8 @@ pub struct UnknownName {
     pub nearest: Option<&'static str>,
     /// All valid names.
     pub valid: Vec<&'static str>,
-}
-
-fn did_you_mean(nearest: &Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
+    /// Whether each of them is meant by the name.
+    pub is_ambiguous: bool,
 }
 
 impl UnknownName {
@@ -24,7 +22,22 @@ impl UnknownName {
         let given: String = given.chars().take(40).collect();
         let valid: Vec<_> = valid.into_iter().collect();
         let nearest = nearest(&given.to_lowercase(), &valid);
-        Self { kind, given, nearest, valid }
+        Self { kind, given, nearest, valid, is_ambiguous: false }
+    }
+
+    /// Creates the error for a short name that several things have; `valid` are their full names.
+    pub fn ambiguous(kind: &'static str, given: &str, valid: impl IntoIterator<Item = &'static str>) -> Self {
+        Self { is_ambiguous: true, nearest: None, ..Self::new(kind, given, valid) }
+    }
+
+    fn message(&self) -> String {
+        let Self { kind, given, nearest, valid, is_ambiguous } = self;
+        let valid = valid.join(", ");
+        if *is_ambiguous {
+            return format!("{given:?} is the {kind} of several families; write one of: {valid}");
+        }
+        let meant = nearest.map_or_else(String::new, |name| format!(" (did you mean {name}?)"));
+        format!("there is no {kind} {given:?}{meant}; there are: {valid}")
     }
 }
 

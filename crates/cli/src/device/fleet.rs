@@ -45,9 +45,9 @@ use crate::output::{Output, Reader};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate device fleet --server http://127.0.0.1:8080 --stream visits --operator-key \
+    after_help = "Example:\n  tidegate device fleet --server http://127.0.0.1:8420 --stream visits --operator-key \
                   operator.pub --devices 1000000\n  \
-                  tidegate device fleet --server http://127.0.0.1:8080 --stream sales --operator-key operator.pub \
+                  tidegate device fleet --server http://127.0.0.1:8420 --stream sales --operator-key operator.pub \
                   --devices 20000 --dataset sales.csv --ticks 10 --json"
 )]
 pub(crate) struct Fleet {

@@ -46,7 +46,7 @@ use crate::output::{Output, Reader};
     verbatim_doc_comment,
     after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
                   operator.pub --state state --source position --value 3\n  \
-                  positions | tidegate device run --server http://127.0.0.1:8080 --stream visits --operator-key \
+                  positions | tidegate device run --server http://127.0.0.1:8420 --stream visits --operator-key \
                   operator.pub --state state --source position --values - --json"
 )]
 pub(crate) struct One {

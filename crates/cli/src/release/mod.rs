@@ -39,7 +39,7 @@ use timeline::Timeline;
 ///
 /// The input is a table. Its fields depend on the family of the mechanism:
 ///
-///   event             t,value             a number a timestamp
+///   scalar            t,value             a number a timestamp
 ///   local, sequence   t,user,value        a value of the domain, of a user
 ///   central           t,user,value        or t and a count for each value of the domain
 ///
@@ -51,7 +51,7 @@ use timeline::Timeline;
 ///
 /// What to release and how private it is stands in a spec; for numbers, options do as well. A spec:
 ///
-///   family = "scalar"            # or local, central, sequence: examples has one of each
+///   family = "scalar"           # or local, central, sequence: examples has one of each
 ///   mechanism = "contin"        # `tidegate data` lists them
 ///   epsilon = 1.0               # for each timestamp
 ///   delay = 10                  # how many timestamps a release may be held back

@@ -18,10 +18,10 @@ use crate::output::sync_folder_of;
 use crate::secret::{create_private, read_key, write_key};
 
 /// First line of every state file.
-const MAGIC: &[u8] = b"tidegate state 1\n";
+const MAGIC: &[u8] = b"tidegate state 2\n";
 
 /// First line of a state to which a seeded run contributed. Its releases are not private, nor are later ones.
-const SEEDED_MAGIC: &[u8] = b"tidegate state 1, seeded\n";
+const SEEDED_MAGIC: &[u8] = b"tidegate state 2, seeded\n";
 
 /// A locked state file.
 #[derive(Debug)]

@@ -76,6 +76,11 @@ impl Plbu {
         &self.classes
     }
 
+    /// Whether another has the same classes, domain and oracle, wherever each stands.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (&self.classes, self.domain, self.oracle) == (&other.classes, other.domain, other.oracle)
+    }
+
     /// What has been asked for, by class.
     pub const fn ledgers(&self) -> &ClassLedgers {
         &self.ledgers

@@ -38,6 +38,7 @@ mod reply;
 mod scalar;
 mod sequence;
 mod standing_queries;
+mod strict;
 mod timeline;
 mod values;
 
@@ -62,6 +63,8 @@ pub use central::{CentralMachine, CentralSpec, ClassSpec, Personalised};
 pub use local::{LocalMachine, LocalSpec};
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
 pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
+use strict::StrictMap;
+
 pub use standing_queries::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, StandingQueries};
 pub use timeline::TimelineSpec;
 pub use values::{ValueSpec, Values, ValuesSpec};
@@ -93,7 +96,7 @@ enum Normalised {
 
 impl<'de> Deserialize<'de> for StreamSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut spec = serde_json::Map::deserialize(deserializer)?;
+        let StrictMap(mut spec) = StrictMap::deserialize(deserializer)?;
         mechanisms::normalise(&mut spec).map_err(D::Error::custom)?;
         Ok(match Normalised::deserialize(serde_json::Value::Object(spec)).map_err(D::Error::custom)? {
             Normalised::Local(spec) => Self::Local(spec),

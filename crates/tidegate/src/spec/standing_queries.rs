@@ -363,11 +363,17 @@ impl StandingQueries {
     }
 }
 
+/// The longest name of a query or a monitor, in characters.
+const LONGEST_NAME: usize = 200;
+
 fn unique<'a>(key: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), SpecError> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
         if name.is_empty() {
             return Err(SpecError::standing_query(key, name, "it has no name"));
+        }
+        if name.chars().count() > LONGEST_NAME {
+            return Err(SpecError::standing_query(key, "", "a name has at most 200 characters"));
         }
         if !seen.insert(name) {
             return Err(SpecError::standing_query(key, name, "two have this name"));

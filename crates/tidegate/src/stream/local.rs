@@ -1,6 +1,7 @@
 //! Local streams: a collector asks devices. The devices may be elsewhere, or in this process, where each has its own
 //! ledger.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use tidegate_kernel::{FreshRandom, Question, Randomness, Window};
 
 use super::users::Users;
 use super::{Released, StreamError, other_settings};
-use crate::central::classes::Classes;
+use crate::central::classes::{Classes, Requirement};
 use crate::local::plbu::Plbu;
 use crate::local::{Local, Step};
 
@@ -23,8 +24,9 @@ pub(super) struct Collector<M> {
     /// Gives each user a slot; drawn with the first.
     slots: Option<[u8; 16]>,
     users: Users<Member>,
-    /// The open timestamp, and the devices that have a value at it.
+    /// The open timestamp, the devices that have a value at it, and these again.
     open: Option<(u64, Vec<(usize, u32)>)>,
+    present: HashSet<usize>,
     pub(super) last: Option<u64>,
 }
 
@@ -58,7 +60,15 @@ pub(super) struct SavedCollector<M> {
 
 impl<M> Collector<M> {
     pub(super) fn new(mechanism: M, domain: u32) -> Self {
-        Self { mechanism, domain, slots: None, users: Users::default(), open: None, last: None }
+        Self {
+            mechanism,
+            domain,
+            slots: None,
+            users: Users::default(),
+            open: None,
+            present: HashSet::new(),
+            last: None,
+        }
     }
 
     pub(super) fn save(&self) -> SavingCollector<'_, M> {
@@ -72,8 +82,18 @@ impl<M> Collector<M> {
     }
 
     /// Takes the value of a user in.
-    pub(super) fn note(&mut self, timestamp: u64, number: usize, value: u32) {
+    pub(super) fn note(&mut self, timestamp: u64, number: usize, value: u32) -> Result<(), StreamError> {
+        if !self.present.insert(number) {
+            return Err(StreamError::second_value());
+        }
         self.open.get_or_insert((timestamp, Vec::new())).1.push((number, value));
+        Ok(())
+    }
+
+    /// Ends the open timestamp.
+    fn take_open(&mut self) -> Option<(u64, Vec<(usize, u32)>)> {
+        self.present.clear();
+        self.open.take()
     }
 
     /// The timestamp whose entries are gathered.
@@ -103,7 +123,13 @@ impl Collector<Local> {
     }
 
     /// Takes a value in; a user who was never seen gets a device.
-    pub(super) fn add(&mut self, timestamp: u64, user: Arc<str>, value: u32, random: &mut impl Randomness) {
+    pub(super) fn add(
+        &mut self,
+        timestamp: u64,
+        user: Arc<str>,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<(), StreamError> {
         let number = match self.users.find(&user) {
             Some(number) => number,
             None => {
@@ -118,12 +144,12 @@ impl Collector<Local> {
                 self.users.add(user, Member { class: 0, device, is_there: true })
             }
         };
-        self.note(timestamp, number, value);
+        self.note(timestamp, number, value)
     }
 
     /// Asks the devices of the open timestamp until it is released.
     pub(super) fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
-        let Some((timestamp, present)) = self.open.take() else { return Ok(()) };
+        let Some((timestamp, present)) = self.take_open() else { return Ok(()) };
         let mut step = self.mechanism.open(timestamp)?;
         let release = loop {
             match step {
@@ -147,7 +173,11 @@ impl Collector<Local> {
 
 impl Collector<Plbu> {
     pub(super) fn load(self, saved: SavedCollector<Plbu>) -> Result<Self, StreamError> {
-        if self.mechanism.classes() != saved.mechanism.classes() {
+        let has_policy = |(_, member): &(String, Member)| {
+            let class = self.classes().all().get(usize::from(member.class));
+            class.is_some_and(|class| *member.device.policy() == self.policy(class.requirement))
+        };
+        if !self.mechanism.is_like(&saved.mechanism) || !saved.users.iter().all(has_policy) {
             return Err(other_settings());
         }
         Ok(self.loaded(saved))
@@ -155,6 +185,11 @@ impl Collector<Plbu> {
 
     pub(super) const fn classes(&self) -> &Classes {
         self.mechanism.classes()
+    }
+
+    const fn policy(&self, requirement: Requirement) -> DevicePolicy {
+        let window = Window::Timestamps(requirement.window);
+        DevicePolicy { epsilon: requirement.epsilon, window, domain: self.domain }
     }
 
     /// Enrols a device in a class, for good.
@@ -168,9 +203,7 @@ impl Collector<Plbu> {
             member.is_there = true;
             return Ok(());
         }
-        let requirement = self.classes().all()[usize::from(class)].requirement;
-        let window = Window::Timestamps(requirement.window);
-        let policy = DevicePolicy { epsilon: requirement.epsilon, window, domain: self.domain };
+        let policy = self.policy(self.classes().all()[usize::from(class)].requirement);
         self.users.add(user.into(), Member { class, device: Device::new(policy, 0), is_there: true });
         Ok(())
     }
@@ -183,7 +216,7 @@ impl Collector<Plbu> {
 
     /// Asks each class of the open timestamp its own question.
     pub(super) fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
-        let Some((timestamp, present)) = self.open.take() else { return Ok(()) };
+        let Some((timestamp, present)) = self.take_open() else { return Ok(()) };
         let questions = self.mechanism.open(timestamp)?;
         let mut by_class = vec![Vec::new(); questions.len()];
         for (number, value) in present {

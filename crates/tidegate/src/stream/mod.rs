@@ -306,16 +306,14 @@ impl Stream {
                 if is_next {
                     collector.close(random, out)?;
                 }
-                collector.add(timestamp, user, value, random);
-                Ok(())
+                collector.add(timestamp, user, value, random)
             }
             (Machine::LocalByClass(collector), Entry::Value { timestamp, user, value }) => {
                 let number = collector.find(&user)?;
                 if is_next {
                     collector.close(random, out)?;
                 }
-                collector.note(timestamp, number, value);
-                Ok(())
+                collector.note(timestamp, number, value)
             }
             (Machine::Central(shared), Entry::Value { timestamp, user, value }) => {
                 if is_next {
@@ -344,24 +342,32 @@ impl Stream {
 
     /// Refuses an entry out of time or outside the domain, before anything is released on its account.
     fn check(&self, entry: &Entry) -> Result<(), StreamError> {
-        let timestamp = entry.timestamp();
+        let of_whole_timestamp = matches!(entry, Entry::Counts { .. } | Entry::Histogram(_));
+        self.check_time(entry.timestamp(), of_whole_timestamp)?;
+        let Some(domain) = self.values.as_ref().map(Values::count) else { return Ok(()) };
+        let cells = match entry {
+            Entry::Value { value, .. } if *value >= domain => {
+                return Err(StreamError::entry("value", format!("the number of a value, below {domain}")));
+            }
+            Entry::Counts { counts, .. } => counts.len(),
+            Entry::Histogram(histogram) => histogram.cells(),
+            Entry::Value { .. } | Entry::Reading(_) => return Ok(()),
+        };
+        if cells == domain as usize {
+            return Ok(());
+        }
+        Err(StreamError::entry("counts", format!("a count for each of the {domain} values")))
+    }
+
+    /// Refuses a timestamp that is over; one that is open too, if it is to be released as a whole.
+    fn check_time(&self, timestamp: u64, is_whole: bool) -> Result<(), StreamError> {
         if let Some(last) = self.last().filter(|last| timestamp <= *last) {
             return Err(StreamError::entry("t", format!("a timestamp after {last}, the last one that is over")));
         }
-        let of_whole_timestamp = matches!(entry, Entry::Counts { .. } | Entry::Histogram(_));
-        let is_over = |open: &u64| timestamp < *open || (of_whole_timestamp && timestamp == *open);
-        if let Some(open) = self.open_timestamp().filter(is_over) {
-            return Err(StreamError::entry("t", format!("a timestamp that is not over: {open} has begun")));
-        }
-        let Some(domain) = self.values.as_ref().map(Values::count) else { return Ok(()) };
-        match entry {
-            Entry::Value { value, .. } if *value >= domain => {
-                Err(StreamError::entry("value", format!("the number of a value, below {domain}")))
-            }
-            Entry::Counts { counts, .. } if counts.len() != domain as usize => {
-                Err(StreamError::entry("counts", format!("a count for each of the {domain} values")))
-            }
-            _ => Ok(()),
+        let is_over = |open: &u64| timestamp < *open || (is_whole && timestamp == *open);
+        match self.open_timestamp().filter(is_over) {
+            Some(open) => Err(StreamError::entry("t", format!("a timestamp that is not over: {open} has begun"))),
+            None => Ok(()),
         }
     }
 
@@ -383,6 +389,7 @@ impl Stream {
     pub fn pass_empty(&mut self, timestamp: u64, random: &mut impl Randomness) -> Result<Released, StreamError> {
         let mut out = Released::default();
         let (out, of) = (&mut out, timestamp);
+        self.check_time(timestamp, true)?;
         self.close(random, out)?;
         match &mut self.machine {
             Machine::Local(collector) => collector.open_empty(of),

@@ -112,16 +112,18 @@ impl Sequence {
             }
             SequenceMachine::Batched(mechanism) => {
                 let length = u64::from(mechanism.settings().length);
-                let (mut batch, expected) = match self.batch.take() {
-                    Some(open) => open,
-                    None => (mechanism.gather()?, first_of_batch(timestamp, length)),
-                };
+                let first = || first_of_batch(timestamp, length);
+                let expected = self.batch.as_ref().map_or_else(first, |(_, expected)| *expected);
                 if timestamp != expected {
                     let whole = format!(
                         "timestamp {expected}: a batch has {length} symbols, from a multiple of that on, and lacks none"
                     );
                     return Err(StreamError::entry("t", whole));
                 }
+                let mut batch = match self.batch.take() {
+                    Some((batch, _)) => batch,
+                    None => mechanism.gather()?,
+                };
                 batch.push(symbol)?;
                 if !batch.is_full() {
                     self.batch = Some((batch, expected.saturating_add(1)));

@@ -102,7 +102,7 @@ fn a_scalar_stream_is_saved_under_a_key_only() {
 /// A second value of a user would count the user twice, for the price of once.
 #[test]
 fn refuses_a_second_value_of_a_user() {
-    for name in ["uniform", "pbd"] {
+    for name in ["uniform", "pbd", "lbu", "plbu"] {
         let (mut stream, random) = (new(mechanisms::find(name).unwrap()), &mut SeededRandom::new(3));
         let entry = |stream: &Stream, t, value| stream.value(t, "ann", value).unwrap();
         stream.push(entry(&stream, 0, "x"), random).unwrap();
@@ -169,5 +169,44 @@ fn answers_standing_queries() {
             let said = stream.answer_queries(&release, None).unwrap();
             assert_eq!(said.iter().map(|said| said.name).collect::<Vec<_>>(), ["now"]);
         }
+    }
+}
+
+#[test]
+fn a_refused_symbol_keeps_the_open_batch() {
+    let (mut stream, random) = (new(mechanisms::find("batched").unwrap()), &mut SeededRandom::new(3));
+    let symbol = |timestamp| Entry::Value { timestamp, user: "ann".into(), value: 0 };
+    stream.push(symbol(0), random).unwrap();
+    assert!(matches!(stream.push(symbol(3), random), Err(StreamError::Entry { field: "t", .. })));
+    assert_eq!(stream.waiting(), 1);
+    assert_eq!(stream.push(symbol(1), random).unwrap().releases.len(), 2);
+}
+
+/// The open timestamp is released, and not lost, where an empty one is out of time.
+#[test]
+fn an_empty_timestamp_out_of_time_changes_nothing() {
+    let random = &mut SeededRandom::new(3);
+    for name in ["uniform", "pbd", "lpa", "plbu"] {
+        let mut stream = new(mechanisms::find(name).unwrap());
+        stream.push(stream.value(7, "ann", "x").unwrap(), random).unwrap();
+        for over in [3, 7] {
+            assert!(matches!(stream.pass_empty(over, random), Err(StreamError::Entry { field: "t", .. })), "{name}");
+        }
+        assert_eq!(stream.pass_empty(8, random).unwrap().releases.len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn a_state_of_plbu_is_of_one_domain_and_oracle() {
+    let plbu = mechanisms::find("plbu").unwrap();
+    let saved = new(plbu).save(None).unwrap();
+    let json = serde_json::to_string(&least_spec(plbu)).unwrap();
+    for changed in [
+        json.replace(r#"["x","y"]"#, r#"["x","y","z"]"#),
+        json.replace("{\"family\"", "{\"oracle\":\"grr\",\"family\""),
+    ] {
+        assert_ne!(changed, json);
+        let spec = serde_json::from_str(&changed).unwrap();
+        assert!(matches!(Stream::load(spec, &saved, None), Err(StreamError::State(_))), "{changed}");
     }
 }

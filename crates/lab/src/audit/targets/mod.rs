@@ -9,6 +9,8 @@ mod patterns;
 pub mod scalar;
 pub mod sequence;
 
+use std::collections::HashSet;
+
 use crate::audit::{AuditSettings, Target, TargetFamily};
 use crate::experiment::RunError;
 use tidegate::names::UnknownName;
@@ -35,14 +37,22 @@ pub fn chosen(
     let mut of_family = targets;
     of_family.retain(|target| family.is_none_or(|family| target.family() == family));
     for name in names {
-        if !of_family.iter().any(|target| target.name() == name) {
-            let mut known: Vec<_> = of_family.iter().map(|target| target.name()).collect();
-            known.dedup();
+        if !of_family.iter().any(|target| has_name(target.as_ref(), name)) {
+            let mut seen = HashSet::new();
+            let known = of_family.iter().map(|target| target.name()).filter(|name| seen.insert(*name));
             return Err(UnknownName::new("mechanism", name, known));
         }
     }
-    of_family.retain(|target| names.is_empty() || names.iter().any(|name| name == target.name()));
+    of_family.retain(|target| names.is_empty() || names.iter().any(|name| has_name(target.as_ref(), name)));
     Ok(of_family)
+}
+
+/// Whether a target is meant by a name, short or full.
+fn has_name(target: &dyn Target, name: &str) -> bool {
+    let full = || {
+        name.split_once('.').is_some_and(|(family, short)| family == target.family().name() && short == target.name())
+    };
+    target.name() == name || full()
 }
 
 /// A target was given the stream of another family.
