@@ -126,7 +126,7 @@ pub struct Mechanism {
     pub short_name: &'static str,
     /// `family.name`.
     pub full_name: &'static str,
-    /// What it does, in one line.
+    /// One line about it.
     pub summary: &'static str,
     /// The keys of a spec that this mechanism uses, of those that not every mechanism of its family does.
     pub keys: &'static [&'static str],
@@ -134,7 +134,7 @@ pub struct Mechanism {
     pub rounds: u8,
     /// Whether each class of users has a guarantee of its own.
     pub by_class: bool,
-    /// What it releases.
+    /// The statistic that it releases.
     pub output: Output,
     /// The mechanism that this is a variant of.
     pub variant_of: Option<&'static str>,

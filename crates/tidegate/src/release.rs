@@ -1,4 +1,4 @@
-//! What a mechanism publishes at a timestamp.
+//! [`Release`]: a published statistic, with its variance and cost.
 
 mod spent;
 
@@ -12,7 +12,7 @@ pub use spent::{ClassSpend, Spent};
 pub struct Release {
     /// The timestamp that it stands for.
     pub timestamp: u64,
-    /// What is published.
+    /// The statistic.
     pub statistic: Statistic,
     /// Where the numbers come from.
     pub freshness: Freshness,
@@ -51,7 +51,7 @@ impl Freshness {
     }
 }
 
-/// What is published.
+/// A published statistic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
@@ -63,7 +63,7 @@ pub enum Statistic {
     Counts(Counts),
     /// A number.
     Number(Number),
-    /// What one user's stream may have held.
+    /// An answer about one user's symbol.
     Symbol(Symbol),
 }
 

@@ -225,7 +225,7 @@ impl Advise {
     }
 }
 
-/// What was asked is wrong, unless a mechanism failed.
+/// An error of advice: bad input, unless a mechanism failed.
 fn refused(error: AdviseError) -> Failure {
     match error {
         AdviseError::Run(error) => Failure::run(error),

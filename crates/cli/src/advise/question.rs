@@ -12,7 +12,7 @@ use crate::arguments::domain;
 use crate::failure::Failure;
 use crate::spec::Spec;
 
-/// What a question is about, before it is known which error is asked for.
+/// The stream that advice is asked for, without the metric.
 pub(super) struct Subject {
     pub(super) data: Data,
     pub(super) trust: Trust,
@@ -80,7 +80,7 @@ const DEFAULT_WINDOW: NonZeroU64 = NonZeroU64::MIN.saturating_add(19);
 const ONE_GUARANTEE: &str =
     "there is advice for one guarantee for all users only: a spec with epsilon and window, without classes";
 
-/// What a spec says about the stream. The number of users is not always known there.
+/// Reads the stream from a spec. `population` replaces the spec's, and is needed where the spec has none.
 pub(super) fn from_spec(name: &str, population: Option<NonZeroU64>) -> Result<Subject, Failure> {
     let spec = Spec::read(name)?;
     let refused = |error: SpecError| spec.refused(&error);

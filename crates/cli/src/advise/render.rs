@@ -11,7 +11,7 @@ use tidegate_lab::advise::{Advice, Data, OracleAdvice, Prediction, Request, Samp
 use crate::failure::Failure;
 use crate::table::{layout, short};
 
-/// What advice is about.
+/// The stream, its sample and its spec, for the heading.
 pub(super) struct About<'a> {
     pub(super) request: &'a Request,
     pub(super) streams: &'a [DataStream],

@@ -170,11 +170,11 @@ impl fmt::Display for CentralKind {
     }
 }
 
-/// What a central mechanism is set to.
+/// Settings of a central mechanism with one guarantee for all.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CentralSettings {
-    /// What may be spent on any user in any window.
+    /// The budget of any user in any window.
     pub epsilon: Epsilon,
     /// The length of the window.
     pub window: NonZeroU64,
@@ -315,7 +315,7 @@ impl Central {
         Ok(Self { version: VERSION, settings, last_pushed: None, machine, seeded: false })
     }
 
-    /// What it is set to.
+    /// Its settings.
     pub const fn settings(&self) -> &CentralSettings {
         &self.settings
     }
@@ -331,7 +331,7 @@ impl Central {
         }
     }
 
-    /// What has been spent.
+    /// The ledger.
     pub const fn ledger(&self) -> &Ledger {
         on_machine!(&self.machine, mechanism => mechanism.ledger())
     }
@@ -358,7 +358,7 @@ impl Central {
         Ok(vec![release])
     }
 
-    /// What is still held back: nothing, since every timestamp is published at once.
+    /// Releases nothing: every timestamp is released at once.
     pub const fn finish(&mut self) -> Vec<Release> {
         Vec::new()
     }

@@ -9,11 +9,11 @@ use tidegate_kernel::{Epsilon, MAX_DOMAIN, MAX_RESPONSE_EPSILON, Question, Refus
 use super::{LocalKind, Machine, mtsp};
 use crate::release::Release;
 
-/// What a local mechanism is set to.
+/// Settings of a local mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalSettings {
-    /// What any user may spend in any window.
+    /// The budget of any user in any window.
     pub epsilon: Epsilon,
     /// The length of the window.
     pub window: NonZeroU64,
@@ -53,7 +53,7 @@ impl LocalSettings {
     }
 }
 
-/// What a mechanism wants next.
+/// The next step of a mechanism.
 #[derive(Debug, PartialEq)]
 pub enum Step {
     /// Put these questions, at the same time, and tell [`Local::answer`] what came back. Their cohorts are disjoint.
@@ -147,7 +147,7 @@ impl Local {
         Ok(Self { version: VERSION, settings, last_opened: None, open: Vec::new(), machine })
     }
 
-    /// What it is set to.
+    /// Its settings.
     pub const fn settings(&self) -> &LocalSettings {
         &self.settings
     }

@@ -81,7 +81,7 @@ impl Plbu {
         (&self.classes, self.domain, self.oracle) == (&other.classes, other.domain, other.oracle)
     }
 
-    /// What has been asked for, by class.
+    /// The collector's ledgers, by class.
     pub const fn ledgers(&self) -> &ClassLedgers {
         &self.ledgers
     }
@@ -104,7 +104,7 @@ impl Plbu {
         Ok(shares.into_iter().map(question).collect())
     }
 
-    /// What came back for the timestamp that is open: for each class, in their order, an estimate from its reports, or
+    /// Takes the answers for the open timestamp: for each class, in their order, an estimate from its reports, or
     /// `None` where no report came. One release, of counts among those who reported.
     pub fn answer(&mut self, timestamp: u64, answers: &[Option<Estimate>]) -> Result<Vec<Release>, CentralError> {
         if self.opened != Some((timestamp, true)) {
@@ -132,13 +132,13 @@ impl Plbu {
         Ok(vec![Release { reports, ..release(timestamp, counts, Freshness::Fresh, spent) }])
     }
 
-    /// What is still held back: nothing.
+    /// Releases nothing: every timestamp is released at once.
     pub const fn finish(&mut self) -> Vec<Release> {
         Vec::new()
     }
 }
 
-/// What a member spends at each timestamp.
+/// The share of a member at each timestamp.
 fn share(Requirement { epsilon, window }: Requirement) -> Result<Epsilon, CentralError> {
     let share = epsilon.divided_by(window.get()).filter(|share| *share <= MAX_RESPONSE_EPSILON);
     share.ok_or(CentralError::Epsilon { epsilon, window: window.get() })

@@ -132,7 +132,7 @@ const BATCHES: &[&str] = &["grouping", "threshold", "publication", "smoother", "
 #[non_exhaustive]
 #[allow(missing_docs)] // the messages say it
 pub enum ScalarError {
-    /// What is spent on grouping leaves nothing for publication, or is nothing.
+    /// The share for grouping is nothing, or leaves nothing for publication.
     #[error("a share of {given} for grouping does not leave something for both grouping and publication of {epsilon}")]
     Grouping { given: Epsilon, epsilon: Epsilon },
     /// A publication that the mechanism does not have.
@@ -156,13 +156,13 @@ pub enum ScalarError {
     /// The ledger refused, which no sequence of calls can bring about.
     #[error("the account of what was spent refused: {0}")]
     Account(#[from] Refusal),
-    /// What was saved could not be unlocked.
+    /// The saved readings cannot be decrypted.
     #[error(transparent)]
     Locked(#[from] UnlockError),
-    /// What was saved is of another version.
+    /// The saved state has another version.
     #[error("the saved mechanism has version {found}; this program reads version {known}")]
     Version { found: u16, known: u16 },
-    /// What was saved cannot be the state of a mechanism with its settings.
+    /// The saved state does not fit its settings.
     #[error("the saved mechanism does not fit its settings: {what}")]
     Misfit { what: &'static str },
 }
@@ -231,7 +231,7 @@ struct Arrival<'a> {
     sampled: bool,
 }
 
-/// What does not change from one reading to the next.
+/// Parameters that stay the same from one reading to the next.
 #[derive(Clone, Copy)]
 struct Frame<'a> {
     settings: &'a ScalarSettings,
@@ -297,12 +297,12 @@ impl Scalar {
         self.kind
     }
 
-    /// What it is set to.
+    /// Its settings.
     pub const fn settings(&self) -> &ScalarSettings {
         &self.settings
     }
 
-    /// What was spent on the last timestamp.
+    /// The ledger, which keeps the spend of the last timestamp.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -490,7 +490,7 @@ impl Scalar {
         let range: RangeInclusive<i64> = *whole.start()..=self.bound.unwrap_or(*whole.end());
         let (settings, shares) = (&self.settings, &self.shares);
         match &mut self.machine {
-            // What is tracked is never cut off.
+            // `track` chooses its ranges itself.
             Machine::Constant | Machine::Track(_) => {}
             Machine::Laplace(laplace) => *laplace = Laplace::new(settings, shares, range)?,
             Machine::Pegasus(pegasus) => *pegasus = Pegasus::new(settings, shares, range)?,

@@ -37,7 +37,7 @@ pub struct SavedScalar<L = Ledger> {
     machine: SavedMachine,
 }
 
-/// What each mechanism keeps from one timestamp to the next.
+/// State of each mechanism between two timestamps.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SavedMachine {
@@ -48,7 +48,8 @@ enum SavedMachine {
     Track { state: track::State, held: Locked },
 }
 
-/// What locked parts are bound to, beside the ledger: they are unlocked for no other stream, settings or moment.
+/// Context that encrypted parts are bound to, beside the ledger: another stream, other settings or another moment
+/// cannot decrypt them.
 fn context(kind: ScalarKind, settings: &ScalarSettings, stream: StreamId, last: Option<u64>, batches: u64) -> String {
     let last = last.map_or_else(|| "none".to_owned(), |last| last.to_string());
     let version = version_of(kind);

@@ -1,4 +1,4 @@
-//! What a scalar mechanism is set to.
+//! Settings of the scalar mechanisms.
 
 use std::num::NonZeroU32;
 
@@ -8,7 +8,7 @@ use tidegate_kernel::{Epsilon, Grid};
 
 use super::{ScalarError, ScalarKind};
 
-/// What a scalar mechanism is set to.
+/// Settings of a scalar mechanism.
 ///
 /// [`ScalarSettings::new`] takes what has no default; the rest is changed by struct update.
 ///
@@ -24,7 +24,7 @@ use super::{ScalarError, ScalarKind};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScalarSettings {
-    /// What may be spent on each timestamp.
+    /// The budget of each timestamp.
     pub epsilon: Epsilon,
     /// The public domain, and the grid on which readings are rounded.
     pub grid: Grid,
@@ -32,10 +32,10 @@ pub struct ScalarSettings {
     /// of `t + delay` is pushed. For `discontin`, at most
     /// [`DeviationTests::MAX_BATCH`](tidegate_kernel::primitives::DeviationTests::MAX_BATCH) less one.
     pub delay: u32,
-    /// What is protected: the reading, whatever it is, or one contributor to a count.
+    /// The privacy unit: the reading, whatever it is, or one contributor to a count.
     #[serde(default = "reading")]
     pub protects: Protects,
-    /// What of epsilon is spent on finding out which readings belong together; a fifth where nothing is said, and half
+    /// The part of epsilon for grouping: by default a fifth, and half
     /// for `bucorder`. Nothing to mechanisms that do not group, nor to `bucorder` on labels.
     #[serde(default)]
     pub grouping: Option<Epsilon>,
@@ -136,12 +136,12 @@ pub(super) struct Shares {
     pub(super) grouping: Option<Epsilon>,
     /// For what is published.
     pub(super) publication: Epsilon,
-    /// What a sampled reading pays for the choice of a bound, where it is itself published.
+    /// The share that a sampled reading pays for the choice of a bound, where it is itself published.
     pub(super) bound: Option<Epsilon>,
 }
 
 impl Shares {
-    /// What is left for the publication of a reading that was sampled.
+    /// The rest for the publication of a sampled reading.
     pub(super) fn reduced(&self) -> Option<Epsilon> {
         self.publication.checked_sub(self.bound?)
     }
@@ -248,7 +248,7 @@ impl ScalarSettings {
         )
     }
 
-    /// What is wrong with them, whatever the mechanism.
+    /// Checks the settings that do not depend on the mechanism.
     pub(super) fn check(&self) -> Result<(), ScalarError> {
         if let Some(given) = self.threshold
             && !(given.is_finite() && given >= 0.0)

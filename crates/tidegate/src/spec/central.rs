@@ -20,17 +20,17 @@ use crate::release::Release;
 
 /// A stream of users' values under w-event privacy, and how it is released.
 ///
-/// What is protected: what one user contributes within any `window` consecutive timestamps, as `neighbours` says. With
+/// It protects the contributions of one user within any `window` consecutive timestamps, as `neighbours` says. With
 /// classes, each class has an epsilon and a window of its own, and which class a user is in is public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CentralSpec {
     /// Which mechanism.
     pub mechanism: CentralChoice,
-    /// What may be spent on any user in any window; where there are classes, they say it.
+    /// The budget of any user in any window; classes have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<Epsilon>,
-    /// How many timestamps share epsilon; where there are classes, they say it.
+    /// How many timestamps share epsilon; classes have their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
     /// The values that a user can hold.
@@ -54,7 +54,7 @@ pub struct CentralSpec {
     /// Questions that are answered after each release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<QuerySpec>,
-    /// What is watched for.
+    /// Monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorSpec>,
 }
@@ -63,9 +63,9 @@ pub struct CentralSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
-    /// What users call it.
+    /// Its name.
     pub name: String,
-    /// What may be spent on a member in any window.
+    /// The budget of a member in any window.
     pub epsilon: Epsilon,
     /// How many timestamps share epsilon.
     pub window: NonZeroU64,
@@ -189,7 +189,7 @@ impl CentralSpec {
     /// The mechanism, at the beginning of a stream.
     ///
     /// # Errors
-    /// What cannot be followed: see the variants of [`SpecError`].
+    /// An invalid spec: see the variants of [`SpecError`].
     pub fn mechanism(&self) -> Result<CentralMachine, SpecError> {
         let name = self.mechanism.name();
         Trust::Curator.check(self.trust, name)?;
@@ -239,7 +239,7 @@ impl CentralSpec {
         longest_window(self.window, self.classes.as_deref())
     }
 
-    /// What answers its queries and runs its monitors.
+    /// Its standing queries and monitors.
     ///
     /// # Errors
     /// [`SpecError::Values`] and [`SpecError::StandingQuery`].

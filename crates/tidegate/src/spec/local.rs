@@ -20,17 +20,17 @@ use crate::query::Correlation;
 
 /// A stream of users' values under w-event local privacy, and how it is released.
 ///
-/// What is protected: all that one user reports within any `window` consecutive timestamps. Who answers, and when, is
+/// It protects all that one user reports within any `window` consecutive timestamps. Who answers, and when, is
 /// public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalSpec {
     /// Which mechanism.
     pub mechanism: LocalKind,
-    /// What any user may spend in any window; for `plbu`, the classes say it.
+    /// The budget of any user in any window; `plbu` has it in its classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<Epsilon>,
-    /// How many timestamps share epsilon; for `plbu`, the classes say it.
+    /// How many timestamps share epsilon; `plbu` has it in its classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
     /// The values that a user can hold; for `mtsp` in an order that means something.
@@ -60,7 +60,7 @@ pub struct LocalSpec {
     /// Questions that are answered after each release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<QuerySpec>,
-    /// What is watched for.
+    /// Monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorSpec>,
 }
@@ -141,7 +141,7 @@ impl LocalSpec {
     /// The mechanism, at the beginning of a stream.
     ///
     /// # Errors
-    /// What cannot be followed: see the variants of [`SpecError`].
+    /// An invalid spec: see the variants of [`SpecError`].
     pub fn mechanism(&self) -> Result<LocalMachine, SpecError> {
         if self.mechanism == LocalKind::Plbu {
             self.check()?;
@@ -155,7 +155,7 @@ impl LocalSpec {
         longest_window(self.window, self.classes.as_deref())
     }
 
-    /// What answers its queries and runs its monitors.
+    /// Its standing queries and monitors.
     ///
     /// # Errors
     /// [`SpecError::Values`] and [`SpecError::StandingQuery`].

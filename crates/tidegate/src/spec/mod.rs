@@ -1,4 +1,4 @@
-//! What the owner of a stream decides about it, as a file can say it.
+//! Specs: the parameters of a stream, as a file declares them.
 //!
 //! The types read themselves from any format that `serde` knows; the command reads TOML. A spec names the family of its
 //! mechanism, and has the keys of that family: an unknown key is an error, because a key that is misspelt is a decision
@@ -183,7 +183,7 @@ impl StreamSpec {
 pub enum Trust {
     /// Each user's own device, and nobody else.
     Device,
-    /// Whoever runs the mechanism.
+    /// The curator who runs the mechanism.
     Curator,
 }
 
@@ -252,22 +252,16 @@ pub enum SpecError {
     /// A model that is none.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// What a scalar mechanism refuses.
     #[error(transparent)]
     Scalar(#[from] ScalarError),
-    /// What a local mechanism refuses.
     #[error(transparent)]
     Local(#[from] LocalError),
-    /// What a central mechanism refuses.
     #[error(transparent)]
     Central(#[from] CentralError),
-    /// What `crr` refuses.
     #[error(transparent)]
     Crr(#[from] CrrError),
-    /// What `batched` refuses.
     #[error(transparent)]
     Batched(#[from] BatchedError),
-    /// What `rr` or `oue` refuses.
     #[error(transparent)]
     Baseline(#[from] BaselineError),
 }
@@ -337,7 +331,7 @@ fn check_keys(mechanism: &Mechanism, given: &[(&'static str, bool)]) -> Result<(
     }
 }
 
-/// What must be given.
+/// Requires a key.
 fn needed<T>(key: &'static str, given: Option<T>, mechanism: &'static str) -> Result<T, SpecError> {
     given.ok_or(SpecError::Missing { key, mechanism })
 }

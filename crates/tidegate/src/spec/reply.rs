@@ -1,4 +1,4 @@
-//! What queries and monitors say, as lines for people and programs.
+//! Answers of standing queries and events of monitors, as JSON lines.
 
 use std::borrow::Cow;
 

@@ -19,20 +19,20 @@ use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, T
 pub struct ScalarSpec {
     /// Which mechanism.
     pub mechanism: ScalarKind,
-    /// What may be spent on each timestamp.
+    /// The budget of each timestamp.
     pub epsilon: Epsilon,
-    /// What readings can be: public knowledge, never taken from the data.
+    /// The range of readings: public knowledge, never taken from the data.
     pub domain: DomainSpec,
     /// How many timestamps a release may be held back: [`ScalarSettings::delay`].
     #[serde(default)]
     pub delay: u32,
-    /// What is protected.
+    /// The privacy unit.
     #[serde(default)]
     pub protects: ProtectsSpec,
-    /// What happens to a reading outside the domain; there is one answer.
+    /// The treatment of a reading outside the domain: `clamp` is the only one.
     #[serde(default)]
     pub outside: Outside,
-    /// What of epsilon is spent on grouping: [`ScalarSettings::grouping`].
+    /// The part of epsilon for grouping: [`ScalarSettings::grouping`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grouping: Option<Epsilon>,
     /// How much a group may scatter: [`ScalarSettings::threshold`].
@@ -61,7 +61,7 @@ pub struct ScalarSpec {
     pub trust: Option<Trust>,
 }
 
-/// What readings can be.
+/// The range of readings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainSpec {
@@ -79,7 +79,7 @@ pub struct DomainSpec {
     pub missing: Option<Decimal>,
 }
 
-/// What is protected.
+/// The privacy unit of a scalar stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProtectsSpec {
@@ -91,7 +91,7 @@ pub enum ProtectsSpec {
     Contributor(Decimal),
 }
 
-/// What happens to a reading outside the domain.
+/// The treatment of a reading outside the domain.
 ///
 /// Refusing it is not among the answers: a release that is missing, or a stream that ends, would tell that the reading
 /// was outside, at no cost to the budget.
@@ -190,7 +190,7 @@ impl ScalarSpec {
         "trust",
     ];
 
-    /// What has no default; the rest is changed by struct update.
+    /// Takes the keys without a default; change the others by struct update.
     pub fn new(mechanism: ScalarKind, epsilon: Epsilon, domain: DomainSpec) -> Self {
         Self {
             mechanism,
@@ -220,7 +220,7 @@ impl ScalarSpec {
         Ok(Intake { grid, missing: self.domain.missing(&grid)? })
     }
 
-    /// What the mechanism is set to.
+    /// The settings of the mechanism.
     ///
     /// # Errors
     /// As [`DomainSpec::grid`], and [`SpecError::Contributor`].
@@ -242,14 +242,14 @@ impl ScalarSpec {
     /// The mechanism, at the beginning of a stream.
     ///
     /// # Errors
-    /// What cannot be followed: see the variants of [`SpecError`].
+    /// An invalid spec: see the variants of [`SpecError`].
     pub fn mechanism(&self) -> Result<Scalar, SpecError> {
         Trust::Curator.check(self.trust, self.mechanism.name())?;
         self.intake()?;
         Ok(Scalar::new(self.mechanism, self.settings()?)?)
     }
 
-    /// What is protected, in grid units: [`Grid::exact_sensitivity`], because readings are sealed from their text.
+    /// The privacy unit, in grid units: [`Grid::exact_sensitivity`], because readings are sealed from their text.
     fn protected(&self, grid: &Grid) -> Result<Protects, SpecError> {
         let ProtectsSpec::Contributor(given) = self.protects else { return Ok(Protects::Reading) };
         let [_, _, least] = grid.decimals();

@@ -17,31 +17,31 @@ use crate::sequence::model::{Model, ModelError};
 
 /// Users' correlated streams, and how they are released: each by a mechanism of its own, all with one model.
 ///
-/// What is protected: one user's symbols, each with epsilon; with a `window`, the steps of any so many timestamps spend
+/// It protects one user's symbols, each with epsilon; with a `window`, the steps of any so many timestamps spend
 /// at most the `budget`. Which timestamps have a symbol is public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceSpec {
     /// Which mechanism.
     pub mechanism: SequenceKind,
-    /// What each step spends: on a symbol, and for `batched` on a whole batch.
+    /// The spend of each step: on a symbol, and for `batched` on a whole batch.
     pub epsilon: Epsilon,
     /// The symbols.
     pub domain: ValuesSpec,
-    /// What everybody is taken to know, for `crr` and `batched`.
+    /// The public model, for `crr` and `batched`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelSpec>,
-    /// What epsilon and budget are counted in, for `crr` and `batched`: sequence information privacy unless said.
+    /// The unit of epsilon and budget, for `crr` and `batched`: by default, sequence information privacy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<Guarantee>,
     /// How many steps share the budget, for `crr` and `batched`; each has epsilon to itself unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<NonZeroU64>,
-    /// What the steps of any window may spend together: given exactly where the window is. A step that finds too little
+    /// The budget of the steps of any window: given exactly where the window is. A step that finds too little
     /// left is answered by what is believed anyway, for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Epsilon>,
-    /// What makes an answer a good one, for `crr` and `batched`: that it is right, unless said.
+    /// The distance that answers keep small, for `crr` and `batched`: by default, Hamming.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Distance>,
     /// How hard good channels are looked for, for `crr` and `batched`.
@@ -171,7 +171,7 @@ impl SequenceSpec {
     /// [`model`](Self::model).
     ///
     /// # Errors
-    /// What cannot be followed: see the variants of [`SpecError`].
+    /// An invalid spec: see the variants of [`SpecError`].
     pub fn mechanism(&self, model: Option<&Arc<Model>>) -> Result<SequenceMachine, SpecError> {
         let name = self.mechanism.name();
         Trust::Device.check(self.trust, name)?;

@@ -14,7 +14,7 @@ use crate::release::Release;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuerySpec {
-    /// What answers call it.
+    /// Its name in answers.
     pub name: String,
     /// The value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub struct QuerySpec {
     /// Over how many timestamps is summed: one, unless said. Not with `top`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<u64>,
-    /// What the answer is measured in.
+    /// The unit of the answer.
     #[serde(default)]
     pub unit: Unit,
     /// How sure it is that the interval of an answer holds the truth: .95 unless said.
@@ -39,11 +39,11 @@ pub struct QuerySpec {
     pub confidence: f64,
 }
 
-/// What is watched for: a number, and thresholds between which it means an event.
+/// A monitor: a score, and the thresholds at which an event starts and ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MonitorSpec {
-    /// What it is called where it tells something.
+    /// Its name in events.
     pub name: String,
     /// The value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ pub struct MonitorSpec {
     /// Over how many timestamps is summed: one, unless said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delta: Option<u64>,
-    /// What is measured in.
+    /// The unit of the score.
     #[serde(default)]
     pub unit: Unit,
     /// Whether the number itself is watched, or its change.
@@ -78,7 +78,7 @@ pub struct MonitorSpec {
     pub confidence: Option<f64>,
 }
 
-/// What a monitor looks at.
+/// The score of a monitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScoreSpec {
@@ -201,18 +201,18 @@ enum Question {
     Top { k: usize, unit: Unit },
 }
 
-/// What a query or a monitor says about a release.
+/// An answer of a query, or an event of a monitor, after a release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said<'a> {
     /// The name of the query or the monitor.
     pub name: &'a str,
-    /// What it says.
+    /// The answer or the event.
     pub reply: Reply,
     /// Whether the latest release that it rests on is [seeded](Release::seeded).
     pub seeded: bool,
 }
 
-/// What is said.
+/// An answer or an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     /// The answer to a query, with the interval of its confidence.
@@ -269,10 +269,10 @@ pub struct StandingQueries {
     monitors: Vec<(String, Monitor)>,
 }
 
-/// What a [`StandingQueries`] keeps from one release to the next.
+/// State of [`StandingQueries`] between two releases.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SavedWatch {
+struct SavedQueries {
     history: History,
     monitors: Vec<Monitor>,
 }
@@ -335,20 +335,20 @@ impl StandingQueries {
         Ok(said)
     }
 
-    /// What it keeps, to be saved: `None` where it keeps nothing.
+    /// The state to save; `None` where there is none.
     pub fn save(&self) -> Option<impl Serialize + '_> {
         let monitors = self.monitors.iter().map(|(_, monitor)| monitor.clone()).collect();
-        (!self.is_idle()).then(|| SavedWatch { history: self.history.clone(), monitors })
+        (!self.is_idle()).then(|| SavedQueries { history: self.history.clone(), monitors })
     }
 
     /// Goes on from what was [saved](Self::save) of a watch of the same spec.
     ///
     /// # Errors
-    /// What cannot be read, or was saved for other queries or monitors.
+    /// A state that cannot be read, or is of other queries or monitors.
     pub fn load<'de, D: serde::Deserializer<'de>>(&mut self, saved: D) -> Result<(), D::Error> {
         use serde::de::Error;
 
-        let SavedWatch { history, monitors } = SavedWatch::deserialize(saved)?;
+        let SavedQueries { history, monitors } = SavedQueries::deserialize(saved)?;
         let same_monitors = monitors.len() == self.monitors.len()
             && monitors.iter().zip(&self.monitors).all(|(saved, (_, own))| saved.rule() == own.rule());
         let same_history = (history.window(), history.capacity()) == (self.history.window(), self.history.capacity());

@@ -2,17 +2,17 @@
 
 use tidegate_kernel::{Epsilon, Ledger, Window};
 
-/// What users of a stream may spend, and have spent, before a timestamp.
+/// The budget of a stream's users before a timestamp: total, spent and left.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
     /// Whose budget it is: a class, or everyone where there is none.
     pub class: Option<String>,
     /// The length of the window.
     pub window: Window,
-    /// What may be spent in any window.
+    /// The total of any window.
     pub epsilon: Epsilon,
-    /// What the window that ends with the timestamp has spent so far; `None` for nothing. Where the population is
-    /// divided, the most that any one user has.
+    /// The spends of the window that ends with the timestamp; `None` for nothing. Where the population is divided, the
+    /// most that any one user has spent.
     pub spent: Option<Epsilon>,
     /// The share of the window's budget, or of the population, that is left: 0 to 1.
     pub left: f64,

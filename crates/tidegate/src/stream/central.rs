@@ -15,7 +15,6 @@ use crate::central::{Central, Personal};
 use crate::spec::Personalised;
 
 /// Values under one guarantee for all.
-#[derive(Debug)]
 pub(super) struct Shared {
     pub(super) mechanism: Central,
     /// The open timestamp, its values, and who they are of.
@@ -90,7 +89,6 @@ impl Shared {
 }
 
 /// Values under a guarantee for each class.
-#[derive(Debug)]
 pub(super) struct ByClass {
     pub(super) mechanism: Personalised,
     pub(super) registry: Registry,

@@ -16,7 +16,6 @@ use crate::local::plbu::Plbu;
 use crate::local::{Local, Step};
 
 /// A collector, and the devices of this process.
-#[derive(Debug)]
 pub(super) struct Collector<M> {
     pub(super) mechanism: M,
     /// The number of values.

@@ -46,6 +46,7 @@ mod sequence;
 mod users;
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
 use tidegate_kernel::oracle::Estimate;
@@ -65,8 +66,7 @@ use local::Collector;
 use scalar::Numbers;
 use sequence::Sequences;
 
-/// A part of a stream's input.
-#[derive(Debug)]
+/// A part of a stream's input. Its `Debug` form shows the timestamp, and nothing of the data.
 pub enum Entry {
     /// The value of a user, by its number in the domain: for all families but scalar.
     Value {
@@ -88,6 +88,12 @@ pub enum Entry {
     Histogram(Sealed<Vec<u64>>),
     /// A reading of a scalar stream, sealed for the stream's [account](Stream::account).
     Reading(Sealed<i64>),
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Entry").field("timestamp", &self.timestamp()).finish_non_exhaustive()
+    }
 }
 
 impl Entry {
@@ -124,8 +130,7 @@ pub struct Released {
 ///
 /// # Guarantee
 /// That of the mechanism of its spec: see the pages of the families. Every budget is kept by the kernel's ledgers,
-/// which are saved and loaded with the stream.
-#[derive(Debug)]
+/// which are saved and loaded with the stream. The `Debug` form shows no entry of the open timestamp.
 pub struct Stream {
     spec: StreamSpec,
     values: Option<Values>,
@@ -133,9 +138,16 @@ pub struct Stream {
     queries: Option<StandingQueries>,
 }
 
+impl fmt::Debug for Stream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Stream");
+        shown.field("mechanism", &self.spec.mechanism().full_name).field("last", &self.last());
+        shown.finish_non_exhaustive()
+    }
+}
+
 // There is one of it; its size does not matter.
 #[allow(clippy::large_enum_variant)]
-#[derive(Debug)]
 enum Machine {
     Local(Collector<Local>),
     LocalByClass(Collector<Plbu>),
@@ -198,7 +210,7 @@ impl Stream {
         Ok(Entry::Reading(intake.seal(account, timestamp, reading)))
     }
 
-    /// What seals readings of a scalar stream, and for which account.
+    /// The sealer of a scalar stream's readings, and the account to seal them for.
     pub const fn intake(&self) -> Option<(Intake, Account)> {
         match &self.machine {
             Machine::Scalar(numbers) => Some((numbers.intake, numbers.mechanism.ledger().account())),

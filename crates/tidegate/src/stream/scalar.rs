@@ -7,7 +7,6 @@ use super::{Released, StreamError, other_settings};
 use crate::scalar::{SavedScalar, Scalar};
 use crate::spec::{Intake, ScalarSpec, SpecError};
 
-#[derive(Debug)]
 pub(super) struct Numbers {
     pub(super) mechanism: Scalar,
     pub(super) intake: Intake,

@@ -14,7 +14,6 @@ use crate::sequence::crr::CrrError;
 use crate::sequence::model::Model;
 use crate::spec::{SequenceMachine, SequenceSpec, SpecError};
 
-#[derive(Debug)]
 pub(super) struct Sequences {
     spec: SequenceSpec,
     model: Option<Arc<Model>>,
@@ -22,7 +21,7 @@ pub(super) struct Sequences {
 }
 
 /// One user's stream.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(super) struct Sequence {
     machine: SequenceMachine,
     /// The last timestamp that was answered.

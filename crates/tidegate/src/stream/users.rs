@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What a stream keeps of each user.
-#[derive(Debug)]
+/// A record for each user of a stream.
 pub(super) struct Users<T> {
     numbers: HashMap<Arc<str>, usize>,
     all: Vec<(Arc<str>, T)>,

@@ -210,3 +210,23 @@ fn a_state_of_plbu_is_of_one_domain_and_oracle() {
         assert!(matches!(Stream::load(spec, &saved, None), Err(StreamError::State(_))), "{changed}");
     }
 }
+
+/// A log line with a stream or an entry in it must not tell a value or a user.
+#[test]
+fn debug_forms_show_no_data() {
+    let random = &mut SeededRandom::new(3);
+    for mechanism in mechanisms::all() {
+        let mut stream = new(mechanism);
+        let entries = entries(&stream, 3);
+        for entry in &entries {
+            assert_eq!(format!("{entry:?}"), "Entry { timestamp: 3, .. }");
+        }
+        for entry in entries {
+            stream.push(entry, random).unwrap();
+        }
+        let shown = format!("{stream:?}");
+        let end = if mechanism.family == Family::Scalar { "Some(3)" } else { "None" };
+        let name = stream.spec().mechanism().full_name;
+        assert_eq!(shown, format!("Stream {{ mechanism: {name:?}, last: {end}, .. }}"));
+    }
+}
