@@ -21,7 +21,7 @@ use tidegate_kernel::{Epsilon, Sealed, SeededRandom, UNITS_PER_EPSILON};
 
 use crate::experiment::{CountOutcome, OnCounts, RequirementClass, RunError, Setting, Subject, TrialSettings};
 use crate::stream::{CountStream, as_float};
-use crate::subjects::summary_of;
+use crate::subjects::listed;
 
 /// All central mechanisms.
 pub fn subjects() -> Vec<&'static dyn Subject> {
@@ -196,17 +196,7 @@ impl CentralSubject {
 }
 
 impl Subject for CentralSubject {
-    fn name(&self) -> &'static str {
-        self.listed().name()
-    }
-
-    fn mechanism(&self) -> Option<&'static Mechanism> {
-        Some(self.listed())
-    }
-
-    fn summary(&self) -> String {
-        summary_of(self.listed())
-    }
+    listed!();
 
     fn uses(&self) -> &'static [Setting] {
         &[Setting::Window, Setting::Classes]
@@ -263,17 +253,7 @@ impl PersonalSubject {
 }
 
 impl Subject for PersonalSubject {
-    fn name(&self) -> &'static str {
-        self.listed().name()
-    }
-
-    fn mechanism(&self) -> Option<&'static Mechanism> {
-        Some(self.listed())
-    }
-
-    fn summary(&self) -> String {
-        summary_of(self.listed())
-    }
+    listed!();
 
     fn uses(&self) -> &'static [Setting] {
         &[Setting::Window, Setting::Classes]
@@ -317,17 +297,7 @@ impl PersonalTrackSubject {
 }
 
 impl Subject for PersonalTrackSubject {
-    fn name(&self) -> &'static str {
-        self.listed().name()
-    }
-
-    fn mechanism(&self) -> Option<&'static Mechanism> {
-        Some(self.listed())
-    }
-
-    fn summary(&self) -> String {
-        summary_of(self.listed())
-    }
+    listed!();
 
     fn uses(&self) -> &'static [Setting] {
         &[Setting::Window, Setting::Classes]

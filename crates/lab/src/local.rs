@@ -14,7 +14,7 @@ use tidegate_kernel::{Cohort, Epsilon, Question, Randomness, SLOTS, SeededRandom
 use crate::central::{classes_and_members, domain_of, drive};
 use crate::experiment::{CountOutcome, OnCounts, RunError, Setting, Subject, TrialSettings};
 use crate::stream::CountStream;
-use crate::subjects::summary_of;
+use crate::subjects::listed;
 
 /// Simulated users: they hold values at a timestamp, and are asked questions about it.
 pub trait Users {
@@ -257,17 +257,7 @@ impl LocalSubject {
 }
 
 impl Subject for LocalSubject {
-    fn name(&self) -> &'static str {
-        self.listed().name()
-    }
-
-    fn mechanism(&self) -> Option<&'static Mechanism> {
-        Some(self.listed())
-    }
-
-    fn summary(&self) -> String {
-        summary_of(self.listed())
-    }
+    listed!();
 
     fn uses(&self) -> &'static [Setting] {
         &[Setting::Window, Setting::Oracle]
@@ -324,18 +314,14 @@ pub const fn policy(settings: &LocalSettings) -> DevicePolicy {
 #[derive(Clone, Copy, Debug)]
 pub struct PlbuSubject;
 
+impl PlbuSubject {
+    const fn listed(&self) -> &'static Mechanism {
+        LocalKind::Plbu.mechanism()
+    }
+}
+
 impl Subject for PlbuSubject {
-    fn name(&self) -> &'static str {
-        LocalKind::Plbu.mechanism().name()
-    }
-
-    fn mechanism(&self) -> Option<&'static Mechanism> {
-        Some(LocalKind::Plbu.mechanism())
-    }
-
-    fn summary(&self) -> String {
-        summary_of(LocalKind::Plbu.mechanism())
-    }
+    listed!();
 
     fn uses(&self) -> &'static [Setting] {
         &[Setting::Window, Setting::Oracle, Setting::Classes]

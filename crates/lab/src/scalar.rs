@@ -14,7 +14,7 @@ use tidegate_kernel::SeededRandom;
 
 use crate::experiment::{NumberOutcome, OnNumbers, RunError, Setting, Subject, TrialSettings};
 use crate::stream::NumberStream;
-use crate::subjects::summary_of;
+use crate::subjects::listed;
 use published::Published;
 
 /// A scalar mechanism, or a variant of one.
@@ -99,17 +99,7 @@ const PUBLISHED: &[&dyn Subject] = &[
 ];
 
 impl Subject for ScalarSubject {
-    fn name(&self) -> &'static str {
-        self.listed().name()
-    }
-
-    fn mechanism(&self) -> Option<&'static Mechanism> {
-        Some(self.listed())
-    }
-
-    fn summary(&self) -> String {
-        summary_of(self.listed())
-    }
+    listed!();
 
     fn uses(&self) -> &'static [Setting] {
         use Setting::{Contribution, Delay, WithinDomain};

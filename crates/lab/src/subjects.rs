@@ -94,6 +94,25 @@ pub(crate) fn summary_of(listed: &Mechanism) -> String {
     format!("{}: {}", listed.family, listed.summary)
 }
 
+/// Name, entry and summary of a subject with a method `listed`, which returns its entry of the list.
+macro_rules! listed {
+    () => {
+        fn name(&self) -> &'static str {
+            self.listed().name()
+        }
+
+        fn mechanism(&self) -> Option<&'static Mechanism> {
+            Some(self.listed())
+        }
+
+        fn summary(&self) -> String {
+            crate::subjects::summary_of(self.listed())
+        }
+    };
+}
+
+pub(crate) use listed;
+
 /// All subjects, family by family.
 pub fn all() -> impl Iterator<Item = &'static dyn Subject> + Clone {
     ALL.iter().copied()
