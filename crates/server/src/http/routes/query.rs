@@ -81,7 +81,7 @@ impl Question {
     fn answer(&self, app: &App, at: Option<u64>) -> Answer<JsonValue> {
         let answer = match at {
             None => {
-                let kept = app.queries.entry(&self.key, self.numbers);
+                let kept = self.kept_in(&app.queries)?;
                 let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
                 // After an error the next request starts anew.
                 let progress = self.catch_up(app, kept.take())?;
@@ -90,6 +90,14 @@ impl Question {
             Some(at) => self.replay(app, at)?,
         };
         answer.ok_or_else(not_released)
+    }
+
+    /// Returns its progress in memory. An invalid question is refused before it takes a place there.
+    fn kept_in(&self, cache: &QueryCache) -> Answer<SharedProgress> {
+        if !cache.contains(&self.key) {
+            self.start(0)?;
+        }
+        Ok(cache.entry(&self.key, self.numbers))
     }
 
     /// Starts after a release, of this number.
@@ -188,6 +196,10 @@ struct Entry {
 }
 
 impl QueryCache {
+    fn contains(&self, key: &(String, String)) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_key.contains_key(key)
+    }
+
     /// Returns the progress of a question that keeps so many numbers.
     fn entry(&self, key: &(String, String), numbers: usize) -> SharedProgress {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,6 +243,24 @@ mod tests {
         let entries = cache.0.lock().unwrap();
         assert_eq!((entries.by_key.len(), entries.numbers), (MAX_QUESTIONS, MAX_QUESTIONS));
         assert!(!entries.by_key.contains_key(&key(1)));
+    }
+
+    /// Otherwise long names would fill the memory that the cache is to bound.
+    #[test]
+    fn an_invalid_question_takes_no_place() {
+        let question = |name: &str| {
+            let declaration = serde_json::json!({ "name": "rooms", "tick": 1, "spec": {
+                "mechanism": "uniform", "epsilon": 1, "window": 2, "domain": ["in", "out"],
+                "queries": [{ "name": name, "value": "in" }],
+            } });
+            let declaration: Declaration = serde_json::from_value(declaration).unwrap();
+            Question { key: ("rooms".to_owned(), name.to_owned()), declaration, period: 1, numbers: 2 }
+        };
+        let cache = QueryCache::default();
+        assert!(question(&"x".repeat(201)).kept_in(&cache).is_err());
+        assert_eq!(cache.0.lock().unwrap().by_key.len(), 0);
+        assert!(question(&"x".repeat(200)).kept_in(&cache).is_ok());
+        assert_eq!(cache.0.lock().unwrap().by_key.len(), 1);
     }
 
     #[test]
