@@ -217,15 +217,15 @@ fn debug_forms_show_no_data() {
     let random = &mut SeededRandom::new(3);
     for mechanism in mechanisms::all() {
         let mut stream = new(mechanism);
-        let entries = entries(&stream, 3);
+        let entries = entries(&stream, 4);
         for entry in &entries {
-            assert_eq!(format!("{entry:?}"), "Entry { timestamp: 3, .. }");
+            assert_eq!(format!("{entry:?}"), "Entry { timestamp: 4, .. }");
         }
         for entry in entries {
             stream.push(entry, random).unwrap();
         }
         let shown = format!("{stream:?}");
-        let end = if mechanism.family == Family::Scalar { "Some(3)" } else { "None" };
+        let end = if mechanism.family == Family::Scalar { "Some(4)" } else { "None" };
         let name = stream.spec().mechanism().full_name;
         assert_eq!(shown, format!("Stream {{ mechanism: {name:?}, last: {end}, .. }}"));
     }
