@@ -12,14 +12,23 @@
 //!
 //! Every estimator takes plain numbers, which the kernel hands out only after publication.
 
+mod bank;
 mod block;
 pub mod deviation_filter;
+mod estimator;
 pub mod grid_filter;
 pub mod histogram_filter;
 mod irregular;
 mod model;
 pub mod model_bank;
 pub mod noise;
+mod posterior;
 pub mod release_filter;
+mod season;
 mod seasonal;
 pub mod simplex;
+mod tuning;
+
+pub use bank::Prior;
+pub use estimator::Estimator;
+pub use posterior::{Noise, Posterior, bit_update, erfcx, normal_cdf};

@@ -1,0 +1,269 @@
+//! [`Bank`]: interacting multiple models (Blom and Bar-Shalom 1988), one set for each number.
+//!
+//! A model is linear: a level that walks, with a slope that walks, or with scatter around it. Each number has a weight
+//! for every model, moved by predictive likelihood. At each timestamp a small share of the weight changes model; who
+//! changes goes on from the mean and covariance of all models.
+
+use serde::{Deserialize, Serialize};
+
+use super::posterior::Posterior;
+use super::tuning::{MODELS, Model, TUNING};
+
+/// One value for each model.
+pub(super) type PerModel = [f64; MODELS];
+
+/// State of the models of one number. Only models with a slope use the slope's fields.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Number {
+    weights: PerModel,
+    /// The number, after the observations of this timestamp.
+    means: PerModel,
+    variances: PerModel,
+    /// Level and slope before them: means and covariance.
+    levels: PerModel,
+    slopes: PerModel,
+    level_variances: PerModel,
+    covariances: PerModel,
+    slope_variances: PerModel,
+}
+
+/// Beliefs about numbers that are observed together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Bank {
+    numbers: Vec<Number>,
+    /// Unit of the models' variances, and the largest variance of a step.
+    unit: f64,
+    cap: f64,
+    /// Mean weights of the models over all numbers, with exponential forgetting.
+    popular: PerModel,
+}
+
+/// A normal belief about each number before any observation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prior {
+    /// Mean.
+    pub mean: f64,
+    /// Variance; positive. A flat prior has a large one.
+    pub variance: f64,
+    /// Variance of the largest possible step.
+    pub largest_step: f64,
+}
+
+impl Bank {
+    /// Creates a bank whose models move in `unit`s, the variance of one Laplace scale of usual observation noise.
+    pub(super) fn new(numbers: usize, unit: f64, prior: Prior) -> Self {
+        let slope_variance = |model: &Model| {
+            if model.slope_step > 0.0 { (TUNING.first_slope * unit).min(prior.variance) } else { 0.0 }
+        };
+        let number = Number {
+            weights: TUNING.priors(),
+            means: [prior.mean; MODELS],
+            variances: std::array::from_fn(|m| {
+                prior.variance + (TUNING.models[m].scatter * unit).min(prior.largest_step)
+            }),
+            levels: [prior.mean; MODELS],
+            slopes: [0.0; MODELS],
+            level_variances: [prior.variance; MODELS],
+            covariances: [0.0; MODELS],
+            slope_variances: TUNING.models.each_ref().map(slope_variance),
+        };
+        Self { numbers: vec![number; numbers], unit, cap: prior.largest_step, popular: TUNING.priors() }
+    }
+
+    /// Number of numbers.
+    pub(super) fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
+    /// Unit of the models' variances.
+    pub(super) const fn unit(&self) -> f64 {
+        self.unit
+    }
+
+    /// Mean weights of the models over numbers and recent timestamps.
+    pub(super) const fn popular(&self) -> &PerModel {
+        &self.popular
+    }
+
+    /// Moves all beliefs forward by a number of timestamps, at least one.
+    pub(super) fn predict(&mut self, timestamps: u64) {
+        #[allow(clippy::cast_precision_loss)] // beyond 2^53 nothing is known anyway
+        let n = timestamps as f64;
+        let stays = (1.0 - TUNING.hazard).powf(n);
+        let (prior, unit, cap) = (TUNING.priors(), self.unit, self.cap);
+        let capped = |variance: f64| (variance * unit).min(cap);
+        // Variances that n steps add to the level, to the slope, and between them.
+        let step: PerModel = std::array::from_fn(|m| {
+            let model = &TUNING.models[m];
+            (capped(model.step) + capped(model.slope_step) * (n - 1.0) * (2.0 * n - 1.0) / 6.0) * n
+        });
+        let slope_step: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].slope_step) * n);
+        let between: PerModel = slope_step.map(|step| step * (n - 1.0) / 2.0);
+        let scatter: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].scatter));
+        // A belief wider than this knows nothing.
+        let widest = 4.0 * cap;
+        for number in &mut self.numbers {
+            number.condition(&scatter);
+            number.mix(stays, &prior);
+            for m in 0..MODELS {
+                let (level, slope, covariance) =
+                    (number.level_variances[m], number.slope_variances[m], number.covariances[m]);
+                number.levels[m] += n * number.slopes[m];
+                number.level_variances[m] = (level + n * (2.0 * covariance + n * slope) + step[m]).min(widest);
+                number.covariances[m] = covariance + n * slope + between[m];
+                number.slope_variances[m] = slope + slope_step[m];
+                // Keeps the covariance a covariance where the level's variance was cut.
+                let most = (number.level_variances[m] * number.slope_variances[m]).sqrt();
+                number.covariances[m] = number.covariances[m].clamp(-most, most);
+                number.means[m] = number.levels[m];
+                number.variances[m] = number.level_variances[m] + scatter[m];
+            }
+        }
+    }
+
+    /// Updates number `index` with an observation. Returns its density under the bank, as factor and exponent.
+    #[inline]
+    pub(super) fn observe(&mut self, index: usize, update: impl Fn(f64, f64) -> Posterior) -> (f64, f64) {
+        let number = &mut self.numbers[index];
+        let (mut factors, mut exponents) = ([0.0; MODELS], [0.0; MODELS]);
+        let mut highest = f64::NEG_INFINITY;
+        for m in 0..MODELS {
+            let posterior = update(number.means[m], number.variances[m]);
+            number.means[m] = posterior.mean;
+            number.variances[m] = posterior.variance;
+            factors[m] = posterior.factor;
+            exponents[m] = posterior.exponent;
+            highest = highest.max(posterior.exponent);
+        }
+        let mut total = 0.0;
+        for m in 0..MODELS {
+            number.weights[m] *= factors[m] * (exponents[m] - highest).exp();
+            total += number.weights[m];
+        }
+        let floor = TUNING.least_weight;
+        number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(floor));
+        (total, highest)
+    }
+
+    /// Updates the popularity of the models, at the end of a timestamp.
+    #[allow(clippy::cast_precision_loss)] // a number of numbers
+    pub(super) fn close(&mut self) {
+        let mut mean = [0.0; MODELS];
+        for number in &self.numbers {
+            (0..MODELS).for_each(|m| mean[m] += number.weights[m]);
+        }
+        let share = TUNING.memory / self.numbers.len() as f64;
+        (0..MODELS).for_each(|m| self.popular[m] += share * mean[m] - TUNING.memory * self.popular[m]);
+    }
+
+    /// Mean and variance of a number, from the models that matter: those of weight above
+    /// [`significant`](super::tuning::Tuning::significant).
+    pub(super) fn belief(&self, index: usize) -> (f64, f64) {
+        let number = &self.numbers[index];
+        let weights = self.shared_weights(number);
+        let mean: f64 = (0..MODELS).map(|m| weights[m] * number.means[m]).sum();
+        let (mut mass, mut square) = (0.0, 0.0);
+        for m in 0..MODELS {
+            if weights[m] > TUNING.significant {
+                mass += weights[m];
+                square += weights[m] * (number.variances[m] + (number.means[m] - mean).powi(2));
+            }
+        }
+        (mean, square / mass)
+    }
+
+    /// Empirical Bayes: weights under a prior that half follows what suits all numbers.
+    fn shared_weights(&self, number: &Number) -> PerModel {
+        let prior = TUNING.priors();
+        let weight = |m: usize| {
+            let favour = if TUNING.models[m].is_jump() { 1.0 } else { self.popular[m] / prior[m] };
+            number.weights[m] * (1.0 - TUNING.shared + TUNING.shared * favour)
+        };
+        let weights: PerModel = std::array::from_fn(weight);
+        let total: f64 = weights.iter().sum();
+        weights.map(|weight| weight / total)
+    }
+
+    /// Whether a loaded state is valid.
+    pub(super) fn fits(&self, numbers: usize) -> bool {
+        let Self { numbers: beliefs, unit, cap, popular } = self;
+        let positive = |number: &f64| number.is_finite() && *number > 0.0;
+        beliefs.len() == numbers
+            && positive(unit)
+            && positive(cap)
+            && is_distribution(popular)
+            && beliefs.iter().all(Number::fits)
+    }
+}
+
+impl Number {
+    /// Carries the posterior of the number back to level and slope.
+    #[inline]
+    fn condition(&mut self, scatter: &PerModel) {
+        for m in 0..MODELS {
+            let (level, covariance) = (self.level_variances[m], self.covariances[m]);
+            let before = level + scatter[m];
+            let (gain, slope_gain) = (level / before, covariance / before);
+            let shift = self.means[m] - self.levels[m];
+            let known = before - self.variances[m];
+            self.levels[m] += gain * shift;
+            self.slopes[m] += slope_gain * shift;
+            self.level_variances[m] = gain * (scatter[m] + gain * self.variances[m]);
+            self.covariances[m] = covariance - gain * slope_gain * known;
+            self.slope_variances[m] = (self.slope_variances[m] - slope_gain * slope_gain * known).max(0.0);
+        }
+    }
+
+    /// Some of the weight changes model, and goes on from where all models are together.
+    #[inline]
+    fn mix(&mut self, stays: f64, prior: &PerModel) {
+        let total: f64 = self.weights.iter().sum();
+        let (mut level, mut slope) = (0.0, 0.0);
+        for m in 0..MODELS {
+            self.weights[m] /= total;
+            level += self.weights[m] * self.levels[m];
+            slope += self.weights[m] * self.slopes[m];
+        }
+        let (mut level_variance, mut covariance, mut slope_variance) = (0.0, 0.0, 0.0);
+        for m in 0..MODELS {
+            let (weight, by, slope_by) = (self.weights[m], self.levels[m] - level, self.slopes[m] - slope);
+            level_variance += weight * (self.level_variances[m] + by * by);
+            covariance += weight * (self.covariances[m] + by * slope_by);
+            slope_variance += weight * (self.slope_variances[m] + slope_by * slope_by);
+        }
+        for m in 0..MODELS {
+            let kept = stays * self.weights[m];
+            self.weights[m] = kept + (1.0 - stays) * prior[m];
+            let own = kept / self.weights[m];
+            let other = 1.0 - own;
+            let sloped = TUNING.has_slope[m];
+            let (by, slope_by) = (self.levels[m] - level, self.slopes[m] - slope);
+            // Mean of both, and the variance around it.
+            self.levels[m] = level + own * by;
+            self.slopes[m] = sloped * (slope + own * slope_by);
+            self.level_variances[m] = own * self.level_variances[m] + other * level_variance + own * other * by * by;
+            self.covariances[m] =
+                sloped * (own * self.covariances[m] + other * covariance + own * other * by * slope_by);
+            self.slope_variances[m] =
+                sloped * (own * self.slope_variances[m] + other * slope_variance + own * other * slope_by * slope_by);
+        }
+    }
+
+    fn fits(&self) -> bool {
+        let Self { weights, means, variances, levels, slopes, level_variances, covariances, slope_variances } = self;
+        let finite = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite());
+        let positive = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite() && *number > 0.0);
+        is_distribution(weights)
+            && [means, levels, slopes, covariances].into_iter().all(finite)
+            && positive(variances)
+            && positive(level_variances)
+            && slope_variances.iter().all(|number| number.is_finite() && *number >= 0.0)
+    }
+}
+
+/// Whether all weights are positive and sum to one, up to rounding.
+fn is_distribution(weights: &PerModel) -> bool {
+    weights.iter().all(|weight| *weight > 0.0) && (weights.iter().sum::<f64>() - 1.0).abs() < 1e-6
+}
