@@ -1,8 +1,8 @@
 //! [`Bank`]: interacting multiple models (Blom and Bar-Shalom 1988), one set for each number.
 //!
-//! A model is linear: a level that walks, with a slope that walks, or with scatter around it. Each number has a weight
-//! for every model, moved by predictive likelihood. At each timestamp a small share of the weight changes model; who
-//! changes goes on from the mean and covariance of all models.
+//! A model is linear: a level that walks, with a slope or a curvature that walks, or with scatter around it. Each number
+//! has a weight for every model, moved by predictive likelihood. At each timestamp a small share of the weight changes
+//! model; who changes goes on from the mean and covariance of all models.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,13 @@ use super::tuning::{MODELS, Model, TUNING};
 /// One value for each model.
 pub(super) type PerModel = [f64; MODELS];
 
-/// State of the models of one number. Only models with a slope use the slope's fields.
+/// Components of a state: level, slope and curvature.
+const STATES: usize = 3;
+
+/// Pairs of components, in the order of a covariance's entries: the diagonal has places 0, 3 and 5.
+const PAIRS: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)];
+
+/// State of the models of one number. Components that a model does not have are zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Number {
@@ -20,12 +26,9 @@ struct Number {
     /// The number, after the observations of this timestamp.
     means: PerModel,
     variances: PerModel,
-    /// Level and slope before them: means and covariance.
-    levels: PerModel,
-    slopes: PerModel,
-    level_variances: PerModel,
-    covariances: PerModel,
-    slope_variances: PerModel,
+    /// Level, slope and curvature before them: means and covariance.
+    states: [PerModel; STATES],
+    covariance: [PerModel; PAIRS.len()],
 }
 
 /// Beliefs about numbers that are observed together.
@@ -54,20 +57,25 @@ pub struct Prior {
 impl Bank {
     /// Creates a bank whose models move in `unit`s, the variance of one Laplace scale of usual observation noise.
     pub(super) fn new(numbers: usize, unit: f64, prior: Prior) -> Self {
-        let slope_variance = |model: &Model| {
-            if model.slope_step > 0.0 { (TUNING.first_slope * unit).min(prior.variance) } else { 0.0 }
+        let scatter = |m: usize| (TUNING.models[m].scatter * unit).min(prior.largest_step);
+        let first = |component: usize, m: usize| {
+            let has = TUNING.models[m].components() > component;
+            if has { (TUNING.first_motion * unit).min(prior.variance) } else { 0.0 }
         };
+        let nothing = [0.0; MODELS];
         let number = Number {
             weights: TUNING.priors(),
             means: [prior.mean; MODELS],
-            variances: std::array::from_fn(|m| {
-                prior.variance + (TUNING.models[m].scatter * unit).min(prior.largest_step)
-            }),
-            levels: [prior.mean; MODELS],
-            slopes: [0.0; MODELS],
-            level_variances: [prior.variance; MODELS],
-            covariances: [0.0; MODELS],
-            slope_variances: TUNING.models.each_ref().map(slope_variance),
+            variances: std::array::from_fn(|m| prior.variance + scatter(m)),
+            states: [[prior.mean; MODELS], nothing, nothing],
+            covariance: [
+                [prior.variance; MODELS],
+                nothing,
+                nothing,
+                std::array::from_fn(|m| first(1, m)),
+                nothing,
+                std::array::from_fn(|m| first(2, m)),
+            ],
         };
         Self { numbers: vec![number; numbers], unit, cap: prior.largest_step, popular: TUNING.priors() }
     }
@@ -94,31 +102,20 @@ impl Bank {
         let stays = (1.0 - TUNING.hazard).powf(n);
         let (prior, unit, cap) = (TUNING.priors(), self.unit, self.cap);
         let capped = |variance: f64| (variance * unit).min(cap);
-        // Variances that n steps add to the level, to the slope, and between them.
-        let step: PerModel = std::array::from_fn(|m| {
-            let model = &TUNING.models[m];
-            (capped(model.step) + capped(model.slope_step) * (n - 1.0) * (2.0 * n - 1.0) / 6.0) * n
-        });
-        let slope_step: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].slope_step) * n);
-        let between: PerModel = slope_step.map(|step| step * (n - 1.0) / 2.0);
+        let added: [PerModel; PAIRS.len()] = {
+            let of_model: [_; MODELS] = std::array::from_fn(|m| TUNING.models[m].added(n).map(capped));
+            std::array::from_fn(|pair| std::array::from_fn(|m| of_model[m][pair]))
+        };
         let scatter: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].scatter));
         // A belief wider than this knows nothing.
         let widest = 4.0 * cap;
         for number in &mut self.numbers {
             number.condition(&scatter);
             number.mix(stays, &prior);
+            number.step(n, &added, widest);
             for m in 0..MODELS {
-                let (level, slope, covariance) =
-                    (number.level_variances[m], number.slope_variances[m], number.covariances[m]);
-                number.levels[m] += n * number.slopes[m];
-                number.level_variances[m] = (level + n * (2.0 * covariance + n * slope) + step[m]).min(widest);
-                number.covariances[m] = covariance + n * slope + between[m];
-                number.slope_variances[m] = slope + slope_step[m];
-                // Keeps the covariance a covariance where the level's variance was cut.
-                let most = (number.level_variances[m] * number.slope_variances[m]).sqrt();
-                number.covariances[m] = number.covariances[m].clamp(-most, most);
-                number.means[m] = number.levels[m];
-                number.variances[m] = number.level_variances[m] + scatter[m];
+                number.means[m] = number.states[0][m];
+                number.variances[m] = number.covariance[0][m] + scatter[m];
             }
         }
     }
@@ -186,6 +183,11 @@ impl Bank {
         weights.map(|weight| weight / total)
     }
 
+    /// Mean variance of a number under each model, in units, in the steady state of a pattern of observations.
+    pub(super) fn steady_errors(pattern: Pattern) -> PerModel {
+        std::array::from_fn(|m| pattern.steady_error(&TUNING.models[m]))
+    }
+
     /// Whether a loaded state is valid.
     pub(super) fn fits(&self, numbers: usize) -> bool {
         let Self { numbers: beliefs, unit, cap, popular } = self;
@@ -198,21 +200,93 @@ impl Bank {
     }
 }
 
+/// A pattern of observations: one of variance `exact`, then `period - 1` of variance `watch`, and so on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pattern {
+    /// Timestamps from one exact observation to the next, at least one.
+    pub period: u32,
+    /// Variance of an exact observation, in units.
+    pub exact: f64,
+    /// Variance of the others, in units.
+    pub watch: f64,
+}
+
+impl Pattern {
+    /// Riccati recursion of a model, until its mean over a period stands still.
+    fn steady_error(self, model: &Model) -> f64 {
+        let Self { period, exact, watch } = self;
+        let added = model.added(1.0);
+        let mut c = [exact, 0.0, 0.0, 0.0, 0.0, 0.0];
+        let mut last = f64::INFINITY;
+        for _ in 0..TUNING.riccati_periods {
+            let mut sum = 0.0;
+            for at in 0..period {
+                c = moved(c, 1.0);
+                c.iter_mut().zip(&added).for_each(|(entry, added)| *entry += added);
+                let (before, noise) = (c[0] + model.scatter, if at == 0 { exact } else { watch });
+                let known = before * before / (before + noise);
+                sum += before - known;
+                let gains = [c[0] / before, c[1] / before, c[2] / before];
+                c.iter_mut().zip(PAIRS).for_each(|(entry, (i, j))| *entry -= gains[i] * gains[j] * known);
+            }
+            let mean = sum / f64::from(period);
+            if (mean - last).abs() <= 0.01 * mean {
+                return mean;
+            }
+            last = mean;
+        }
+        last
+    }
+
+    /// Variance of the observations, averaged by precision.
+    pub(super) fn mean_noise(self) -> f64 {
+        let others = f64::from(self.period - 1);
+        f64::from(self.period) / (self.exact.recip() + others / self.watch)
+    }
+
+    /// Mean variance that is left of scatter, in units.
+    pub(super) fn scatter_error(self, scatter: f64) -> f64 {
+        let left = |noise: f64| scatter * (noise / (scatter + noise));
+        (left(self.exact) + f64::from(self.period - 1) * left(self.watch)) / f64::from(self.period)
+    }
+}
+
+/// Covariance after the state has moved on by `n` timestamps, without the variance that this adds.
+#[inline]
+fn moved([ll, ls, lc, ss, sc, cc]: [f64; PAIRS.len()], n: f64) -> [f64; PAIRS.len()] {
+    let half = n * n / 2.0;
+    // Rows of the transition: level + n slope + n²/2 curvature, and slope + n curvature.
+    let (level_level, level_slope, level_curve) =
+        (ll + n * ls + half * lc, ls + n * ss + half * sc, lc + n * sc + half * cc);
+    let (slope_slope, slope_curve) = (ss + n * sc, sc + n * cc);
+    [
+        level_level + n * level_slope + half * level_curve,
+        level_slope + n * level_curve,
+        level_curve,
+        slope_slope + n * slope_curve,
+        slope_curve,
+        cc,
+    ]
+}
+
 impl Number {
-    /// Carries the posterior of the number back to level and slope.
+    /// Carries the posterior of the number back to its state.
     #[inline]
     fn condition(&mut self, scatter: &PerModel) {
         for m in 0..MODELS {
-            let (level, covariance) = (self.level_variances[m], self.covariances[m]);
+            let level = self.covariance[0][m];
             let before = level + scatter[m];
-            let (gain, slope_gain) = (level / before, covariance / before);
-            let shift = self.means[m] - self.levels[m];
+            let gains = [level / before, self.covariance[1][m] / before, self.covariance[2][m] / before];
+            let shift = self.means[m] - self.states[0][m];
             let known = before - self.variances[m];
-            self.levels[m] += gain * shift;
-            self.slopes[m] += slope_gain * shift;
-            self.level_variances[m] = gain * (scatter[m] + gain * self.variances[m]);
-            self.covariances[m] = covariance - gain * slope_gain * known;
-            self.slope_variances[m] = (self.slope_variances[m] - slope_gain * slope_gain * known).max(0.0);
+            (0..STATES).for_each(|at| self.states[at][m] += gains[at] * shift);
+            for (pair, (i, j)) in PAIRS.into_iter().enumerate() {
+                self.covariance[pair][m] -= gains[i] * gains[j] * known;
+            }
+            // As a sum of positive terms: the difference above may cancel.
+            self.covariance[0][m] = gains[0] * (scatter[m] + gains[0] * self.variances[m]);
+            self.covariance[3][m] = self.covariance[3][m].max(0.0);
+            self.covariance[5][m] = self.covariance[5][m].max(0.0);
         }
     }
 
@@ -220,46 +294,66 @@ impl Number {
     #[inline]
     fn mix(&mut self, stays: f64, prior: &PerModel) {
         let total: f64 = self.weights.iter().sum();
-        let (mut level, mut slope) = (0.0, 0.0);
-        for m in 0..MODELS {
-            self.weights[m] /= total;
-            level += self.weights[m] * self.levels[m];
-            slope += self.weights[m] * self.slopes[m];
-        }
-        let (mut level_variance, mut covariance, mut slope_variance) = (0.0, 0.0, 0.0);
-        for m in 0..MODELS {
-            let (weight, by, slope_by) = (self.weights[m], self.levels[m] - level, self.slopes[m] - slope);
-            level_variance += weight * (self.level_variances[m] + by * by);
-            covariance += weight * (self.covariances[m] + by * slope_by);
-            slope_variance += weight * (self.slope_variances[m] + slope_by * slope_by);
-        }
+        self.weights.iter_mut().for_each(|weight| *weight /= total);
+        let mean = |of: &PerModel| of.iter().zip(&self.weights).map(|(value, weight)| value * weight).sum::<f64>();
+        let centre: [f64; STATES] = self.states.each_ref().map(mean);
+        let spread: [f64; PAIRS.len()] = std::array::from_fn(|pair| {
+            let (i, j) = PAIRS[pair];
+            let of_model = |m: usize| {
+                let apart = (self.states[i][m] - centre[i]) * (self.states[j][m] - centre[j]);
+                self.weights[m] * (self.covariance[pair][m] + apart)
+            };
+            (0..MODELS).map(of_model).sum()
+        });
+        let mut own = [0.0; MODELS];
         for m in 0..MODELS {
             let kept = stays * self.weights[m];
             self.weights[m] = kept + (1.0 - stays) * prior[m];
-            let own = kept / self.weights[m];
-            let other = 1.0 - own;
-            let sloped = TUNING.has_slope[m];
-            let (by, slope_by) = (self.levels[m] - level, self.slopes[m] - slope);
-            // Mean of both, and the variance around it.
-            self.levels[m] = level + own * by;
-            self.slopes[m] = sloped * (slope + own * slope_by);
-            self.level_variances[m] = own * self.level_variances[m] + other * level_variance + own * other * by * by;
-            self.covariances[m] =
-                sloped * (own * self.covariances[m] + other * covariance + own * other * by * slope_by);
-            self.slope_variances[m] =
-                sloped * (own * self.slope_variances[m] + other * slope_variance + own * other * slope_by * slope_by);
+            own[m] = kept / self.weights[m];
+        }
+        // Mean of both, and the covariance around it.
+        for (pair, (i, j)) in PAIRS.into_iter().enumerate() {
+            for m in 0..MODELS {
+                let apart = (self.states[i][m] - centre[i]) * (self.states[j][m] - centre[j]);
+                let mixed =
+                    own[m] * (self.covariance[pair][m] + (1.0 - own[m]) * apart) + (1.0 - own[m]) * spread[pair];
+                self.covariance[pair][m] = TUNING.has[i][m] * TUNING.has[j][m] * mixed;
+            }
+        }
+        for at in 0..STATES {
+            for m in 0..MODELS {
+                self.states[at][m] = TUNING.has[at][m] * (centre[at] + own[m] * (self.states[at][m] - centre[at]));
+            }
+        }
+    }
+
+    /// Moves the states on by `n` timestamps.
+    #[inline]
+    fn step(&mut self, n: f64, added: &[PerModel; PAIRS.len()], widest: f64) {
+        for m in 0..MODELS {
+            self.states[0][m] += n * (self.states[1][m] + n / 2.0 * self.states[2][m]);
+            self.states[1][m] += n * self.states[2][m];
+            let c = moved(std::array::from_fn(|pair| self.covariance[pair][m]), n);
+            (0..PAIRS.len()).for_each(|pair| self.covariance[pair][m] = c[pair] + added[pair][m]);
+            if self.covariance[0][m] > widest {
+                // Of such a model nothing is known but that.
+                (0..PAIRS.len()).for_each(|pair| self.covariance[pair][m] = 0.0);
+                (1..STATES).for_each(|at| self.states[at][m] = 0.0);
+                self.covariance[0][m] = widest;
+            }
         }
     }
 
     fn fits(&self) -> bool {
-        let Self { weights, means, variances, levels, slopes, level_variances, covariances, slope_variances } = self;
+        let Self { weights, means, variances, states, covariance } = self;
         let finite = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite());
-        let positive = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite() && *number > 0.0);
+        let positive = |numbers: &PerModel| numbers.iter().all(|number| *number > 0.0);
+        let all = states.iter().chain(covariance).chain([means, variances]);
         is_distribution(weights)
-            && [means, levels, slopes, covariances].into_iter().all(finite)
+            && all.into_iter().all(finite)
             && positive(variances)
-            && positive(level_variances)
-            && slope_variances.iter().all(|number| number.is_finite() && *number >= 0.0)
+            && positive(&covariance[0])
+            && [&covariance[3], &covariance[5]].into_iter().flatten().all(|number| *number >= 0.0)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::{Bank, Prior};
+use super::bank::{Bank, Pattern, PerModel, Prior};
 use super::posterior::{Noise, Posterior};
 use super::season::Season;
 use super::tuning::TUNING;
@@ -250,18 +250,24 @@ impl Estimator {
             && observed.iter().all(|number| number.is_finite())
     }
 
-    pub(super) const fn bank(&self) -> &Bank {
-        &self.bank
+    /// Expected mean variance of a number in the steady state of each pattern of observations, for the models that
+    /// suited the numbers of late. `errors` is that of each model of the bank, by [`Self::model_errors`].
+    pub fn expected_error(&self, pattern: Pattern, errors: &ModelErrors) -> f64 {
+        let of_bank: f64 = errors.0.iter().zip(self.bank.popular()).map(|(error, weight)| error * weight).sum();
+        let of_season = |season: &Season| season.steady_error(pattern, self.bank.unit());
+        let of_seasons = self.seasons.iter().zip(&self.popular[1..]).map(|(season, weight)| weight * of_season(season));
+        self.popular[0] * of_bank + of_seasons.sum::<f64>()
     }
 
-    pub(super) fn seasons(&self) -> &[Season] {
-        &self.seasons
-    }
-
-    pub(super) fn popular(&self) -> &[f64] {
-        &self.popular
+    /// Expected mean variance of a number under each model of the bank, in units.
+    pub fn model_errors(pattern: Pattern) -> ModelErrors {
+        ModelErrors(Bank::steady_errors(pattern))
     }
 }
+
+/// Expected errors of the models of the bank for a pattern of observations.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelErrors(PerModel);
 
 /// Prior weights of the bank and of the seasonal models.
 #[allow(clippy::cast_precision_loss)] // a few

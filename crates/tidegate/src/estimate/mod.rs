@@ -22,6 +22,7 @@ mod irregular;
 mod model;
 pub mod model_bank;
 pub mod noise;
+mod periods;
 mod posterior;
 pub mod release_filter;
 mod season;
@@ -29,6 +30,7 @@ mod seasonal;
 pub mod simplex;
 mod tuning;
 
-pub use bank::Prior;
-pub use estimator::Estimator;
+pub use bank::{Pattern, Prior};
+pub use estimator::{Estimator, ModelErrors};
+pub use periods::{Periods, PeriodsError};
 pub use posterior::{Noise, Posterior, bit_update, erfcx, normal_cdf};

@@ -15,6 +15,7 @@ use crate::central::{
     Central, CentralChoice, CentralError, CentralKind, CentralSettings, Estimator, Personal, PersonalKind,
     PersonalSettings,
 };
+use crate::estimate::Periods;
 use crate::query::Correlation;
 use crate::release::Release;
 
@@ -44,6 +45,9 @@ pub struct CentralSpec {
     /// How `pbd` and `pba` make one histogram of all classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimator: Option<Estimator>,
+    /// Seasonal periods that `track` looks for, in timestamps; unless said, 7, 24 and 168.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<Periods>,
     /// Which timestamps are released; unless said and where presence is protected, every one from zero on:
     /// [`Self::timeline()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +156,7 @@ impl CentralSpec {
         "neighbours",
         "classes",
         "estimator",
+        "periods",
         "timeline",
         "trust",
         "queries",
@@ -198,6 +203,7 @@ impl CentralSpec {
             ("window", self.window.is_some()),
             ("classes", self.classes.is_some()),
             ("estimator", self.estimator.is_some()),
+            ("periods", self.periods.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
@@ -206,13 +212,15 @@ impl CentralSpec {
         let one = |kind| {
             let epsilon = needed("epsilon", self.epsilon, name)?;
             let settings = CentralSettings::new(epsilon, needed("window", self.window, name)?, domain);
-            let settings = CentralSettings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
+            let neighbours = self.neighbours.unwrap_or(settings.neighbours);
+            let settings = CentralSettings { neighbours, periods: self.periods.unwrap_or_default(), ..settings };
             Ok(CentralMachine::One(Central::new(kind, settings)?))
         };
         let settings = PersonalSettings::new(domain);
         let settings = PersonalSettings {
             neighbours: self.neighbours.unwrap_or(settings.neighbours),
             estimator: self.estimator.unwrap_or(settings.estimator),
+            periods: self.periods.unwrap_or_default(),
             ..settings
         };
         let budgets = |kind| {

@@ -12,6 +12,7 @@ use super::{
     needed,
 };
 use crate::central::classes::Classes;
+use crate::estimate::Periods;
 use crate::local::mtsp::GroupAverage;
 use crate::local::plbu::Plbu;
 use crate::local::{Local, LocalKind, LocalSettings};
@@ -51,6 +52,9 @@ pub struct LocalSpec {
     /// How `mtsp` and `mtsp_population` average: [`LocalSettings::smoother`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smoother: Option<GroupAverage>,
+    /// Seasonal periods that `track` looks for, in timestamps; unless said, 7, 24 and 168.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<Periods>,
     /// Which timestamps are released, whoever answers; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
@@ -77,6 +81,7 @@ impl LocalSpec {
         "oracle",
         "reuse",
         "smoother",
+        "periods",
         "timeline",
         "trust",
         "queries",
@@ -109,6 +114,7 @@ impl LocalSpec {
             oracle: self.oracle,
             reuse: self.reuse.unwrap_or(false),
             smoother: self.smoother.unwrap_or_default(),
+            periods: self.periods.unwrap_or_default(),
             ..LocalSettings::new(epsilon, window, self.values()?.count(), population)
         })
     }
@@ -124,6 +130,7 @@ impl LocalSpec {
             ("classes", self.classes.is_some()),
             ("reuse", self.reuse.is_some()),
             ("smoother", self.smoother.is_some()),
+            ("periods", self.periods.is_some()),
         ];
         check_keys(mechanism, &given)?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
