@@ -25,6 +25,8 @@ struct Tuning {
     watch: u64,
     /// Reserve, in twentieths. Chosen: pays for one exact histogram after a jump.
     reserve: u64,
+    /// Main budget of the first histogram, in twentieths. Chosen: streams of few users live on it for a window.
+    first: u64,
     /// Timestamps that are published evenly before the first choice of a period. Chosen.
     learn: u64,
     /// The reserve is spent at this variance, relative to that of `uniform`. Chosen.
@@ -36,7 +38,7 @@ struct Tuning {
     envelope: f64,
 }
 
-const TUNING: Tuning = Tuning { watch: 8, reserve: 3, learn: 10, buy: 0.7, longest: 1024, envelope: 10.0 };
+const TUNING: Tuning = Tuning { watch: 6, reserve: 2, first: 1, learn: 10, buy: 0.7, longest: 1024, envelope: 10.0 };
 
 /// Parts of a budget.
 const TWENTIETHS: u64 = 20;
@@ -208,6 +210,7 @@ impl Scheduler {
             }
             None => (1, true),
         };
+        let first = scheduler.as_ref().map_or(timestamp, |scheduler| scheduler.first);
         let mut fresh: Vec<Accounts> = Vec::new();
         let accounts = match scheduler {
             Some(scheduler) => &mut scheduler.accounts,
@@ -216,7 +219,10 @@ impl Scheduler {
         let regular = |(budget, accounts): (&Budget, &mut Accounts)| {
             let mut amounts = Amounts::regular(*budget, period);
             amounts.watch = amounts.watch.min(accounts.watch.left(timestamp, budget.window));
+            // The first histogram took more than its share: the rest of its window divides what is left.
             let left = accounts.main.left(timestamp, budget.window);
+            let rest = budget.window.saturating_sub(timestamp.saturating_sub(first)).div_ceil(period);
+            amounts.main = amounts.main.min(left.checked_div(rest).unwrap_or(u64::MAX));
             amounts.main = if due && left >= amounts.main { amounts.main } else { 0 };
             amounts.reserve = amounts.reserve.min(accounts.reserve.left(timestamp, budget.window));
             amounts
@@ -226,6 +232,8 @@ impl Scheduler {
             // The first histogram is worth more than the others.
             let first = |(amounts, accounts): (&mut Amounts, &Accounts)| {
                 amounts.reserve = amounts.reserve.max(accounts.reserve.whole / 2);
+                let main = accounts.watch.whole / TUNING.watch * TUNING.first;
+                amounts.main = amounts.main.max(main);
             };
             amounts.iter_mut().zip(&fresh).for_each(first);
         }
@@ -265,7 +273,7 @@ impl Scheduler {
         let flat = 2_f64.powi(130).max(1e6 * unit);
         let prior = Prior { mean: 0.0, variance: flat, largest_step: flat };
         let domain = published.counts.len();
-        let mut estimator = Estimator::new(domain, unit, prior, periods.as_slice());
+        let mut estimator = Estimator::new(domain, unit, first_prior(published, flat), periods.as_slice());
         #[allow(clippy::cast_precision_loss)] // the size of a domain
         let mut total = Estimator::new(1, unit * domain as f64, prior, periods.as_slice());
         estimator.advance(timestamp);
@@ -333,7 +341,12 @@ impl Scheduler {
             return;
         }
         self.update_candidates(budgets, publisher);
-        let error = |candidate: &Candidate| self.estimator.expected_error(candidate.pattern, &candidate.errors);
+        // A count is not negative, so an estimate of it need not be off by more than itself.
+        let (means, variances) = self.estimator.beliefs();
+        let square: f64 = means.iter().zip(&variances).map(|(mean, variance)| mean * mean + variance).sum();
+        #[allow(clippy::cast_precision_loss)] // the size of a domain
+        let most = square / means.len() as f64 / self.estimator.unit();
+        let error = |candidate: &Candidate| self.estimator.expected_error(candidate.pattern, &candidate.errors, most);
         let best = self.candidates.iter().map(|candidate| (error(candidate), candidate.period));
         let best = best.min_by(|(one, _), (other, _)| one.total_cmp(other));
         self.period = best.map_or(1, |(_, period)| period);
@@ -413,6 +426,16 @@ impl Scheduler {
 
 /// Standard normal quantile of a 95 % interval.
 const NORMAL_95: f64 = 1.96;
+
+/// Belief before the first histogram, by empirical Bayes (Robbins 1956): all counts have the mean of those published,
+/// and at least the variance of their noise around it.
+#[allow(clippy::cast_precision_loss)] // the size of a domain
+fn first_prior(published: &Published, largest_step: f64) -> Prior {
+    let domain = published.counts.len() as f64;
+    let mean = (published.counts.iter().sum::<f64>() / domain).max(0.0);
+    let square = published.counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / domain;
+    Prior { mean, variance: (square - published.variance).max(published.variance), largest_step }
+}
 
 fn fresh_accounts<'a>(accounts: &'a mut Vec<Accounts>, budgets: &[Budget]) -> &'a mut Vec<Accounts> {
     accounts.extend(budgets.iter().map(|budget| Accounts::new(*budget)));

@@ -212,14 +212,15 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Riccati recursion of a model, until its mean over a period stands still.
+    /// Riccati recursion of a model over a horizon: mean variance of its last period.
     fn steady_error(self, model: &Model) -> f64 {
         let Self { period, exact, watch } = self;
         let added = model.added(1.0);
-        let mut c = [exact, 0.0, 0.0, 0.0, 0.0, 0.0];
-        let mut last = f64::INFINITY;
-        for _ in 0..TUNING.riccati_periods {
-            let mut sum = 0.0;
+        let first = |component: usize| if model.components() > component { TUNING.first_motion } else { 0.0 };
+        let mut c = [exact, 0.0, 0.0, first(1), 0.0, first(2)];
+        let mut sum = 0.0;
+        for _ in 0..(TUNING.horizon / period).max(TUNING.riccati_periods) {
+            sum = 0.0;
             for at in 0..period {
                 c = moved(c, 1.0);
                 c.iter_mut().zip(&added).for_each(|(entry, added)| *entry += added);
@@ -229,13 +230,8 @@ impl Pattern {
                 let gains = [c[0] / before, c[1] / before, c[2] / before];
                 c.iter_mut().zip(PAIRS).for_each(|(entry, (i, j))| *entry -= gains[i] * gains[j] * known);
             }
-            let mean = sum / f64::from(period);
-            if (mean - last).abs() <= 0.01 * mean {
-                return mean;
-            }
-            last = mean;
         }
-        last
+        sum / f64::from(period)
     }
 
     /// Variance of the observations, averaged by precision.

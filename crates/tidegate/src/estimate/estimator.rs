@@ -251,10 +251,12 @@ impl Estimator {
     }
 
     /// Expected mean variance of a number in the steady state of each pattern of observations, for the models that
-    /// suited the numbers of late. `errors` is that of each model of the bank, by [`Self::model_errors`].
-    pub fn expected_error(&self, pattern: Pattern, errors: &ModelErrors) -> f64 {
-        let of_bank: f64 = errors.0.iter().zip(self.bank.popular()).map(|(error, weight)| error * weight).sum();
-        let of_season = |season: &Season| season.steady_error(pattern, self.bank.unit());
+    /// suited the numbers of late, in units. `errors` is that of each model of the bank, by [`Self::model_errors`]. No
+    /// model's error counts as more than `most`.
+    pub fn expected_error(&self, pattern: Pattern, errors: &ModelErrors, most: f64) -> f64 {
+        let of_bank = errors.0.iter().zip(self.bank.popular()).map(|(error, weight)| error.min(most) * weight);
+        let of_bank: f64 = of_bank.sum();
+        let of_season = |season: &Season| season.steady_error(pattern, self.bank.unit()).min(most);
         let of_seasons = self.seasons.iter().zip(&self.popular[1..]).map(|(season, weight)| weight * of_season(season));
         self.popular[0] * of_bank + of_seasons.sum::<f64>()
     }

@@ -48,7 +48,8 @@ pub(super) struct Tuning {
     pub(super) harmonics: u32,
     /// Variance of a step of a phase of a seasonal table, per period, in units. Chosen.
     pub(super) phase_step: f64,
-    /// Most periods of a Riccati recursion. Derived: slower models are still near their start.
+    /// Horizon of expected errors, in timestamps and at least in periods. Chosen: slower models are still learning.
+    pub(super) horizon: u32,
     pub(super) riccati_periods: u32,
     /// Most numbers with seasonal models, and the longest period. Derived: a megabyte and a half of state a period.
     pub(super) most_seasonal: usize,
@@ -182,7 +183,8 @@ pub(super) const TUNING: Tuning = Tuning {
     wave_steps: (1e-3, 1e-4),
     harmonics: 3,
     phase_step: 1e-2,
-    riccati_periods: 64,
+    horizon: 256,
+    riccati_periods: 6,
     most_seasonal: 1024,
     longest_period: 1024,
     most_periods: 8,
