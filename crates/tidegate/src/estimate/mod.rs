@@ -22,6 +22,7 @@ mod irregular;
 mod model;
 pub mod model_bank;
 pub mod noise;
+mod periods;
 mod posterior;
 pub mod release_filter;
 mod season;
@@ -31,4 +32,5 @@ mod tuning;
 
 pub use bank::Prior;
 pub use estimator::Estimator;
+pub use periods::{Periods, PeriodsError};
 pub use posterior::{Noise, Posterior, bit_update, erfcx, normal_cdf};

@@ -118,7 +118,7 @@ mechanisms! {
     /// Adaptive questions, and an estimate from all answers.
     Track = "track" {
         summary: "adaptive questions, and an estimate from all answers",
-        keys: NONE, rounds: 0, by_class: false, output: Released::Number,
+        keys: &["periods"], rounds: 0, by_class: false, output: Released::Number,
     }
 }
 
