@@ -15,17 +15,30 @@ pub(super) type PerModel = [f64; MODELS];
 /// State of the models of one number. Only models with a slope use the slope's fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Number {
-    weights: PerModel,
+pub(super) struct Number {
+    pub(super) weights: PerModel,
     /// The number, after the observations of this timestamp.
-    means: PerModel,
-    variances: PerModel,
+    pub(super) means: PerModel,
+    pub(super) variances: PerModel,
     /// Level and slope before them: means and covariance.
-    levels: PerModel,
-    slopes: PerModel,
-    level_variances: PerModel,
-    covariances: PerModel,
-    slope_variances: PerModel,
+    pub(super) levels: PerModel,
+    pub(super) slopes: PerModel,
+    pub(super) level_variances: PerModel,
+    pub(super) covariances: PerModel,
+    pub(super) slope_variances: PerModel,
+}
+
+/// Variances that some timestamps add, for each model.
+pub(super) struct Steps {
+    /// To the level, to the slope, and between them.
+    pub(super) level: PerModel,
+    pub(super) slope: PerModel,
+    pub(super) between: PerModel,
+    /// Scatter around the level.
+    pub(super) scatter: PerModel,
+    /// Number of timestamps, and the probability that the model stays the same.
+    pub(super) timestamps: f64,
+    pub(super) stays: f64,
 }
 
 /// Beliefs about numbers that are observed together.
@@ -87,21 +100,53 @@ impl Bank {
         &self.popular
     }
 
-    /// Moves all beliefs forward by a number of timestamps, at least one.
-    pub(super) fn predict(&mut self, timestamps: u64) {
+    /// State of a number.
+    pub(super) fn number(&self, index: usize) -> &Number {
+        &self.numbers[index]
+    }
+
+    /// Variances that some timestamps add.
+    #[inline]
+    pub(super) fn steps(&self, timestamps: u64) -> Steps {
         #[allow(clippy::cast_precision_loss)] // beyond 2^53 nothing is known anyway
         let n = timestamps as f64;
-        let stays = (1.0 - TUNING.hazard).powf(n);
-        let (prior, unit, cap) = (TUNING.priors(), self.unit, self.cap);
-        let capped = |variance: f64| (variance * unit).min(cap);
-        // Variances that n steps add to the level, to the slope, and between them.
-        let step: PerModel = std::array::from_fn(|m| {
-            let model = &TUNING.models[m];
-            (capped(model.step) + capped(model.slope_step) * (n - 1.0) * (2.0 * n - 1.0) / 6.0) * n
-        });
-        let slope_step: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].slope_step) * n);
-        let between: PerModel = slope_step.map(|step| step * (n - 1.0) / 2.0);
-        let scatter: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].scatter));
+        let capped = |variance: f64| (variance * self.unit).min(self.cap);
+        let slope: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].slope_step) * n);
+        Steps {
+            level: std::array::from_fn(|m| {
+                let model = &TUNING.models[m];
+                (capped(model.step) + capped(model.slope_step) * (n - 1.0) * (2.0 * n - 1.0) / 6.0) * n
+            }),
+            slope,
+            between: slope.map(|step| step * (n - 1.0) / 2.0),
+            scatter: std::array::from_fn(|m| capped(TUNING.models[m].scatter)),
+            timestamps: n,
+            stays: (1.0 - TUNING.hazard).powf(n),
+        }
+    }
+
+    /// Updates the level of a number with an observation of the mean of `count` numbers around it.
+    pub(super) fn observe_mean(&mut self, index: usize, count: f64, update: impl Fn(f64, f64) -> Posterior) {
+        let scatter = self.steps(1).scatter;
+        let number = &mut self.numbers[index];
+        number.condition(&scatter);
+        number.means = number.levels;
+        for m in 0..MODELS {
+            number.variances[m] = number.level_variances[m] + scatter[m] / count;
+        }
+        self.observe(index, update);
+        let number = &mut self.numbers[index];
+        number.condition(&scatter.map(|scatter| scatter / count));
+        number.means = number.levels;
+        for m in 0..MODELS {
+            number.variances[m] = number.level_variances[m] + scatter[m];
+        }
+    }
+
+    /// Moves all beliefs forward by a number of timestamps, at least one.
+    pub(super) fn predict(&mut self, timestamps: u64) {
+        let Steps { level: step, slope: slope_step, between, scatter, timestamps: n, stays } = self.steps(timestamps);
+        let (prior, cap) = (TUNING.priors(), self.cap);
         // A belief wider than this knows nothing.
         let widest = 4.0 * cap;
         for number in &mut self.numbers {
@@ -201,7 +246,7 @@ impl Bank {
 impl Number {
     /// Carries the posterior of the number back to level and slope.
     #[inline]
-    fn condition(&mut self, scatter: &PerModel) {
+    pub(super) fn condition(&mut self, scatter: &PerModel) {
         for m in 0..MODELS {
             let (level, covariance) = (self.level_variances[m], self.covariances[m]);
             let before = level + scatter[m];
@@ -218,7 +263,7 @@ impl Number {
 
     /// Some of the weight changes model, and goes on from where all models are together.
     #[inline]
-    fn mix(&mut self, stays: f64, prior: &PerModel) {
+    pub(super) fn mix(&mut self, stays: f64, prior: &PerModel) {
         let total: f64 = self.weights.iter().sum();
         let (mut level, mut slope) = (0.0, 0.0);
         for m in 0..MODELS {

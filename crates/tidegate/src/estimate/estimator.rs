@@ -176,6 +176,12 @@ impl Estimator {
         self.update(|_, mean, variance| update(mean, variance));
     }
 
+    /// Updates with the mean of `count` numbers like the first, up to the present timestamp, observed with noise.
+    /// Seasonal models learn nothing from it.
+    pub fn observe_mean(&mut self, count: f64, observed: f64, noise: Noise) {
+        self.bank.observe_mean(0, count, |mean, variance| noise.update(mean, variance, observed));
+    }
+
     fn update(&mut self, update: impl Fn(usize, f64, f64) -> Posterior) {
         let size = self.popular.len();
         let mut densities = vec![(0.0, 0.0); size];
@@ -224,6 +230,11 @@ impl Estimator {
         (0..self.numbers()).map(|index| self.belief(index)).unzip()
     }
 
+    /// Whether it has the unit and the prior of another.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.unit(), self.prior) == (other.unit(), other.prior)
+    }
+
     /// Whether a loaded state is a valid estimator of so many numbers and these periods.
     pub fn fits(&self, numbers: usize, periods: &[u32]) -> bool {
         let Self { timestamp, bank, seasons, prior, weights, popular, noise, observed } = self;
@@ -250,6 +261,10 @@ impl Estimator {
             && observed.iter().all(|number| number.is_finite())
     }
 
+    pub(super) fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
     pub(super) const fn bank(&self) -> &Bank {
         &self.bank
     }
@@ -265,7 +280,7 @@ impl Estimator {
 
 /// Prior weights of the bank and of the seasonal models.
 #[allow(clippy::cast_precision_loss)] // a few
-fn first_weights(seasons: usize) -> Vec<f64> {
+pub(super) fn first_weights(seasons: usize) -> Vec<f64> {
     if seasons == 0 {
         return vec![1.0];
     }

@@ -6,7 +6,6 @@
 //! | [`deviation_filter`] | distances of numbers from their mean | the same, in two bases |
 //! | [`histogram_filter`] | the counts or frequencies of a domain | noisy histograms |
 //! | [`release_filter`] | the statistic of any mechanism | its releases with their stated variances |
-//! | [`grid_filter`] | one bounded number | answers to coarse questions about it |
 //! | [`noise`] | | describes the distribution of observation noise |
 //! | [`simplex`] | non-negative numbers with a known sum | estimates without these constraints |
 //!
@@ -16,7 +15,6 @@ mod bank;
 mod block;
 pub mod deviation_filter;
 mod estimator;
-pub mod grid_filter;
 pub mod histogram_filter;
 mod irregular;
 mod model;
@@ -28,9 +26,11 @@ pub mod release_filter;
 mod season;
 mod seasonal;
 pub mod simplex;
+mod smoother;
 mod tuning;
 
 pub use bank::Prior;
 pub use estimator::Estimator;
 pub use periods::{Periods, PeriodsError};
 pub use posterior::{Noise, Posterior, bit_update, erfcx, normal_cdf};
+pub use smoother::Snapshot;
