@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::posterior::Posterior;
+use super::posterior::{Noise, Posterior, normal_cdf};
 use super::tuning::{MODELS, Model, TUNING};
 
 /// One value for each model.
@@ -190,6 +190,36 @@ impl Bank {
         let floor = TUNING.least_weight;
         number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(floor));
         (total, highest)
+    }
+
+    /// Gives models with scatter this share of the weights.
+    pub(super) fn favour_scatter(&mut self, share: f64) {
+        for number in &mut self.numbers {
+            let has_scatter = |m: usize| TUNING.models[m].scatter > 0.0;
+            let before: f64 = (0..MODELS).filter(|m| has_scatter(*m)).map(|m| number.weights[m]).sum();
+            for m in 0..MODELS {
+                number.weights[m] *= if has_scatter(m) { share / before } else { (1.0 - share) / (1.0 - before) };
+            }
+        }
+    }
+
+    /// Updates the weights of number `index` with an observation of the share of `count` numbers around it that lie
+    /// above `cut`, with noise.
+    pub(super) fn observe_share(&mut self, index: usize, count: f64, cut: f64, observed: f64, noise: Noise) {
+        let scatter = self.steps(1).scatter;
+        let number = &mut self.numbers[index];
+        let mut total = 0.0;
+        for m in 0..MODELS {
+            let (level, variance) = (number.means[m], number.variances[m]);
+            let above = normal_cdf((level - cut) / variance.sqrt());
+            // The level is common to all, the scatter is not.
+            let common = 1.0 - (scatter[m] / variance).min(1.0);
+            let spread = above * (1.0 - above) * (common + (1.0 - common) / count);
+            let posterior = noise.update(above, spread.max(f64::MIN_POSITIVE), observed);
+            number.weights[m] *= (posterior.factor * posterior.exponent.exp()).max(f64::MIN_POSITIVE);
+            total += number.weights[m];
+        }
+        number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(TUNING.least_weight));
     }
 
     /// Updates the popularity of the models, at the end of a timestamp.

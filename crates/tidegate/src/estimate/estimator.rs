@@ -87,6 +87,15 @@ impl Estimator {
         }
     }
 
+    /// Expects scatter: this share of the weight is on models that have it, and numbers scatter around their seasons by
+    /// this variance.
+    #[must_use]
+    pub fn with_scatter(mut self, share: f64, variance: f64) -> Self {
+        self.bank.favour_scatter(share);
+        self.seasons.iter_mut().for_each(|season| season.set_scatter(variance));
+        self
+    }
+
     /// Longest period of a season, in timestamps.
     pub const LONGEST_PERIOD: u32 = TUNING.longest_period;
 
@@ -180,6 +189,12 @@ impl Estimator {
     /// Seasonal models learn nothing from it.
     pub fn observe_mean(&mut self, count: f64, observed: f64, noise: Noise) {
         self.bank.observe_mean(0, count, |mean, variance| noise.update(mean, variance, observed));
+    }
+
+    /// Updates with the share of `count` numbers like the first, up to the present timestamp, that lie above `cut`,
+    /// observed with noise. It tells scatter from none, which a mean does not.
+    pub fn observe_share(&mut self, count: f64, cut: f64, observed: f64, noise: Noise) {
+        self.bank.observe_share(0, count, cut, observed, noise);
     }
 
     fn update(&mut self, update: impl Fn(usize, f64, f64) -> Posterior) {
