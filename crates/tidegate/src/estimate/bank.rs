@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::posterior::Posterior;
+use super::posterior::{Noise, Posterior, normal_cdf};
 use super::tuning::{MODELS, Model, TUNING};
 
 /// One value for each model.
@@ -16,19 +16,30 @@ pub(super) type PerModel = [f64; MODELS];
 const STATES: usize = 3;
 
 /// Pairs of components, in the order of a covariance's entries: the diagonal has places 0, 3 and 5.
-const PAIRS: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)];
+pub(super) const PAIRS: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)];
 
 /// State of the models of one number. Components that a model does not have are zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Number {
-    weights: PerModel,
+pub(super) struct Number {
+    pub(super) weights: PerModel,
     /// The number, after the observations of this timestamp.
-    means: PerModel,
-    variances: PerModel,
+    pub(super) means: PerModel,
+    pub(super) variances: PerModel,
     /// Level, slope and curvature before them: means and covariance.
-    states: [PerModel; STATES],
-    covariance: [PerModel; PAIRS.len()],
+    pub(super) states: [PerModel; STATES],
+    pub(super) covariance: [PerModel; PAIRS.len()],
+}
+
+/// Effect of some timestamps on each model.
+pub(super) struct Steps {
+    /// Covariance that they add.
+    pub(super) added: [PerModel; PAIRS.len()],
+    /// Scatter around the level.
+    pub(super) scatter: PerModel,
+    /// Number of timestamps, and the probability that the model stays the same.
+    pub(super) timestamps: f64,
+    pub(super) stays: f64,
 }
 
 /// Beliefs about numbers that are observed together.
@@ -95,28 +106,49 @@ impl Bank {
         &self.popular
     }
 
-    /// Moves all beliefs forward by a number of timestamps, at least one.
-    pub(super) fn predict(&mut self, timestamps: u64) {
+    /// State of a number.
+    pub(super) fn number(&self, index: usize) -> &Number {
+        &self.numbers[index]
+    }
+
+    /// Variances that some timestamps add.
+    #[inline]
+    pub(super) fn steps(&self, timestamps: u64) -> Steps {
         #[allow(clippy::cast_precision_loss)] // beyond 2^53 nothing is known anyway
         let n = timestamps as f64;
-        let stays = (1.0 - TUNING.hazard).powf(n);
-        let (prior, unit, cap) = (TUNING.priors(), self.unit, self.cap);
-        let capped = |variance: f64| (variance * unit).min(cap);
-        let added: [PerModel; PAIRS.len()] = {
-            let of_model: [_; MODELS] = std::array::from_fn(|m| TUNING.models[m].added(n).map(capped));
-            std::array::from_fn(|pair| std::array::from_fn(|m| of_model[m][pair]))
-        };
-        let scatter: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].scatter));
+        let capped = |variance: f64| (variance * self.unit).min(self.cap);
+        let of_model: [_; MODELS] = std::array::from_fn(|m| TUNING.models[m].added(n).map(capped));
+        Steps {
+            added: std::array::from_fn(|pair| std::array::from_fn(|m| of_model[m][pair])),
+            scatter: std::array::from_fn(|m| capped(TUNING.models[m].scatter)),
+            timestamps: n,
+            stays: (1.0 - TUNING.hazard).powf(n),
+        }
+    }
+
+    /// Updates the level of a number with an observation of the mean of `count` numbers around it.
+    pub(super) fn observe_mean(&mut self, index: usize, count: f64, update: impl Fn(f64, f64) -> Posterior) {
+        let scatter = self.steps(1).scatter;
+        let number = &mut self.numbers[index];
+        number.condition(&scatter);
+        number.expect(&scatter.map(|scatter| scatter / count));
+        self.observe(index, update);
+        let number = &mut self.numbers[index];
+        number.condition(&scatter.map(|scatter| scatter / count));
+        number.expect(&scatter);
+    }
+
+    /// Moves all beliefs forward by a number of timestamps, at least one.
+    pub(super) fn predict(&mut self, timestamps: u64) {
+        let Steps { added, scatter, timestamps: n, stays } = self.steps(timestamps);
+        let prior = TUNING.priors();
         // A belief wider than this knows nothing.
-        let widest = 4.0 * cap;
+        let widest = 4.0 * self.cap;
         for number in &mut self.numbers {
             number.condition(&scatter);
             number.mix(stays, &prior);
             number.step(n, &added, widest);
-            for m in 0..MODELS {
-                number.means[m] = number.states[0][m];
-                number.variances[m] = number.covariance[0][m] + scatter[m];
-            }
+            number.expect(&scatter);
         }
     }
 
@@ -142,6 +174,36 @@ impl Bank {
         let floor = TUNING.least_weight;
         number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(floor));
         (total, highest)
+    }
+
+    /// Gives models with scatter this share of the weights.
+    pub(super) fn favour_scatter(&mut self, share: f64) {
+        for number in &mut self.numbers {
+            let has_scatter = |m: usize| TUNING.models[m].scatter > 0.0;
+            let before: f64 = (0..MODELS).filter(|m| has_scatter(*m)).map(|m| number.weights[m]).sum();
+            for m in 0..MODELS {
+                number.weights[m] *= if has_scatter(m) { share / before } else { (1.0 - share) / (1.0 - before) };
+            }
+        }
+    }
+
+    /// Updates the weights of number `index` with an observation of the share of `count` numbers around it that lie
+    /// above `cut`, with noise.
+    pub(super) fn observe_share(&mut self, index: usize, count: f64, cut: f64, observed: f64, noise: Noise) {
+        let scatter = self.steps(1).scatter;
+        let number = &mut self.numbers[index];
+        let mut total = 0.0;
+        for m in 0..MODELS {
+            let (level, variance) = (number.means[m], number.variances[m]);
+            let above = normal_cdf((level - cut) / variance.sqrt());
+            // The level is common to all, the scatter is not.
+            let common = 1.0 - (scatter[m] / variance).min(1.0);
+            let spread = above * (1.0 - above) * (common + (1.0 - common) / count);
+            let posterior = noise.update(above, spread.max(f64::MIN_POSITIVE), observed);
+            number.weights[m] *= (posterior.factor * posterior.exponent.exp()).max(f64::MIN_POSITIVE);
+            total += number.weights[m];
+        }
+        number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(TUNING.least_weight));
     }
 
     /// Updates the popularity of the models, at the end of a timestamp.
@@ -249,7 +311,7 @@ impl Pattern {
 
 /// Covariance after the state has moved on by `n` timestamps, without the variance that this adds.
 #[inline]
-fn moved([ll, ls, lc, ss, sc, cc]: [f64; PAIRS.len()], n: f64) -> [f64; PAIRS.len()] {
+pub(super) fn moved([ll, ls, lc, ss, sc, cc]: [f64; PAIRS.len()], n: f64) -> [f64; PAIRS.len()] {
     let half = n * n / 2.0;
     // Rows of the transition: level + n slope + n²/2 curvature, and slope + n curvature.
     let (level_level, level_slope, level_curve) =
@@ -268,7 +330,7 @@ fn moved([ll, ls, lc, ss, sc, cc]: [f64; PAIRS.len()], n: f64) -> [f64; PAIRS.le
 impl Number {
     /// Carries the posterior of the number back to its state.
     #[inline]
-    fn condition(&mut self, scatter: &PerModel) {
+    pub(super) fn condition(&mut self, scatter: &PerModel) {
         for m in 0..MODELS {
             let level = self.covariance[0][m];
             let before = level + scatter[m];
@@ -286,9 +348,16 @@ impl Number {
         }
     }
 
+    /// Takes the state as belief about a number that scatters around it.
+    #[inline]
+    fn expect(&mut self, scatter: &PerModel) {
+        self.means = self.states[0];
+        (0..MODELS).for_each(|m| self.variances[m] = self.covariance[0][m] + scatter[m]);
+    }
+
     /// Some of the weight changes model, and goes on from where all models are together.
     #[inline]
-    fn mix(&mut self, stays: f64, prior: &PerModel) {
+    pub(super) fn mix(&mut self, stays: f64, prior: &PerModel) {
         let total: f64 = self.weights.iter().sum();
         self.weights.iter_mut().for_each(|weight| *weight /= total);
         let mean = |of: &PerModel| of.iter().zip(&self.weights).map(|(value, weight)| value * weight).sum::<f64>();

@@ -87,6 +87,15 @@ impl Estimator {
         }
     }
 
+    /// Expects scatter: this share of the weight is on models that have it, and numbers scatter around their seasons by
+    /// this variance.
+    #[must_use]
+    pub fn with_scatter(mut self, share: f64, variance: f64) -> Self {
+        self.bank.favour_scatter(share);
+        self.seasons.iter_mut().for_each(|season| season.set_scatter(variance));
+        self
+    }
+
     /// Longest period of a season, in timestamps.
     pub const LONGEST_PERIOD: u32 = TUNING.longest_period;
 
@@ -176,6 +185,18 @@ impl Estimator {
         self.update(|_, mean, variance| update(mean, variance));
     }
 
+    /// Updates with the mean of `count` numbers like the first, up to the present timestamp, observed with noise.
+    /// Seasonal models learn nothing from it.
+    pub fn observe_mean(&mut self, count: f64, observed: f64, noise: Noise) {
+        self.bank.observe_mean(0, count, |mean, variance| noise.update(mean, variance, observed));
+    }
+
+    /// Updates with the share of `count` numbers like the first, up to the present timestamp, that lie above `cut`,
+    /// observed with noise. It tells scatter from none, which a mean does not.
+    pub fn observe_share(&mut self, count: f64, cut: f64, observed: f64, noise: Noise) {
+        self.bank.observe_share(0, count, cut, observed, noise);
+    }
+
     fn update(&mut self, update: impl Fn(usize, f64, f64) -> Posterior) {
         let size = self.popular.len();
         let mut densities = vec![(0.0, 0.0); size];
@@ -224,6 +245,11 @@ impl Estimator {
         (0..self.numbers()).map(|index| self.belief(index)).unzip()
     }
 
+    /// Whether it has the unit and the prior of another.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.unit(), self.prior) == (other.unit(), other.prior)
+    }
+
     /// Whether a loaded state is a valid estimator of so many numbers and these periods.
     pub fn fits(&self, numbers: usize, periods: &[u32]) -> bool {
         let Self { timestamp, bank, seasons, prior, weights, popular, noise, observed } = self;
@@ -261,6 +287,18 @@ impl Estimator {
         self.popular[0] * of_bank + of_seasons.sum::<f64>()
     }
 
+    pub(super) fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    pub(super) const fn bank(&self) -> &Bank {
+        &self.bank
+    }
+
+    pub(super) fn seasons(&self) -> &[Season] {
+        &self.seasons
+    }
+
     /// Expected mean variance of a number under each model of the bank, in units.
     pub fn model_errors(pattern: Pattern) -> ModelErrors {
         ModelErrors(Bank::steady_errors(pattern))
@@ -273,7 +311,7 @@ pub struct ModelErrors(PerModel);
 
 /// Prior weights of the bank and of the seasonal models.
 #[allow(clippy::cast_precision_loss)] // a few
-fn first_weights(seasons: usize) -> Vec<f64> {
+pub(super) fn first_weights(seasons: usize) -> Vec<f64> {
     if seasons == 0 {
         return vec![1.0];
     }

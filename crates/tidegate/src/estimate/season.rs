@@ -58,6 +58,11 @@ impl Season {
         Self { period, shape, coefficients, covariance, scatter: vec![0.0; numbers], residuals: 0, beliefs }
     }
 
+    /// Sets the variance of each number around the season.
+    pub(super) fn set_scatter(&mut self, variance: f64) {
+        self.scatter.fill(variance);
+    }
+
     /// Shapes of a period: a wave only where it has fewer coefficients than the table.
     pub(super) fn shapes(period: u32) -> impl Iterator<Item = Shape> {
         let wave = (size(period, Shape::Wave) < period as usize).then_some(Shape::Wave);

@@ -7,6 +7,7 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
 use super::{SpecError, TimelineSpec, Trust};
+use crate::estimate::Periods;
 use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
@@ -53,6 +54,9 @@ pub struct ScalarSpec {
     /// Whether readings are cut off at a private bound, and how that is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
+    /// Seasonal periods that `track` looks for, in timestamps: [`ScalarSettings::periods`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<Periods>,
     /// Which timestamps are released, whether or not there is a reading; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
@@ -186,6 +190,7 @@ impl ScalarSpec {
         "buckets",
         "within_domain",
         "truncation",
+        "periods",
         "timeline",
         "trust",
     ];
@@ -206,6 +211,7 @@ impl ScalarSpec {
             buckets: None,
             within_domain: false,
             truncation: None,
+            periods: None,
             timeline: None,
             trust: None,
         }
@@ -235,6 +241,7 @@ impl ScalarSpec {
             buckets: self.buckets,
             within_domain: self.within_domain,
             truncation: self.truncation,
+            periods: self.periods.unwrap_or_default(),
             ..ScalarSettings::new(self.epsilon, grid, self.delay)
         })
     }

@@ -11,7 +11,6 @@ mod crr;
 mod estimate;
 mod grid;
 mod hamming;
-mod laplace_noise;
 mod leakage;
 mod local;
 mod mechanisms;

@@ -1,9 +1,6 @@
 //! State estimation.
 
 mod class_track;
-mod grid_filter;
-mod histogram_filter;
-mod model_bank;
 mod release_filter;
 mod scalar_track;
 
