@@ -7,6 +7,7 @@ use std::thread;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tidegate_lab::accuracy::{AccuracyError, Options, Part, Results, Summary, run, to_markdown};
+use tidegate_lab::experiment::{RunError, TrialError};
 
 use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
@@ -99,7 +100,10 @@ impl Accuracy {
         let options = self.options();
         let mut output = Output::create(&self.output)?;
         let results = run(&options, &|line| complain("note", line)).map_err(|error| match error {
-            AccuracyError::Name(_) | AccuracyError::Data(_) => Failure::input(error),
+            AccuracyError::Name(_) | AccuracyError::Data(_) | AccuracyError::Generate(_) => Failure::input(error),
+            AccuracyError::Trial(TrialError { source: RunError::Misfit(_) | RunError::Unsupported(_), .. }) => {
+                Failure::input(error)
+            }
             error => Failure::run(error),
         })?;
         output.write(&if self.json {

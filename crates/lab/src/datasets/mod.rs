@@ -110,7 +110,8 @@ const fn dataset(name: &'static str, source: Source, summary: &'static str, shap
 const fn levels(levels: Levels, summary: &'static str) -> Dataset {
     let shape = match levels {
         Levels::Growth => "800 timestamps, 5 values, 8000 to 200000 users",
-        Levels::Queue => "800 timestamps, 5 values, 5 to 520 users",
+        // With the seed 0.
+        Levels::Queue => "800 timestamps, 5 values, 6 to 518 users",
         _ => "800 timestamps, 5 values, 200000 users",
     };
     dataset(levels.name(), Source::Levels(levels), summary, shape)
@@ -118,7 +119,7 @@ const fn levels(levels: Levels, summary: &'static str) -> Dataset {
 
 /// A stream of numbers with a simple shape.
 const fn shape(shape: Shape, summary: &'static str) -> Dataset {
-    let within = "800 timestamps, a number within 0..1000 in steps of 1, or within --domain";
+    let within = "800 timestamps, a number within 0..1000 in steps of 1";
     dataset(shape.name(), Source::Shape(shape), summary, within)
 }
 
@@ -183,7 +184,7 @@ pub static ALL: &[Dataset] = &[
     levels(Levels::White, "synthetic: shares of five values, drawn anew at each timestamp around fixed means"),
     levels(Levels::SingleJump, "synthetic: a histogram of five values that changes once, in the middle"),
     levels(Levels::Incident, "synthetic: half of the users move to one of five values for six timestamps"),
-    levels(Levels::Growth, "synthetic: users of five values whose number grows to 25 times what it was"),
+    levels(Levels::Growth, "synthetic: users of five values whose number grows to 25 times in ten timestamps"),
     levels(Levels::Queue, "synthetic: counts of 1 to 4, of which one jumps by 500 for six timestamps"),
     Dataset {
         aliases: &["tdrive"],

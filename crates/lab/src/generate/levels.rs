@@ -7,7 +7,7 @@ use tidegate_kernel::simulation::standard_normal;
 
 use super::counts::check_size;
 use super::flow::{as_shares, deal};
-use super::{ALTERNATION, GROWTH, GenerateError, incident, rising};
+use super::{ALTERNATION, GROWTH, GenerateError, incident};
 use crate::draw::unit;
 use crate::stream::{CountStream, as_float};
 
@@ -26,7 +26,7 @@ pub enum Levels {
     SingleJump,
     /// Those shares. For six timestamps in the middle of the stream, half of all users hold the last value instead.
     Incident,
-    /// Those shares of users whose number grows in a line, to 25 times what it was.
+    /// Those shares of a 25th of the users. In the middle of the stream, ten timestamps bring the others in a line.
     Growth,
     /// Counts of 1 to 4, drawn anew at each timestamp. For six timestamps in the middle of the stream, there are 500
     /// more of the last. The number of users is its own.
@@ -37,6 +37,9 @@ const SHARES: [f64; 5] = [0.4, 0.25, 0.2, 0.1, 0.05];
 
 /// Standard deviation of the logarithm of a share of [`Levels::White`].
 const SCATTER: f64 = 0.3;
+
+/// How many timestamps the growth of [`Levels::Growth`] takes.
+const GROWING: usize = 10;
 
 impl Levels {
     /// Additional users of the last value during the incident of [`Levels::Queue`].
@@ -60,7 +63,8 @@ impl Levels {
         incident(length)
     }
 
-    /// Generates a stream. [`Levels::Queue`] ignores the population; [`Levels::Growth`] ends with it.
+    /// Generates a stream. [`Levels::Queue`] ignores the population; [`Levels::Growth`] ends with
+    /// it.
     ///
     /// ```
     /// use tidegate_kernel::SeededRandom;
@@ -101,7 +105,7 @@ impl Levels {
             Self::Incident => {}
             Self::Growth => {
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the population
-                let users = (as_float(population) * rising(timestamp, length, 1.0 / GROWTH)).round() as u64;
+                let users = (as_float(population) * grown(timestamp, length)).round() as u64;
                 return deal(users.max(1), &shares);
             }
             Self::Queue => {
@@ -115,4 +119,10 @@ impl Levels {
         }
         deal(population, &shares)
     }
+}
+
+/// The share of the users that are there at a timestamp of [`Levels::Growth`].
+fn grown(timestamp: usize, length: usize) -> f64 {
+    let since = (timestamp + 1).saturating_sub(length / 2).min(GROWING);
+    1.0 / GROWTH + (1.0 - 1.0 / GROWTH) * as_float(since as u64) / as_float(GROWING as u64)
 }

@@ -17,7 +17,7 @@ pub use shapes::Shape;
 pub use symbols::{Chain, MAX_SYMBOLS};
 use tidegate_kernel::{Grid, GridError};
 
-use crate::stream::{DataStreamError, MAX_POPULATION, as_float};
+use crate::stream::{DataStreamError, MAX_POPULATION};
 
 /// Greatest length of a generated stream, which is held in memory.
 pub const MAX_LENGTH: usize = 100_000_000;
@@ -78,12 +78,6 @@ const GROWTH: f64 = 25.0;
 /// The timestamps of an incident, from zero: it begins in the middle of the stream.
 fn incident(length: usize) -> Range<usize> {
     length / 2..length / 2 + INCIDENT
-}
-
-/// A line from `first` at timestamp zero to one at the last.
-fn rising(timestamp: usize, length: usize, first: f64) -> f64 {
-    let last = as_float(length.saturating_sub(1).max(1) as u64);
-    first + (1.0 - first) * as_float(timestamp as u64) / last
 }
 
 /// Rounds a number to the grid, and stays within the domain where rounding would lead just beyond it.

@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use tidegate_kernel::simulation::standard_normal;
 use tidegate_kernel::{Grid, SeededRandom};
 
-use super::{ALTERNATION, GROWTH, GenerateError, MAX_LENGTH, incident, on_grid, reflect, rising};
+use super::{ALTERNATION, GROWTH, GenerateError, MAX_LENGTH, incident, on_grid, reflect};
 use crate::draw::unit;
 use crate::stream::{NumberStream, as_float};
 
@@ -35,7 +35,7 @@ pub enum Shape {
     SingleJump,
     /// 0.1, and 0.8 for six timestamps in the middle of the stream.
     Incident,
-    /// A line from 0.04 to 1.
+    /// A line from 0.04 at the first timestamp to 1 at the last.
     Growth,
 }
 
@@ -104,7 +104,10 @@ impl Shape {
             Self::SingleJump => 0.2,
             Self::Incident if incident(length).contains(&timestamp) => 0.8,
             Self::Incident => 0.1,
-            Self::Growth => rising(timestamp, length, 1.0 / GROWTH),
+            Self::Growth => {
+                let last = as_float(length.saturating_sub(1).max(1) as u64);
+                1.0 / GROWTH + (1.0 - 1.0 / GROWTH) * as_float(timestamp as u64) / last
+            }
         };
         reflect(number)
     }
