@@ -25,7 +25,7 @@ use crate::output::Output;
 ///   others     central.track and local.track against the best other mechanism
 ///
 /// The result is a page of Markdown with what is measured and its limits. Cells of real data need --data-dir; without
-/// it, they are left out, and the page says so. All parts take about 15 minutes on 2 cores.
+/// it, they are left out, and the page says so. All parts take tens of minutes, --quick about one.
 #[derive(Debug, Args)]
 #[command(
     hide = true,

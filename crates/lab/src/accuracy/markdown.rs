@@ -183,7 +183,7 @@ fn write_others(page: &mut String, others: &Others) -> Written {
 /// A number with three digits.
 fn short(number: f64) -> String {
     match number.abs() {
-        small if small == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         size if (0.01..100.0).contains(&size) => format!("{number:.3}"),
         size if (100.0..10_000.0).contains(&size) => format!("{number:.0}"),
         _ => format!("{number:.2e}"),
@@ -199,7 +199,7 @@ fn grouped(size: u64) -> String {
     let digits = size.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place) % 3 == 0 {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

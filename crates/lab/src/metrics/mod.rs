@@ -58,7 +58,8 @@ pub enum Metric {
     /// How far the released symbols are, as a histogram, from the true ones: their total variation distance.
     HistogramDistance,
     /// How often an interval of 1.96 standard deviations, as stated, to either side of a frequency or a number holds
-    /// the true one: [`Comparison::coverage`], [`coverage_of_numbers`]. Where the variances are honest and errors normal, 0.95.
+    /// the true one: [`Comparison::coverage`], [`coverage_of_numbers`]. Where the variances are honest and errors
+    /// normal, 0.95.
     Coverage,
 }
 
