@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test deny parquet demo bench audit fuzz mutants api fmt tools
+.PHONY: help test deny parquet demo bench accuracy audit fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -63,6 +63,9 @@ demo: tools ## show the main job on simulated data, in less than a minute after 
 
 bench: tools ## run the benchmarks
 	@cargo bench --workspace $(FEATURES)
+
+accuracy: tools ## measure the accuracy of track, and write docs/results-track.md; real data from TIDEGATE_DATA
+	@cargo run --quiet --release -p tidegate-cli -- accuracy --output docs/results-track.md
 
 audit: tools ## audit every mechanism thoroughly, and print the table of docs/audit.md; takes hours
 	@cargo run --quiet --release -p tidegate-cli -- audit --all --thorough --markdown

@@ -56,6 +56,7 @@ use crate::table::{layout_with, short};
 ///   mse, mae   squared and absolute error of a number
 ///   mre        error relative to the true number, or to a thousandth of the domain's width
 ///              where that is larger
+///   coverage (JSON only)  as of counts
 ///
 /// Of sequences of symbols, as the mean over a user's timestamps and then over the users:
 ///
@@ -125,7 +126,8 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "T", value_parser = at_least_one::<NonZeroUsize>)]
     length: Option<NonZeroUsize>,
 
-    /// The domain of a stream of numbers that is read from a table; named data sets have their own
+    /// The domain of a stream of numbers that is read from a table, or of a numbers_ data set, 0..1000 unless
+    /// given; other named data sets have their own
     #[arg(long, value_name = "LO..HI", value_parser = domain::<f64>, allow_hyphen_values = true)]
     domain: Option<(f64, f64)>,
 

@@ -4,8 +4,10 @@
 //! for invalid input.
 //!
 //! Without the feature `lab`, the subcommands that simulate are absent: `evaluate`, `advise`, `audit`, `reproduce`,
-//! `data`, `demo` and `device fleet`.
+//! `accuracy`, `data`, `demo` and `device fleet`.
 
+#[cfg(feature = "lab")]
+mod accuracy;
 #[cfg(feature = "lab")]
 mod advise;
 mod arguments;
@@ -58,6 +60,8 @@ enum Sub {
     Audit(Box<audit::Audit>),
     #[cfg(feature = "lab")]
     Reproduce(reproduce::Reproduce),
+    #[cfg(feature = "lab")]
+    Accuracy(accuracy::Accuracy),
     Channel(channel::Channel),
     #[cfg(feature = "lab")]
     Data(data::Data),
@@ -87,6 +91,8 @@ fn main() -> ExitCode {
         Sub::Manual(manual) => manual.run(Command::command()),
         #[cfg(feature = "lab")]
         Sub::Reproduce(reproduce) => reproduce.run(),
+        #[cfg(feature = "lab")]
+        Sub::Accuracy(accuracy) => accuracy.run(),
         #[cfg(feature = "lab")]
         Sub::Advise(advise) => advise.run(),
         Sub::Init(init) => init.run(),

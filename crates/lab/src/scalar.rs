@@ -144,6 +144,7 @@ impl OnNumbers for ScalarSubject {
         }
         releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
         let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
-        Ok(NumberOutcome { values: numbers.map(|number| number.value).collect() })
+        let (values, variances) = numbers.map(|number| (number.value, number.variance)).unzip();
+        Ok(NumberOutcome { values, variances })
     }
 }

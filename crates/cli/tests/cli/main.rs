@@ -106,6 +106,15 @@ fn help_names_the_subcommands_and_shows_an_example_of_each() {
 }
 
 #[test]
+fn the_benchmark_has_help_but_is_not_listed() {
+    assert!(!stdout(&run("--help")).contains("accuracy"));
+    assert!(stdout(&run("accuracy --help")).contains("Example:\n  tidegate accuracy "));
+    assert_refused(&run("accuracy --part central --mechanism trak"), "there is no mechanism \"trak\"");
+    let misfit = run("accuracy --part central --mechanism clamped --quick --length 5 --repeats 1");
+    assert_refused(&misfit, "clamped takes streams of numbers");
+}
+
+#[test]
 fn wrong_usage_is_refused() {
     let evaluate = |arguments: &str| run(&format!("evaluate {arguments}"));
     assert_refused(&evaluate("--dataset sin --mechanism constant"), "--epsilon");

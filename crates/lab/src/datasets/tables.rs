@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use tidegate_kernel::Grid;
+use tidegate_kernel::{Grid, GridError};
 use tidegate_table::long::{self, FieldRefusal, LongReader};
 use tidegate_table::scalar::{self, ScalarReader, ScalarRow};
 use tidegate_table::wide::WideReader;
@@ -21,6 +21,13 @@ pub struct NumberDomain {
     /// The distance of neighbouring numbers. `None` stands for 1, and requires whole numbers, so that no decimals are
     /// rounded away by oversight.
     pub resolution: Option<f64>,
+}
+
+impl NumberDomain {
+    /// Returns the domain with its resolution.
+    pub(super) fn grid(&self) -> Result<Grid, GridError> {
+        Grid::new(self.low, self.high, self.resolution.unwrap_or(1.0))
+    }
 }
 
 /// Greatest domain of a table in long form.
@@ -58,7 +65,7 @@ fn numbers<R: Read>(
     mut reader: ScalarReader<R>,
     domain: &NumberDomain,
 ) -> Result<NumberStream, DatasetError> {
-    let grid = Grid::new(domain.low, domain.high, domain.resolution.unwrap_or(1.0))?;
+    let grid = domain.grid()?;
     let whole = domain.resolution.is_none();
     let check = |ScalarRow { value, .. }| {
         if grid.steps(value).is_err() {
