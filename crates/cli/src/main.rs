@@ -11,6 +11,7 @@ mod advise;
 mod arguments;
 #[cfg(feature = "lab")]
 mod audit;
+mod budget;
 mod channel;
 #[cfg(feature = "lab")]
 mod chart;
@@ -50,6 +51,7 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Sub {
     Release(Box<release::Release>),
+    Budget(budget::ShowBudget),
     #[cfg(feature = "lab")]
     Evaluate(Box<evaluate::Evaluate>),
     #[cfg(feature = "lab")]
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
+        Sub::Budget(budget) => budget.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
         #[cfg(feature = "lab")]

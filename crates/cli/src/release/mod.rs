@@ -2,7 +2,7 @@
 
 mod entries;
 mod gate;
-mod state;
+pub(crate) mod state;
 mod timeline;
 
 use std::io::{self, IsTerminal, Read};
@@ -61,11 +61,18 @@ use timeline::Timeline;
 /// `missing` where it is none. A line that is no line of the table ends the command, with an
 /// error that names its line and field. What was written to standard output before it stays
 /// there; a file is written whole or not at all.
+///
+/// Where timestamps share a budget, --state keeps it across runs: the first run begins it with
+/// --new-state, and every later one goes on. `tidegate budget` shows what is left.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
     after_help = "Example:\n  tidegate release --spec stream.toml --input readings.csv --output released.csv\n  \
+                  tidegate release --spec users.toml --input monday.csv --output monday-released.csv --state \
+                  users.state --new-state\n  \
+                  tidegate release --spec users.toml --input tuesday.csv --output tuesday-released.csv --state \
+                  users.state\n  \
                   sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --resolution 0.1"
 )]
 pub(crate) struct Release {
@@ -90,9 +97,13 @@ pub(crate) struct Release {
     users: Option<String>,
 
     /// Go on where the run ended that left this file, and leave one for the next: so a budget that
-    /// timestamps share is kept across runs. It is made if it is not there
-    #[arg(long, value_name = "FILE")]
+    /// timestamps share is kept across runs. The first run makes it, with --new-state
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     state: Option<String>,
+
+    /// Begin a new budget: make the state, which must not be there yet
+    #[arg(long, requires = "state")]
+    new_state: bool,
 
     /// Release every timestamp of the timeline up to this one, also after the last line of the input
     #[arg(long, value_name = "T")]
@@ -337,7 +348,7 @@ impl Release {
     /// Opens the state file and reads the saved state.
     fn keeper(&self, stream: &StreamSpec) -> Result<(Option<Keeper>, Option<Saved>), Failure> {
         if let Some(path) = &self.state {
-            let (keeper, saved) = Keeper::open(path, stream)?;
+            let (keeper, saved) = Keeper::open(path, stream, self.new_state)?;
             return Ok((Some(keeper), saved));
         }
         Ok((None, None))
