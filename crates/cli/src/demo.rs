@@ -28,7 +28,7 @@ use tidegate_server::service::now;
 use tidegate_server::stream::Declaration;
 
 use crate::arguments::at_least_one;
-use crate::chart::Canvas;
+use crate::canvas::Canvas;
 use crate::device::connection::{Connection, Server, explain};
 use crate::device::fleet::{Answered, Fleet};
 use crate::failure::{Failure, complain};

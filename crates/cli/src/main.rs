@@ -12,6 +12,7 @@ mod arguments;
 #[cfg(feature = "lab")]
 mod audit;
 mod budget;
+mod canvas;
 mod channel;
 #[cfg(feature = "lab")]
 mod chart;
@@ -26,6 +27,7 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
+mod plot;
 mod query;
 mod release;
 #[cfg(feature = "lab")]
@@ -52,6 +54,7 @@ struct Command {
 enum Sub {
     Release(Box<release::Release>),
     Budget(budget::ShowBudget),
+    Plot(plot::Plot),
     #[cfg(feature = "lab")]
     Evaluate(Box<evaluate::Evaluate>),
     #[cfg(feature = "lab")]
@@ -86,6 +89,7 @@ fn main() -> ExitCode {
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
         Sub::Budget(budget) => budget.run(),
+        Sub::Plot(plot) => plot.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
         #[cfg(feature = "lab")]

@@ -31,7 +31,7 @@ use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
 use entries::Expected;
-use gate::{Gate, Sinks};
+use gate::{Gate, Plotted, Sinks};
 use state::{Keeper, Saved};
 use timeline::Timeline;
 
@@ -116,6 +116,10 @@ pub(crate) struct Release {
     /// Where answers to the spec's queries and the events of its monitors go, a JSON object a line
     #[arg(long, value_name = "FILE|-")]
     answers: Option<String>,
+
+    /// Draw what was released when the input ends: .svg, .html, or text. It is kept in memory until then
+    #[arg(long, value_name = "FILE|-")]
+    plot: Option<String>,
 
     /// Instead of a spec, for a stream of numbers: the mechanism
     #[arg(long, value_parser = mechanism, conflicts_with = "spec", requires_all = ["epsilon", "domain"])]
@@ -329,8 +333,14 @@ impl Release {
     /// Checks that no other file shares a path with the state or its key.
     fn check_paths(&self) -> Result<(), Failure> {
         let place = |path: &&String| (path.as_str() != "-").then(|| state::place(path));
-        let others =
-            [Some(&self.input), Some(&self.output), self.spec.as_ref(), self.users.as_ref(), self.answers.as_ref()];
+        let others = [
+            Some(&self.input),
+            Some(&self.output),
+            self.spec.as_ref(),
+            self.users.as_ref(),
+            self.answers.as_ref(),
+            self.plot.as_ref(),
+        ];
         let others: Vec<_> = others.into_iter().flatten().filter_map(|path| place(&path)).collect();
         let (state, key) =
             (self.state.as_ref().and_then(|path| place(&path)), self.key.as_ref().and_then(|path| place(&path)));
@@ -395,9 +405,22 @@ impl Release {
             (false, Some(format)) => format,
             (false, None) => TableFormat::of(&self.output),
         };
+        let plot = self.plotted(shape)?;
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
         let output = format.create(&self.output, shape)?;
-        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, notes })
+        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, plot, notes })
+    }
+
+    /// The chart of `--plot`, before it has anything to show.
+    fn plotted(&self, shape: &ReleaseLayout) -> Result<Option<Plotted>, Failure> {
+        let Some(output) = self.plot.clone() else { return Ok(None) };
+        if matches!(shape, ReleaseLayout::Symbol(_)) {
+            return Err(Failure::input("--plot draws numbers, counts and frequencies; this stream releases symbols"));
+        }
+        if output == self.output || self.answers.as_ref() == Some(&output) {
+            return Err(Failure::input("the chart needs a place of its own: --output FILE says where releases go"));
+        }
+        Ok(Some(Plotted { output, table: String::new() }))
     }
 
     /// Returns the timeline of the spec, if it has one.

@@ -14,6 +14,7 @@ mod families;
 mod http_server;
 mod ledger;
 mod observable;
+mod plot;
 #[allow(dead_code)] // what only the store's tests need
 #[path = "../../../server/tests/server/postgres.rs"]
 mod postgres;

@@ -91,7 +91,11 @@ everyone       4        1      1     0       0.0 %
     let slots = after("local", &LOCAL.replace("lsp", "lpu"), &users);
     let told: Value = serde_json::from_str(stdout(&budget(&slots, "--json"))).unwrap();
     assert_eq!((&told["budgets"][0]["slots"], &told["budgets"][0]["slots_left"]), (&json!(65536), &json!(32768)));
-    assert!(stdout(&budget(&slots, "")).contains("32768 of 65536 slots      50.0 %"), "{}", stdout(&budget(&slots, "")));
+    assert!(
+        stdout(&budget(&slots, "")).contains("32768 of 65536 slots      50.0 %"),
+        "{}",
+        stdout(&budget(&slots, ""))
+    );
     for (name, spec) in [("personal", PERSONAL.to_owned()), ("plbu", plbu())] {
         let told = budget(&after(name, &spec, &users), "");
         let classes: Vec<_> = stdout(&told).lines().skip(3).map(|line| line.split(' ').next().unwrap()).collect();
