@@ -35,6 +35,7 @@ mod reproduce;
 mod secret;
 mod service;
 mod spec;
+mod stream;
 mod table;
 mod toml_file;
 
@@ -72,6 +73,7 @@ enum Sub {
     Doctor(service::doctor::Doctor),
     Backup(service::backup::Backup),
     Restore(service::backup::Restore),
+    Stream(stream::Streams),
     Query(Box<query::Query>),
     Device(Box<device::Device>),
     #[cfg(feature = "lab")]
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Sub::Doctor(doctor) => doctor.run(),
         Sub::Backup(backup) => backup.run(),
         Sub::Restore(restore) => restore.run(),
+        Sub::Stream(stream) => stream.run(),
         Sub::Query(query) => query.run(),
         Sub::Device(device) => device.run(),
         #[cfg(feature = "lab")]

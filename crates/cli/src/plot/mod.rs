@@ -34,7 +34,8 @@ use series::Shown;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate plot released.csv\n  tidegate plot released.csv --value shop --output shop.svg\n  \
+    after_help = "Example:\n  tidegate plot released.csv\n  \
+                  tidegate plot released.csv --value shop --output shop.svg\n  \
                   tidegate plot released.csv --truth counts.csv --output report.html\n  \
                   tidegate query releases --server http://127.0.0.1:8420 --stream visits | tidegate plot"
 )]

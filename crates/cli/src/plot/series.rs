@@ -176,8 +176,8 @@ impl Shown {
         Ok(())
     }
 
-    /// Reads the table that was released: `t,value`, `t,user,value`, or `t` and a count for each value. The field `time`
-    /// may stand for t.
+    /// Reads the table that was released: `t,value`, `t,user,value`, or `t` and a count for each value. The field
+    /// `time` may stand for t.
     pub(super) fn add_truth(&mut self, name: &str, source: impl Read) -> Result<(), Failure> {
         let mut table = TableReader::detect(name, source).map_err(Failure::input)?;
         let header: Vec<String> = table.header().map(str::to_owned).collect();

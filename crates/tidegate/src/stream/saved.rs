@@ -60,7 +60,7 @@ impl Stream {
         postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries)).map_err(unsaved)
     }
 
-    /// The budgets of a saved state before a timestamp, by default the one after the last. It needs no key, for a ledger
+    /// The budgets of a saved state before a timestamp, by default the one after the last. It needs no key: a ledger
     /// holds no readings.
     ///
     /// # Errors
