@@ -104,7 +104,8 @@ fn a_device_holds_a_value_by_its_name() {
         let key = home.folder.file("home/operator.pub");
         let (key, state) = (key.display(), home.folder.file("device"));
         let arguments = format!(
-            "device run --stream visits --operator-key {key} --state {} --source place --ticks 1 --json --value {value}",
+            "device run --stream visits --operator-key {key} --state {} --source place --ticks 1 --json \
+             --value {value}",
             state.display()
         );
         let mut command = command(&arguments);

@@ -2,8 +2,8 @@
 
 use crate::names::nearest;
 
-/// Rewrites a message of serde, `toml` or `serde_json` about a spec or a configuration: unknown keys and names come with
-/// the nearest known one, and types have plain names. Other messages stay as they are.
+/// Rewrites a message of serde, `toml` or `serde_json` about a spec or a configuration: unknown keys and names come
+/// with the nearest known one, and types have plain names. Other messages stay as they are.
 ///
 /// ```
 /// use tidegate::spec::plain_words;
