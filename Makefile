@@ -30,7 +30,7 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@.ci/check-sizes
 	@$(stage) 'the command without the laboratory'
 	@! cargo tree --quiet -p tidegate-cli --no-default-features -e normal,features \
-		| grep -E 'tidegate-lab|tidegate-papers|plotters|tidegate-kernel feature "simulation"'
+		| grep -E 'tidegate-lab|tidegate-papers|tidegate-kernel feature "simulation"'
 	@if cargo deny --version >/dev/null 2>&1; then \
 		$(stage) 'licences and sources of dependencies'; \
 		cargo deny --log-level error check --hide-inclusion-graph bans licenses sources; \

@@ -503,8 +503,9 @@ fn as_text(stream: &DataStream, plan: &Plan, findings: &[Finding], is_bold: bool
     header.push("seconds".to_owned());
     let mut rows = vec![header];
     for finding in findings {
-        let TrialSettings { epsilon, window, delay, .. } = &finding.settings;
-        let mut row = vec![finding.mechanism.to_owned(), epsilon.to_string(), window.to_string(), delay.to_string()];
+        let TrialSettings { epsilon, delay, .. } = &finding.settings;
+        let window = window_of(finding, stream, plan).map_or_else(String::new, |window| window.to_string());
+        let mut row = vec![finding.mechanism.to_owned(), epsilon.to_string(), window, delay.to_string()];
         row.extend(shown.iter().map(|metric| {
             let found = finding.metrics.iter().find(|(other, _)| other == metric);
             found.map_or_else(String::new, |(_, summary)| in_short(summary))
@@ -519,6 +520,13 @@ fn as_text(stream: &DataStream, plan: &Plan, findings: &[Finding], is_bold: bool
         is_bold && finding.zip(metric).is_some_and(|(finding, metric)| is_best(finding, *metric, findings))
     };
     format!("{stream}; {repeats}\n\n{}", layout_with(&rows, is_best))
+}
+
+/// The window of a finding; `None` where neither the mechanism nor the queries have one.
+fn window_of(finding: &Finding, stream: &DataStream, plan: &Plan) -> Option<NonZeroU64> {
+    let subject = subjects::by_name_for(stream.kind(), finding.mechanism).ok();
+    let has_window = plan.queries || subject.is_none_or(|subject| subject.uses().contains(&Setting::Window));
+    has_window.then_some(finding.settings.window)
 }
 
 /// Whether no other mechanism with the same epsilon, window and delay is better by a metric, and some is worse.

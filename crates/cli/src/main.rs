@@ -13,6 +13,8 @@ mod advise;
 mod arguments;
 #[cfg(feature = "lab")]
 mod audit;
+mod budget;
+mod canvas;
 mod channel;
 #[cfg(feature = "lab")]
 mod chart;
@@ -27,6 +29,7 @@ mod evaluate;
 mod failure;
 mod input;
 mod output;
+mod plot;
 mod query;
 mod release;
 #[cfg(feature = "lab")]
@@ -34,6 +37,7 @@ mod reproduce;
 mod secret;
 mod service;
 mod spec;
+mod stream;
 mod table;
 mod toml_file;
 
@@ -52,6 +56,8 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Sub {
     Release(Box<release::Release>),
+    Budget(budget::ShowBudget),
+    Plot(plot::Plot),
     #[cfg(feature = "lab")]
     Evaluate(Box<evaluate::Evaluate>),
     #[cfg(feature = "lab")]
@@ -71,6 +77,7 @@ enum Sub {
     Doctor(service::doctor::Doctor),
     Backup(service::backup::Backup),
     Restore(service::backup::Restore),
+    Stream(stream::Streams),
     Query(Box<query::Query>),
     Device(Box<device::Device>),
     #[cfg(feature = "lab")]
@@ -87,6 +94,8 @@ fn main() -> ExitCode {
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
         Sub::Release(release) => release.run(),
+        Sub::Budget(budget) => budget.run(),
+        Sub::Plot(plot) => plot.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
         #[cfg(feature = "lab")]
@@ -101,6 +110,7 @@ fn main() -> ExitCode {
         Sub::Doctor(doctor) => doctor.run(),
         Sub::Backup(backup) => backup.run(),
         Sub::Restore(restore) => restore.run(),
+        Sub::Stream(stream) => stream.run(),
         Sub::Query(query) => query.run(),
         Sub::Device(device) => device.run(),
         #[cfg(feature = "lab")]

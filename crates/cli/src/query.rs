@@ -161,14 +161,7 @@ impl Query {
             output.write(&format!("{}\n", serde_json::to_string_pretty(&streams).map_err(Failure::run)?))?;
             return output.finish();
         }
-        let text = |stream: &Value, key: &str| match stream.pointer(key) {
-            Some(Value::String(text)) => text.clone(),
-            None | Some(Value::Null) => String::new(),
-            Some(other) => other.to_string(),
-        };
-        let mut rows = vec![HEADERS.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
-        rows.extend(streams.iter().map(|stream| HEADERS.iter().map(|(_, key)| text(stream, key)).collect()));
-        output.write(&self.table(&rows))?;
+        output.write(&self.table(&stream_rows(&streams)))?;
         output.finish()
     }
 
@@ -291,6 +284,18 @@ impl Query {
         output.write(&self.table(&rows))?;
         output.finish()
     }
+}
+
+/// The rows of a table of streams.
+pub(crate) fn stream_rows(streams: &[Value]) -> Vec<Vec<String>> {
+    let text = |stream: &Value, key: &str| match stream.pointer(key) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    let mut rows = vec![HEADERS.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
+    rows.extend(streams.iter().map(|stream| HEADERS.iter().map(|(_, key)| text(stream, key)).collect()));
+    rows
 }
 
 /// What a list of streams tells, and where it stands in a stream.

@@ -37,13 +37,12 @@ pub mod experiment;
 pub mod generate;
 pub mod local;
 pub mod metrics;
-pub mod plot;
 pub mod queries;
-pub mod report;
-
 pub mod scalar;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
+
+pub use tidegate_plot::{plot, report};
 
 pub use stream::{CountStream, DataStream, NumberStream, SymbolStream};

@@ -15,6 +15,7 @@ use super::state::Keeper;
 use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
+use crate::plot;
 
 /// The reason for rejecting an entry.
 #[derive(Debug)]
@@ -67,8 +68,16 @@ pub(super) struct Sinks {
     pub(super) key: Option<VaultKey>,
     /// Timestamps to release even if nobody is present; `None` releases those of the input.
     pub(super) timeline: Option<Timeline>,
+    /// A chart of all that is released, at the end.
+    pub(super) plot: Option<Plotted>,
     /// Notes for the user, printed with the first release.
     pub(super) notes: Vec<&'static str>,
+}
+
+/// What a chart will show: the lines of all releases so far.
+pub(super) struct Plotted {
+    pub(super) output: String,
+    pub(super) table: String,
 }
 
 pub(super) struct Gate<R> {
@@ -148,12 +157,19 @@ impl<R: Randomness> Gate<R> {
     fn write_releases(&mut self) -> Result<(), Failure> {
         if !mem::replace(&mut self.begun, true) {
             self.shape.begin(self.sinks.format, &mut self.text);
+            if let Some(plot) = &mut self.sinks.plot {
+                self.shape.begin(self.sinks.format, &mut plot.table);
+            }
         }
         let Released { releases, user, population } = &mut self.released;
         for mut release in releases.drain(..) {
             release.seeded |= self.seeded;
             let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
             written.map_err(Failure::run)?;
+            if let Some(plot) = &mut self.sinks.plot {
+                let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut plot.table);
+                written.map_err(Failure::run)?;
+            }
             let t = release.timestamp;
             for said in self.stream.answer_queries(&release, *population).map_err(Failure::run)? {
                 if let Some(alarm) = alarm(t, &said) {
@@ -241,7 +257,8 @@ impl<R: Randomness> Gate<R> {
         if let Some(answers) = self.sinks.answers {
             answers.finish()?;
         }
-        self.sinks.output.finish()
+        self.sinks.output.finish()?;
+        self.sinks.plot.map_or(Ok(()), |Plotted { output, table }| plot::draw_released(table.as_bytes(), &output))
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod entries;
 mod gate;
-mod state;
+pub(crate) mod state;
 mod timeline;
 
 use std::io::{self, IsTerminal, Read};
@@ -31,7 +31,7 @@ use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
 use entries::Expected;
-use gate::{Gate, Sinks};
+use gate::{Gate, Plotted, Sinks};
 use state::{Keeper, Saved};
 use timeline::Timeline;
 
@@ -52,7 +52,7 @@ use timeline::Timeline;
 /// What to release and how private it is stands in a spec; for numbers, options do as well. A spec:
 ///
 ///   family = "scalar"           # or local, central, sequence: examples has one of each
-///   mechanism = "contin"        # `tidegate data` lists them
+///   mechanism = "track"         # recommended; `tidegate data` lists the others
 ///   epsilon = 1.0               # for each timestamp
 ///   delay = 10                  # how many timestamps a release may be held back
 ///   domain = { low = 0, high = 612 }
@@ -61,11 +61,18 @@ use timeline::Timeline;
 /// `missing` where it is none. A line that is no line of the table ends the command, with an
 /// error that names its line and field. What was written to standard output before it stays
 /// there; a file is written whole or not at all.
+///
+/// Where timestamps share a budget, --state keeps it across runs: the first run begins it with
+/// --new-state, and every later one goes on. `tidegate budget` shows what is left.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
     after_help = "Example:\n  tidegate release --spec stream.toml --input readings.csv --output released.csv\n  \
+                  tidegate release --spec users.toml --input monday.csv --output monday-released.csv --state \
+                  users.state --new-state\n  \
+                  tidegate release --spec users.toml --input tuesday.csv --output tuesday-released.csv --state \
+                  users.state\n  \
                   sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --resolution 0.1"
 )]
 pub(crate) struct Release {
@@ -90,9 +97,13 @@ pub(crate) struct Release {
     users: Option<String>,
 
     /// Go on where the run ended that left this file, and leave one for the next: so a budget that
-    /// timestamps share is kept across runs. It is made if it is not there
-    #[arg(long, value_name = "FILE")]
+    /// timestamps share is kept across runs. The first run makes it, with --new-state
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     state: Option<String>,
+
+    /// Begin a new budget: make the state, which must not be there yet
+    #[arg(long, requires = "state")]
+    new_state: bool,
 
     /// Release every timestamp of the timeline up to this one, also after the last line of the input
     #[arg(long, value_name = "T")]
@@ -105,6 +116,10 @@ pub(crate) struct Release {
     /// Where answers to the spec's queries and the events of its monitors go, a JSON object a line
     #[arg(long, value_name = "FILE|-")]
     answers: Option<String>,
+
+    /// Draw what was released when the input ends: .svg, .html, or text. It is kept in memory until then
+    #[arg(long, value_name = "FILE|-")]
+    plot: Option<String>,
 
     /// Instead of a spec, for a stream of numbers: the mechanism
     #[arg(long, value_parser = mechanism, conflicts_with = "spec", requires_all = ["epsilon", "domain"])]
@@ -135,6 +150,11 @@ pub(crate) struct Release {
     /// How many timestamps a release may be held back
     #[arg(long, requires = "mechanism")]
     delay: Option<u32>,
+
+    /// Move releases that lie outside the domain to its nearest end. That costs nothing and lowers the
+    /// error, but averages of many releases are then off
+    #[arg(long, requires = "mechanism")]
+    within_domain: bool,
 
     /// Repeat a run exactly, to try it out: what is released then is not private
     #[arg(long)]
@@ -250,7 +270,11 @@ impl Release {
         };
         let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
         let kind = mechanism.variant_of.unwrap_or(mechanism.short_name).parse().map_err(Failure::input)?;
-        let spec = ScalarSpec { delay: self.delay.unwrap_or(0), ..ScalarSpec::new(kind, epsilon, domain) };
+        let spec = ScalarSpec {
+            delay: self.delay.unwrap_or(0),
+            within_domain: self.within_domain,
+            ..ScalarSpec::new(kind, epsilon, domain)
+        };
         let mut json = serde_json::to_value(spec).map_err(Failure::run)?;
         for (key, preset) in mechanism.presets {
             json[*key] = preset.to_json();
@@ -318,8 +342,14 @@ impl Release {
     /// Checks that no other file shares a path with the state or its key.
     fn check_paths(&self) -> Result<(), Failure> {
         let place = |path: &&String| (path.as_str() != "-").then(|| state::place(path));
-        let others =
-            [Some(&self.input), Some(&self.output), self.spec.as_ref(), self.users.as_ref(), self.answers.as_ref()];
+        let others = [
+            Some(&self.input),
+            Some(&self.output),
+            self.spec.as_ref(),
+            self.users.as_ref(),
+            self.answers.as_ref(),
+            self.plot.as_ref(),
+        ];
         let others: Vec<_> = others.into_iter().flatten().filter_map(|path| place(&path)).collect();
         let (state, key) =
             (self.state.as_ref().and_then(|path| place(&path)), self.key.as_ref().and_then(|path| place(&path)));
@@ -337,7 +367,7 @@ impl Release {
     /// Opens the state file and reads the saved state.
     fn keeper(&self, stream: &StreamSpec) -> Result<(Option<Keeper>, Option<Saved>), Failure> {
         if let Some(path) = &self.state {
-            let (keeper, saved) = Keeper::open(path, stream)?;
+            let (keeper, saved) = Keeper::open(path, stream, self.new_state)?;
             return Ok((Some(keeper), saved));
         }
         Ok((None, None))
@@ -384,9 +414,22 @@ impl Release {
             (false, Some(format)) => format,
             (false, None) => TableFormat::of(&self.output),
         };
+        let plot = self.plotted(shape)?;
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
         let output = format.create(&self.output, shape)?;
-        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, notes })
+        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, plot, notes })
+    }
+
+    /// The chart of `--plot`, before it has anything to show.
+    fn plotted(&self, shape: &ReleaseLayout) -> Result<Option<Plotted>, Failure> {
+        let Some(output) = self.plot.clone() else { return Ok(None) };
+        if matches!(shape, ReleaseLayout::Symbol(_)) {
+            return Err(Failure::input("--plot draws numbers, counts and frequencies; this stream releases symbols"));
+        }
+        if output == self.output || self.answers.as_ref() == Some(&output) {
+            return Err(Failure::input("the chart needs a place of its own: --output FILE says where releases go"));
+        }
+        Ok(Some(Plotted { output, table: String::new() }))
     }
 
     /// Returns the timeline of the spec, if it has one.

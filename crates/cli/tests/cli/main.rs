@@ -14,6 +14,7 @@ mod families;
 mod http_server;
 mod ledger;
 mod observable;
+mod plot;
 #[allow(dead_code)] // what only the store's tests need
 #[path = "../../../server/tests/server/postgres.rs"]
 mod postgres;
@@ -22,6 +23,7 @@ mod reproduce;
 mod service;
 mod snapshots;
 mod store;
+mod streams;
 mod timeline;
 
 use std::io::{ErrorKind, Write};
@@ -275,7 +277,7 @@ fn a_table_is_aligned_plain_text() {
     assert_eq!(lines[0], "standard input: 3 timestamps, 2 values, 4 users; mean ± standard error of 10 runs");
     let (header, row) = (lines[2], lines[3]);
     assert_eq!(header.split_whitespace().next(), Some("mechanism"));
-    assert!(row.starts_with("constant         1      20      0  0.04167 ± 0  0.1667 ± 0 "), "{row}");
+    assert!(row.starts_with("constant         1              0  0.04167 ± 0  0.1667 ± 0 "), "{row}");
     assert_eq!(header.chars().count(), row.chars().count());
     // No bar, no colour: standard error is not a terminal here.
     assert_eq!(stderr(&output).lines().count(), 1);
@@ -398,7 +400,10 @@ fn shells_and_man_are_told_about_every_subcommand() {
     let page = run("manual evaluate");
     assert!(stdout(&page).contains(".TH tidegate\\-evaluate 1") || stdout(&page).contains(".TH tidegate-evaluate 1"));
     assert!(stdout(&page).contains("within\\-domain"), "{}", stdout(&page));
-    assert_refused(&run("manual evalute"), "there is no subcommand \"evalute\"; there are: release, evaluate");
+    assert_refused(
+        &run("manual evalute"),
+        "there is no subcommand \"evalute\"; there are: release, budget, plot, evaluate",
+    );
 }
 
 #[test]

@@ -65,6 +65,10 @@ pub(super) fn schemas() -> Value {
             "required": ["stream", key, "next"],
             "properties": {
                 "stream": { "type": "string" },
+                "values": {
+                    "description": "For releases: names of the values, in the order of every array; null for numbers.",
+                    "type": ["array", "null"], "items": { "type": "string" },
+                },
                 key: { "type": "array", "items": each },
                 "next": { "type": ["integer", "null"] },
             },
@@ -106,6 +110,13 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["policy", "signature"],
             "properties": {
                 "policy": { "type": "object" }, "signature": { "type": "array", "items": { "type": "integer" } },
+            },
+        },
+        "Values": {
+            "type": "object", "required": ["count", "names"],
+            "properties": {
+                "count": number(),
+                "names": { "type": ["array", "null"], "items": { "type": "string" } },
             },
         },
         "Asking": {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
 use tidegate_kernel::{Epsilon, MAX_DOMAIN, MAX_RESPONSE_EPSILON, Question, Refusal};
 
+use super::division::Division;
 use super::{LocalKind, Machine, mtsp};
 use crate::estimate::Periods;
 use crate::release::Release;
@@ -172,6 +173,14 @@ impl Local {
     /// The most that any one user has been asked for in the window that ends with a timestamp; `None` for nothing.
     pub fn most_spent(&self, timestamp: u64) -> Option<Epsilon> {
         self.machine.account().most_spent(timestamp, self.settings.epsilon)
+    }
+
+    /// The slots of the population that are left at a timestamp; `None` where the budget is divided.
+    pub fn slots_left(&self, timestamp: u64) -> Option<u32> {
+        match self.machine.account() {
+            Division::Budget(_) => None,
+            Division::Population(slots) => Some(slots.left(timestamp)),
+        }
     }
 
     /// Begins a timestamp, which must lie after the last one. Timestamps may be left out; they count as time passed.

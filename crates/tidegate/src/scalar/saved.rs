@@ -37,6 +37,13 @@ pub struct SavedScalar<L = Ledger> {
     machine: SavedMachine,
 }
 
+impl SavedScalar {
+    /// The ledger, which holds no readings.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
 /// State of each mechanism between two timestamps.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]

@@ -34,6 +34,7 @@
 
 mod central;
 mod local;
+mod parser_words;
 mod reply;
 mod scalar;
 mod sequence;
@@ -61,6 +62,7 @@ use crate::sequence::model::ModelError;
 
 pub use central::{CentralMachine, CentralSpec, ClassSpec, Personalised};
 pub use local::{LocalMachine, LocalSpec};
+pub use parser_words::plain_words;
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
 pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
 use strict::StrictMap;

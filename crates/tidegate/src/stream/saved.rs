@@ -8,7 +8,7 @@ use super::error::other_settings;
 use super::local::{SavedCollector, SavingCollector};
 use super::scalar::SavedNumbers;
 use super::sequence::Sequence;
-use super::{Machine, Stream, StreamError};
+use super::{Balance, Budget, Machine, Stream, StreamError};
 use crate::central::Central;
 use crate::local::Local;
 use crate::local::plbu::Plbu;
@@ -60,12 +60,42 @@ impl Stream {
         postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries)).map_err(unsaved)
     }
 
+    /// The budgets of a saved state before a timestamp, by default the one after the last. It needs no key: a ledger
+    /// holds no readings.
+    ///
+    /// # Errors
+    /// As [`Stream::load`], but for the key.
+    pub fn balance(spec: StreamSpec, saved: &[u8], at: Option<u64>) -> Result<Balance, StreamError> {
+        let next = |last: Option<u64>| at.unwrap_or_else(|| last.map_or(0, |last| last.saturating_add(1)));
+        let (new, saved, of_queries) = Self::taken_apart(spec, saved)?;
+        if let (Machine::Scalar(_), Saved::Scalar(numbers)) = (&new.machine, &saved) {
+            let last = numbers.last();
+            return Ok(Balance { last, users: None, budgets: vec![Budget::of(None, numbers.ledger(), next(last))] });
+        }
+        let stream = new.with(saved, of_queries, None)?;
+        let Machine::Sequence(sequences) = &stream.machine else {
+            let last = stream.last();
+            return Ok(Balance { last, users: None, budgets: stream.budgets(next(last)) });
+        };
+        let (last, users) = (sequences.last(), Some(sequences.count()));
+        let least = sequences.ledgers().map(|(last, ledger)| Budget::of(None, ledger, next(last)));
+        let least = least.min_by(|one, other| one.left.total_cmp(&other.left));
+        let budgets = least.map_or_else(|| stream.budgets(next(last)), |budget| vec![budget]);
+        Ok(Balance { last, users, budgets })
+    }
+
     /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew.
     ///
     /// # Errors
     /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].
     pub fn load(spec: StreamSpec, saved: &[u8], key: Option<&VaultKey>) -> Result<Self, StreamError> {
-        let Self { spec, values, machine, mut queries } = Self::new(spec)?;
+        let (new, saved, of_queries) = Self::taken_apart(spec, saved)?;
+        new.with(saved, of_queries, key)
+    }
+
+    /// A new stream of the spec, and the saved state and queries of an earlier one.
+    fn taken_apart(spec: StreamSpec, saved: &[u8]) -> Result<(Self, Saved, Option<Vec<u8>>), StreamError> {
+        let new = Self::new(spec)?;
         let unreadable = || StreamError::State("it cannot be read".to_owned());
         let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
         if version != VERSION {
@@ -73,7 +103,7 @@ impl Stream {
             return Err(StreamError::State(problem));
         }
         let (mechanism, rest): (String, _) = postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
-        if mechanism != spec.mechanism().full_name {
+        if mechanism != new.spec.mechanism().full_name {
             return Err(other_settings());
         }
         let ((saved, of_queries), rest): ((Saved, Option<Vec<u8>>), _) =
@@ -81,6 +111,12 @@ impl Stream {
         if !rest.is_empty() {
             return Err(unreadable());
         }
+        Ok((new, saved, of_queries))
+    }
+
+    /// The new stream, where the saved one was.
+    fn with(self, saved: Saved, of_queries: Option<Vec<u8>>, key: Option<&VaultKey>) -> Result<Self, StreamError> {
+        let Self { spec, values, machine, mut queries } = self;
         let machine = match (machine, saved) {
             (Machine::Local(new), Saved::Local(saved)) => Machine::Local(new.load(saved)?),
             (Machine::LocalByClass(new), Saved::LocalByClass(saved)) => Machine::LocalByClass(new.load(saved)?),

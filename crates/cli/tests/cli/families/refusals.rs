@@ -132,7 +132,7 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
         (LOCAL.replace("[\"a\", \"b\", \"c\"]", "0"), "line 5, key \"domain\": a domain of 0 values"),
         (
             LOCAL.replace("[\"a\", \"b\", \"c\"]", "{ low = 0 }"),
-            "line 5, key \"domain\": a list of names, or how many values there are",
+            "line 5, key \"domain\": expected a list of names, or how many values there are",
         ),
         (LOCAL.replace("window = 4", "window = 0"), "line 4, key \"window\": "),
         (LOCAL.replace("population = 9\n", ""), "lsp needs the key population"),
@@ -144,8 +144,8 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
         (format!("{CENTRAL}estimator = \"sampling\"\n"), "line 6, key \"estimator\": sample has no use for it"),
         (
             format!("{CENTRAL}neighbours = \"replaced\"\n"),
-            "line 6, key \"neighbours\": unknown variant `replaced`, expected `add_remove` or `replace` (did you mean \
-             replace?)",
+            "line 6, key \"neighbours\": there is no \"replaced\" (did you mean replace?); there are: add_remove, \
+             replace",
         ),
         (PERSONAL.replace("pba", "ba"), "key \"classes\": ba has no use for it"),
         (PERSONAL.replace("\"pba\"", "\"pba\"\nepsilon = 1"), "line 3, key \"epsilon\": pba has no use for it"),
@@ -163,7 +163,10 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
             "line 7, key \"model\": a row of the transitions has 1 entries, but 2 are needed",
         ),
         (SEQUENCE.replace("prior", "priro"), "line 7, key \"model\": there is no key \"priro\" (did you mean prior?)"),
-        (format!("{SEQUENCE}distance = \"haming\"\n"), "line 8, key \"distance\": unknown variant `haming`, expected"),
+        (
+            format!("{SEQUENCE}distance = \"haming\"\n"),
+            "line 8, key \"distance\": there is no \"haming\" (did you mean hamming?)",
+        ),
         (format!("{SEQUENCE}queries = []\n"), "line 8: there is no key \"queries\""),
         (query("value = \"x\""), "key \"queries\": \"q\": the domain has no value \"x\""),
         (query("first = \"b\"\nlast = \"a\""), "key \"queries\": \"q\": the range from 1 to 0 is reversed"),
@@ -178,7 +181,10 @@ fn what_is_wrong_with_a_spec_of_users_is_said_with_line_and_key() {
             "key \"queries\": \"q\": two have this name",
         ),
         (monitor("direction = \"above\"\nstart = 1\nend = 2"), "an event that starts above 1 cannot end already at 2"),
-        (monitor("direction = \"up\"\nstart = 1"), "line 9, key \"direction\": unknown variant `up`"),
+        (
+            monitor("direction = \"up\"\nstart = 1"),
+            "line 9, key \"direction\": there is no \"up\"; there are: above, below",
+        ),
         (monitor("direction = \"above\"\nstart = 1\nshift = 2"), "a level has no shift"),
     ] {
         assert_refused(&Stream::new("spec-errors", &spec).release("t,user,value\n0,anna,a\n", ""), why);

@@ -46,8 +46,8 @@ async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer
         Some(at) => Some(at.as_u64().ok_or_else(|| wrong("at: expected a timestamp".to_owned()))?),
     };
     asked.entry("name").or_insert_with(|| "query".into());
-    let asked: QuerySpec =
-        serde_json::from_value(JsonValue::Object(asked)).map_err(|error| wrong(error.to_string()))?;
+    let asked: QuerySpec = serde_json::from_value(JsonValue::Object(asked))
+        .map_err(|error| wrong(tidegate::spec::plain_words(&error.to_string())))?;
     let period = asked.delta.unwrap_or(1).max(1);
     let domain = domain_of(&declaration)?.max(1);
     let most = (MAX_NUMBERS / domain).clamp(1, MAX_RECORDS);

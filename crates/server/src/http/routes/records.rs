@@ -104,8 +104,8 @@ fn next_of(records: &[Record], limit: usize) -> Option<u64> {
 }
 
 /// Writes records as a list, with their bodies as they are stored.
-fn listed(name: &str, key: &str, each: &str, records: &[Record], next: Option<u64>) -> Response {
-    let mut text = format!(r#"{{"stream":"{name}","{key}":["#);
+fn listed(name: &str, more: &str, key: &str, each: &str, records: &[Record], next: Option<u64>) -> Response {
+    let mut text = format!(r#"{{"stream":"{name}",{more}"{key}":["#);
     for (place, record) in records.iter().enumerate() {
         if place > 0 {
             text.push(',');
@@ -115,6 +115,12 @@ fn listed(name: &str, key: &str, each: &str, records: &[Record], next: Option<u6
     let next = next.map_or_else(|| "null".to_owned(), |next| next.to_string());
     text.push_str(&format!(r#"],"next":{next}}}"#));
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// The names of a stream's values, in the order of every array of frequencies or counts; null for numbers.
+fn names_of(spec: &StreamSpec) -> Answer<JsonValue> {
+    let values = spec.values().map_err(unreadable)?;
+    Ok(values.map_or(JsonValue::Null, |values| (0..values.count()).map(|value| values.name(value)).collect()))
 }
 
 /// Writes a record, with its body as it is stored.
@@ -175,7 +181,10 @@ async fn releases(State(app): Shared, Name(name): Name, Params(page): Params<Pag
     let records = records.await??;
     let next = next_of(&records, filter.limit);
     let (format, media_type) = match page.format {
-        PageFormat::Json => return Ok(listed(&name, "releases", "release", &records, next)),
+        PageFormat::Json => {
+            let values = names_of(&overview.declaration.spec)?;
+            return Ok(listed(&name, &format!(r#""values":{values},"#), "releases", "release", &records, next));
+        }
         PageFormat::Ndjson => (Format::Ndjson, NDJSON),
         PageFormat::Csv => (Format::Csv, "text/csv; charset=utf-8"),
     };
@@ -206,7 +215,7 @@ async fn answers(State(app): Shared, Name(name): Name, Params(page): Params<Page
     let records = app.blocking(move |app| app.records(&stream, RecordKind::Answer, &filter)).await??;
     let next = next_of(&records, filter.limit);
     match page.format {
-        PageFormat::Json => Ok(listed(&name, "answers", "answer", &records, next)),
+        PageFormat::Json => Ok(listed(&name, "", "answers", "answer", &records, next)),
         PageFormat::Csv => Err(Problem::bad("parameter", "format: answers have no common fields: json or ndjson")),
         PageFormat::Ndjson => {
             let mut text = String::new();

@@ -39,6 +39,8 @@ fn reports_become_a_release_in_every_format() {
     let digits: String = operator.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(key, json!({ "algorithm": "ed25519", "key": digits }));
     policy.verified(&operator).unwrap();
+    let names = json!(["home", "work", "shop", "out"]);
+    assert_eq!(server.get(None, "/v1/streams/visits/values").json(), json!({ "count": 4, "names": names }));
 
     let asked = server.question("visits", 500);
     let (ingest, timestamp) = (Some(Role::Ingest), asked.question.timestamp);
@@ -57,6 +59,7 @@ fn reports_become_a_release_in_every_format() {
     let released = server.until(Role::Analyst, &path, |answer| {
         answer.json()["releases"].as_array().is_some_and(|releases| !releases.is_empty())
     });
+    assert_eq!(released.json()["values"], names);
     let release = &released.json()["releases"][0];
     assert_eq!((&release["timestamp"], &release["release"]["reports"]), (&json!(timestamp), &json!(70)));
     assert_eq!((&release["release"]["spent"], &release["release"]["seeded"]), (&json!("10"), &json!(false)));

@@ -14,7 +14,6 @@ use super::axis::Range;
 use super::style::{FAINT, GRID, GROUND, INK, Look, Marker, hex};
 use super::{Chart, Form, Panel, PlotError, Scale, Series};
 
-const PANEL_WIDTH: u32 = 350;
 const PANEL_HEIGHT: u32 = 282;
 const TITLE_HEIGHT: u32 = 34;
 const LEGEND_ROW: u32 = 22;
@@ -40,7 +39,7 @@ pub(super) fn to_svg(chart: &Chart) -> Result<String, PlotError> {
     let columns = chart.columns.clamp(1, chart.panels.len());
     let rows = chart.panels.len().div_ceil(columns);
     let legend = Legend::of(chart);
-    let width = pixels(columns) * PANEL_WIDTH + 2 * MARGIN;
+    let width = pixels(columns) * chart.panel_width + 2 * MARGIN;
     let legend_rows = legend.rows(width - 2 * MARGIN);
     let legend_height = pixels(legend_rows.len()) * LEGEND_ROW;
     let height = TITLE_HEIGHT + pixels(rows) * PANEL_HEIGHT + legend_height + 2 * MARGIN;
@@ -52,7 +51,7 @@ pub(super) fn to_svg(chart: &Chart) -> Result<String, PlotError> {
         title.draw(&Text::new(chart.title.clone(), (4, 2), text(17.0, INK, FontStyle::Bold, HPos::Left)))?;
         let (panels, legend_area) = rest.split_vertically(pixels(rows) * PANEL_HEIGHT);
         for (panel, area) in chart.panels.iter().zip(panels.split_evenly((rows, columns))) {
-            draw_panel(panel, &area, &legend)?;
+            draw_panel(panel, &area, &legend, chart.panel_width)?;
         }
         draw_legend(&legend_rows, &legend_area)?;
         root.present()?;
@@ -156,7 +155,7 @@ fn line_style(look: Look) -> ShapeStyle {
     look.colour.stroke_width(LINE_WIDTH)
 }
 
-fn draw_panel(panel: &Panel, area: &Area<'_>, legend: &Legend) -> Drawn {
+fn draw_panel(panel: &Panel, area: &Area<'_>, legend: &Legend, width: u32) -> Drawn {
     let (x, y) = ranges(panel)?;
     let title = text(14.0, INK, FontStyle::Bold, HPos::Left);
     area.draw(&Text::new(panel.title.clone(), (62, 2), title))?;
@@ -168,7 +167,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, legend: &Legend) -> Drawn {
     let (x_label, y_label) = (|number: &f64| x.label(*number), |number: &f64| y.label(*number));
     let mut mesh = chart.configure_mesh();
     mesh.bold_line_style(GRID.stroke_width(1)).light_line_style(GRID.mix(0.0)).axis_style(FAINT.stroke_width(1));
-    mesh.x_labels(6).y_labels(6).set_all_tick_mark_size(4).label_style(labels);
+    mesh.x_labels(if width > 500 { 12 } else { 6 }).y_labels(6).set_all_tick_mark_size(4).label_style(labels);
     mesh.axis_desc_style(text(13.0, INK, FontStyle::Normal, HPos::Center));
     mesh.x_label_formatter(&x_label).y_label_formatter(&y_label);
     mesh.x_desc(panel.x.label.clone()).y_desc(panel.y.label.clone());
@@ -196,7 +195,7 @@ fn draw_panel(panel: &Panel, area: &Area<'_>, legend: &Legend) -> Drawn {
         } else {
             format!("{hidden} points have no place here")
         };
-        let right = signed(PANEL_WIDTH) - 16;
+        let right = signed(width) - 16;
         area.strip_coord_spec().draw(&Text::new(
             what,
             (right - 62, 2),

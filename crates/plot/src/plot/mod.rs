@@ -5,20 +5,18 @@
 //! can be embedded in HTML.
 //!
 //! ```
-//! use tidegate_lab::plot::{Axis, Chart, Panel, Point, Series};
+//! use tidegate_plot::plot::{Axis, Chart, Panel, Point, Series};
 //!
 //! let series = Series::new("lpu", vec![Point::with_error(0.5, 0.02, 0.001), Point::new(1.0, 0.01)]);
 //! let panel = Panel::lines("sin", Axis::linear("epsilon"), Axis::log("mean squared error"), vec![series]);
 //! let svg = Chart::new("Error by budget", vec![panel]).to_svg()?;
 //! assert!(svg.starts_with("<svg ") && svg.contains("epsilon"));
-//! # Ok::<(), tidegate_lab::plot::PlotError>(())
+//! # Ok::<(), tidegate_plot::plot::PlotError>(())
 //! ```
 
 mod axis;
 mod draw;
 mod style;
-
-use crate::metrics::{RocPoint, Summary};
 
 /// One or more panels with a title and a common legend.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +27,12 @@ pub struct Chart {
     pub panels: Vec<Panel>,
     /// Panels in a row, at least one.
     pub columns: usize,
+    /// The width of a panel, in pixels.
+    pub panel_width: u32,
 }
+
+/// Width of a panel beside others, and of one that has a row to itself.
+const PANEL_WIDTHS: (u32, u32) = (350, 760);
 
 impl Chart {
     /// Creates a chart with two panels in a row if that fills all rows, or else three.
@@ -38,7 +41,12 @@ impl Chart {
             panels if panels.is_multiple_of(2) && !panels.is_multiple_of(3) => 2,
             panels => panels.clamp(1, 3),
         };
-        Self { title: title.into(), panels, columns }
+        Self { title: title.into(), panels, columns, panel_width: PANEL_WIDTHS.0 }
+    }
+
+    /// Creates a chart of wide panels, one below the other, for long series.
+    pub fn wide(title: impl Into<String>, panels: Vec<Panel>) -> Self {
+        Self { columns: 1, panel_width: PANEL_WIDTHS.1, ..Self::new(title, panels) }
     }
 
     /// Returns the chart as an `<svg>` element; an error if there is nothing to draw.
@@ -79,9 +87,10 @@ impl Panel {
         Self { title: title.into(), x, y, form: Form::Bars, series }
     }
 
-    /// Creates a panel of ROC curves with the diagonal of a random guess.
-    pub fn roc<'a>(title: impl Into<String>, curves: impl IntoIterator<Item = (&'a str, &'a [RocPoint])>) -> Self {
-        let point = |point: &RocPoint| Point::new(point.false_positive_rate, point.true_positive_rate);
+    /// Creates a panel of ROC curves with the diagonal of a random guess. A point of a curve is its false positive rate
+    /// and its true positive rate.
+    pub fn roc<'a>(title: impl Into<String>, curves: impl IntoIterator<Item = (&'a str, &'a [(f64, f64)])>) -> Self {
+        let point = |&(false_positives, true_positives): &(f64, f64)| Point::new(false_positives, true_positives);
         let mut series: Vec<_> =
             curves.into_iter().map(|(name, curve)| Series::new(name, curve.iter().map(point).collect())).collect();
         series.push(Series::new("chance", vec![Point::new(0.0, 0.0), Point::new(1.0, 1.0)]).baseline());
@@ -133,6 +142,8 @@ pub enum Scale {
     Log,
     /// Names at 0, 1, 2, ..
     Names(Vec<String>),
+    /// Linear, with a text for each of these timestamps, in ascending order. Some of them are written at the axis.
+    Times(Vec<(u64, String)>),
 }
 
 /// A named series of points.
@@ -181,9 +192,9 @@ impl Point {
         Self { x, y, error: Some(error) }
     }
 
-    /// Creates a point from a mean with its standard error.
-    pub const fn of(x: f64, summary: Summary) -> Self {
-        Self { x, y: summary.mean, error: summary.standard_error }
+    /// Creates a point from a mean with its standard error, if that is known.
+    pub const fn of(x: f64, mean: f64, standard_error: Option<f64>) -> Self {
+        Self { x, y: mean, error: standard_error }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Charts: well-formed, complete, readable without colours.
 
-use tidegate_lab::metrics::roc;
-use tidegate_lab::plot::{Axis, Chart, Panel, PlotError, Point, Series};
+use tidegate_plot::plot::{Axis, Chart, Panel, PlotError, Point, Scale, Series};
 
 fn texts(svg: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(svg).unwrap();
@@ -79,10 +78,21 @@ fn bars_stand_in_groups_with_names() {
 
 #[test]
 fn roc_curves_come_with_the_diagonal() {
-    let curve = roc(&[0.9, 0.8, 0.3, 0.1], &[true, false, true, false]).unwrap();
+    let curve = [(0.0, 0.0), (0.0, 0.5), (0.5, 0.5), (0.5, 1.0), (1.0, 1.0)];
     let svg = Chart::new("t", vec![Panel::roc("panel", [("lpa", &curve[..])])]).to_svg().unwrap();
     let texts = texts(&svg);
     assert!(["lpa", "chance", "false positive rate"].iter().all(|name| texts.iter().any(|text| text == name)));
+}
+
+#[test]
+fn times_stand_at_the_axis_and_few_of_them() {
+    let days: Vec<_> = (0..30).map(|day| (day, format!("2024-03-{:02}", day + 1))).collect();
+    let points = (0..30).map(|day| Point::with_error(f64::from(day), 5.0, 1.0)).collect();
+    let x = Axis { scale: Scale::Times(days), ..Axis::linear("time") };
+    let panel = Panel::curves("panel", x, Axis::linear("users"), vec![Series::new("released", points)]);
+    let texts = texts(&Chart::new("t", vec![panel]).to_svg().unwrap());
+    let shown: Vec<_> = texts.iter().filter(|text| text.starts_with("2024-03-")).collect();
+    assert!(shown.len() >= 2 && shown.len() <= 4 && shown.contains(&&"2024-03-01".to_owned()), "{texts:?}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Range {
     fn position(&self, number: f64) -> f64 {
         match self.scale {
             Scale::Log => (number / self.low).ln() / (self.high / self.low).ln(),
-            Scale::Linear | Scale::Names(_) => (number - self.low) / (self.high - self.low),
+            Scale::Linear | Scale::Names(_) | Scale::Times(_) => (number - self.low) / (self.high - self.low),
         }
     }
 
@@ -73,6 +73,7 @@ impl Range {
         match &self.scale {
             Scale::Names(names) => (0..names.len()).map(as_float).collect(),
             Scale::Linear => linear_ticks(self.low, self.high, most),
+            Scale::Times(times) => time_ticks(times, most),
             Scale::Log => log_ticks(self.low, self.high, most),
         }
     }
@@ -83,9 +84,26 @@ impl Range {
                 let name = names.iter().zip(0_u32..).find(|(_, place)| (f64::from(*place) - number).abs() < 0.25);
                 name.map_or_else(String::new, |(name, _)| name.clone())
             }
+            Scale::Times(times) => {
+                let time = times.iter().find(|(place, _)| (timestamp(*place) - number).abs() < 0.25);
+                time.map_or_else(String::new, |(_, time)| time.clone())
+            }
             Scale::Linear | Scale::Log => tick_label(number),
         }
     }
+}
+
+#[allow(clippy::cast_precision_loss)] // a place on an axis
+const fn timestamp(number: u64) -> f64 {
+    number as f64
+}
+
+/// Timestamps with a text, evenly among all; a long text takes the place of several.
+fn time_ticks(times: &[(u64, String)], most: usize) -> Vec<f64> {
+    let longest = times.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+    let most = (most * 4 / longest.max(4)).max(2);
+    let step = times.len().saturating_sub(1).div_ceil(most).max(1);
+    times.iter().step_by(step).map(|(place, _)| timestamp(*place)).collect()
 }
 
 #[allow(clippy::cast_precision_loss)] // numbers of names, and of ticks

@@ -4,7 +4,7 @@
 //! [`plot`](crate::plot).
 //!
 //! ```
-//! use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Table, Tone};
+//! use tidegate_plot::report::{Block, Cell, HtmlReport, Section, Table, Tone};
 //!
 //! let table = Table::new(["mechanism", "verdict"], vec![vec![Cell::text("lpu"), Cell::badge(Tone::Good, "holds")]]);
 //! let section = Section::new("results", "Results").with(Block::text("Errors < 1 %.")).with(Block::Table(table));
@@ -214,7 +214,7 @@ impl Cell {
 /// Escapes text for HTML and XML, also within quoted attributes.
 ///
 /// ```
-/// assert_eq!(tidegate_lab::report::escape(r#"<a href="x">'&'"#), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;");
+/// assert_eq!(tidegate_plot::report::escape(r#"<a href="x">'&'"#), "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;");
 /// ```
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -1,6 +1,6 @@
 //! Reports: escaped, whole, without anything from outside.
 
-use tidegate_lab::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone};
+use tidegate_plot::report::{Block, Cell, HtmlReport, Section, Span, Table, Tone};
 
 const NASTY: &str = "<img src=x onerror=\"alert('1')\"> & \u{1}";
 
