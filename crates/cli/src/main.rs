@@ -14,6 +14,7 @@ mod audit;
 mod channel;
 #[cfg(feature = "lab")]
 mod chart;
+mod columns;
 mod completions;
 #[cfg(feature = "lab")]
 mod data;

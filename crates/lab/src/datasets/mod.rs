@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 pub use error::DatasetError;
 pub use tables::NumberDomain;
 use tidegate::names::UnknownName;
+use tidegate::spec::{InputSpec, ValuesSpec};
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, NumberProcess, Process};
@@ -48,6 +49,12 @@ pub struct LoadOptions {
     pub length: Option<usize>,
     /// The domain of a scalar stream that is read from a file; whatever has a name declares its own.
     pub domain: Option<NumberDomain>,
+    /// The values of a table in long form, in place of the whole numbers of `domain`.
+    pub values: Option<ValuesSpec>,
+    /// How a table is read.
+    pub input: InputSpec,
+    /// Whether a table in long form holds sequences of symbols, rather than values to count.
+    pub symbols: bool,
     /// The seed of the synthetic streams that are random, and of the choice of users.
     pub seed: u64,
 }
@@ -401,7 +408,7 @@ impl Dataset {
     }
 
     fn load(&self, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-        if options.domain.is_some() {
+        if options.domain.is_some() || options.values.is_some() {
             return Err(DatasetError::OwnDomain { name: self.name.to_owned() });
         }
         let random = &mut dataset_random(options.seed);
@@ -482,7 +489,7 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 
 /// Loads a table from a source such as standard input; its first line determines the form.
 pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-    adjusted(tables::read(name, source, options.domain.as_ref())?, options)
+    adjusted(tables::read(name, source, options)?, options)
 }
 
 fn adjusted(stream: DataStream, options: &LoadOptions) -> Result<DataStream, DatasetError> {

@@ -164,6 +164,9 @@ pub enum DataStreamError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} were given")]
     Domain { given: usize },
+    /// No values at all.
+    #[error("a domain needs at least one value")]
+    NoValues,
     /// Two values of the same name.
     #[error("the value {label:?} occurs twice in the domain")]
     SameLabel { label: String },
@@ -173,8 +176,8 @@ pub enum DataStreamError {
     /// Not a count for each value.
     #[error("timestamp {timestamp} has {given} counts, but the domain has {expected} values")]
     Width { timestamp: usize, given: usize, expected: usize },
-    /// Nobody, or more users than can be counted.
-    #[error("timestamp {timestamp} must have between 1 and {MAX_POPULATION} users")]
+    /// More users than can be counted.
+    #[error("timestamp {timestamp} must have at most {MAX_POPULATION} users")]
     Population { timestamp: usize },
     /// More timestamps were asked for than there are.
     #[error("{given} timestamps were asked for, but {name} has {available}, and at least 1 is needed")]

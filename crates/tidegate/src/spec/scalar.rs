@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
-use super::{SpecError, TimelineSpec, Trust};
+use super::{InputSpec, SpecError, TimelineSpec, Trust};
 use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
@@ -59,6 +59,9 @@ pub struct ScalarSpec {
     /// Who has to be trusted, for the reader of the spec: a curator, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 /// The range of readings.
@@ -208,6 +211,7 @@ impl ScalarSpec {
             truncation: None,
             timeline: None,
             trust: None,
+            input: InputSpec::default(),
         }
     }
 
