@@ -7,8 +7,8 @@
 //! 1,anna,away
 //! ```
 //!
-//! Times never decrease. Of each user, one line counts at a timestamp. [`Reading`] says which columns hold what, how times
-//! become timestamps, and which line counts.
+//! Times never decrease. Of each user, one line counts at a timestamp. [`Reading`] says which columns hold what, how
+//! times become timestamps, and which line counts.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

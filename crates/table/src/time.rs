@@ -174,7 +174,7 @@ impl Clock {
 
     fn counter(&self, text: &str) -> Result<u64, Expected> {
         let Ok(counter) = text.parse::<u64>() else {
-            if parse(text).is_some() {
+            if matches!(parse(text), Some((Form::Date | Form::DateTime { .. }, _))) {
                 return Err("a whole number; for dates and times, say how long a timestamp is: every = \"1d\" in the \
                             spec, or --every 1d"
                     .into());

@@ -6,8 +6,8 @@
 //! 1,1,4
 //! ```
 //!
-//! The first line names the times and the values. So the domain is declared, not taken from the data. Each time is later
-//! than the last.
+//! The first line names the times and the values. So the domain is declared, not taken from the data. Each time is
+//! later than the last.
 
 use std::io::Read;
 

@@ -90,7 +90,8 @@ fn read_values<'a, S: Read + 'a>(
         Reader::Long(entries) => entries.next_checked(|entry| {
             let value = values.find(entry.value).ok_or_else(|| FieldRefusal {
                 field: "value",
-                expected: "a value of the domain, as the spec names it".into(),
+                expected: "a value of the domain, as the spec names it; empty = \"skip\" leaves lines without one out"
+                    .into(),
             })?;
             Ok((entry.line, Entry::Value { timestamp: entry.timestamp, user: Arc::clone(entry.user), value }))
         }),

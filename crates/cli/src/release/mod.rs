@@ -462,13 +462,14 @@ fn reading_of(spec: &StreamSpec) -> Result<Reading, SpecError> {
     let input = spec.input();
     let refused = |problem| SpecError::Input { key: "origin", problem };
     let mut reading = Reading::of(input).map_err(refused)?;
-    let is_declared = spec.declares_timeline();
-    if input.every.is_some() && input.origin.is_none() && spec.timeline().is_some() && !is_declared {
+    let has_timeline = spec.timeline().is_some();
+    if input.every.is_some() && input.origin.is_none() && has_timeline && !spec.declares_timeline() {
         let from_now = "every timestamp from 0 on is released, because presence is protected: say where timestamp 0 \
                         begins, as in origin = \"2026-01-01\" in the spec or --origin 2026-01-01";
         return Err(refused(from_now.to_owned()));
     }
-    if spec.shares_timestamps() && !is_declared {
+    // A timeline bounds the gaps, and its step says how far timestamps are apart.
+    if spec.shares_timestamps() && !has_timeline {
         reading.clock.refuse_seconds();
     }
     Ok(reading)

@@ -96,7 +96,8 @@ fn counts<R: Read>(name: &str, mut reader: WideReader<R>) -> Result<CountStream,
 }
 
 fn stream_of(name: &str, labels: Vec<String>, rows: Rows) -> Result<CountStream, DatasetError> {
-    CountStream::new(name, labels, rows.rows).map_err(|source| DatasetError::Stream { file: name.to_owned(), source })
+    CountStream::with_absences(name, labels, rows.rows)
+        .map_err(|source| DatasetError::Stream { file: name.to_owned(), source })
 }
 
 /// Reads numbers as a release does: moved into the domain, with its lower end in place of what is no number.

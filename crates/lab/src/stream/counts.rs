@@ -28,8 +28,24 @@ pub struct CountStream {
 pub const MAX_POPULATION: u64 = 1 << 53;
 
 impl CountStream {
-    /// Creates a stream from rows of counts, one row a timestamp and one column a label.
+    /// Creates a stream from rows of counts, one row a timestamp and one column a label: at least two labels, and at
+    /// least one user at each timestamp.
     pub fn new(name: impl Into<String>, labels: Vec<String>, counts: Vec<Vec<u64>>) -> Result<Self, DataStreamError> {
+        if labels.len() < 2 {
+            return Err(DataStreamError::Domain { given: labels.len() });
+        }
+        if let Some(timestamp) = counts.iter().position(|row| row.iter().all(|count| *count == 0)) {
+            return Err(DataStreamError::Population { timestamp });
+        }
+        Self::with_absences(name, labels, counts)
+    }
+
+    /// Like [`CountStream::new`], for tables of one's own: there may be a single label, and nobody at a timestamp.
+    pub fn with_absences(
+        name: impl Into<String>,
+        labels: Vec<String>,
+        counts: Vec<Vec<u64>>,
+    ) -> Result<Self, DataStreamError> {
         if labels.is_empty() {
             return Err(DataStreamError::NoValues);
         }
@@ -67,7 +83,8 @@ impl CountStream {
         Ok(self)
     }
 
-    /// Scales each timestamp with users to `population` users by the method of largest remainders; ties go to the first value.
+    /// Scales each timestamp with users to `population` users by the method of largest remainders. Ties go to the first
+    /// value.
     pub fn with_population(mut self, population: u64) -> Result<Self, DataStreamError> {
         if !(1..=MAX_POPULATION).contains(&population) {
             return Err(DataStreamError::Population { timestamp: 0 });

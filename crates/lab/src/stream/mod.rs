@@ -176,8 +176,8 @@ pub enum DataStreamError {
     /// Not a count for each value.
     #[error("timestamp {timestamp} has {given} counts, but the domain has {expected} values")]
     Width { timestamp: usize, given: usize, expected: usize },
-    /// More users than can be counted.
-    #[error("timestamp {timestamp} must have at most {MAX_POPULATION} users")]
+    /// Nobody, or more users than can be counted.
+    #[error("timestamp {timestamp} must have between 1 and {MAX_POPULATION} users")]
     Population { timestamp: usize },
     /// More timestamps were asked for than there are.
     #[error("{given} timestamps were asked for, but {name} has {available}, and at least 1 is needed")]
