@@ -148,13 +148,13 @@ impl Clock {
             return Err(format!("the offset from UTC of the origin, {expected}: convert all times to it").into());
         }
         let known = self.form.get_or_init(|| form.clone());
+        let offset = |zone: &Option<(String, Offset)>| zone.as_ref().map(|(_, offset)| *offset);
         match (known, &form) {
-            (Form::DateTime { zone: one, .. }, Form::DateTime { zone: other, .. }) => {
-                if one.as_ref().map(|(_, offset)| offset) != other.as_ref().map(|(_, offset)| offset) {
-                    let same = "the same offset from UTC as the times before it: convert all times to UTC (Z), or \
-                                leave the offsets out";
-                    return Err(same.into());
-                }
+            (Form::DateTime { zone: one, .. }, Form::DateTime { zone: other, .. }) if offset(one) == offset(other) => {}
+            (Form::DateTime { .. }, Form::DateTime { .. }) => {
+                return Err("the same offset from UTC as the times before it: convert all times to UTC (Z), or leave \
+                            the offsets out"
+                    .into());
             }
             (known, form) if known != form => return Err(known.in_words().into()),
             _ => {}
