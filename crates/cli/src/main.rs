@@ -18,6 +18,7 @@ mod canvas;
 mod channel;
 #[cfg(feature = "lab")]
 mod chart;
+mod columns;
 mod completions;
 #[cfg(feature = "lab")]
 mod data;

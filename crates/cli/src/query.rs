@@ -13,6 +13,7 @@ use tidegate_device::client::Client;
 use tidegate_device::enrolment::is_name;
 use tidegate_table::Format;
 use tidegate_table::releases::{ReleaseLayout, quoted};
+use tidegate_table::time::Clock;
 
 use crate::arguments::at_least_one;
 use crate::device::connection::{Server, explain};
@@ -147,7 +148,10 @@ impl Query {
             |spec| serde_json::from_value(spec).map_err(Failure::run),
         )?;
         match self.what {
-            What::Releases => self.releases(&client, stream, &spec),
+            What::Releases => {
+                let epoch = found.get("epoch").and_then(Value::as_u64).unwrap_or(0);
+                self.releases(&client, stream, &spec, epoch)
+            }
             What::Answers => self.records(&client, stream, "answers", |record| Ok(format!("{}\n", record.body))),
             _ => self.answer(&client, stream, &spec),
         }
@@ -174,8 +178,9 @@ impl Query {
         rows.iter().map(line).collect()
     }
 
-    fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec) -> Result<(), Failure> {
-        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?;
+    fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec, epoch: u64) -> Result<(), Failure> {
+        let times = spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, epoch));
+        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?.with_clock(times);
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);

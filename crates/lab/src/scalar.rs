@@ -68,7 +68,7 @@ impl ScalarSubject {
         Ok(ScalarSettings {
             protects: settings.protects,
             publication: self.publication,
-            smoother: self.smoother,
+            smoother: if settings.median { Smoother::Median } else { self.smoother },
             within_domain: settings.within_domain,
             truncation: self.truncated.then(|| settings.truncation.unwrap_or_default()),
             threshold: settings.threshold,

@@ -9,7 +9,7 @@ use tidegate::mechanisms::Family;
 use tidegate::spec::{Reply, Said, Values};
 use tidegate::stream::{Entry, Released, Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
-use tidegate_table::{Format, TableError};
+use tidegate_table::{Format, Reading, TableError};
 
 use super::state::Keeper;
 use super::timeline::Timeline;
@@ -32,10 +32,10 @@ impl Rejected {
     }
 
     /// Adds the file and the line to the error.
-    pub(super) fn of_line(self, file: &str, line: u64) -> Failure {
+    pub(super) fn of_line(self, file: &str, line: u64, reading: &Reading) -> Failure {
         match self {
             Self::Field { field, expected } => {
-                let (file, field) = (file.to_owned(), field.to_owned());
+                let (file, field) = (file.to_owned(), reading.column_of(field));
                 Failure::input(TableError::Field { file, line, field, expected: expected.into() })
             }
             Self::Failed(failure) => failure,

@@ -23,9 +23,11 @@ use tidegate::names::UnknownName;
 use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate::stream::{Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
-use tidegate_table::{Format, long};
+use tidegate_table::time::Clock;
+use tidegate_table::{Format, Reading, long};
 
 use crate::arguments::domain;
+use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
@@ -105,9 +107,10 @@ pub(crate) struct Release {
     #[arg(long, requires = "state")]
     new_state: bool,
 
-    /// Release every timestamp of the timeline up to this one, also after the last line of the input
+    /// Release every timestamp of the timeline up to this one, also after the last line of the input;
+    /// with --every, up to this time
     #[arg(long, value_name = "T")]
-    through: Option<u64>,
+    through: Option<String>,
 
     /// What readings that are held back are encrypted with in the state; made with the state
     #[arg(long, value_name = "FILE", requires = "state")]
@@ -163,6 +166,9 @@ pub(crate) struct Release {
     /// Print a JSON object a line, whatever the format of the input
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    table: TableOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -213,7 +219,7 @@ impl TableFormat {
         match self {
             Self::Csv | Self::Ndjson => Output::create(name),
             #[cfg(feature = "parquet")]
-            Self::Parquet => Output::create_parquet(name, shape.columns()),
+            Self::Parquet => Output::create_parquet(name, &shape.columns()),
             #[cfg(not(feature = "parquet"))]
             Self::Parquet => Err(no_parquet(name)),
         }
@@ -248,10 +254,11 @@ impl Release {
             }
             None => None,
         };
-        let told = match &from_file {
+        let mut told = match &from_file {
             Some(spec) => Told { stream: spec.stream.clone(), refused: Box::new(|error| spec.refused(error)) },
             None => Told { stream: self.numbers()?, refused: Box::new(|error| Failure::input(error)) },
         };
+        self.table.apply(told.stream.input_mut());
         match self.seed {
             Some(seed) => {
                 let why = "whoever knows that can take the noise off again, so what is released is not private";
@@ -305,9 +312,10 @@ impl Release {
             stream = Stream::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
         }
         self.enrol(&mut stream)?;
-        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?;
+        let reading = reading_of(&told.stream).map_err(refused)?.after(stream.last());
+        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?.with_clock(reading.clock.clone());
         let sinks = self.sinks(&stream, &shape, keeper, key)?;
-        self.pass(stream, shape, random, sinks)
+        self.pass(stream, shape, random, sinks, reading)
     }
 
     /// Enrols the users of the user table, for mechanisms with classes.
@@ -434,10 +442,20 @@ impl Release {
 
     /// Returns the timeline of the spec, if it has one.
     fn timeline(&self, stream: &Stream, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
-        match (stream.spec().timeline(), self.through) {
+        match (stream.spec().timeline(), &self.through) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
-            (Some(spec), through) => Timeline::new(spec, through, stream.last(), shape.numbers()).map(Some),
+            (Some(spec), through) => {
+                let end = |text: &String| {
+                    // A clock of its own: the form of the input's times is that of the input.
+                    let clock = Clock::new(stream.spec().input());
+                    clock.map_err(Into::into).and_then(|mut clock| clock.timestamp(text))
+                };
+                let through = through.as_ref().map(end).transpose();
+                let through =
+                    through.map_err(|expected| Failure::input(format_args!("--through: expected {expected}")));
+                Timeline::new(spec, through?, stream.last(), shape.numbers()).map(Some)
+            }
         }
     }
 
@@ -448,6 +466,7 @@ impl Release {
         shape: ReleaseLayout,
         random: impl Randomness + Send + 'static,
         sinks: Sinks,
+        reading: Reading,
     ) -> Result<(), Failure> {
         let format = self.format.unwrap_or_else(|| TableFormat::of(&self.input));
         let (input, format) = (format.open(&self.input)?, format.text());
@@ -456,7 +475,7 @@ impl Release {
         #[cfg(unix)]
         end_on_signal(&shared)?;
         let progress = self.progress();
-        let read = read_all(&shared, expected, input, format, &progress);
+        let read = read_all(&shared, expected, input, format, reading, &progress);
         progress.finish_and_clear();
         // The lock is held until the process ends, so a signal handler that ends the stream finishes first.
         let mut state = lock(&shared);
@@ -481,18 +500,38 @@ impl Release {
     }
 }
 
+/// Returns how the table is read.
+fn reading_of(spec: &StreamSpec) -> Result<Reading, SpecError> {
+    let input = spec.input();
+    let refused = |problem| SpecError::Input { key: "origin", problem };
+    let mut reading = Reading::of(input).map_err(refused)?;
+    let has_timeline = spec.timeline().is_some();
+    if input.every.is_some() && input.origin.is_none() && has_timeline && !spec.declares_timeline() {
+        let from_now = "every timestamp from 0 on is released, because presence is protected: say where timestamp 0 \
+                        begins, as in origin = \"2026-01-01\" in the spec or --origin 2026-01-01";
+        return Err(refused(from_now.to_owned()));
+    }
+    // A timeline bounds the gaps, and its step says how far timestamps are apart.
+    if spec.shares_timestamps() && !has_timeline {
+        reading.clock.refuse_seconds();
+    }
+    Ok(reading)
+}
+
 /// Reads until the input ends or the reader of the output goes away.
 fn read_all<R: Randomness>(
     shared: &Shared<R>,
     expected: Expected,
     input: Input,
     format: Format,
+    reading: Reading,
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
     let source = Prompt { source: input.source, shared };
-    let mut next = expected.read(&input.name, source, format).map_err(Failure::input)?;
+    let mut next = expected.read(&input.name, source, format, reading.clone()).map_err(Failure::input)?;
     while let Some((line, entry)) = next().map_err(Failure::input)? {
-        let taken = |gate: &mut Gate<R>| gate.push(entry).map_err(|rejected| rejected.of_line(&input.name, line));
+        let taken =
+            |gate: &mut Gate<R>| gate.push(entry).map_err(|rejected| rejected.of_line(&input.name, line, &reading));
         if !with_open(&mut lock(shared), taken) {
             break;
         }

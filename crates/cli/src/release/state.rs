@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use tidegate::kernel::VaultKey;
-use tidegate::spec::StreamSpec;
+use tidegate::spec::{ColumnsSpec, StreamSpec};
 
 use crate::failure::Failure;
 use crate::output::sync_folder_of;
@@ -71,7 +71,10 @@ impl Keeper {
             }
             _ => {}
         }
-        let spec = serde_json::to_string(spec).map_err(Failure::run)?;
+        // The next run's table may have other columns.
+        let mut spec = spec.clone();
+        spec.input_mut().columns = ColumnsSpec::default();
+        let spec = serde_json::to_string(&spec).map_err(Failure::run)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err() {
             // Its target may be a state that is temporarily absent.
             return Err(Failure::input(format_args!("{path} is a link that leads nowhere")));

@@ -103,11 +103,11 @@ fn bad_lines_are_refused_with_their_line_and_field_and_leave_no_file() {
         format!("release --mechanism contin --epsilon 1 --domain 0..612 --delay 1 --output {}", file.display());
     for (input, why) in [
         (&b""[..], "standard input, line 1: the file is empty"),
-        (b"t,v\n0,1\n", "line 1: the fields must be t,value"),
+        (b"t,v\n0,1\n", "line 1: it has no column \"value\": name the column of values with --value NAME"),
         (b"t,value\n-1,1\n", "line 2, field \"t\": expected a timestamp: a whole number, zero or more"),
         (b"t,value\n99999999999999999999,1\n", "line 2, field \"t\": expected a timestamp"),
         (b"t,value\n5,1\n5,1\n", "line 3, field \"t\": expected a timestamp that is later than the last"),
-        (b"t,value\n5,1\n4,1\n", "line 3, field \"t\": expected a timestamp that is later than the last"),
+        (b"t,value\n5,1\n4,1\n", "line 3, field \"t\": expected a timestamp that is not before the last: sort"),
         (b"t,value\n0,1\n1", "line 3: it has 1 fields, but 2 are expected"),
         (b"t,value\n0,1\n1,\xff\n", "line 3: it is not valid UTF-8"),
     ] {

@@ -96,7 +96,8 @@ pub(super) fn load(
     domain: Option<NumberDomain>,
 ) -> Result<Option<DataStream>, AccuracyError> {
     let (data_dir, seed) = (options.data_dir.clone(), options.seed);
-    let options = LoadOptions { data_dir, population, length: Some(options.length), domain, seed };
+    let options =
+        LoadOptions { data_dir, population, length: Some(options.length), domain, seed, ..LoadOptions::default() };
     match datasets::load(name, &options) {
         Ok(stream) => Ok(Some(stream)),
         Err(DatasetError::NoDirectory { .. }) => Ok(None),

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 pub use error::DatasetError;
 pub use tables::NumberDomain;
 use tidegate::names::UnknownName;
+use tidegate::spec::{InputSpec, ValuesSpec};
 
 use crate::experiment::dataset_random;
 use crate::generate::{Chain, Flow, Levels, NumberProcess, Process, Shape};
@@ -49,6 +50,12 @@ pub struct LoadOptions {
     /// The domain of a scalar stream that is read from a file, or that is generated for any domain: `numbers_white`
     /// and the like, within 0..1000 unless told. Other named data sets declare their own.
     pub domain: Option<NumberDomain>,
+    /// The values of a table in long form, in place of the whole numbers of `domain`.
+    pub values: Option<ValuesSpec>,
+    /// How a table is read.
+    pub input: InputSpec,
+    /// Whether a table in long form holds sequences of symbols, rather than values to count.
+    pub symbols: bool,
     /// The seed of the synthetic streams that are random, and of the choice of users.
     pub seed: u64,
 }
@@ -441,7 +448,8 @@ impl Dataset {
     }
 
     fn load(&self, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-        if options.domain.is_some() && !matches!(self.source, Source::Shape(_)) {
+        let fixed = options.domain.is_some() && !matches!(self.source, Source::Shape(_));
+        if fixed || options.values.is_some() {
             return Err(DatasetError::OwnDomain { name: self.name.to_owned() });
         }
         let random = &mut dataset_random(options.seed);
@@ -533,7 +541,7 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 
 /// Loads a table from a source such as standard input; its first line determines the form.
 pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-    adjusted(tables::read(name, source, options.domain.as_ref())?, options)
+    adjusted(tables::read(name, source, options)?, options)
 }
 
 fn adjusted(stream: DataStream, options: &LoadOptions) -> Result<DataStream, DatasetError> {

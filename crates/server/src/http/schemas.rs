@@ -56,7 +56,13 @@ pub(super) fn schemas() -> Value {
         json!({
             "type": "object",
             "required": ["number", "version", "timestamp", key],
-            "properties": { "number": number(), "version": number(), "timestamp": number(), key: body },
+            "properties": {
+                "number": number(), "version": number(), "timestamp": number(), key: body,
+                "time": {
+                    "description": "When the timestamp begins, where the spec says how long one is.",
+                    "type": "string",
+                },
+            },
         })
     };
     let listed = |key: &str, each: Value| {

@@ -7,7 +7,8 @@ use tidegate_kernel::primitives::Neighbours;
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Window};
 
 use super::{
-    MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys, needed,
+    InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
+    needed,
 };
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
@@ -61,6 +62,9 @@ pub struct CentralSpec {
     /// Monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorSpec>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 /// A class of users.

@@ -8,8 +8,8 @@ use tidegate_kernel::{Epsilon, Window};
 
 use super::central::{classes_of, longest_window};
 use super::{
-    ClassSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
-    needed,
+    ClassSpec, InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec,
+    check_keys, needed,
 };
 use crate::central::classes::Classes;
 use crate::estimate::Periods;
@@ -67,6 +67,9 @@ pub struct LocalSpec {
     /// Monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorSpec>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 impl LocalSpec {

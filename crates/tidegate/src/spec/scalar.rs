@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
-use super::{SpecError, TimelineSpec, Trust};
+use super::{InputSpec, SpecError, TimelineSpec, Trust};
 use crate::estimate::Periods;
 use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
@@ -63,6 +63,9 @@ pub struct ScalarSpec {
     /// Who has to be trusted, for the reader of the spec: a curator, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 /// The range of readings.
@@ -214,6 +217,7 @@ impl ScalarSpec {
             periods: None,
             timeline: None,
             trust: None,
+            input: InputSpec::default(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! `tidegate evaluate`: the error of mechanisms, side by side.
 
+mod parameters;
+
 use std::io::{self, IsTerminal};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -12,6 +14,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use tidegate::names::UnknownName;
 use tidegate::sequence::effort::Effort;
+use tidegate::spec::{InputSpec, ValuesSpec};
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Randomness, SystemRandom};
@@ -28,10 +31,12 @@ use tidegate_table::TableError;
 
 use crate::arguments::{at_least_one, domain};
 use crate::channel::DistanceName;
+use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::Output;
 use crate::table::{layout_with, short};
+use parameters::{Parameters, uses_key};
 
 /// Measure the error of mechanisms on a data set, side by side.
 ///
@@ -94,8 +99,8 @@ use crate::table::{layout_with, short};
 )]
 pub(crate) struct Evaluate {
     /// A data set's name, the path of a table (.csv, .csv.gz, or .ndjson with an object a line), or - for
-    /// such a table on standard input. Its fields are t and one for each value, with counts, or t,value for
-    /// a stream of numbers
+    /// such a table on standard input. It is a table that release reads: t and one field for each value,
+    /// with counts; t,user,value; or t,value for a stream of numbers
     #[arg(long, value_name = "NAME|FILE|-")]
     dataset: String,
 
@@ -134,6 +139,11 @@ pub(crate) struct Evaluate {
     /// The distance of two numbers that are told apart, with --domain; 1 unless given
     #[arg(long, value_name = "STEP", requires = "domain")]
     resolution: Option<f64>,
+
+    /// The values of users that are read from a table: names, separated by commas, or how many there are,
+    /// called 0, 1, 2, ..
+    #[arg(long, value_name = "NAME,NAME,..|N", value_parser = values, conflicts_with = "domain")]
+    values: Option<ValuesSpec>,
 
     /// How often to run each mechanism
     #[arg(long, value_name = "N", default_value = "10", value_parser = at_least_one::<NonZeroU64>)]
@@ -207,6 +217,21 @@ pub(crate) struct Evaluate {
     /// Where to write the result; a file is replaced only once all of it is there
     #[arg(long, value_name = "FILE|-", default_value = "-")]
     output: String,
+
+    #[command(flatten)]
+    table: TableOptions,
+
+    #[command(flatten)]
+    parameters: Parameters,
+}
+
+/// The values of a domain: their number, or their names.
+fn values(text: &str) -> Result<ValuesSpec, String> {
+    let spec = match text.parse() {
+        Ok(number) => ValuesSpec::Number(number),
+        Err(_) => ValuesSpec::Names(text.split(',').map(str::to_owned).collect()),
+    };
+    spec.values().map(|_| spec).map_err(|error| error.to_string())
 }
 
 /// Why a data set cannot be had, and what to do about it.
@@ -336,13 +361,26 @@ impl Evaluate {
         output.finish()
     }
 
+    /// Whether all mechanisms take sequences of symbols only, so that a table in long form holds such.
+    fn only_sequences(&self) -> bool {
+        let takes = |kind, name: &String| subjects::by_name_for(kind, name).is_ok_and(|subject| subject.takes(kind));
+        self.mechanism.iter().any(|name| takes(StreamKind::Symbols, name))
+            && !self.mechanism.iter().any(|name| name != "constant" && takes(StreamKind::Counts, name))
+            && self.mechanism.iter().any(|name| name != "constant")
+    }
+
     fn load(&self, seed: u64) -> Result<DataStream, Failure> {
+        let mut input = InputSpec::default();
+        self.table.apply(&mut input);
         let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };
         let options = datasets::LoadOptions {
             data_dir: self.data_dir.clone(),
             population: self.population.map(NonZeroU64::get),
             length: self.length.map(NonZeroUsize::get),
             domain: self.domain.map(domain),
+            values: self.values.clone(),
+            input,
+            symbols: self.only_sequences(),
             seed,
         };
         let stream = match self.dataset.as_str() {
@@ -354,6 +392,9 @@ impl Evaluate {
         };
         stream.map_err(|error| match error {
             DatasetError::NoDomain { .. } => Failure::input(format_args!("{error}; give it with --domain LO..HI")),
+            DatasetError::NoValues { .. } => Failure::input(format_args!(
+                "{error}; give them with --values NAME,NAME,.. or their number, or with --domain LO..HI"
+            )),
             error => cannot_load(&self.dataset, &error),
         })
     }
@@ -375,7 +416,7 @@ impl Evaluate {
     }
 
     fn settings(&self, epsilon: Epsilon, window: NonZeroU64, delay: u64) -> TrialSettings {
-        let defaults = TrialSettings::new(epsilon, window);
+        let defaults = self.parameters.apply(TrialSettings::new(epsilon, window));
         TrialSettings {
             delay,
             oracle: self.oracle.map_or(defaults.oracle, |OracleChoice(oracle)| oracle),
@@ -432,6 +473,10 @@ impl Evaluate {
             {
                 complain("warning", format_args!("{option} changes nothing: --classes says what users require"));
             }
+        }
+        for key in self.parameters.given().filter(|key| !chosen.iter().any(|subject| uses_key(*subject, key))) {
+            let names: Vec<&str> = chosen.iter().map(|subject| subject.name()).collect();
+            complain("warning", format_args!("--{key} changes nothing for {}", names.join(", ")));
         }
     }
 }
