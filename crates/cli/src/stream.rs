@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use tidegate_device::client::Client;
 use tidegate_server::stream::{Declaration, DeclarationError};
-use tidegate_table::{TableError, TableReader};
+use tidegate_table::{Reading, TableError, TableReader};
 
 use crate::arguments::at_least_one;
 use crate::device::connection::{Server, explain};
@@ -257,7 +257,7 @@ impl Send {
             }
             (Some(input), None) => {
                 let Input { name, source } = Input::open(input)?;
-                let mut table = TableReader::detect(&name, source).map_err(Failure::input)?;
+                let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
                 let (user, value) = fields(&table).map_err(Failure::input)?;
                 while let Some(line) = table.next_line().map_err(Failure::input)? {
                     let user = line.named(user, "a user").map_err(Failure::input)?;

@@ -126,6 +126,11 @@ enum Cells<'a> {
 }
 
 impl ReleaseLayout {
+    /// Whether releases are symbols of single users.
+    pub const fn has_symbols(&self) -> bool {
+        matches!(self.kind, Kind::Symbol(_))
+    }
+
     /// Returns the layout of a spec's releases.
     ///
     /// # Errors

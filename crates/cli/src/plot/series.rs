@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use tidegate::names::nearest;
-use tidegate_table::{TableError, TableLine, TableReader};
+use tidegate_table::{Reading, TableError, TableLine, TableReader};
 
 use crate::failure::Failure;
 
@@ -126,7 +126,7 @@ impl Fields {
 impl Shown {
     /// Reads releases; `name` is the name in errors.
     pub(super) fn read(name: &str, source: impl Read) -> Result<Self, Failure> {
-        let mut table = TableReader::detect(name, source).map_err(Failure::input)?;
+        let mut table = Reading::default().detect(name, source).map_err(Failure::input)?;
         let fields = Fields::of(&table).map_err(Failure::input)?;
         let mut shown = Self { quantity: fields.quantity, lines: Vec::new(), times: Vec::new() };
         let mut places = HashMap::new();
@@ -179,7 +179,7 @@ impl Shown {
     /// Reads the table that was released: `t,value`, `t,user,value`, or `t` and a count for each value. The field
     /// `time` may stand for t.
     pub(super) fn add_truth(&mut self, name: &str, source: impl Read) -> Result<(), Failure> {
-        let mut table = TableReader::detect(name, source).map_err(Failure::input)?;
+        let mut table = Reading::default().detect(name, source).map_err(Failure::input)?;
         let header: Vec<String> = table.header().map(str::to_owned).collect();
         let find = |name: &str| header.iter().position(|field| field == name);
         let key = match (find("t"), find("time")) {

@@ -431,7 +431,7 @@ impl Release {
     /// The chart of `--plot`, before it has anything to show.
     fn plotted(&self, shape: &ReleaseLayout) -> Result<Option<Plotted>, Failure> {
         let Some(output) = self.plot.clone() else { return Ok(None) };
-        if matches!(shape, ReleaseLayout::Symbol(_)) {
+        if shape.has_symbols() {
             return Err(Failure::input("--plot draws numbers, counts and frequencies; this stream releases symbols"));
         }
         if output == self.output || self.answers.as_ref() == Some(&output) {

@@ -271,11 +271,14 @@ impl Scheduler {
         let unit = unit.max(f64::MIN_POSITIVE.sqrt());
         // Counts are at most 2^64.
         let flat = 2_f64.powi(130).max(1e6 * unit);
-        let prior = Prior { mean: 0.0, variance: flat, largest_step: flat };
         let domain = published.counts.len();
         let mut estimator = Estimator::new(domain, unit, first_prior(published, flat), periods.as_slice());
         #[allow(clippy::cast_precision_loss)] // the size of a domain
-        let mut total = Estimator::new(1, unit * domain as f64, prior, periods.as_slice());
+        let mut total = {
+            let (sum, cells) = (published.counts.iter().sum::<f64>(), domain as f64);
+            let prior = Prior { mean: sum, variance: (sum * sum).max(cells * published.variance), largest_step: flat };
+            Estimator::new(1, unit * cells, prior, periods.as_slice())
+        };
         estimator.advance(timestamp);
         total.advance(timestamp);
         Self { estimator, total, accounts, first: timestamp, exact: timestamp, period: 1, candidates: Vec::new() }

@@ -34,6 +34,7 @@ pub struct Estimator {
     timestamp: Option<u64>,
     bank: Bank,
     seasons: Vec<Season>,
+    /// Prior of the seasonal models.
     prior: SavedPrior,
     /// For each number, weights of the bank and of each seasonal model.
     weights: Vec<f64>,
@@ -67,21 +68,25 @@ impl Estimator {
     /// [`Self::MOST_SEASONAL`] numbers.
     pub fn new(numbers: usize, unit: f64, prior: Prior, periods: &[u32]) -> Self {
         let periods = if numbers > TUNING.most_seasonal { &[] } else { periods };
+        let of_season = Prior { variance: prior.variance.min(TUNING.widest_season * unit), ..prior };
         let seasons: Vec<Season> = periods
             .iter()
             .filter(|period| (2..=TUNING.longest_period).contains(period))
             .take(TUNING.most_periods)
-            .flat_map(|period| Season::shapes(*period).map(|shape| Season::new(*period, shape, numbers, prior)))
+            .flat_map(|period| Season::shapes(*period).map(|shape| Season::new(*period, shape, numbers, of_season)))
             .collect();
         let first = first_weights(seasons.len());
-        let Prior { mean, variance, largest_step } = prior;
         Self {
             timestamp: None,
             bank: Bank::new(numbers, unit, prior),
             weights: first.repeat(numbers),
             popular: first,
             seasons,
-            prior: SavedPrior { mean, variance, largest_step },
+            prior: SavedPrior {
+                mean: of_season.mean,
+                variance: of_season.variance,
+                largest_step: of_season.largest_step,
+            },
             noise: 0.0,
             observed: Vec::new(),
         }

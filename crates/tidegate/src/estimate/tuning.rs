@@ -51,6 +51,8 @@ pub(super) struct Tuning {
     /// Horizon of expected errors, in timestamps and at least in periods. Chosen: slower models are still learning.
     pub(super) horizon: u32,
     pub(super) riccati_periods: u32,
+    /// Widest prior variance of a seasonal coefficient, in units. Derived: differences of f64 keep seven digits.
+    pub(super) widest_season: f64,
     /// Most numbers with seasonal models, and the longest period. Derived: a megabyte and a half of state a period.
     pub(super) most_seasonal: usize,
     pub(super) longest_period: u32,
@@ -185,6 +187,7 @@ pub(super) const TUNING: Tuning = Tuning {
     phase_step: 1e-2,
     horizon: 256,
     riccati_periods: 6,
+    widest_season: 1e9,
     most_seasonal: 1024,
     longest_period: 1024,
     most_periods: 8,
