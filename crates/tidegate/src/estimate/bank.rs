@@ -127,16 +127,18 @@ impl Bank {
 
     /// Updates the level of a number with an observation of the mean of `count` numbers around it.
     pub(super) fn observe_mean(&mut self, index: usize, count: f64, update: impl Fn(f64, f64) -> Posterior) {
-        let scatter = self.steps(1).scatter;
+        let Steps { scatter, level: step, .. } = self.steps(1);
+        // Variance of the mean around the level at its end: of its scatter, and of the steps since.
+        let around: PerModel = std::array::from_fn(|m| scatter[m] / count + step[m] * (count - 1.0) / 3.0);
         let number = &mut self.numbers[index];
         number.condition(&scatter);
         number.means = number.levels;
         for m in 0..MODELS {
-            number.variances[m] = number.level_variances[m] + scatter[m] / count;
+            number.variances[m] = number.level_variances[m] + around[m];
         }
         self.observe(index, update);
         let number = &mut self.numbers[index];
-        number.condition(&scatter.map(|scatter| scatter / count));
+        number.condition(&around);
         number.means = number.levels;
         for m in 0..MODELS {
             number.variances[m] = number.level_variances[m] + scatter[m];
@@ -160,7 +162,7 @@ impl Bank {
                 number.covariances[m] = covariance + n * slope + between[m];
                 number.slope_variances[m] = slope + slope_step[m];
                 // Keeps the covariance a covariance where the level's variance was cut.
-                let most = (number.level_variances[m] * number.slope_variances[m]).sqrt();
+                let most = (number.level_variances[m] * number.slope_variances[m]).max(0.0).sqrt();
                 number.covariances[m] = number.covariances[m].clamp(-most, most);
                 number.means[m] = number.levels[m];
                 number.variances[m] = number.level_variances[m] + scatter[m];

@@ -154,11 +154,14 @@ impl Scalar {
     /// [`ScalarError::Version`], [`ScalarError::Locked`] where the key is another or the state was changed, and
     /// [`ScalarError::Misfit`] for a state that no mechanism with its settings can have been in.
     pub fn load(saved: SavedScalar, key: &VaultKey) -> Result<Self, ScalarError> {
-        let SavedScalar { version, kind, settings, ledger, last, stream, bound, batches, sample, machine } = saved;
+        let SavedScalar { version, kind, mut settings, ledger, last, stream, bound, batches, sample, machine } = saved;
         if version != version_of(kind) {
             return Err(ScalarError::Version { found: version, known: version_of(kind) });
         }
         let misfit = |what| ScalarError::Misfit { what };
+        if let SavedMachine::Track { state, .. } = &machine {
+            settings.periods = state.periods;
+        }
         let mut event = Self::new(kind, settings)?;
         let expected_clock = if kind == ScalarKind::Constant { None } else { last };
         let same_budget = (ledger.budget(), ledger.window()) == (settings.epsilon, Window::EVENT);

@@ -63,8 +63,8 @@ pub struct ScalarSettings {
     /// Nothing to `constant`, which adds none, and `track`, which chooses its ranges from its answers.
     #[serde(default)]
     pub truncation: Option<Truncation>,
-    /// Seasonal periods that `track` looks for.
-    #[serde(default, skip_serializing_if = "Periods::is_usual")]
+    /// Seasonal periods that `track` looks for. Not serialised here: the saved state of `track` has them.
+    #[serde(skip)]
     pub periods: Periods,
 }
 
