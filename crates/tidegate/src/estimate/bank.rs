@@ -128,13 +128,15 @@ impl Bank {
 
     /// Updates the level of a number with an observation of the mean of `count` numbers around it.
     pub(super) fn observe_mean(&mut self, index: usize, count: f64, update: impl Fn(f64, f64) -> Posterior) {
-        let scatter = self.steps(1).scatter;
+        let Steps { scatter, added, .. } = self.steps(1);
+        // Variance of the mean around the level at its end: of its scatter, and of the steps since.
+        let around: PerModel = std::array::from_fn(|m| scatter[m] / count + added[0][m] * (count - 1.0) / 3.0);
         let number = &mut self.numbers[index];
         number.condition(&scatter);
-        number.expect(&scatter.map(|scatter| scatter / count));
+        number.expect(&around);
         self.observe(index, update);
         let number = &mut self.numbers[index];
-        number.condition(&scatter.map(|scatter| scatter / count));
+        number.condition(&around);
         number.expect(&scatter);
     }
 

@@ -36,6 +36,10 @@ pub(super) struct Track {
     /// Estimator after all answers, and before those of the releases that wait, if any do.
     present: Estimator,
     earlier: Option<Estimator>,
+    /// Estimator after the first half of those answers, where there are as many.
+    middle: Option<Estimator>,
+    /// Releases of a regular block.
+    half: usize,
     waiting: VecDeque<(u64, Answer)>,
     snapshots: Vec<Snapshot>,
 }
@@ -65,6 +69,8 @@ impl Track {
             lost: false,
             asked: 0,
             earlier: None,
+            middle: None,
+            half: TUNING.most_waiting.min(settings.delay as usize + 1).div_ceil(2),
             waiting: VecDeque::new(),
             snapshots: Vec::new(),
         })
@@ -98,7 +104,7 @@ impl Track {
         }
         self.earlier = earlier.or_else(|| self.earlier.take());
         self.waiting.push_back((timestamp, answer));
-        self.snapshots.push(self.present.snapshot());
+        self.keep();
         let is_due = |first: &(u64, Answer)| timestamp - first.0 >= u64::from(frame.settings.delay);
         if self.waiting.front().is_some_and(is_due) || self.waiting.len() >= TUNING.most_waiting {
             let due = self.waiting.iter().take_while(|first| is_due(first)).count();
@@ -149,17 +155,27 @@ impl Track {
 
     /// Releases the first of those that wait, after one backward pass over all of them.
     fn release_first(&mut self, count: usize, output: &Output, releases: &mut Vec<Release>) {
-        let beliefs = self.present.smooth(&self.snapshots, count);
-        for belief in beliefs {
+        let is_regular = count == self.half && self.middle.is_some();
+        for belief in self.present.smooth(&self.snapshots, count) {
             let Some((timestamp, answer)) = self.waiting.pop_front() else { break };
             releases.push(self.release(timestamp, belief, answer, output));
-            if let Some(earlier) = &mut self.earlier {
+            if let (false, Some(earlier)) = (is_regular, &mut self.earlier) {
                 self.questioner.read(earlier, timestamp, answer);
             }
         }
         self.snapshots.drain(..count.min(self.snapshots.len()));
-        if self.waiting.is_empty() {
-            self.earlier = None;
+        let middle = self.middle.take();
+        self.earlier = if is_regular { middle } else { self.earlier.take() }.filter(|_| !self.waiting.is_empty());
+        if self.waiting.len() >= self.half {
+            self.middle = (self.waiting.len() == self.half).then(|| self.present.clone());
+        }
+    }
+
+    /// Keeps the beliefs after the last answer, for the smoothing.
+    fn keep(&mut self) {
+        self.snapshots.push(self.present.snapshot());
+        if self.snapshots.len() == self.half {
+            self.middle = Some(self.present.clone());
         }
     }
 
@@ -223,7 +239,7 @@ impl Track {
         self.present = estimator.clone();
         for (timestamp, answer) in &waiting {
             self.questioner.read(&mut self.present, *timestamp, *answer);
-            self.snapshots.push(self.present.snapshot());
+            self.keep();
         }
         self.earlier = (!waiting.is_empty()).then_some(estimator);
         (self.asked, self.open, self.lost, self.waiting, self.held) = (asked, open, lost, waiting, held);

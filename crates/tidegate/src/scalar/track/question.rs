@@ -88,9 +88,7 @@ impl Questioner {
 
     /// Whether readings are asked in means: their noise is shared, but single readings stay unknown.
     pub(super) fn asks_means(&self) -> bool {
-        let range = 2.0 * TUNING.reach;
-        let of_mean = self.epsilon.as_f64() * (1.0 + TUNING.readings.powi(2) / 2.0).ln() / (TUNING.readings * range);
-        !self.is_small && of_mean > self.bit_information()
+        !self.is_small && self.epsilon.as_f64() < TUNING.means_below
     }
 
     pub(super) const fn epsilon(&self) -> Epsilon {

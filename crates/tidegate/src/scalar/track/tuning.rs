@@ -22,6 +22,9 @@ pub(super) struct Tuning {
     pub(super) scattered: f64,
     /// Variance of readings around a season, in squared widths of the domain, where bits do not tell. Chosen.
     pub(super) season_scatter: f64,
+    /// Epsilon below which readings are asked in means. Derived: there, a reading in a mean of `m` of them lowers the
+    /// logarithm of the variance by more, `ln(1 + a m²)/m` at best, than by a bit.
+    pub(super) means_below: f64,
     /// Range of a mean on either side of its forecast, in deviations. Standard: 95 per cent of a normal number.
     pub(super) reach: f64,
     /// Readings of a mean, in ratios of sensitivity to epsilon and deviation: `m` maximises `ln(1 + a m²)/m`, the
@@ -46,6 +49,7 @@ pub(super) const TUNING: Tuning = Tuning {
     unit: 1.0 / 64.0,
     scattered: 0.5,
     season_scatter: 1e-3,
+    means_below: 1.0,
     reach: 2.0,
     readings: 2.8,
     most_readings: 1024,
