@@ -1,6 +1,7 @@
 //! `tidegate release`: reads a private stream and writes a stream that may be published.
 
 mod entries;
+mod format;
 mod gate;
 pub(crate) mod state;
 mod timeline;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, VaultKey, Window};
 use tidegate::mechanisms::{self, Family, Mechanism};
@@ -25,6 +26,8 @@ use tidegate::stream::{Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
 use tidegate_table::time::Clock;
 use tidegate_table::{Format, Reading, long};
+
+pub(crate) use format::TableFormat;
 
 use crate::arguments::domain;
 use crate::columns::TableOptions;
@@ -169,68 +172,6 @@ pub(crate) struct Release {
 
     #[command(flatten)]
     table: TableOptions,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TableFormat {
-    /// Fields separated by commas
-    Csv,
-    /// A JSON object a line
-    Ndjson,
-    /// Parquet files, where the command was built with the feature `parquet`
-    Parquet,
-}
-
-impl TableFormat {
-    /// Returns the format that the file name suggests.
-    pub(crate) fn of(name: &str) -> Self {
-        let lower = name.to_ascii_lowercase();
-        let lower = lower.strip_suffix(".gz").unwrap_or(&lower);
-        let ends = |end: &str| lower.ends_with(end);
-        if ends(".ndjson") || ends(".jsonl") || ends(".json") {
-            Self::Ndjson
-        } else if ends(".parquet") {
-            Self::Parquet
-        } else {
-            Self::Csv
-        }
-    }
-
-    /// Returns the text format; Parquet rows are converted to and from CSV.
-    const fn text(self) -> Format {
-        match self {
-            Self::Csv | Self::Parquet => Format::Csv,
-            Self::Ndjson => Format::Ndjson,
-        }
-    }
-
-    pub(crate) fn open(self, name: &str) -> Result<Input, Failure> {
-        match self {
-            Self::Csv | Self::Ndjson => Input::open(name),
-            #[cfg(feature = "parquet")]
-            Self::Parquet => Input::open_parquet(name),
-            #[cfg(not(feature = "parquet"))]
-            Self::Parquet => Err(no_parquet(name)),
-        }
-    }
-
-    #[cfg_attr(not(feature = "parquet"), allow(unused_variables))]
-    fn create(self, name: &str, shape: &ReleaseLayout) -> Result<Output, Failure> {
-        match self {
-            Self::Csv | Self::Ndjson => Output::create(name),
-            #[cfg(feature = "parquet")]
-            Self::Parquet => Output::create_parquet(name, &shape.columns()),
-            #[cfg(not(feature = "parquet"))]
-            Self::Parquet => Err(no_parquet(name)),
-        }
-    }
-}
-
-#[cfg(not(feature = "parquet"))]
-fn no_parquet(name: &str) -> Failure {
-    Failure::input(format_args!(
-        "{name}: for Parquet the command must be built with the feature parquet, and this was not"
-    ))
 }
 
 fn mechanism(name: &str) -> Result<&'static Mechanism, UnknownName> {

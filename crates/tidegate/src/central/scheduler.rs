@@ -156,10 +156,12 @@ pub(super) trait Publisher {
     fn timestamp(&self) -> u64;
 }
 
+/// Spends by class number.
+pub(super) type ClassSpends = Vec<(u32, Epsilon)>;
+
 /// A published histogram.
 pub(super) struct Published {
-    /// Spends by class number.
-    pub(super) spent: Vec<(u32, Epsilon)>,
+    pub(super) spent: ClassSpends,
     /// For each class, whether it spent.
     pub(super) took_part: Vec<bool>,
     pub(super) counts: Vec<f64>,
@@ -199,7 +201,7 @@ impl Scheduler {
         budgets: &[Budget],
         periods: Periods,
         publisher: &mut impl Publisher,
-    ) -> Result<(Vec<(u32, Epsilon)>, Option<Counts>), CentralError> {
+    ) -> Result<(ClassSpends, Option<Counts>), CentralError> {
         let timestamp = publisher.timestamp();
         let (period, due) = match scheduler {
             Some(scheduler) => {

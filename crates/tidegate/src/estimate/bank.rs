@@ -1,8 +1,11 @@
 //! [`Bank`]: interacting multiple models (Blom and Bar-Shalom 1988), one set for each number.
 //!
-//! A model is linear: a level that walks, with a slope or a curvature that walks, or with scatter around it. Each number
-//! has a weight for every model, moved by predictive likelihood. At each timestamp a small share of the weight changes
-//! model; who changes goes on from the mean and covariance of all models.
+//! A model is linear: a level that walks, with a slope or a curvature that walks, or with scatter around it. Each
+//! number has a weight for every model, moved by predictive likelihood. At each timestamp a small share of the weight
+//! changes model, and goes on from the mean and covariance of all models.
+
+// Loops run over several arrays with an entry for each model.
+#![allow(clippy::needless_range_loop)]
 
 use serde::{Deserialize, Serialize};
 

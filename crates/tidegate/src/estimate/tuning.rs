@@ -120,20 +120,6 @@ impl Tuning {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn components_are_those_of_the_models() {
-        for (component, has) in TUNING.has.iter().enumerate() {
-            for (model, has) in TUNING.models.iter().zip(has) {
-                assert_eq!(*has > 0.5, model.components() > component, "{model:?}");
-            }
-        }
-    }
-}
-
 /// The constants in use.
 pub(super) const TUNING: Tuning = Tuning {
     models: [
@@ -192,3 +178,17 @@ pub(super) const TUNING: Tuning = Tuning {
     longest_period: 1024,
     most_periods: 8,
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_are_those_of_the_models() {
+        for (component, has) in TUNING.has.iter().enumerate() {
+            for (model, has) in TUNING.models.iter().zip(has) {
+                assert_eq!(*has > 0.5, model.components() > component, "{model:?}");
+            }
+        }
+    }
+}

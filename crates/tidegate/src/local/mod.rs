@@ -99,7 +99,7 @@ mechanisms! {
     /// Uniform population division, with an estimate from all reports.
     Track = "track" {
         summary: "the population evenly over the window, and an estimate from all reports",
-        keys: &["epsilon", "window", "population", "oracle", "periods"], rounds: 1, by_class: false, output: Output::Frequencies,
+        keys: TRACKED, rounds: 1, by_class: false, output: Output::Frequencies,
     }
     /// The personalised baseline: each class has its own budget and window. Built by [`plbu::Plbu`].
     Plbu = "plbu" {
@@ -110,6 +110,7 @@ mechanisms! {
 
 const UNIFORM: &[&str] = &["epsilon", "window", "population", "oracle"];
 const ADAPTIVE: &[&str] = &["epsilon", "window", "population", "oracle", "reuse"];
+const TRACKED: &[&str] = &["epsilon", "window", "population", "oracle", "periods"];
 const TREES: &[&str] = &["epsilon", "window", "population", "oracle", "reuse", "smoother"];
 
 /// Declares what runs each mechanism of [`Local`]: its state, and the function that makes it.

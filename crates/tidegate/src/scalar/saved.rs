@@ -45,6 +45,7 @@ impl SavedScalar {
 }
 
 /// State of each mechanism between two timestamps.
+#[allow(clippy::large_enum_variant)] // one at a time
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SavedMachine {

@@ -9,8 +9,8 @@ pub(super) struct Tuning {
     pub(super) small_noise: f64,
     /// Least noise scale that is filtered, in grid steps. Derived: below, three noisy readings in four are exact.
     pub(super) exact: f64,
-    /// Largest distance of a release from its noisy reading, in noise scales. Derived: noise exceeds it with probability
-    /// e^-10.
+    /// Largest distance of a release from its noisy reading, in noise scales. Derived: noise exceeds it with a
+    /// probability of e^-10.
     pub(super) envelope: f64,
     /// Least variance, in squared noise scales, at which a noisy reading is released as it is. Derived: it alone says
     /// as much then as everything else.
