@@ -114,7 +114,7 @@ fn a_date_before_the_last_of_the_state_is_refused() {
         state.display(),
         key.display()
     );
-    released(&format!("{arguments} --time day"), "day,value\n2026-03-01,1\n2026-03-02,2\n");
+    released(&format!("{arguments} --new-state --time day"), "day,value\n2026-03-01,1\n2026-03-02,2\n");
     let again = run_with_input(&arguments, b"t,value\n2026-03-02,3\n");
     assert_refused(&again, "line 2, field \"t\": expected a time after 2026-03-02, with which the last run ended");
     let other = run_with_input(&arguments.replace("1d", "1h"), b"t,value\n2026-03-03T00:00,3\n");
