@@ -130,6 +130,7 @@ impl Bank {
     }
 
     /// Updates the level of a number with an observation of the mean of `count` numbers around it.
+    #[allow(clippy::needless_range_loop)] // several arrays side by side
     pub(super) fn observe_mean(&mut self, index: usize, count: f64, update: impl Fn(f64, f64) -> Posterior) {
         let Steps { scatter, added, .. } = self.steps(1);
         // Variance of the mean around the level at its end: of its scatter, and of the steps since.
@@ -194,6 +195,7 @@ impl Bank {
 
     /// Updates the weights of number `index` with an observation of the share of `count` numbers around it that lie
     /// above `cut`, with noise.
+    #[allow(clippy::needless_range_loop)] // several arrays side by side
     pub(super) fn observe_share(&mut self, index: usize, count: f64, cut: f64, observed: f64, noise: Noise) {
         let scatter = self.steps(1).scatter;
         let number = &mut self.numbers[index];

@@ -45,7 +45,6 @@ impl SavedScalar {
 }
 
 /// State of each mechanism between two timestamps.
-#[allow(clippy::large_enum_variant)] // one at a time
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum SavedMachine {
@@ -53,7 +52,7 @@ enum SavedMachine {
     Group { group: Locked, smoothing: Smoothing, waiting: VecDeque<u64> },
     Window { window: Locked, released: VecDeque<f64> },
     Batch { held: Locked, done: u64, due: bool },
-    Track { state: track::State, held: Locked },
+    Track { state: Box<track::State>, held: Locked },
 }
 
 /// Context that encrypted parts are bound to, beside the ledger: another stream, other settings or another moment
@@ -130,7 +129,9 @@ impl Scalar {
                     SavedMachine::Window { window: window.lock(vault)?, released: comporder.released.clone() }
                 }
             },
-            Machine::Track(track) => SavedMachine::Track { state: track.state(), held: track.held.lock(vault)? },
+            Machine::Track(track) => {
+                SavedMachine::Track { state: Box::new(track.state()), held: track.held.lock(vault)? }
+            }
             Machine::Batched(batched) => {
                 SavedMachine::Batch { held: batched.held.lock(vault)?, done: batched.done, due: batched.due }
             }
@@ -259,7 +260,7 @@ impl Scalar {
             }
             (Machine::Track(track), SavedMachine::Track { state, held }) => {
                 let held = Held::unlock(&held, vault)?;
-                if !track.load(state, held, last, settings.delay) {
+                if !track.load(*state, held, last, settings.delay) {
                     return Err(misfit("what is believed"));
                 }
             }

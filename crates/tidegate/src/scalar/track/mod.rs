@@ -70,7 +70,7 @@ impl Track {
             asked: 0,
             earlier: None,
             middle: None,
-            half: TUNING.most_waiting.min(settings.delay as usize + 1).div_ceil(2),
+            half: TUNING.most_waiting.min(settings.delay.saturating_add(1)).div_ceil(2) as usize,
             waiting: VecDeque::new(),
             snapshots: Vec::new(),
         })
@@ -106,7 +106,7 @@ impl Track {
         self.waiting.push_back((timestamp, answer));
         self.keep();
         let is_due = |first: &(u64, Answer)| timestamp - first.0 >= u64::from(frame.settings.delay);
-        if self.waiting.front().is_some_and(is_due) || self.waiting.len() >= TUNING.most_waiting {
+        if self.waiting.front().is_some_and(is_due) || self.waiting.len() >= TUNING.most_waiting as usize {
             let due = self.waiting.iter().take_while(|first| is_due(first)).count();
             self.release_first(due.max(self.waiting.len().div_ceil(2)), frame.output, releases);
         }
@@ -226,7 +226,7 @@ impl Track {
             && in_order
             && waiting.iter().all(answered)
             && (delay > 0 || waiting.is_empty())
-            && waiting.len() < TUNING.most_waiting
+            && waiting.len() < TUNING.most_waiting as usize
             && held.amounts().all(|amount| amount == self.questioner.epsilon())
             && held.timestamps().all(recent)
             && match open {

@@ -72,7 +72,7 @@ impl Questioner {
         let width = (range.end() - range.start()) as f64;
         let noise = Summing::new(range.clone(), protects, epsilon)?;
         let bit = epsilon.min(MAX_RESPONSE_EPSILON);
-        let lag = settings.delay.min(u32::try_from(TUNING.most_waiting).unwrap_or(u32::MAX)) / 2;
+        let lag = settings.delay.min(TUNING.most_waiting) / 2;
         Ok(Self {
             is_small: noise.scale().as_f64() < TUNING.small_noise * width,
             truth: Bucketing::new(0..=1, 2, bit)?.probabilities().truth,

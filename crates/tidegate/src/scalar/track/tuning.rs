@@ -9,8 +9,8 @@ pub(super) struct Tuning {
     pub(super) small_noise: f64,
     /// Least noise scale that is filtered, in grid steps. Derived: below, three noisy readings in four are exact.
     pub(super) exact: f64,
-    /// Largest distance of a release from its noisy reading, in noise scales. Derived: noise exceeds it with a
-    /// probability of e^-10.
+    /// Largest distance of a release from its noisy reading, in noise scales. Derived: noise exceeds it with
+    /// probability e^-10.
     pub(super) envelope: f64,
     /// Least variance, in squared noise scales, at which a noisy reading is released as it is. Derived: it alone says
     /// as much then as everything else.
@@ -32,12 +32,12 @@ pub(super) struct Tuning {
     pub(super) readings: f64,
     /// Most readings of a mean. Derived: they fit into some pages of memory.
     pub(super) most_readings: u32,
-    /// Distance of a look from the forecast, in widths of the domain. Chosen.
+    /// Distance from the forecast of a question about scatter, a look, in widths of the domain. Chosen.
     pub(super) look: f64,
-    /// Questions from one look to the next. Chosen.
+    /// Questions from one look to the next. Chosen: they cost a third, and tell scatter from none.
     pub(super) look_every: u64,
     /// Most releases that wait. Derived: later readings hardly matter.
-    pub(super) most_waiting: usize,
+    pub(super) most_waiting: u32,
 }
 
 /// The constants in use.
