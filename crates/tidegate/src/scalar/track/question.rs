@@ -146,7 +146,7 @@ impl Questioner {
             return Question::Mean(OpenMean { count, low, high, counts });
         }
         let of_noise = (variance / self.noise.scale().laplace_variance()).ln_1p();
-        if of_noise > 1.5 * self.bit_information() {
+        if of_noise > TUNING.noise_over_bit * self.bit_information() {
             return Question::Noise;
         }
         Question::Bit { cut }

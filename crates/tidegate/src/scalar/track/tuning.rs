@@ -32,6 +32,9 @@ pub(super) struct Tuning {
     pub(super) readings: f64,
     /// Most readings of a mean. Derived: they fit into some pages of memory.
     pub(super) most_readings: u32,
+    /// Least ratio of the information of noise to that of a bit, at which noise is asked. Chosen: readings at two ends
+    /// are not normal, and a bit says more about them than it seems.
+    pub(super) noise_over_bit: f64,
     /// Distance from the forecast of a question about scatter, a look, in widths of the domain. Chosen.
     pub(super) look: f64,
     /// Questions from one look to the next. Chosen: they cost a third, and tell scatter from none.
@@ -53,6 +56,7 @@ pub(super) const TUNING: Tuning = Tuning {
     reach: 2.0,
     readings: 2.8,
     most_readings: 1024,
+    noise_over_bit: 1.5,
     look: 0.25,
     look_every: 3,
     most_waiting: 128,
