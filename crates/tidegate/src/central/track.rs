@@ -1,6 +1,6 @@
 //! `track`: a histogram at every timestamp, exact ones as often as is worth it, and an estimate from all of them.
 //!
-//! [`Scheduler`] divides the budget, and estimates the counts.
+//! The scheduler divides the budget, and estimates the counts.
 
 use std::num::NonZeroU64;
 

@@ -1,7 +1,7 @@
 //! `track`: as `lpu`, with a filter over the reports of all timestamps.
 //!
 //! At every timestamp another `1/w` of the population reports with the whole budget. An [`Estimator`] follows the
-//! frequencies from these observations. A release stays within [`ENVELOPE`] deviations of what was just reported.
+//! frequencies from these observations. A release stays within seven deviations of what was just reported.
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::Estimate;
