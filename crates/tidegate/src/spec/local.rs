@@ -45,8 +45,8 @@ pub struct LocalSpec {
     /// How answers are randomised; the best oracle for each question where nothing is said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<OracleKind>,
-    /// Whether releases use what was learned on the way: [`LocalSettings::reuse`]. Not for `lbu`, `lsp` and `lpu`,
-    /// which learn nothing on the way.
+    /// Whether releases use what was learned on the way: [`LocalSettings::reuse`]. Not for `lbu`, `lsp`, `lpu`, `plbu`
+    /// and `track`, which learn nothing on the way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<bool>,
     /// How `mtsp` and `mtsp_population` average: [`LocalSettings::smoother`].
