@@ -10,7 +10,9 @@ use anstream::{AutoStream, ColorChoice};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
+use tidegate::mechanisms;
 use tidegate::names::UnknownName;
+use tidegate::post_processing::Repair;
 use tidegate::sequence::effort::Effort;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
@@ -26,7 +28,7 @@ use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{DataStream, subjects};
 use tidegate_table::TableError;
 
-use crate::arguments::{at_least_one, domain};
+use crate::arguments::{at_least_one, domain, repair};
 use crate::channel::DistanceName;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
@@ -167,6 +169,11 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     smooth: bool,
 
+    /// The repair of what mechanisms release, free of budget: consistent (least squares; the nodes of a tree
+    /// agree and sum to one), norm_sub (not negative either) or none. Unless given, trees are made consistent
+    #[arg(long, value_parser = repair)]
+    repair: Option<Repair>,
+
     /// How many symbols are released together by mechanisms that release batches; 2 unless given
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     batch: Option<NonZeroUsize>,
@@ -234,6 +241,11 @@ fn class(text: &str) -> Result<RequirementClass, String> {
 /// A name that some mechanism has; which one depends on the stream.
 fn mechanism(name: &str) -> Result<String, UnknownName> {
     subjects::check_name(name).map(|()| name.to_owned())
+}
+
+/// The repair that `tidegate release` applies unless its spec names another.
+fn default_repair(subject: &dyn Subject) -> Repair {
+    mechanisms::find(subject.name()).map_or(Repair::None, |mechanism| Repair::default_of(mechanism.output))
 }
 
 /// An oracle, or none where the mechanism is to choose.
@@ -364,7 +376,9 @@ impl Evaluate {
             for &epsilon in &self.epsilon {
                 for &window in &windows {
                     for &delay in &delays {
-                        trials.push(Trial { subject: *subject, settings: self.settings(epsilon, window, delay) });
+                        let mut settings = self.settings(epsilon, window, delay);
+                        settings.repair = self.repair.unwrap_or_else(|| default_repair(*subject));
+                        trials.push(Trial { subject: *subject, settings });
                     }
                 }
             }

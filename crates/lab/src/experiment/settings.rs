@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use tidegate::estimate::release_filter::ReleaseFilter;
+use tidegate::post_processing::{Refinement, Repair};
 use tidegate::release::Release;
 use tidegate::scalar::Truncation;
 use tidegate::sequence::effort::Effort;
@@ -47,8 +47,11 @@ pub struct TrialSettings {
     pub buckets: Option<u32>,
     /// Scalar: how truncating mechanisms choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
-    /// All but sequences: whether to smooth releases by a [`ReleaseFilter`].
+    /// All but sequences: whether to smooth releases by a
+    /// [`ReleaseFilter`](tidegate::estimate::release_filter::ReleaseFilter).
     pub smooth: bool,
+    /// Counts: the repair of releases.
+    pub repair: Repair,
     /// Sequence: number of symbols in a batch.
     pub batch: NonZeroUsize,
     /// Sequence: order of the Markov model.
@@ -88,6 +91,7 @@ impl TrialSettings {
             buckets: None,
             truncation: None,
             smooth: false,
+            repair: Repair::None,
             batch: Self::DEFAULT_BATCH,
             order: 1,
             distance: SymbolDistance::Hamming,
@@ -97,13 +101,10 @@ impl TrialSettings {
 }
 
 impl TrialSettings {
-    /// Returns the smoothing of releases.
+    /// Returns the smoothing and repair of releases.
     pub(crate) fn smoothing(&self) -> impl FnMut(Release) -> Release + use<> {
-        let mut smoother = self.smooth.then(ReleaseFilter::new);
-        move |release| match &mut smoother {
-            Some(smoother) => smoother.push(release),
-            None => release,
-        }
+        let mut refinement = Refinement::new(self.repair, self.smooth);
+        move |release| refinement.push(release)
     }
 }
 

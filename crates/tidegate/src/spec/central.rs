@@ -8,6 +8,7 @@ use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Window};
 
 use super::{
     MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys, needed,
+    refinement,
 };
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
@@ -15,6 +16,7 @@ use crate::central::{
     Central, CentralChoice, CentralError, CentralKind, CentralSettings, Estimator, Personal, PersonalKind,
     PersonalSettings,
 };
+use crate::post_processing::{Refinement, Repair};
 use crate::query::Correlation;
 use crate::release::Release;
 
@@ -44,6 +46,13 @@ pub struct CentralSpec {
     /// How `pbd` and `pba` make one histogram of all classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimator: Option<Estimator>,
+    /// The repair of releases; unless said, [`Repair::default_of`] the mechanism's output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+    /// Whether releases are smoothed by a [`ReleaseFilter`](crate::estimate::release_filter::ReleaseFilter). Not for
+    /// `track` and `personal_track`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smooth: Option<bool>,
     /// Which timestamps are released; unless said and where presence is protected, every one from zero on:
     /// [`Self::timeline()`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +161,8 @@ impl CentralSpec {
         "neighbours",
         "classes",
         "estimator",
+        "repair",
+        "smooth",
         "timeline",
         "trust",
         "queries",
@@ -200,6 +211,7 @@ impl CentralSpec {
             ("estimator", self.estimator.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
+        self.refinement()?;
         let windows = self.window.into_iter().chain(self.classes.iter().flatten().map(|class| class.window));
         self.timeline.unwrap_or_default().check(windows.max().unwrap_or(NonZeroU64::MIN))?;
         let domain = self.values()?.count();
@@ -239,13 +251,23 @@ impl CentralSpec {
         longest_window(self.window, self.classes.as_deref())
     }
 
+    /// The post-processing of its releases.
+    ///
+    /// # Errors
+    /// [`SpecError::Unused`].
+    pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        refinement(self.mechanism.mechanism(), self.repair, self.smooth)
+    }
+
     /// Its standing queries and monitors.
     ///
     /// # Errors
     /// [`SpecError::Values`] and [`SpecError::StandingQuery`].
     pub fn standing_queries(&self) -> Result<StandingQueries, SpecError> {
         let window = self.longest_window();
-        StandingQueries::new(&self.queries, &self.monitors, &self.values()?, window, Correlation::WithinRuns)
+        let is_smooth = self.smooth == Some(true);
+        let correlation = if is_smooth { Correlation::Throughout } else { Correlation::WithinRuns };
+        StandingQueries::new(&self.queries, &self.monitors, &self.values()?, window, correlation)
     }
 }
 

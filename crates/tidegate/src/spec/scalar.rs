@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
-use super::{SpecError, TimelineSpec, Trust};
+use super::{SpecError, TimelineSpec, Trust, refinement};
+use crate::post_processing::Refinement;
 use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
 /// A stream of numbers, and how it is released.
@@ -53,6 +54,10 @@ pub struct ScalarSpec {
     /// Whether readings are cut off at a private bound, and how that is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
+    /// Whether releases are smoothed by a [`ReleaseFilter`](crate::estimate::release_filter::ReleaseFilter). Not for
+    /// `track` and `constant`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smooth: Option<bool>,
     /// Which timestamps are released, whether or not there is a reading; unless said, those that the input has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TimelineSpec>,
@@ -186,6 +191,7 @@ impl ScalarSpec {
         "buckets",
         "within_domain",
         "truncation",
+        "smooth",
         "timeline",
         "trust",
     ];
@@ -206,6 +212,7 @@ impl ScalarSpec {
             buckets: None,
             within_domain: false,
             truncation: None,
+            smooth: None,
             timeline: None,
             trust: None,
         }
@@ -246,7 +253,16 @@ impl ScalarSpec {
     pub fn mechanism(&self) -> Result<Scalar, SpecError> {
         Trust::Curator.check(self.trust, self.mechanism.name())?;
         self.intake()?;
+        self.refinement()?;
         Ok(Scalar::new(self.mechanism, self.settings()?)?)
+    }
+
+    /// The post-processing of its releases.
+    ///
+    /// # Errors
+    /// [`SpecError::Unused`].
+    pub fn refinement(&self) -> Result<Refinement, SpecError> {
+        refinement(self.mechanism.mechanism(), None, self.smooth)
     }
 
     /// The privacy unit, in grid units: [`Grid::exact_sensitivity`], because readings are sealed from their text.

@@ -14,8 +14,8 @@ use crate::local::Local;
 use crate::local::plbu::Plbu;
 use crate::spec::{StandingQueries, StreamSpec};
 
-/// The version of the saved form.
-const VERSION: u16 = 1;
+/// The version of the saved form. Version 1, which is read too, has no filter.
+const VERSION: u16 = 2;
 
 #[allow(clippy::large_enum_variant)] // it is written at once
 #[derive(Serialize)]
@@ -57,18 +57,20 @@ impl Stream {
         let unsaved = |error: postcard::Error| StreamError::State(format!("it cannot be saved: {error}"));
         let queries = self.queries.as_ref().and_then(StandingQueries::save);
         let queries = queries.map(|queries| postcard::to_allocvec(&queries)).transpose().map_err(unsaved)?;
-        postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries)).map_err(unsaved)
+        let filter = self.refinement.filter().map(postcard::to_allocvec).transpose().map_err(unsaved)?;
+        postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries, filter)).map_err(unsaved)
     }
 
-    /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew.
+    /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew. So
+    /// does the filter of `smooth` where none was saved, or one of another form.
     ///
     /// # Errors
     /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].
     pub fn load(spec: StreamSpec, saved: &[u8], key: Option<&VaultKey>) -> Result<Self, StreamError> {
-        let Self { spec, values, machine, mut queries } = Self::new(spec)?;
+        let Self { spec, values, machine, mut refinement, mut queries } = Self::new(spec)?;
         let unreadable = || StreamError::State("it cannot be read".to_owned());
         let (version, rest) = postcard::take_from_bytes::<u16>(saved).map_err(|_| unreadable())?;
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             let problem = format!("it has version {version}; this program reads version {VERSION}");
             return Err(StreamError::State(problem));
         }
@@ -78,6 +80,10 @@ impl Stream {
         }
         let ((saved, of_queries), rest): ((Saved, Option<Vec<u8>>), _) =
             postcard::take_from_bytes(rest).map_err(|_| unreadable())?;
+        let (filter, rest): (Option<Vec<u8>>, _) = match version {
+            1 => (None, rest),
+            _ => postcard::take_from_bytes(rest).map_err(|_| unreadable())?,
+        };
         if !rest.is_empty() {
             return Err(unreadable());
         }
@@ -96,6 +102,9 @@ impl Stream {
             // Other queries than those that were saved begin anew.
             let _began_anew = queries.load(&mut postcard::Deserializer::from_bytes(&saved)).is_err();
         }
-        Ok(Self { spec, values, machine, queries })
+        if let Some(filter) = filter.and_then(|filter| postcard::from_bytes(&filter).ok()) {
+            refinement.resume(filter);
+        }
+        Ok(Self { spec, values, machine, refinement, queries })
     }
 }

@@ -20,6 +20,7 @@ mod mtsp;
 mod personal;
 mod post_processing;
 mod query;
+mod refinement;
 mod scalar;
 mod spec;
 mod stream;
