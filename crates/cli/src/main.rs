@@ -24,6 +24,7 @@ mod device;
 mod evaluate;
 mod failure;
 mod input;
+mod model;
 mod output;
 mod query;
 mod release;
@@ -59,6 +60,7 @@ enum Sub {
     #[cfg(feature = "lab")]
     Reproduce(reproduce::Reproduce),
     Channel(channel::Channel),
+    Model(model::ModelCommand),
     #[cfg(feature = "lab")]
     Data(data::Data),
     Init(service::init::Init),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "lab")]
         Sub::Data(data) => data.run(),
         Sub::Channel(channel) => channel.run(),
+        Sub::Model(model) => model.run(),
         Sub::Release(release) => release.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),

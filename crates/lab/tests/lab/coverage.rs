@@ -9,8 +9,8 @@ use tidegate_lab::experiment::{Plan, Trial, TrialSettings, run};
 use tidegate_lab::metrics::Metric;
 use tidegate_lab::subjects;
 
-/// Mechanisms that repeat releases, average over time or prune, on a random walk and a city. `make coverage` runs all of
-/// them on all data sets. Seeds are fixed, so there are no false alarms. The coverage must be that of an interval of
+/// Mechanisms that repeat releases, average over time or prune, on a random walk and a city. `make coverage` runs all
+/// of them on all data sets. Seeds are fixed, so there are no false alarms. The coverage must be that of an interval of
 /// 95 %, or more where the stream is smooth.
 #[test]
 fn intervals_of_repeated_releases_hold() {

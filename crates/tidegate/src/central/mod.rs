@@ -396,10 +396,11 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
     counts.iter().map(|count| count.round() as i64).collect()
 }
 
-/// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean absolute
-/// error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values differ, so
-/// they are taken to have a Laplace distribution too, of which the variance is twice the square of that mean. Counts above
-/// the mean count have more, in proportion: the variance of a sum of independent users' moves grows with their number.
+/// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean
+/// absolute error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values
+/// differ, so they are taken to have a Laplace distribution too, of which the variance is twice the square of that
+/// mean. Counts above the mean count have more, in proportion: the variance of a sum of independent users' moves grows
+/// with their number.
 #[allow(clippy::cast_precision_loss)]
 fn drifted(counts: &Counts, distance: f64) -> Counts {
     let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;

@@ -468,6 +468,16 @@ impl Stream {
         }
     }
 
+    /// An upper bound of what the releases of any user of a sequence stream with a model have leaked so far: in
+    /// sequence information privacy if the model is right, and in local privacy in any case. It follows from spends,
+    /// which are public.
+    pub fn leakage(&self) -> Option<(f64, f64)> {
+        match &self.machine {
+            Machine::Sequence(sequences) => sequences.leakage(),
+            _ => None,
+        }
+    }
+
     /// Begins a timestamp of a local stream whose devices are elsewhere: see [`Local::open`].
     ///
     /// # Errors

@@ -61,8 +61,8 @@ impl Stream {
         postcard::to_allocvec(&(VERSION, self.spec.mechanism().full_name, saving, queries, filter)).map_err(unsaved)
     }
 
-    /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew. So
-    /// does the filter of `smooth` where none was saved, or one of another form.
+    /// Goes on with a saved state. Where the spec's queries or monitors are others than those saved, they begin anew.
+    /// So does the filter of `smooth` where none was saved, or one of another form.
     ///
     /// # Errors
     /// A spec that cannot be followed, a state of another one, and [`StreamError::NoKey`].

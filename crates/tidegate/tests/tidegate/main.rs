@@ -9,6 +9,7 @@ mod channels;
 mod classes;
 mod crr;
 mod estimate;
+mod fit;
 mod grid;
 mod hamming;
 mod laplace_noise;
