@@ -54,7 +54,7 @@ fn a_fitted_model_serves_specs_lengths_and_channels() {
     assert!(stderr(&released).contains("leak at most"), "{}", stderr(&released));
 
     let lengths = run(&format!("model lengths --model {model} --epsilon 0.5 --longest 3 --json"));
-    let lengths: Value = serde_json::from_str(&stdout(&lengths)).unwrap();
+    let lengths: Value = serde_json::from_str(stdout(&lengths)).unwrap();
     let costs: Vec<f64> = lengths.as_array().unwrap().iter().map(|row| row["cost"].as_f64().unwrap()).collect();
     assert_eq!(costs.len(), 3);
     assert!(costs[2] < costs[0], "{costs:?}"); // symbols that stay are cheaper together

@@ -268,7 +268,8 @@ mod tests {
                 "queries": [{ "name": name, "value": "in" }],
             } });
             let declaration: Declaration = serde_json::from_value(declaration).unwrap();
-            Question { key: ("rooms".to_owned(), name.to_owned()), declaration, period: 1, numbers: 2 }
+            let (key, refinement) = (("rooms".to_owned(), name.to_owned()), Refinement::new(Repair::None, false));
+            Question { key, declaration, refinement, period: 1, numbers: 2 }
         };
         let cache = QueryCache::default();
         assert!(question(&"x".repeat(201)).kept_in(&cache).is_err());
