@@ -28,7 +28,8 @@ use crate::table::{layout, short};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate model fit --input visits.csv --domain home,work,away --output visits.model.json\n  \
+    after_help = "Example:\n  tidegate model fit --input visits.csv --domain home,work,away --output \
+                  visits.model.json\n  \
                   tidegate model fit --input visits.csv --domain home,work,away --epsilon 1 --contribution 20 \
                   --output visits.model.json\n  \
                   tidegate model lengths --model visits.model.json --epsilon 0.5"
@@ -63,7 +64,8 @@ impl ModelCommand {
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    after_help = "Example:\n  tidegate model fit --input visits.csv --domain 3 --order 2 --epsilon 2 --contribution 50 > m.json"
+    after_help = "Example:\n  tidegate model fit --input visits.csv --domain 3 --order 2 --epsilon 2 \
+                  --contribution 50 > m.json"
 )]
 struct Fit {
     /// The table (CSV, or NDJSON where its name ends in .ndjson), or - for standard input

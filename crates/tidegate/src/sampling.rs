@@ -106,6 +106,7 @@ impl Changes {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp)] // sums of exact numbers
 mod tests {
     use super::*;
 

@@ -46,8 +46,8 @@ pub enum FitError {
 ///
 /// # Guarantee
 /// Epsilon-differential privacy at user level: whether a user takes part, with whatever sequence, changes the
-/// probability of no model by more than a factor of `e^epsilon`. Each user adds at most `contribution` transitions to one
-/// histogram, which the kernel's [`noisy_histogram`] publishes from a ledger with nothing else in it. The rest is
+/// probability of no model by more than a factor of `e^epsilon`. Each user adds at most `contribution` transitions to
+/// one histogram, which the kernel's [`noisy_histogram`] publishes from a ledger with nothing else in it. The rest is
 /// post-processing: counts of a row are projected onto those that are not negative and sum to the row's noisy total
 /// ([`norm_sub`]), and mixed with the background as [`Model::learn`] does, with as many more pseudo-observations as the
 /// total's standard deviation.
