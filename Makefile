@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help test deny parquet demo bench audit results coverage fuzz mutants api fmt tools
+.PHONY: help test deny parquet demo bench accuracy audit results coverage fuzz mutants api fmt tools
 
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 30
@@ -30,7 +30,7 @@ test: tools ## check format, lints, tests, examples in the documentation, and it
 	@.ci/check-sizes
 	@$(stage) 'the command without the laboratory'
 	@! cargo tree --quiet -p tidegate-cli --no-default-features -e normal,features \
-		| grep -E 'tidegate-lab|tidegate-papers|plotters|tidegate-kernel feature "simulation"'
+		| grep -E 'tidegate-lab|tidegate-papers|tidegate-kernel feature "simulation"'
 	@if cargo deny --version >/dev/null 2>&1; then \
 		$(stage) 'licences and sources of dependencies'; \
 		cargo deny --log-level error check --hide-inclusion-graph bans licenses sources; \
@@ -63,6 +63,9 @@ demo: tools ## show the main job on simulated data, in less than a minute after 
 
 bench: tools ## run the benchmarks
 	@cargo bench --workspace $(FEATURES)
+
+accuracy: tools ## measure the accuracy of track, and write docs/results-track.md; real data from TIDEGATE_DATA
+	@cargo run --quiet --release -p tidegate-cli -- accuracy --output docs/results-track.md
 
 audit: tools ## audit every mechanism thoroughly, and print the table of docs/audit.md; takes hours
 	@cargo run --quiet --release -p tidegate-cli -- audit --all --thorough --markdown

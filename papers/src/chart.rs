@@ -55,7 +55,7 @@ fn one_series(table: &Results, panel: &str, name: &str, metric: &str) -> Option<
     let points: Vec<Point> = table
         .along(panel, name, metric)
         .into_iter()
-        .filter_map(|(at, summary)| Some(Point::of(place(at)?, summary)))
+        .filter_map(|(at, summary)| Some(Point::of(place(at)?, summary.mean, summary.standard_error)))
         .collect();
     let series = Series::new(name, points);
     let is_baseline = matches!(name, "constant" | "chance");

@@ -190,8 +190,8 @@ impl<'a> Session<'a> {
                     data_dir: self.options.data_dir.clone(),
                     population: cut.population,
                     length,
-                    domain: None,
                     seed: self.options.seed,
+                    ..datasets::LoadOptions::default()
                 },
             )
         };

@@ -28,7 +28,7 @@ use tidegate_server::service::now;
 use tidegate_server::stream::Declaration;
 
 use crate::arguments::at_least_one;
-use crate::chart::Canvas;
+use crate::canvas::Canvas;
 use crate::device::connection::{Connection, Server, explain};
 use crate::device::fleet::{Answered, Fleet};
 use crate::failure::{Failure, complain};
@@ -179,7 +179,7 @@ impl Demo {
             "live       {}/#token={analyst}\n\nReleased shares, and the truth beside them:\n",
             service.url
         ))?;
-        let reader = Server { server: service.url.clone(), token_file: None, ca: None, allow_plain_http: false };
+        let reader = Server { server: Some(service.url.clone()), token_file: None, ca: None, allow_plain_http: false };
         let client = reader.client_with(Some(&analyst), 1)?;
         let fleet = Fleet {
             connection: Connection {

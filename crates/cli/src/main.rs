@@ -4,16 +4,21 @@
 //! for invalid input.
 //!
 //! Without the feature `lab`, the subcommands that simulate are absent: `evaluate`, `advise`, `audit`, `reproduce`,
-//! `data`, `demo` and `device fleet`.
+//! `accuracy`, `data`, `demo` and `device fleet`.
 
+#[cfg(feature = "lab")]
+mod accuracy;
 #[cfg(feature = "lab")]
 mod advise;
 mod arguments;
 #[cfg(feature = "lab")]
 mod audit;
+mod budget;
+mod canvas;
 mod channel;
 #[cfg(feature = "lab")]
 mod chart;
+mod columns;
 mod completions;
 #[cfg(feature = "lab")]
 mod data;
@@ -26,6 +31,7 @@ mod failure;
 mod input;
 mod model;
 mod output;
+mod plot;
 mod query;
 mod release;
 #[cfg(feature = "lab")]
@@ -33,6 +39,7 @@ mod reproduce;
 mod secret;
 mod service;
 mod spec;
+mod stream;
 mod table;
 mod toml_file;
 
@@ -51,6 +58,8 @@ struct Command {
 #[derive(Debug, Subcommand)]
 enum Sub {
     Release(Box<release::Release>),
+    Budget(budget::ShowBudget),
+    Plot(plot::Plot),
     #[cfg(feature = "lab")]
     Evaluate(Box<evaluate::Evaluate>),
     #[cfg(feature = "lab")]
@@ -59,6 +68,8 @@ enum Sub {
     Audit(Box<audit::Audit>),
     #[cfg(feature = "lab")]
     Reproduce(reproduce::Reproduce),
+    #[cfg(feature = "lab")]
+    Accuracy(accuracy::Accuracy),
     Channel(channel::Channel),
     Model(model::ModelCommand),
     #[cfg(feature = "lab")]
@@ -69,6 +80,7 @@ enum Sub {
     Doctor(service::doctor::Doctor),
     Backup(service::backup::Backup),
     Restore(service::backup::Restore),
+    Stream(stream::Streams),
     Query(Box<query::Query>),
     Device(Box<device::Device>),
     #[cfg(feature = "lab")]
@@ -86,10 +98,14 @@ fn main() -> ExitCode {
         Sub::Channel(channel) => channel.run(),
         Sub::Model(model) => model.run(),
         Sub::Release(release) => release.run(),
+        Sub::Budget(budget) => budget.run(),
+        Sub::Plot(plot) => plot.run(),
         Sub::Completions(completions) => completions.run(Command::command()),
         Sub::Manual(manual) => manual.run(Command::command()),
         #[cfg(feature = "lab")]
         Sub::Reproduce(reproduce) => reproduce.run(),
+        #[cfg(feature = "lab")]
+        Sub::Accuracy(accuracy) => accuracy.run(),
         #[cfg(feature = "lab")]
         Sub::Advise(advise) => advise.run(),
         Sub::Init(init) => init.run(),
@@ -98,6 +114,7 @@ fn main() -> ExitCode {
         Sub::Doctor(doctor) => doctor.run(),
         Sub::Backup(backup) => backup.run(),
         Sub::Restore(restore) => restore.run(),
+        Sub::Stream(stream) => stream.run(),
         Sub::Query(query) => query.run(),
         Sub::Device(device) => device.run(),
         #[cfg(feature = "lab")]

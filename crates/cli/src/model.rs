@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -143,16 +144,16 @@ impl Fit {
     }
 
     /// Sequences by user.
-    fn read(&self, values: &Values) -> Result<BTreeMap<String, Vec<u32>>, Failure> {
+    fn read(&self, values: &Values) -> Result<BTreeMap<Arc<str>, Vec<u32>>, Failure> {
         let format = if self.input.ends_with(".ndjson") { Format::Ndjson } else { Format::Csv };
         let Input { name, source } = Input::open(&self.input)?;
         let mut table = LongReader::new(&name, source, format).map_err(Failure::input)?;
-        let mut sequences: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        let mut sequences: BTreeMap<Arc<str>, Vec<u32>> = BTreeMap::new();
         let mut next = || {
             table.next_checked(|row| {
                 let expected = "a symbol of --domain";
                 let refused = || FieldRefusal { field: "value", expected: expected.into() };
-                Ok((row.user.to_owned(), values.find(row.value).ok_or_else(refused)?))
+                Ok((Arc::clone(row.user), values.find(row.value).ok_or_else(refused)?))
             })
         };
         while let Some((user, symbol)) = next().map_err(Failure::input)? {
@@ -164,7 +165,7 @@ impl Fit {
 
 fn privately(
     values: &Values,
-    sequences: &BTreeMap<String, Vec<u32>>,
+    sequences: &BTreeMap<Arc<str>, Vec<u32>>,
     settings: &PrivateFit,
     random: &mut impl Randomness,
 ) -> Result<Model, Failure> {

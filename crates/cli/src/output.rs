@@ -142,7 +142,7 @@ impl Output {
 
     /// Starts a Parquet file; lines of CSV become its rows.
     #[cfg(feature = "parquet")]
-    pub(crate) fn create_parquet(name: &str, columns: &'static [Column]) -> Result<Self, Failure> {
+    pub(crate) fn create_parquet(name: &str, columns: &[Column]) -> Result<Self, Failure> {
         let mut output = Self::create(name)?;
         let Target::File(partial) = &mut output.target else {
             return Err(Failure::input(format_args!(
@@ -155,7 +155,7 @@ impl Output {
                 Sink::Text(file) => file.get_ref(),
                 Sink::Parquet(_, file) => file,
             };
-            let writer = tidegate_table::parquet::ParquetWriter::new(file.try_clone()?, columns)?;
+            let writer = tidegate_table::parquet::ParquetWriter::new(file.try_clone()?, columns.to_vec())?;
             Ok(Sink::Parquet(Box::new(writer), file.try_clone()?))
         };
         partial.sink = parquet(&partial.sink).map_err(|error| cannot_write(name, &error))?;

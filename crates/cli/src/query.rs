@@ -14,6 +14,7 @@ use tidegate_device::client::Client;
 use tidegate_device::enrolment::is_name;
 use tidegate_table::Format;
 use tidegate_table::releases::{ReleaseLayout, quoted};
+use tidegate_table::time::Clock;
 
 use crate::arguments::{at_least_one, repair};
 use crate::device::connection::{Server, explain};
@@ -158,7 +159,10 @@ impl Query {
             |spec| serde_json::from_value(spec).map_err(Failure::run),
         )?;
         match self.what {
-            What::Releases => self.releases(&client, stream, &spec),
+            What::Releases => {
+                let epoch = found.get("epoch").and_then(Value::as_u64).unwrap_or(0);
+                self.releases(&client, stream, &spec, epoch)
+            }
             What::Answers => self.records(&client, stream, "answers", |record| Ok(format!("{}\n", record.body))),
             _ => self.answer(&client, stream, &spec),
         }
@@ -172,14 +176,7 @@ impl Query {
             output.write(&format!("{}\n", serde_json::to_string_pretty(&streams).map_err(Failure::run)?))?;
             return output.finish();
         }
-        let text = |stream: &Value, key: &str| match stream.pointer(key) {
-            Some(Value::String(text)) => text.clone(),
-            None | Some(Value::Null) => String::new(),
-            Some(other) => other.to_string(),
-        };
-        let mut rows = vec![HEADERS.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
-        rows.extend(streams.iter().map(|stream| HEADERS.iter().map(|(_, key)| text(stream, key)).collect()));
-        output.write(&self.table(&rows))?;
+        output.write(&self.table(&stream_rows(&streams)))?;
         output.finish()
     }
 
@@ -192,8 +189,9 @@ impl Query {
         rows.iter().map(line).collect()
     }
 
-    fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec) -> Result<(), Failure> {
-        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?;
+    fn releases(&self, client: &Client, stream: &str, spec: &StreamSpec, epoch: u64) -> Result<(), Failure> {
+        let times = spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, epoch));
+        let shape = ReleaseLayout::of(spec).map_err(Failure::run)?.with_clock(times);
         let format = if self.json { Format::Ndjson } else { Format::Csv };
         let mut head = String::new();
         shape.begin(format, &mut head);
@@ -312,6 +310,18 @@ impl Query {
         output.write(&self.table(&rows))?;
         output.finish()
     }
+}
+
+/// The rows of a table of streams.
+pub(crate) fn stream_rows(streams: &[Value]) -> Vec<Vec<String>> {
+    let text = |stream: &Value, key: &str| match stream.pointer(key) {
+        Some(Value::String(text)) => text.clone(),
+        None | Some(Value::Null) => String::new(),
+        Some(other) => other.to_string(),
+    };
+    let mut rows = vec![HEADERS.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()];
+    rows.extend(streams.iter().map(|stream| HEADERS.iter().map(|(_, key)| text(stream, key)).collect()));
+    rows
 }
 
 /// What a list of streams tells, and where it stands in a stream.

@@ -5,10 +5,11 @@ use tidegate::mechanisms::{self, Family, Mechanism, Preset};
 use tidegate::names::UnknownName;
 use tidegate::sequence::model::Model;
 use tidegate::spec::{
-    CentralSpec, DomainSpec, LocalSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec, TimelineSpec,
+    CentralSpec, ColumnsSpec, DomainSpec, InputSpec, LocalSpec, ScalarSpec, SequenceSpec, SpecError, StreamSpec,
+    TimelineSpec,
 };
 use toml::Spanned;
-use toml::de::DeValue;
+use toml::de::{DeTable, DeValue};
 
 use crate::failure::Failure;
 use crate::model::read_model;
@@ -58,7 +59,8 @@ impl Spec {
         let mechanism = mechanism_of(&mut table)?;
         check(&table, &Keys::of(mechanism.family))?;
         let learned = learned_model(&mut table)?;
-        let (stream, places) = match mechanism.family {
+        let input = input_of(&mut table)?;
+        let (mut stream, places) = match mechanism.family {
             Family::Local => table.read().map(|(spec, places)| (StreamSpec::Local(spec), places)),
             Family::Central => table.read().map(|(spec, places)| (StreamSpec::Central(spec), places)),
             Family::Scalar => table.read().map(|(spec, places)| (StreamSpec::Scalar(spec), places)),
@@ -66,6 +68,7 @@ impl Spec {
                 table.read().map(|(spec, places)| (StreamSpec::Sequence(SequenceSpec { learned, ..spec }), places))
             }
         }?;
+        *stream.input_mut() = input;
         Ok(Self { stream, places })
     }
 
@@ -127,13 +130,27 @@ fn mechanism_of(table: &mut Table<'_>) -> Result<&'static Mechanism, Failure> {
     Ok(found)
 }
 
+/// Removes the keys that say how the table is read.
+fn input_of(table: &mut Table<'_>) -> Result<InputSpec, Failure> {
+    let mut found = DeTable::new();
+    for key in InputSpec::KEYS {
+        if let Some(value) = table.take(key) {
+            found.insert(Spanned::new(value.span(), (*key).into()), value);
+        }
+    }
+    let (input, _) = table.inner(found, 0..0).read()?;
+    Ok(input)
+}
+
 /// Rejects unknown keys and oracles, and suggests the probable spelling.
 fn check(table: &Table<'_>, keys: &Keys) -> Result<(), Failure> {
-    let nested = keys.tables.iter().filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
+    let tables = keys.tables.iter().chain(&[("columns", ColumnsSpec::KEYS)]);
+    let nested = tables.filter_map(|(name, valid)| match table.table.get(*name)?.get_ref() {
         DeValue::Table(inner) => Some((inner, *valid)),
         _ => None,
     });
-    for (found, valid) in std::iter::once((&table.table, keys.valid)).chain(nested) {
+    let of_all = [keys.valid, InputSpec::KEYS].concat();
+    for (found, valid) in std::iter::once((&table.table, &of_all[..])).chain(nested) {
         if let Some(unknown) = found.keys().find(|key| !valid.contains(&key.get_ref().as_ref())) {
             let error = UnknownName::new("key", unknown.get_ref(), valid.iter().copied());
             return Err(table.error_at(&unknown.span(), None, error));

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
-use tidegate::names::nearest;
+use tidegate::spec::plain_words;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -47,7 +47,7 @@ impl Text {
         let Self { file, text } = self;
         let table = DeTable::parse(text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(text, span.start));
-            Failure::input(format_args!("{file}, line {line}: {}", error.message()))
+            Failure::input(format_args!("{file}, line {line}: {}", plain_words(error.message())))
         })?;
         let span = table.span();
         Ok(Table::new(file, text, table.into_inner(), span))
@@ -94,7 +94,7 @@ impl<'a> Table<'a> {
         let Self { places, text, table, span } = self;
         let value = T::deserialize(toml::Deserializer::from(Spanned::new(span.clone(), table)));
         let value = value.map_err(|error| {
-            let message = explained(error.message());
+            let message = plain_words(error.message());
             match error.span().filter(|place| *place != span) {
                 Some(place) => {
                     let key = places.key_around(&place).or_else(|| key_before(text, place.start));
@@ -144,20 +144,6 @@ impl Places {
             None => Failure::input(format_args!("{file}, line {line}: {message}")),
         }
     }
-}
-
-/// Adds the probable spelling to the parser's message about an unknown name.
-fn explained(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    let (Some((given, valid)), true) = (quoted.split_first(), message.starts_with("unknown ")) else {
-        return message.to_owned();
-    };
-    let meant = nearest(&given.to_lowercase(), valid).map(|meant| format!(" (did you mean {meant}?)"));
-    let meant = meant.unwrap_or_default();
-    if message.starts_with("unknown field") {
-        return format!("there is no key {given:?}{meant}; there are: {}", valid.join(", "));
-    }
-    format!("{message}{meant}")
 }
 
 /// Returns the key before a value on the same line, for values in arrays of tables.

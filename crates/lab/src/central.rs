@@ -214,9 +214,9 @@ impl OnCounts for CentralSubject {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
-        let smooth = settings.smoothing();
+        let (smooth, neighbours) = (settings.smoothing(), settings.neighbours);
         let Requirement { epsilon, window } = strictest(settings);
-        let settings = CentralSettings::new(epsilon, window, domain_of(stream));
+        let settings = CentralSettings { neighbours, ..CentralSettings::new(epsilon, window, domain_of(stream)) };
         let mut mechanism = Central::new(self.0, settings).map_err(RunError::unsupported)?;
         drive(stream, smooth, |timestamp, counts| {
             mechanism
@@ -271,11 +271,12 @@ impl OnCounts for PersonalSubject {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
-        let smooth = settings.smoothing();
+        let (smooth, neighbours) = (settings.smoothing(), settings.neighbours);
         let (classes, members) = classes_and_members(stream, settings, random)?;
         let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
         let defaults = PersonalSettings::new(domain_of(stream));
-        let settings = PersonalSettings { estimator: self.estimator.unwrap_or(defaults.estimator), ..defaults };
+        let estimator = self.estimator.unwrap_or(defaults.estimator);
+        let settings = PersonalSettings { estimator, neighbours, ..defaults };
         let mut mechanism = Personal::new(self.kind, classes, settings).map_err(RunError::unsupported)?;
         drive(stream, smooth, |timestamp, counts| {
             let split = members.split(counts, random)?;
@@ -315,10 +316,10 @@ impl OnCounts for PersonalTrackSubject {
         settings: &TrialSettings,
         random: &mut SeededRandom,
     ) -> Result<CountOutcome, RunError> {
-        let smooth = settings.smoothing();
+        let (smooth, neighbours) = (settings.smoothing(), settings.neighbours);
         let (classes, members) = classes_and_members(stream, settings, random)?;
         let numbers: Vec<u32> = (0..).zip(classes.all()).map(|(number, _)| number).collect();
-        let settings = PersonalSettings::new(domain_of(stream));
+        let settings = PersonalSettings { neighbours, ..PersonalSettings::new(domain_of(stream)) };
         let mut mechanism = PersonalTrack::new(classes, settings).map_err(RunError::unsupported)?;
         drive(stream, smooth, |timestamp, counts| {
             let split = members.split(counts, random)?;

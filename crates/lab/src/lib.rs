@@ -19,12 +19,14 @@
 //! | [`plot`] | charts as SVG |
 //! | [`report`] | reports as self-contained HTML pages |
 //! | [`subjects`] | all test subjects, by name |
+//! | [`accuracy`] | the benchmark of `track`, over a grid of streams and settings |
 //! | [`advise`] | which of them to take, and which error to expect |
 //! | [`city`] | simulated devices, a local mechanism and a monitor in one call |
 //! | [`audit`] | attempts to break what mechanisms promise: exact where that is possible, and from ledgers |
 //!
 //! Everything here knows the true data and is seeded, so nothing that it prints is private.
 
+pub mod accuracy;
 pub mod advise;
 pub mod audit;
 pub mod central;
@@ -35,13 +37,12 @@ pub mod experiment;
 pub mod generate;
 pub mod local;
 pub mod metrics;
-pub mod plot;
 pub mod queries;
-pub mod report;
-
 pub mod scalar;
 pub mod sequence;
 pub mod stream;
 pub mod subjects;
+
+pub use tidegate_plot::{plot, report};
 
 pub use stream::{CountStream, DataStream, NumberStream, SymbolStream};

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 
+use tidegate::local::mtsp::GroupAverage;
 use tidegate::local::plbu::Plbu;
 use tidegate::local::{Local, LocalKind, LocalSettings, Step};
 use tidegate::mechanisms::Mechanism;
@@ -228,7 +229,12 @@ pub fn local_settings(stream: &CountStream, settings: &TrialSettings) -> LocalSe
     let users = (0..stream.length()).map(|timestamp| stream.population(timestamp)).max();
     let domain = u32::try_from(stream.domain()).unwrap_or(u32::MAX);
     let users = users.and_then(NonZeroU64::new).unwrap_or(NonZeroU64::MIN);
-    LocalSettings { oracle: settings.oracle, ..LocalSettings::new(settings.epsilon, settings.window, domain, users) }
+    LocalSettings {
+        oracle: settings.oracle,
+        reuse: settings.reuse,
+        smoother: if settings.median { GroupAverage::Median } else { GroupAverage::Mean },
+        ..LocalSettings::new(settings.epsilon, settings.window, domain, users)
+    }
 }
 
 /// A local mechanism, answered by a [`Crowd`].

@@ -68,7 +68,7 @@ impl ScalarSubject {
         Ok(ScalarSettings {
             protects: settings.protects,
             publication: self.publication,
-            smoother: self.smoother,
+            smoother: if settings.median { Smoother::Median } else { self.smoother },
             within_domain: settings.within_domain,
             truncation: self.truncated.then(|| settings.truncation.unwrap_or_default()),
             threshold: settings.threshold,
@@ -144,6 +144,7 @@ impl OnNumbers for ScalarSubject {
         }
         releases.extend(mechanism.finish(random).map_err(RunError::failed)?);
         let numbers = releases.into_iter().map(smooth).filter_map(|release| release.statistic.number());
-        Ok(NumberOutcome { values: numbers.map(|number| number.value).collect() })
+        let (values, variances) = numbers.map(|number| (number.value, number.variance)).unzip();
+        Ok(NumberOutcome { values, variances })
     }
 }

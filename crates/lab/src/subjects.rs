@@ -67,7 +67,7 @@ impl OnCounts for Constant {
 impl OnNumbers for Constant {
     fn run(&self, stream: &NumberStream, _: &TrialSettings, _: &mut SeededRandom) -> Result<NumberOutcome, RunError> {
         let middle = f64::midpoint(stream.grid().low(), stream.grid().high());
-        Ok(NumberOutcome { values: vec![middle; stream.values().len()] })
+        Ok(NumberOutcome { values: vec![middle; stream.values().len()], variances: Vec::new() })
     }
 }
 

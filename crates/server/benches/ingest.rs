@@ -64,7 +64,7 @@ fn start_service(folder: &Path) -> (SocketAddr, ApiToken, OpenQuestion) {
     let telemetry = Telemetry::new(WebhookSettings::default()).unwrap();
     let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
     let settings = ServiceSettings { queue: 1_024, signer, clock };
-    let service = Service::start(tools, settings, telemetry.clone()).unwrap();
+    let service = Service::start(tools, settings, &[], telemetry.clone()).unwrap();
     let declaration = serde_json::json!({ "name": "bench", "tick": 36_000, "epoch": now() / 1_000 - 60, "spec": {
         "family": "local", "mechanism": "lbu", "epsilon": 4, "window": 2, "population": 10_000_000, "oracle": "oue",
         "domain": 128,

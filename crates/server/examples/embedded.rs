@@ -34,7 +34,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let telemetry = Telemetry::new(WebhookSettings::default())?;
     let tools = Tools { store, marks, key, holder: "embedded".to_owned(), lease: 10_000 };
     let settings = ServiceSettings { queue: 1_024, signer: SigningKey::from_bytes(&seed), clock: BootClock::new()? };
-    let service = Service::start(tools, settings, telemetry.clone())?;
     let streams = [
         json!({ "name": "visits", "tick": 1, "spec": {
             "family": "local", "mechanism": "lpa", "epsilon": 1, "window": 5, "domain": ["home", "out"],
@@ -49,9 +48,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             "domain": { "low": 0, "high": 100 }, "outside": "clamp",
         } }),
     ];
-    for stream in streams {
-        service.create(&serde_json::from_value::<Declaration>(stream)?)?;
-    }
+    let streams = streams.into_iter().map(serde_json::from_value).collect::<Result<Vec<Declaration>, _>>()?;
+    let service = Service::start(tools, settings, &streams, telemetry.clone())?;
     let (mut entries, mut secrets) = (Vec::new(), serde_json::Map::new());
     for role in Role::ALL {
         let ApiToken { secret, sha256 } = ApiToken::new(role)?;

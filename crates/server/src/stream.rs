@@ -5,11 +5,12 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use tidegate::kernel::{VaultKey, Window};
 use tidegate::mechanisms::Family;
-use tidegate::spec::{SpecError, StandingQueries, StreamSpec};
+use tidegate::spec::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, SpecError, StandingQueries, StreamSpec};
 use tidegate::stream::Stream;
 use tidegate_device::DevicePolicy;
 use tidegate_device::clock::Ticks;
 use tidegate_device::enrolment::{MAX_NAME, StreamPolicy, is_name};
+use tidegate_table::time::Clock;
 
 use crate::driver::DriveError;
 
@@ -46,6 +47,10 @@ pub enum DeclarationError {
     Webhook { given: String },
     #[error("spec.timeline: the service has a schedule of its own; delete this key")]
     Timeline,
+    #[error("spec.{key}: the service takes events, not tables; delete this key")]
+    Table { key: &'static str },
+    #[error("spec.every: a timestamp is as long as a tick: give {tick}, or delete this key")]
+    Every { tick: Every },
     #[error("{key}: stream {name} was created with another value, which never changes; declare a new stream")]
     Changed { name: String, key: &'static str },
 }
@@ -68,14 +73,22 @@ impl Declaration {
         if let Some(given) = self.webhooks.iter().find(|url| !is_url(url)) {
             return Err(DeclarationError::Webhook { given: given.chars().take(80).collect() });
         }
-        let declares_timeline = match &self.spec {
-            StreamSpec::Local(spec) => spec.timeline.is_some(),
-            StreamSpec::Central(spec) => spec.timeline.is_some(),
-            StreamSpec::Scalar(spec) => spec.timeline.is_some(),
-            _ => false,
-        };
-        if declares_timeline {
+        if self.spec.declares_timeline() {
             return Err(DeclarationError::Timeline);
+        }
+        let InputSpec { columns, every, origin, duplicates, empty } = self.spec.input();
+        let of_tables = [
+            ("columns", *columns != ColumnsSpec::default()),
+            ("origin", origin.is_some()),
+            ("duplicates", *duplicates != Duplicates::default()),
+            ("empty", *empty != Empty::default()),
+        ];
+        if let Some((key, _)) = of_tables.into_iter().find(|(_, given)| *given) {
+            return Err(DeclarationError::Table { key });
+        }
+        let tick = Every::of_seconds(self.tick);
+        if every.is_some_and(|every| every != tick) {
+            return Err(DeclarationError::Every { tick });
         }
         self.new_stream()?;
         Ok(())
@@ -109,6 +122,11 @@ impl Declaration {
         Ok(self.spec.standing_queries()?)
     }
 
+    /// Returns the clock that gives timestamps their times, where the spec says `every`.
+    pub(crate) fn times(&self) -> Clock {
+        self.spec.input().every.map_or_else(Clock::default, |every| Clock::of_ticks(every, self.epoch))
+    }
+
     /// Returns the clock of its timestamps.
     pub const fn ticks(&self) -> Ticks {
         Ticks { epoch: self.epoch, seconds: self.tick }
@@ -137,7 +155,8 @@ impl Declaration {
         Ok(Some(StreamPolicy { stream, protects, oracle, ticks, slot_key }))
     }
 
-    /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors and webhooks may differ.
+    /// Checks that it keeps the guarantee of an earlier declaration. Queries, monitors, webhooks and whether releases
+    /// have times may differ.
     ///
     /// # Errors
     /// [`DeclarationError::Changed`].
@@ -148,6 +167,7 @@ impl Declaration {
         }
         let bare = |declaration: &Self| {
             let mut spec = declaration.spec.clone();
+            *spec.input_mut() = InputSpec::default();
             match &mut spec {
                 StreamSpec::Local(spec) => {
                     spec.queries.clear();

@@ -3,15 +3,23 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::TableError;
 use crate::json::{text_of_json, without_nan};
 use crate::source::Limited;
 
-/// Names and texts of an object's fields, in their order.
-pub(crate) type Fields = Vec<(String, String)>;
+/// Names and contents of an object's fields, in their order.
+pub(crate) type Fields = Vec<(String, Cell)>;
+
+/// The content of a field.
+pub(crate) struct Cell {
+    /// The text; `None` for what is neither a text nor a number.
+    pub(crate) text: Option<String>,
+    /// Whether it can be the name of a user.
+    pub(crate) is_name: bool,
+}
 
 /// Reads objects line by line.
 pub(crate) struct JsonLines<R> {
@@ -53,8 +61,8 @@ impl<R: Read> JsonLines<R> {
                 Ok(fields) => Ok(Some((line, fields))),
                 Err(open) => Err(match open {
                     Some(field) => {
-                        let expected = if field == USER { "a text or a whole number" } else { "a text or a number" };
-                        TableError::Field { file: file.to_owned(), line, field, expected: expected.into() }
+                        let expected = "a text or a number".into();
+                        TableError::Field { file: file.to_owned(), line, field, expected }
                     }
                     None => TableError::NotJson { file: file.to_owned(), line },
                 }),
@@ -101,24 +109,14 @@ impl<'de> Visitor<'de> for &mut Object {
         while let Some(field) = map.next_key::<String>()? {
             self.open = Some(field.chars().take(40).collect());
             let json: &RawValue = map.next_value()?;
-            let text = match text_of_json(json) {
-                Some(text) if field != USER || is_name(json.get(), &text) => text,
-                // No error may depend on a value, so an invalid one becomes empty.
-                None if field == VALUE => String::new(),
-                _ => return Err(A::Error::custom("neither a text nor a number")),
-            };
+            let text = text_of_json(json);
+            let is_name = text.as_deref().is_some_and(|text| is_name(json.get(), text));
             self.open = None;
-            self.fields.push((field, text));
+            self.fields.push((field, Cell { text, is_name }));
         }
         Ok(())
     }
 }
-
-/// The field with the name of a user.
-const USER: &str = "user";
-
-/// The field with a number, or with the value of a user.
-pub(crate) const VALUE: &str = "value";
 
 /// Whether JSON is the name of a user: a string, or a 64-bit integer in its canonical form.
 ///

@@ -7,6 +7,7 @@
 //! | [`scalar`] | input with one number a line: `t,value` |
 //! | [`releases`] | releases, as lines of text |
 //! | [`released`] | the same lines, read back |
+//! | [`time`] | times as timestamps |
 //! | [`json`] | JSON values as the text of a field |
 //! | `parquet` | Parquet files as CSV text and back, with the feature `parquet` |
 //!
@@ -23,7 +24,7 @@
 //!
 //! let table = "t,user,value\n0,anna,home\n";
 //! let mut reader = LongReader::new("evening", table.as_bytes(), Format::Csv)?;
-//! let user = reader.next_checked(|row| Ok(row.user.to_owned()))?;
+//! let user = reader.next_checked(|row| Ok(row.user.to_string()))?;
 //! assert_eq!(user.as_deref(), Some("anna"));
 //! # Ok::<(), tidegate_table::TableError>(())
 //! ```
@@ -35,14 +36,18 @@ pub mod long;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 mod reader;
+mod reading;
 pub mod released;
 pub mod releases;
 pub mod scalar;
 mod source;
+pub mod time;
+mod users;
 pub mod wide;
 
 pub use error::TableError;
 pub use reader::{TableLine, TableReader};
+pub use reading::{Form, Reading};
 pub use source::open;
 
 /// The text format of a table.

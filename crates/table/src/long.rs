@@ -7,16 +7,22 @@
 //! 1,anna,away
 //! ```
 //!
-//! Timestamps are whole numbers that never decrease. Each user has at most one line at a timestamp.
+//! Times never decrease. Of each user, one line counts at a timestamp. [`Reading`] says which columns hold what, how
+//! times become timestamps, and which line counts.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Read;
+use std::sync::Arc;
 
-use crate::{Format, TableError, TableLine, TableReader};
+use tidegate::spec::{Duplicates, Empty};
+
+use crate::reading::{Reading, Turn};
+use crate::users::{Met, Users};
+use crate::{Format, TableError, TableReader};
 
 /// The fields of the long form.
-pub const FIELDS: [&str; 3] = ["t", "user", "value"];
+const FIELDS: [&str; 3] = ["t", "user", "value"];
 
 /// One line of a table in long form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +31,8 @@ pub struct LongRow<'a> {
     pub line: u64,
     /// The timestamp.
     pub timestamp: u64,
-    /// The user.
-    pub user: &'a str,
+    /// The user: all rows of a user share one text, as long as the user is seen.
+    pub user: &'a Arc<str>,
     /// The user's value, which no error contains.
     pub value: &'a str,
 }
@@ -42,7 +48,7 @@ pub struct FieldRefusal {
 
 /// Reads a table in long form, one line at a time.
 ///
-/// It keeps the names of the users of the present timestamp, and nothing else.
+/// It keeps the names of the users of the present timestamp, and of some before it.
 ///
 /// ```
 /// use tidegate_table::Format;
@@ -50,7 +56,7 @@ pub struct FieldRefusal {
 ///
 /// let table = "t,user,value\n0,anna,home\n0,ben,away\n0,anna,away\n";
 /// let mut reader = LongReader::new("evening", table.as_bytes(), Format::Csv)?;
-/// let users: Vec<_> = (0..2).map(|_| reader.next_checked(|row| Ok(row.user.to_owned()))).collect();
+/// let users: Vec<_> = (0..2).map(|_| reader.next_checked(|row| Ok(row.user.to_string()))).collect();
 /// assert_eq!(users[1].as_ref().unwrap().as_deref(), Some("ben"));
 /// let error = reader.next_checked(|_| Ok(())).unwrap_err();
 /// assert_eq!(
@@ -61,10 +67,25 @@ pub struct FieldRefusal {
 /// ```
 pub struct LongReader<R> {
     table: TableReader<R>,
+    reading: Reading,
+    /// The columns of times, users and values.
+    places: [usize; 3],
     last: Option<u64>,
-    /// Timestamps up to this one are rejected.
-    over: Option<u64>,
-    seen: HashSet<String>,
+    users: Users,
+    /// Lines of the open timestamp that wait for a later line of the same user, in reverse order once it is over.
+    held: Vec<Held>,
+    /// Whether the timestamp of the held lines is over.
+    is_over: bool,
+    /// The first line of the next timestamp, read ahead.
+    ahead: Option<Held>,
+}
+
+/// A line that is held back.
+struct Held {
+    timestamp: u64,
+    line: u64,
+    user: Arc<str>,
+    value: String,
 }
 
 impl<R> std::fmt::Debug for LongReader<R> {
@@ -76,20 +97,27 @@ impl<R> std::fmt::Debug for LongReader<R> {
 impl<R: Read> LongReader<R> {
     /// Reads the first line, which must name the fields t, user and value; `name` is the name in errors.
     pub fn new(name: &str, source: R, format: Format) -> Result<Self, TableError> {
-        let mut table = TableReader::new(name, source, format)?;
-        table.expect_header(&FIELDS)?;
-        Ok(Self::from_table(table))
+        Self::open(name, source, format, Reading::default())
     }
 
-    /// Reads on from a table that [has the fields](TableReader::has_fields) of the long form.
-    pub fn from_table(table: TableReader<R>) -> Self {
-        Self { table, last: None, over: None, seen: HashSet::new() }
+    /// Reads the first line of a table, whose columns and times are as `reading` says.
+    pub fn open(name: &str, source: R, format: Format, reading: Reading) -> Result<Self, TableError> {
+        Self::from_table(reading.open(name, source, format)?, reading)
     }
 
-    /// Rejects timestamps up to the given one, with which the last run ended.
-    #[must_use]
-    pub fn after(self, over: Option<u64>) -> Self {
-        Self { over, ..self }
+    /// Reads on from a table whose header was read.
+    pub fn from_table(mut table: TableReader<R>, reading: Reading) -> Result<Self, TableError> {
+        let places = reading.find(&mut table, [0, 1, 2])?;
+        Ok(Self {
+            table,
+            reading,
+            places,
+            last: None,
+            users: Users::default(),
+            held: Vec::new(),
+            is_over: false,
+            ahead: None,
+        })
     }
 
     /// Reads the next line and returns the result of `check`; `None` at the end.
@@ -99,35 +127,94 @@ impl<R: Read> LongReader<R> {
         &mut self,
         check: impl FnOnce(LongRow<'_>) -> Result<T, FieldRefusal>,
     ) -> Result<Option<T>, TableError> {
-        let Some(line) = self.table.next_line()? else { return Ok(None) };
-        let timestamp = line.timestamp()?;
-        if self.over.is_some_and(|over| timestamp <= over) {
-            return Err(line.bad_field(0, after_the_last(self.over)));
+        if self.reading.duplicates == Duplicates::Last {
+            return self.next_held(check);
         }
-        if self.last.is_some_and(|last| timestamp < last) {
-            return Err(line.bad_field(0, "a timestamp that is not before the last"));
+        let [time, by_user, by_value] = self.places;
+        loop {
+            let Some(line) = self.table.next_line()? else { return Ok(None) };
+            let (timestamp, turn) = self.reading.time(&line, time, &mut self.last)?;
+            if turn == Turn::Next {
+                self.users.begin();
+            }
+            let value = line.text(by_value).trim();
+            let text = line.named(by_user, "a user: some text")?;
+            if value.is_empty() && self.reading.empty == Empty::Skip {
+                continue;
+            }
+            let Met { name: user, is_first, .. } = self.users.meet(text, 0);
+            if !is_first {
+                if self.reading.duplicates == Duplicates::First {
+                    continue;
+                }
+                return Err(line.bad_field(by_user, second_line(&self.reading)));
+            }
+            let row = LongRow { line: line.number_of_line(), timestamp, user, value };
+            return check(row)
+                .map(Some)
+                .map_err(|FieldRefusal { field, expected }| line.bad_field(position(self.places, field), expected));
         }
-        if self.last != Some(timestamp) {
-            self.seen.clear();
+    }
+
+    /// Like [`Self::next_checked`], where the last line of a user counts.
+    fn next_held<T>(
+        &mut self,
+        check: impl FnOnce(LongRow<'_>) -> Result<T, FieldRefusal>,
+    ) -> Result<Option<T>, TableError> {
+        if !self.is_over {
+            self.hold_timestamp()?;
         }
-        self.last = Some(timestamp);
-        let user = line.named(1, "a user: some text")?;
-        if !self.seen.insert(user.to_owned()) {
-            return Err(line.bad_field(1, "a user who has no other line at the same timestamp"));
+        let Some(Held { timestamp, line, user, value }) = self.held.pop() else { return Ok(None) };
+        self.is_over = !self.held.is_empty();
+        let row = LongRow { line, timestamp, user: &user, value: &value };
+        check(row).map(Some).map_err(|FieldRefusal { field, expected }| {
+            self.table.bad_field(line, position(self.places, field), expected)
+        })
+    }
+
+    /// Reads all lines of a timestamp.
+    fn hold_timestamp(&mut self) -> Result<(), TableError> {
+        let [time, by_user, by_value] = self.places;
+        self.held.extend(self.ahead.take());
+        while let Some(line) = self.table.next_line()? {
+            let (timestamp, turn) = self.reading.time(&line, time, &mut self.last)?;
+            if turn == Turn::Next {
+                self.users.begin();
+            }
+            let value = line.text(by_value).trim();
+            let text = line.named(by_user, "a user: some text")?;
+            if value.is_empty() && self.reading.empty == Empty::Skip {
+                continue;
+            }
+            let is_next = self.held.first().is_some_and(|held| held.timestamp != timestamp);
+            let place = if is_next { 0 } else { self.held.len() };
+            let Met { name, place, is_first } = self.users.meet(text, place);
+            let held = Held { timestamp, line: line.number_of_line(), user: Arc::clone(name), value: value.to_owned() };
+            if is_next {
+                self.ahead = Some(held);
+                break;
+            }
+            match self.held.get_mut(place).filter(|_| !is_first) {
+                Some(earlier) => *earlier = held,
+                None => self.held.push(held),
+            }
         }
-        let row = LongRow { line: line.number_of_line(), timestamp, user, value: line.text(2).trim() };
-        check(row).map(Some).map_err(|FieldRefusal { field, expected }| refuse(&line, field, expected))
+        self.held.reverse();
+        self.is_over = true;
+        Ok(())
     }
 }
 
-pub(crate) fn after_the_last(over: Option<u64>) -> String {
-    let over = over.unwrap_or_default();
-    format!("a timestamp after {over}, with which the last run ended")
+fn second_line(reading: &Reading) -> String {
+    let same = "a user who has no other line at the same timestamp";
+    match reading.clock.has_times() {
+        true => format!("{same}; duplicates = \"first\" or \"last\" says which of several counts"),
+        false => same.to_owned(),
+    }
 }
 
-fn refuse(line: &TableLine<'_>, field: &'static str, expected: Cow<'static, str>) -> TableError {
-    let position = FIELDS.iter().position(|name| *name == field).unwrap_or_default();
-    line.bad_field(position, expected)
+fn position(places: [usize; 3], field: &'static str) -> usize {
+    FIELDS.iter().position(|name| *name == field).map_or(places[0], |role| places[role])
 }
 
 /// Reads a table with one choice for each user: the fields are `user` and `choice`.

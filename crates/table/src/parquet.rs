@@ -95,7 +95,7 @@ const GROUP: usize = if cfg!(test) { 100 } else { 1 << 16 };
 /// Writes lines of CSV as rows of a Parquet file.
 pub struct ParquetWriter {
     writer: SerializedFileWriter<File>,
-    columns: &'static [Column],
+    columns: Vec<Column>,
     /// The header line was skipped.
     begun: bool,
     finished: bool,
@@ -110,7 +110,7 @@ impl std::fmt::Debug for ParquetWriter {
 
 impl ParquetWriter {
     /// Starts a file with these columns.
-    pub fn new(file: File, columns: &'static [Column]) -> io::Result<Self> {
+    pub fn new(file: File, columns: Vec<Column>) -> io::Result<Self> {
         let schema = || {
             let field = |column: &Column| {
                 let (physical, converted) = match column.kind {

@@ -1,20 +1,20 @@
 //! [`TableReader`]: reads a table line by line.
 
 use std::borrow::Cow;
-use std::io::{self, Cursor, Read};
+use std::io::Read;
 use std::str::FromStr;
 
 use csv::{ErrorKind, ReaderBuilder, StringRecord};
 
-use crate::json_lines::{Fields, JsonLines, VALUE};
+use crate::json_lines::{Cell, Fields, JsonLines};
 use crate::source::Limited;
 use crate::{Format, TableError};
 
 /// Greatest count of users: above it, not every whole number is a floating-point number.
 const MAX_USERS: u64 = 1 << 53;
 
-/// A source whose first bytes were read ahead.
-type Peeked<R> = io::Chain<Cursor<Vec<u8>>, R>;
+/// Names of the fields with users and with values, unless told.
+const DEFAULT_ROLES: [&str; 2] = ["user", "value"];
 
 /// Reads a table with named fields, one line at a time.
 pub struct TableReader<R> {
@@ -24,8 +24,14 @@ pub struct TableReader<R> {
     record: StringRecord,
     /// Lines may have any number of fields.
     ragged: bool,
-    /// An object without the field `value` has an empty one.
+    /// An object without a value has an empty one.
     lacks_values: bool,
+    /// Only these fields of JSON objects are read.
+    keeps: bool,
+    /// Names of the fields with users and with values.
+    roles: [String; 2],
+    /// Whether the first line of a table without a header was read ahead.
+    is_ahead: bool,
 }
 
 impl<R> std::fmt::Debug for TableReader<R> {
@@ -41,26 +47,6 @@ enum Reader<R> {
         /// First line, read ahead for the names of the fields.
         first: Option<(u64, Fields)>,
     },
-}
-
-impl<R: Read> TableReader<Peeked<R>> {
-    /// Detects the format from the first byte: a table that starts with a brace is JSON. Skips a byte order mark.
-    ///
-    /// `file` is the name in errors.
-    pub fn detect(file: &str, mut source: R) -> Result<Self, TableError> {
-        let mut first = Vec::new();
-        for _ in 0..2 {
-            if let Err(source) = source.by_ref().take(3).read_to_end(&mut first) {
-                return Err(TableError::Read { file: file.to_owned(), line: 0, source });
-            }
-            if first != "\u{feff}".as_bytes() {
-                break;
-            }
-            first.clear();
-        }
-        let format = if first.starts_with(b"{") { Format::Ndjson } else { Format::Csv };
-        Self::new(file, Cursor::new(first).chain(source), format)
-    }
 }
 
 impl<R: Read> TableReader<R> {
@@ -82,6 +68,9 @@ impl<R: Read> TableReader<R> {
             record: StringRecord::new(),
             ragged: false,
             lacks_values: false,
+            keeps: false,
+            roles: DEFAULT_ROLES.map(str::to_owned),
+            is_ahead: false,
         };
         if table.fields.is_empty() {
             return Err(table.bad_header("the file is empty"));
@@ -127,7 +116,53 @@ impl<R: Read> TableReader<R> {
             record: StringRecord::new(),
             ragged,
             lacks_values: false,
+            keeps: false,
+            roles: DEFAULT_ROLES.map(str::to_owned),
+            is_ahead: false,
         }
+    }
+
+    /// Reads CSV without a header; errors name its fields by their number.
+    pub(crate) fn headless(file: impl Into<String>, source: R) -> Result<Self, TableError> {
+        let mut table = Self::of(file, source, b',', &[], true);
+        let width = match table.next_line()? {
+            Some(line) => line.fields(),
+            None => return Err(table.bad_header("the file is empty")),
+        };
+        table.fields = vec![""; width].into();
+        (table.ragged, table.is_ahead) = (false, true);
+        Ok(table)
+    }
+
+    /// Returns the number of fields.
+    pub(crate) fn width(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether a field has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|field| field.trim() == name)
+    }
+
+    /// Returns the position of the only field with this name; an error says how many there are.
+    pub(crate) fn only(&self, name: &str) -> Result<usize, usize> {
+        let places = || self.fields.iter().enumerate().filter(|(_, field)| field.trim() == name);
+        places().next().filter(|_| places().count() == 1).map(|(place, _)| place).ok_or(places().count())
+    }
+
+    pub(crate) const fn is_json(&self) -> bool {
+        matches!(self.reader, Reader::Json { .. })
+    }
+
+    /// Reads only these fields of JSON objects, in this order.
+    pub(crate) fn keep(&mut self, fields: &[&str], user: &str, value: &str) {
+        self.fields = fields.to_vec().into();
+        self.keeps = true;
+        self.roles = [user, value].map(str::to_owned);
+    }
+
+    pub(crate) const fn may_lack_values(&self) -> bool {
+        self.lacks_values
     }
 
     /// Returns the names of the fields.
@@ -146,14 +181,9 @@ impl<R: Read> TableReader<R> {
         self.fields == *fields
     }
 
-    /// Treats a JSON object without a field `value` as one with an empty value.
-    pub(crate) fn allow_missing_values(&mut self) {
-        if matches!(self.reader, Reader::Json { .. }) {
-            self.lacks_values = true;
-            if !self.fields.iter().any(|field| field == VALUE) {
-                self.fields.push_field(VALUE);
-            }
-        }
+    /// Treats a JSON object without a value as one with an empty value.
+    pub(crate) const fn allow_missing_values(&mut self) {
+        self.lacks_values = true;
     }
 
     /// Moves a field of a JSON table to the front.
@@ -184,6 +214,12 @@ impl<R: Read> TableReader<R> {
         TableError::Header { file: self.file.clone(), expected: expected.into() }
     }
 
+    /// Returns an error about a field of a line that was read before.
+    pub(crate) fn bad_field(&self, line: u64, field: usize, expected: impl Into<Cow<'static, str>>) -> TableError {
+        let record = &self.record;
+        TableLine { file: &self.file, line, fields: &self.fields, record }.bad_field(field, expected)
+    }
+
     /// Returns an error about the table as a whole.
     pub fn bad_content(&self, problem: impl Into<String>) -> TableError {
         TableError::Content { file: self.file.clone(), problem: problem.into() }
@@ -192,6 +228,10 @@ impl<R: Read> TableReader<R> {
     /// Reads the next line; `None` at the end.
     pub fn next_line(&mut self) -> Result<Option<TableLine<'_>>, TableError> {
         let line = match &mut self.reader {
+            Reader::Csv(reader) if self.is_ahead => {
+                self.is_ahead = false;
+                self.record.position().map_or(0, csv::Position::line).min(reader.position().line())
+            }
             Reader::Csv(reader) => {
                 reader.get_mut().start_line();
                 match reader.read_record(&mut self.record) {
@@ -208,18 +248,28 @@ impl<R: Read> TableReader<R> {
                 let Some((line, fields)) = next else { return Ok(None) };
                 self.record.clear();
                 for name in &self.fields {
+                    let wrong = |expected: &'static str| {
+                        let (file, field) = (self.file.clone(), name.to_owned());
+                        TableError::Field { file, line, field, expected: expected.into() }
+                    };
+                    let [user, value] = self.roles.each_ref().map(|role| name == role);
                     let mut found = fields.iter().filter(|(field, _)| field == name);
                     match (found.next(), found.next()) {
-                        (Some((_, text)), None) => self.record.push_field(text),
-                        (None, _) if self.lacks_values && name == VALUE => self.record.push_field(""),
-                        _ => {
-                            let (file, expected) = (self.file.clone(), "to be there, once".into());
-                            return Err(TableError::Field { file, line, field: name.to_owned(), expected });
+                        (Some((_, cell)), None) if user && !cell.is_name => {
+                            return Err(wrong("a text or a whole number"));
                         }
+                        (Some((_, Cell { text: Some(text), .. })), None) => self.record.push_field(text),
+                        // No error may depend on a value, so an invalid one becomes empty.
+                        (Some(_), None) if value => self.record.push_field(""),
+                        (Some(_), None) => return Err(wrong("a text or a number")),
+                        (None, _) if self.lacks_values && value => self.record.push_field(""),
+                        _ => return Err(wrong("to be there, once")),
                     }
                 }
                 // Surplus fields are rejected below, as in CSV.
-                (self.record.len()..fields.len()).for_each(|_| self.record.push_field(""));
+                if !self.keeps {
+                    (self.record.len()..fields.len()).for_each(|_| self.record.push_field(""));
+                }
                 line
             }
         };

@@ -18,8 +18,9 @@
 //! 0,0.71,0.28,0.0001
 //! ```
 //!
-//! The field `variance` is the variance of each value of the line; `<value>_variance` is that of one value. The fields
-//! `spent`, `reports` and `seeded` are ignored. Timestamps are whole numbers, each later than the last.
+//! A release may have the field `time` after `t`, which is ignored. The field `variance` is the variance of each value
+//! of the line; `<value>_variance` is that of one value. The fields `spent`, `reports` and `seeded` are ignored.
+//! Timestamps are whole numbers, each later than the last.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -54,6 +55,8 @@ pub struct ReleasedLine {
 
 /// Fields of a release that say nothing about the stream.
 const IGNORED: [&str; 3] = ["spent", "reports", "seeded"];
+/// The time of a timestamp, right after `t`.
+const TIME: &str = "time";
 const VARIANCE: &str = "variance";
 const FRESHNESS: &str = "freshness";
 
@@ -76,6 +79,10 @@ struct Layout {
 /// let table = "t,value,variance,freshness\n0,212.4,512,fresh\n3,212.4,512,approximated\n";
 /// let released = released::read("visitors", table.as_bytes(), |_, _| Ok(()))?;
 /// assert!(released.is_release && released.lines[0].fresh && !released.lines[1].fresh);
+///
+/// let dated = "t,time,value,count,variance,freshness\n0,2026-03-01,home,2,1,fresh\n0,2026-03-01,shop,3,1,fresh\n";
+/// let released = released::read("places", dated.as_bytes(), |_, _| Ok(()))?;
+/// assert_eq!((released.values.join(" "), &released.lines[0].numbers[..]), ("home shop".to_owned(), &[2.0, 3.0][..]));
 /// # Ok::<(), tidegate_table::TableError>(())
 /// ```
 pub fn read(
@@ -84,11 +91,12 @@ pub fn read(
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
 ) -> Result<ReleasedTable, TableError> {
     let mut table = TableReader::new(name, source, Format::Csv)?;
-    let header: Vec<&str> = table.header().collect();
+    let header: Vec<&str> = table.header().filter(|field| *field != TIME).collect();
     if let ["t", "value", "frequency" | "count", "variance", "freshness", rest @ ..] = &header[..]
         && rest.iter().all(|field| IGNORED.contains(field))
     {
-        return read_long(table, check);
+        let value = if table.header().nth(1) == Some(TIME) { 2 } else { 1 };
+        return read_long(table, value, check);
     }
     let (layout, values) = layout(&table)?;
     let states_variance = layout.values.iter().any(|(_, variance)| variance.is_some());
@@ -110,17 +118,18 @@ pub fn read(
     Ok(ReleasedTable { values, states_variance, is_release, lines })
 }
 
-/// Reads a table with one line for each value of each timestamp.
+/// Reads a table with one line for each value of each timestamp; `value` is the field of the value.
 fn read_long<R: Read>(
     mut table: TableReader<R>,
+    value: usize,
     check: impl Fn(f64, f64) -> Result<(), Cow<'static, str>>,
 ) -> Result<ReleasedTable, TableError> {
     let mut values: Vec<String> = Vec::new();
     let mut lines: Vec<ReleasedLine> = Vec::new();
     while let Some(line) = table.next_line()? {
         let timestamp = line.timestamp()?;
-        let (number, variance) = cell(&line, 2, Some(3), &check)?;
-        let fresh = freshness(&line, Some(4))?;
+        let (number, variance) = cell(&line, value + 1, Some(value + 2), &check)?;
+        let fresh = freshness(&line, Some(value + 3))?;
         let complete = lines.last().is_none_or(|last| last.numbers.len() >= values.len());
         match lines.last_mut() {
             Some(last) if last.timestamp == timestamp => {
@@ -133,12 +142,12 @@ fn read_long<R: Read>(
             _ => lines.push(ReleasedLine { timestamp, numbers: vec![number], variances: vec![variance], fresh }),
         }
         let place = lines.last().map_or(0, |last| last.numbers.len()) - 1;
-        let label = line.text(1);
+        let label = line.text(value);
         let known = values.get(place).map(String::as_str);
         match (lines.len(), known) {
             (1, None) if !values.iter().any(|value| value == label) => values.push(label.to_owned()),
             (_, Some(known)) if known == label => {}
-            _ => return Err(line.bad_field(1, "the values of the first timestamp, each once and in their order")),
+            _ => return Err(line.bad_field(value, "the values of the first timestamp, each once and in their order")),
         }
     }
     if lines.last().is_none_or(|last| last.numbers.len() != values.len()) {
@@ -152,7 +161,13 @@ fn layout<R: Read>(table: &TableReader<R>) -> Result<(Layout, Vec<String>), Tabl
     if header.first() != Some(&"t") {
         return Err(table.bad_header("the fields must be t,value or t,<value>,<value>,.."));
     }
-    let user = matches!(header[..], ["t", "user", "value", ..]).then_some(1);
+    // Raw tables may have a value of that name.
+    let has_times = header.get(1) == Some(&TIME) && header.contains(&FRESHNESS);
+    let user = match header[1..] {
+        ["user", "value", ..] => Some(1),
+        [TIME, "user", "value", ..] if has_times => Some(2),
+        _ => None,
+    };
     if header[1..].contains(&"first") && header[1..].contains(&"last") {
         return Err(
             table.bad_header("releases of trees cannot be read here; give a number for each value of the domain")
@@ -162,6 +177,7 @@ fn layout<R: Read>(table: &TableReader<R>) -> Result<(Layout, Vec<String>), Tabl
     let is_value = |field: &str| {
         let of = field.strip_suffix("_variance").is_some_and(|value| place(value).is_some());
         !of && field != VARIANCE
+            && !(has_times && field == TIME)
             && field != FRESHNESS
             && !IGNORED.contains(&field)
             && (user.is_none() || field == "value")

@@ -6,9 +6,10 @@
 //! use tidegate::release::{Counts, Freshness, Release, Spent};
 //! use tidegate_table::Format;
 //! use tidegate_table::releases::ReleaseLayout;
-//! use tidegate::spec::ValuesSpec;
+//! use tidegate::spec::StreamSpec;
 //!
-//! let layout = ReleaseLayout::Counts(ValuesSpec::Names(vec!["home".to_owned(), "out, or away".to_owned()]).values()?);
+//! let spec = r#"{ "mechanism": "central.ba", "epsilon": 1, "window": 9, "domain": ["home", "out, or away"] }"#;
+//! let layout = ReleaseLayout::of(&serde_json::from_str::<StreamSpec>(spec)?)?;
 //! let release = Release {
 //!     timestamp: 7,
 //!     statistic: Counts { counts: vec![60.0, 40.5], variances: vec![2.0, 2.0] }.into(),
@@ -39,6 +40,7 @@ use tidegate::spec::{SpecError, StreamSpec, Values};
 use tidegate::tree;
 
 use crate::Format;
+use crate::time::Clock;
 
 /// A typed column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,15 @@ pub fn quoted(text: &str) -> Cow<'_, str> {
 
 /// The columns and lines of a stream's releases.
 #[derive(Clone, Debug)]
-pub enum ReleaseLayout {
+pub struct ReleaseLayout {
+    kind: Kind,
+    /// Timestamps with times have a field for them.
+    clock: Clock,
+}
+
+/// What a line says of a release.
+#[derive(Clone, Debug)]
+enum Kind {
     /// One number a timestamp.
     Number,
     /// The frequency of each value.
@@ -89,6 +99,8 @@ pub enum ReleaseLayout {
 #[derive(Serialize)]
 struct Line<'a> {
     t: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    time: Option<&'a str>,
     #[serde(flatten)]
     cells: Cells<'a>,
     freshness: &'static str,
@@ -114,68 +126,56 @@ enum Cells<'a> {
 }
 
 impl ReleaseLayout {
+    /// Whether releases are symbols of single users.
+    pub const fn has_symbols(&self) -> bool {
+        matches!(self.kind, Kind::Symbol(_))
+    }
+
     /// Returns the layout of a spec's releases.
     ///
     /// # Errors
     /// [`SpecError`], if the domain is invalid.
     pub fn of(spec: &StreamSpec) -> Result<Self, SpecError> {
-        let Some(values) = spec.values()? else { return Ok(Self::Number) };
-        Ok(match spec.mechanism().output {
-            Output::Frequencies => Self::Frequencies(values),
-            Output::Tree => Self::Tree(values),
-            Output::Counts => Self::Counts(values),
-            Output::Number => Self::Number,
-            Output::Symbol => Self::Symbol(values),
-        })
+        let kind = match (spec.values()?, spec.mechanism().output) {
+            (None, _) | (_, Output::Number) => Kind::Number,
+            (Some(values), Output::Frequencies) => Kind::Frequencies(values),
+            (Some(values), Output::Tree) => Kind::Tree(values),
+            (Some(values), Output::Counts) => Kind::Counts(values),
+            (Some(values), Output::Symbol) => Kind::Symbol(values),
+        };
+        Ok(Self { kind, clock: Clock::default() })
     }
 
-    const fn header(&self) -> &'static str {
-        match self {
-            Self::Number => "t,value,variance,freshness,spent,seeded\n",
-            Self::Frequencies(_) => "t,value,frequency,variance,freshness,spent,seeded\n",
-            Self::Counts(_) => "t,value,count,variance,freshness,spent,seeded\n",
-            Self::Tree(_) => "t,first,last,frequency,variance,freshness,spent,seeded\n",
-            Self::Symbol(_) => "t,user,value,freshness,spent,seeded\n",
-        }
+    /// Adds the time of each timestamp, where the clock has times.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Returns the columns, in their order.
-    pub const fn columns(&self) -> &'static [Column] {
-        const T: Column = Column { name: "t", kind: ColumnKind::Whole };
-        const VALUE: Column = Column { name: "value", kind: ColumnKind::Text };
-        const FREQUENCY: Column = Column { name: "frequency", kind: ColumnKind::Number };
-        const VARIANCE: Column = Column { name: "variance", kind: ColumnKind::Number };
-        const FRESHNESS: Column = Column { name: "freshness", kind: ColumnKind::Text };
-        const SPENT: Column = Column { name: "spent", kind: ColumnKind::Text };
-        const SEEDED: Column = Column { name: "seeded", kind: ColumnKind::Flag };
-        match self {
-            Self::Number => {
-                &[T, Column { name: "value", kind: ColumnKind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED]
-            }
-            Self::Frequencies(_) => &[T, VALUE, FREQUENCY, VARIANCE, FRESHNESS, SPENT, SEEDED],
-            Self::Counts(_) => {
-                &[T, VALUE, Column { name: "count", kind: ColumnKind::Number }, VARIANCE, FRESHNESS, SPENT, SEEDED]
-            }
-            Self::Tree(_) => &[
-                T,
-                Column { name: "first", kind: ColumnKind::Text },
-                Column { name: "last", kind: ColumnKind::Text },
-                FREQUENCY,
-                VARIANCE,
-                FRESHNESS,
-                SPENT,
-                SEEDED,
-            ],
-            Self::Symbol(_) => &[T, Column { name: "user", kind: ColumnKind::Text }, VALUE, FRESHNESS, SPENT, SEEDED],
-        }
+    pub fn columns(&self) -> Vec<Column> {
+        let text = |name| Column { name, kind: ColumnKind::Text };
+        let number = |name| Column { name, kind: ColumnKind::Number };
+        let of_kind = match &self.kind {
+            Kind::Number => vec![number("value"), number("variance")],
+            Kind::Frequencies(_) => vec![text("value"), number("frequency"), number("variance")],
+            Kind::Counts(_) => vec![text("value"), number("count"), number("variance")],
+            Kind::Tree(_) => vec![text("first"), text("last"), number("frequency"), number("variance")],
+            Kind::Symbol(_) => vec![text("user"), text("value")],
+        };
+        let mut columns = vec![Column { name: "t", kind: ColumnKind::Whole }];
+        columns.extend(self.clock.has_times().then_some(text("time")));
+        columns.extend(of_kind);
+        columns.extend([text("freshness"), text("spent"), Column { name: "seeded", kind: ColumnKind::Flag }]);
+        columns
     }
 
     /// Returns the number of lines of one release.
     pub fn numbers(&self) -> u64 {
-        match self {
-            Self::Number | Self::Symbol(_) => 1,
-            Self::Frequencies(values) | Self::Counts(values) => u64::from(values.count()),
-            Self::Tree(values) => {
+        match &self.kind {
+            Kind::Number | Kind::Symbol(_) => 1,
+            Kind::Frequencies(values) | Kind::Counts(values) => u64::from(values.count()),
+            Kind::Tree(values) => {
                 let shape = tree::TreeShape::new(values.count());
                 (0..=shape.height()).map(|level| u64::from(shape.nodes(level))).sum()
             }
@@ -185,7 +185,9 @@ impl ReleaseLayout {
     /// Writes the header line, if the format has one.
     pub fn begin(&self, format: Format, text: &mut String) {
         if format == Format::Csv {
-            text.push_str(self.header());
+            let names: Vec<&str> = self.columns().iter().map(|column| column.name).collect();
+            text.push_str(&names.join(","));
+            text.push('\n');
         }
     }
 
@@ -202,25 +204,26 @@ impl ReleaseLayout {
         format: Format,
         text: &mut String,
     ) -> Result<(), std::fmt::Error> {
-        let mut line = |cells| Line::new(release, cells).write(format, text);
-        match self {
-            Self::Number => match release.statistic.number() {
+        let time = self.clock.time(release.timestamp);
+        let mut line = |cells| Line::new(release, time.as_deref(), cells).write(format, text);
+        match &self.kind {
+            Kind::Number => match release.statistic.number() {
                 Some(Number { value, variance }) => line(Cells::Number { value, variance }),
                 None => Ok(()),
             },
-            Self::Frequencies(values) => {
+            Kind::Frequencies(values) => {
                 let (frequencies, variances) = release.statistic.leaves();
                 (0..).zip(frequencies).zip(variances).try_for_each(|((value, &frequency), &variance)| {
                     line(Cells::Frequency { value: values.name(value), frequency, variance })
                 })
             }
-            Self::Counts(values) => {
+            Kind::Counts(values) => {
                 let (counts, variances) = release.statistic.leaves();
                 (0..).zip(counts).zip(variances).try_for_each(|((value, &count), &variance)| {
                     line(Cells::Count { value: values.name(value), count, variance })
                 })
             }
-            Self::Tree(values) => {
+            Kind::Tree(values) => {
                 let Statistic::Tree(tree) = &release.statistic else { return Ok(()) };
                 let shape = tree.shape();
                 (0..=shape.height()).try_for_each(|level| {
@@ -233,7 +236,7 @@ impl ReleaseLayout {
                     })
                 })
             }
-            Self::Symbol(values) => {
+            Kind::Symbol(values) => {
                 let Statistic::Symbol(symbol) = &release.statistic else { return Ok(()) };
                 let (user, value) = (user.unwrap_or_default(), values.name(symbol.symbol));
                 line(Cells::Symbol { user, value })
@@ -243,9 +246,9 @@ impl ReleaseLayout {
 }
 
 impl<'a> Line<'a> {
-    const fn new(release: &'a Release, cells: Cells<'a>) -> Self {
+    const fn new(release: &'a Release, time: Option<&'a str>, cells: Cells<'a>) -> Self {
         let Release { timestamp, freshness, spent, seeded, .. } = release;
-        Self { t: *timestamp, cells, freshness: freshness.name(), spent, seeded: *seeded }
+        Self { t: *timestamp, time, cells, freshness: freshness.name(), spent, seeded: *seeded }
     }
 
     fn write(&self, format: Format, text: &mut String) -> std::fmt::Result {
@@ -255,6 +258,10 @@ impl<'a> Line<'a> {
             return Ok(());
         }
         write!(text, "{}", self.t)?;
+        if let Some(time) = self.time {
+            // No form of a time has a comma or a quote.
+            write!(text, ",{time}")?;
+        }
         match &self.cells {
             Cells::Number { value, variance } => write!(text, ",{value},{variance}"),
             Cells::Frequency { value, frequency: number, variance }

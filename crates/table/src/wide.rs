@@ -6,12 +6,13 @@
 //! 1,1,4
 //! ```
 //!
-//! The first line names the field `t` and the values. So the domain is declared, not taken from the data. Timestamps
-//! are whole numbers, each later than the last.
+//! The first line names the times and the values. So the domain is declared, not taken from the data. Each time is
+//! later than the last.
 
 use std::io::Read;
 
-use crate::long::{FIELDS, LongReader, after_the_last};
+use crate::long::LongReader;
+use crate::reading::{OneEach, Reading, Whole};
 use crate::{Format, TableError, TableReader};
 
 /// A reader of a table in long or wide form.
@@ -25,12 +26,16 @@ pub enum LongOrWide<R> {
 
 impl<R: Read> LongOrWide<R> {
     /// Reads the first line and detects the form from it; `name` is the name in errors.
-    pub fn new(name: &str, source: R, format: Format) -> Result<Self, TableError> {
-        let mut table = TableReader::new(name, source, format)?;
-        if table.has_fields(&FIELDS) {
-            return Ok(Self::Long(LongReader::from_table(table)));
+    pub fn open(name: &str, source: R, format: Format, reading: Reading) -> Result<Self, TableError> {
+        Self::from_table(reading.open(name, source, format)?, reading)
+    }
+
+    /// Detects the form of a table whose header was read: one with the columns of users and values is long.
+    pub fn from_table(table: TableReader<R>, reading: Reading) -> Result<Self, TableError> {
+        if reading.is_long(&table) {
+            return LongReader::from_table(table, reading).map(Self::Long);
         }
-        WideReader::from_table(table).map(Self::Wide)
+        WideReader::from_table(table, reading).map(Self::Wide)
     }
 }
 
@@ -57,72 +62,56 @@ pub struct WideRow {
 /// # Ok::<(), tidegate_table::TableError>(())
 /// ```
 pub struct WideReader<R> {
-    table: TableReader<R>,
-    last: Option<u64>,
-    gaps: bool,
-    /// Timestamps up to this one are rejected.
-    over: Option<u64>,
+    lines: OneEach<R, Vec<u64>>,
 }
 
 impl<R> std::fmt::Debug for WideReader<R> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("WideReader").field("last", &self.last).finish_non_exhaustive()
+        formatter.debug_struct("WideReader").field("time", &self.lines.place).finish_non_exhaustive()
     }
 }
 
 impl<R: Read> WideReader<R> {
     /// Reads the first line, which names `t` and the values; `name` is the name in errors.
     pub fn new(name: &str, source: R, format: Format) -> Result<Self, TableError> {
-        Self::from_table(TableReader::new(name, source, format)?)
+        Self::from_table(TableReader::new(name, source, format)?, Reading::default())
     }
 
     /// Reads on from a table whose header was read; an error if it has another form.
-    pub fn from_table(mut table: TableReader<R>) -> Result<Self, TableError> {
-        if table.has_fields(&FIELDS) || table.has_fields(&["t", "value"]) {
+    pub fn from_table(mut table: TableReader<R>, reading: Reading) -> Result<Self, TableError> {
+        let [time, user, value] = reading.names();
+        if table.has(value) && (table.has(user) || table.width() == 2) {
             return Err(table.bad_header(
                 "a table of single values cannot be read here; count the users of each value: t,<value>,<value>,..",
             ));
         }
-        table.put_first("t");
-        if table.header().next() != Some("t") {
-            return Err(table.bad_header("the fields must be t,<value>,<value>,.. with a count for each value"));
-        }
-        Ok(Self { table, last: None, gaps: true, over: None })
+        let place = if table.is_json() {
+            reading.check_json(&table, 0)?;
+            table.put_first(time);
+            0
+        } else {
+            reading.find(&mut table, [0])?[0]
+        };
+        Ok(Self { lines: OneEach::new(table, reading, place) })
     }
 
-    /// Rejects a timestamp that is not one more than the last.
-    #[must_use]
-    pub fn without_gaps(self) -> Self {
-        Self { gaps: false, ..self }
-    }
-
-    /// Rejects timestamps up to the given one, with which the last run ended.
-    #[must_use]
-    pub fn after(self, over: Option<u64>) -> Self {
-        Self { over, ..self }
+    /// Returns an error about the time of a line that was read before.
+    pub fn bad_time(&self, line: u64, expected: String) -> TableError {
+        self.lines.table.bad_field(line, self.lines.place, expected)
     }
 
     /// Returns the names of the values, in the order of their fields.
     pub fn labels(&self) -> impl Iterator<Item = &str> + '_ {
-        self.table.header().skip(1)
+        let time = self.lines.place;
+        self.lines.table.header().enumerate().filter(move |(place, _)| *place != time).map(|(_, label)| label)
     }
 
     /// Reads the next line; `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<WideRow>, TableError> {
-        let Some(line) = self.table.next_line()? else { return Ok(None) };
-        let timestamp = line.timestamp()?;
-        if self.over.is_some_and(|over| timestamp <= over) {
-            return Err(line.bad_field(0, after_the_last(self.over)));
-        }
-        let next = self.last.map_or(Some(timestamp), |last| last.checked_add(1));
-        if !self.gaps && next != Some(timestamp) {
-            return Err(line.bad_field(0, "a timestamp that is one more than the last"));
-        }
-        if next.is_none_or(|next| timestamp < next) {
-            return Err(line.bad_field(0, "a timestamp that is later than the last"));
-        }
-        self.last = Some(timestamp);
-        let counts = (1..line.fields()).map(|field| line.count(field)).collect::<Result<_, _>>()?;
-        Ok(Some(WideRow { line: line.number_of_line(), timestamp, counts }))
+        let place = self.lines.place;
+        let next = self
+            .lines
+            .next(|line| (0..line.fields()).filter(|field| *field != place).map(|field| line.count(field)).collect())?;
+        Ok(next.map(|Whole { timestamp, line, content }| WideRow { line, timestamp, counts: content }))
     }
 }

@@ -7,8 +7,10 @@
 //! the mechanisms.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
+use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
+use tidegate::kernel::primitives::Protects;
 use tidegate::kernel::{Grid, SystemRandom};
 use tidegate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Truncation};
 
@@ -46,6 +48,7 @@ fn main() {
     let settings = ScalarSettings::new("1".parse().unwrap(), Grid::new(0.0, HIGH, 1.0).unwrap(), DELAY);
     let with = |publication| ScalarSettings { publication: Some(publication), ..settings };
     let truncated = ScalarSettings { truncation: Some(Truncation::default()), ..settings };
+    let count = ScalarSettings { protects: Protects::Contribution(NonZeroU64::MIN), ..settings };
     let (many, some) = (10_000_000, 1_000_000);
     let runs = [
         ("bucorder", ScalarKind::Bucorder, settings, many),
@@ -59,6 +62,8 @@ fn main() {
         ("contin, truncated", ScalarKind::Contin, truncated, some),
         ("discontin", ScalarKind::Discontin, settings, some),
         ("comporder", ScalarKind::Comporder, settings, some),
+        ("track", ScalarKind::Track, settings, some),
+        ("track of a count", ScalarKind::Track, count, some),
         ("bucorder on sums", ScalarKind::Bucorder, with(Publication::Sums), some),
         ("bucorder, truncated", ScalarKind::Bucorder, truncated, some),
     ];

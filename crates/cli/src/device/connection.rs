@@ -13,9 +13,9 @@ use crate::failure::{Failure, complain};
 /// What everybody needs to know who speaks to a collector.
 #[derive(Debug, Args)]
 pub(crate) struct Server {
-    /// The collector's address; plain http for this machine only
+    /// The collector's address; TIDEGATE_SERVER otherwise, where it is set. Plain http for this machine only
     #[arg(long, value_name = "URL")]
-    pub(crate) server: String,
+    pub(crate) server: Option<String>,
 
     /// A file with the token that the collector wants; TIDEGATE_TOKEN otherwise, where it is set
     #[arg(long, value_name = "FILE")]
@@ -40,6 +40,15 @@ impl Server {
         self.client_with(token.as_deref(), connections)
     }
 
+    fn address(&self) -> Result<String, Failure> {
+        let given = self.server.clone().or_else(|| std::env::var("TIDEGATE_SERVER").ok().filter(|url| !url.is_empty()));
+        given.ok_or_else(|| {
+            Failure::input(
+                "which service? --server URL names it, or the variable TIDEGATE_SERVER: http://127.0.0.1:8420",
+            )
+        })
+    }
+
     /// Returns a client that uses the given token.
     pub(crate) fn client_with(&self, token: Option<&str>, connections: usize) -> Result<Client, Failure> {
         let options = ClientOptions {
@@ -49,7 +58,7 @@ impl Server {
             connections,
             ..ClientOptions::default()
         };
-        Client::new(&self.server, options).map_err(explain)
+        Client::new(&self.address()?, options).map_err(explain)
     }
 }
 

@@ -27,7 +27,7 @@ use crate::failure::Failure;
 #[command(
     arg_required_else_help = true,
     after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
-                  operator.pub --state state --source position --value 3\n  \
+                  operator.pub --state state --source position --value shop\n  \
                   tidegate device fleet --server http://127.0.0.1:8420 --stream visits --operator-key operator.pub \
                   --devices 100000"
 )]

@@ -21,7 +21,7 @@ use tidegate_kernel::oracle::Report;
 
 use super::connection::{Connection, explain};
 use super::polling::Polling;
-use super::values::Values;
+use super::values::{Names, Values};
 use crate::arguments::at_least_one;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
@@ -38,14 +38,14 @@ use crate::output::{Output, Reader};
 /// one, it says what differs and stops; --accept-policy is your consent to that one. Then nothing is
 /// answered until the old window has passed, and after that one of the new.
 ///
-/// Values are numbers from 0 on. With --values they are read line by line: VALUE counts from when it
-/// is read, T,VALUE from the timestamp T on. A device without a value is silent; where that would
-/// tell something, let a value stand for it.
+/// Values are names of the stream's domain, or numbers from 0 on. With --values they are read line by
+/// line: VALUE counts from when it is read, T,VALUE from the timestamp T on. A device without a value
+/// is silent; where that would tell something, let a value stand for it.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     after_help = "Example:\n  tidegate device run --server https://collector.example --stream visits --operator-key \
-                  operator.pub --state state --source position --value 3\n  \
+                  operator.pub --state state --source position --value shop\n  \
                   positions | tidegate device run --server http://127.0.0.1:8420 --stream visits --operator-key \
                   operator.pub --state state --source position --values - --json"
 )]
@@ -61,9 +61,9 @@ pub(crate) struct One {
     #[arg(long, value_name = "NAME")]
     source: String,
 
-    /// The value that the device holds
+    /// The value that the device holds: its name, or its number from 0 on
     #[arg(long, value_name = "V", required_unless_present = "values", conflicts_with = "values")]
-    value: Option<u32>,
+    value: Option<String>,
 
     /// Where to read values from while it runs
     #[arg(long, value_name = "FILE|-")]
@@ -96,12 +96,6 @@ const MOST_SETTLED: usize = 10_000;
 impl One {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let client = self.connection.client(1)?;
-        let values = match (&self.value, &self.values) {
-            (Some(value), _) => Values::Fixed(*value),
-            (None, Some(name)) => Values::read(name)?,
-            // Unreachable: clap requires one of them.
-            (None, None) => return Err(Failure::input("a device needs --value or --values")),
-        };
         let witness = match &self.witness {
             None => Vec::new(),
             Some(path) => std::fs::read(path)
@@ -114,11 +108,7 @@ impl One {
                 "--accept-policy: the collector hands out another policy, with the fingerprint {fingerprint}"
             )));
         }
-        if let (Some(value), domain) = (self.value, policy.protects.domain)
-            && value >= domain
-        {
-            return Err(Failure::input(format_args!("--value: the stream has the values 0 to {}", domain - 1)));
-        }
+        let values = self.values(&client, policy.protects.domain)?;
         let mut random = SystemRandom::new().map_err(Failure::run)?;
         let clock = Clock::new(&mut random);
         let folder = Folder::open(&self.state).map_err(|error| self.cannot_open(&error))?;
@@ -139,6 +129,26 @@ impl One {
         let output = Output::create("-")?;
         let (reader, settled) = (Reader::Listens, BTreeSet::new());
         Running { one: self, client: &client, agent, values, clock, random, output, reader, settled }.run()
+    }
+
+    /// Opens the source of its values. Their names come from the collector, whatever the value is.
+    fn values(&self, client: &Client, domain: u32) -> Result<Values, Failure> {
+        let path = format!("/v1/streams/{}/values", self.connection.stream);
+        let names: Names = match client.read(&path) {
+            Ok(names) => names,
+            // A collector that tells no names has numbers.
+            Err(ClientError::Refused { status: 404, .. }) => Names::default(),
+            Err(error) => return Err(explain(error)),
+        };
+        match (&self.value, &self.values) {
+            (Some(value), _) => match names.find(value.trim()).filter(|value| *value < domain) {
+                Some(value) => Ok(Values::Fixed(value)),
+                None => Err(Failure::input(format_args!("--value: {}", names.describe(domain)))),
+            },
+            (None, Some(name)) => Values::read(name, names),
+            // Unreachable: clap requires one of them.
+            (None, None) => Err(Failure::input("a device needs --value or --values")),
+        }
     }
 
     fn cannot_open(&self, error: &io::Error) -> Failure {

@@ -7,15 +7,39 @@ use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use serde::Deserialize;
+
 use crate::failure::Failure;
 use crate::input::Input;
 
 /// Longest line, in bytes; a longer one is split.
-const LONGEST_LINE: u64 = 64;
+const LONGEST_LINE: u64 = 1_024;
 
 /// A line that is not a value. Its content is private, so it is not stored.
 #[derive(Debug, PartialEq, Eq)]
 struct Unreadable;
+
+/// The names of a stream's values, as the collector tells them; `None` where they are numbered.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Names {
+    names: Option<Vec<String>>,
+}
+
+impl Names {
+    /// Returns the value of a name or of a number.
+    pub(crate) fn find(&self, text: &str) -> Option<u32> {
+        let named = self.names.as_deref().unwrap_or_default().iter().position(|name| name == text);
+        named.and_then(|place| u32::try_from(place).ok()).or_else(|| text.parse().ok())
+    }
+
+    /// Describes the values of a domain of this size.
+    pub(crate) fn describe(&self, domain: u32) -> String {
+        match &self.names {
+            Some(names) => format!("the stream has the values {}", names.join(", ")),
+            None => format!("the stream has the values 0 to {}", domain.saturating_sub(1)),
+        }
+    }
+}
 
 /// The source of a device's value.
 #[derive(Debug)]
@@ -32,6 +56,7 @@ pub(crate) struct Known {
     stamped: BTreeMap<u64, u32>,
     /// The latest value without a timestamp.
     latest: Option<u32>,
+    names: Names,
 }
 
 impl Known {
@@ -42,10 +67,10 @@ impl Known {
             return Ok(());
         }
         match line.split_once(',') {
-            None => self.latest = Some(line.parse().map_err(|_| Unreadable)?),
+            None => self.latest = Some(self.names.find(line).ok_or(Unreadable)?),
             Some((timestamp, value)) => {
                 let timestamp = timestamp.trim().parse().map_err(|_| Unreadable)?;
-                self.stamped.insert(timestamp, value.trim().parse().map_err(|_| Unreadable)?);
+                self.stamped.insert(timestamp, self.names.find(value.trim()).ok_or(Unreadable)?);
             }
         }
         Ok(())
@@ -63,8 +88,8 @@ impl Known {
 
 impl Values {
     /// Reads a file at once; reads any other source, such as standard input, in the background.
-    pub(crate) fn read(name: &str) -> Result<Self, Failure> {
-        let known = Arc::new(Mutex::new(Known::default()));
+    pub(crate) fn read(name: &str, names: Names) -> Result<Self, Failure> {
+        let known = Arc::new(Mutex::new(Known { names, ..Known::default() }));
         let is_pipe = name == "-" || fs::metadata(name).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if is_pipe {
             let (name, known) = (name.to_owned(), Arc::clone(&known));
@@ -105,7 +130,10 @@ fn read_all(name: &str, known: &Mutex<Known>) -> Result<(), Failure> {
             break;
         }
         lock(known).take(&line).map_err(|Unreadable| {
-            Failure::input(format_args!("{name}, line {number}: expected VALUE, or T,VALUE, in whole numbers"))
+            Failure::input(format_args!(
+                "{name}, line {number}: expected VALUE, or T,VALUE: a value of the domain, by name or number, and a \
+                 timestamp"
+            ))
         })?;
     }
     Ok(())
@@ -125,6 +153,13 @@ mod tests {
         assert_eq!([9, 10, 19, 20, 99].map(|timestamp| known.at(timestamp)), [7, 1, 1, 2, 2].map(Some));
         assert_eq!(known.take("30,3"), Ok(()));
         assert_eq!([29, 30].map(|timestamp| known.at(timestamp)), [2, 3].map(Some));
+        let names = Names { names: Some(vec!["home".to_owned(), "shop".to_owned()]) };
+        let mut named = Known { names, ..Known::default() };
+        for line in ["shop\n", "20,home\n"] {
+            assert_eq!(named.take(line), Ok(()), "{line:?}");
+        }
+        assert_eq!([9, 20].map(|timestamp| named.at(timestamp)), [1, 0].map(Some));
+        assert_eq!(named.take("elsewhere"), Err(Unreadable));
         for line in ["x", "1,", ",1", "1,2,3", "-1", "1.5", "99999999999", "t,value,x"] {
             assert_eq!(known.take(line), Err(Unreadable), "{line:?}");
         }

@@ -1,6 +1,7 @@
 //! Lines of a table as entries of a stream.
 
 use std::io::Read;
+use std::sync::Arc;
 
 use tidegate::kernel::Account;
 use tidegate::mechanisms::Family;
@@ -9,7 +10,7 @@ use tidegate::stream::{Entry, Stream};
 use tidegate_table::long::{FieldRefusal, LongReader};
 use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::{LongOrWide, WideReader};
-use tidegate_table::{Format, TableError};
+use tidegate_table::{Format, Reading, TableError};
 
 /// The next entry with its line number; `None` at the end of the input.
 pub(super) type Next = Result<Option<(u64, Entry)>, TableError>;
@@ -18,16 +19,10 @@ pub(super) type Next = Result<Option<(u64, Entry)>, TableError>;
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
     /// Numbers, released as they are read.
-    Readings {
-        intake: Intake,
-        account: Account,
-        /// Timestamps up to this one are closed.
-        over: Option<u64>,
-    },
+    Readings { intake: Intake, account: Account },
     /// Values of users.
     Values {
         values: Values,
-        over: Option<u64>,
         /// Whether the input may also be counts of users.
         counts: bool,
     },
@@ -36,13 +31,12 @@ pub(super) enum Expected {
 impl Expected {
     /// Returns `None` for a stream of neither readings nor values.
     pub(super) fn of(stream: &Stream) -> Option<Self> {
-        let over = stream.last();
         if let Some((intake, account)) = stream.intake() {
-            return Some(Self::Readings { intake, account, over });
+            return Some(Self::Readings { intake, account });
         }
         let mechanism = stream.spec().mechanism();
         let counts = mechanism.family == Family::Central && !mechanism.by_class;
-        Some(Self::Values { values: stream.values()?.clone(), over, counts })
+        Some(Self::Values { values: stream.values()?.clone(), counts })
     }
 
     /// Opens a reader of entries.
@@ -51,16 +45,17 @@ impl Expected {
         name: &str,
         source: S,
         format: Format,
+        reading: Reading,
     ) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
         match self {
-            Self::Readings { intake, account, over } => {
-                let mut readings = ScalarReader::in_format(name, source, format)?.after(over);
+            Self::Readings { intake, account } => {
+                let mut readings = ScalarReader::open(name, source, format, reading)?;
                 let seal = move |timestamp, text: &str| intake.seal(account, timestamp, text);
                 Ok(Box::new(move || {
                     Ok(readings.next_text(seal)?.map(|reading| (readings.line(), Entry::Reading(reading))))
                 }))
             }
-            Self::Values { values, over, counts } => read_values(values, over, counts, name, source, format),
+            Self::Values { values, counts } => read_values(values, counts, name, source, format, reading),
         }
     }
 }
@@ -74,30 +69,31 @@ enum Reader<S> {
 
 fn read_values<'a, S: Read + 'a>(
     values: Values,
-    over: Option<u64>,
     counts: bool,
     name: &str,
     source: S,
     format: Format,
+    reading: Reading,
 ) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
     let mut reader = if counts {
-        match LongOrWide::new(name, source, format)? {
-            LongOrWide::Long(entries) => Reader::Long(entries.after(over)),
+        match LongOrWide::open(name, source, format, reading)? {
+            LongOrWide::Long(entries) => Reader::Long(entries),
             LongOrWide::Wide(rows) => {
                 let places = places(&values, name, &rows)?;
-                Reader::Wide(rows.after(over), places)
+                Reader::Wide(rows, places)
             }
         }
     } else {
-        Reader::Long(LongReader::new(name, source, format)?.after(over))
+        Reader::Long(LongReader::open(name, source, format, reading)?)
     };
     Ok(Box::new(move || match &mut reader {
         Reader::Long(entries) => entries.next_checked(|entry| {
             let value = values.find(entry.value).ok_or_else(|| FieldRefusal {
                 field: "value",
-                expected: "a value of the domain, as the spec names it".into(),
+                expected: "a value of the domain, as the spec names it; empty = \"skip\" leaves lines without one out"
+                    .into(),
             })?;
-            Ok((entry.line, Entry::Value { timestamp: entry.timestamp, user: entry.user.into(), value }))
+            Ok((entry.line, Entry::Value { timestamp: entry.timestamp, user: Arc::clone(entry.user), value }))
         }),
         Reader::Wide(rows, places) => Ok(rows.next_row()?.map(|row| {
             let mut counts = vec![0; row.counts.len()];
@@ -117,7 +113,8 @@ fn places<S: Read>(values: &Values, name: &str, rows: &WideReader<S>) -> Result<
         Some(places) if sorted.into_iter().eq(0..values.count() as usize) => Ok(places),
         _ => Err(TableError::Header {
             file: name.to_owned(),
-            expected: "the fields must be t,user,value, or t and each value of the domain, as the spec names it"
+            expected: "the fields must be t,user,value, or t and each value of the domain, as the spec names it; \
+                       --time, --user and --value name other columns, and --no-header says that the first line is data"
                 .to_owned(),
         }),
     }

@@ -9,12 +9,13 @@ use tidegate::mechanisms::Family;
 use tidegate::spec::{Reply, Said, Values};
 use tidegate::stream::{Entry, Released, Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
-use tidegate_table::{Format, TableError};
+use tidegate_table::{Format, Reading, TableError};
 
 use super::state::Keeper;
 use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
 use crate::output::{Output, Reader};
+use crate::plot;
 
 /// The reason for rejecting an entry.
 #[derive(Debug)]
@@ -31,10 +32,10 @@ impl Rejected {
     }
 
     /// Adds the file and the line to the error.
-    pub(super) fn of_line(self, file: &str, line: u64) -> Failure {
+    pub(super) fn of_line(self, file: &str, line: u64, reading: &Reading) -> Failure {
         match self {
             Self::Field { field, expected } => {
-                let (file, field) = (file.to_owned(), field.to_owned());
+                let (file, field) = (file.to_owned(), reading.column_of(field));
                 Failure::input(TableError::Field { file, line, field, expected: expected.into() })
             }
             Self::Failed(failure) => failure,
@@ -67,8 +68,16 @@ pub(super) struct Sinks {
     pub(super) key: Option<VaultKey>,
     /// Timestamps to release even if nobody is present; `None` releases those of the input.
     pub(super) timeline: Option<Timeline>,
+    /// A chart of all that is released, at the end.
+    pub(super) plot: Option<Plotted>,
     /// Notes for the user, printed with the first release.
     pub(super) notes: Vec<&'static str>,
+}
+
+/// What a chart will show: the lines of all releases so far.
+pub(super) struct Plotted {
+    pub(super) output: String,
+    pub(super) table: String,
 }
 
 pub(super) struct Gate<R> {
@@ -148,12 +157,19 @@ impl<R: Randomness> Gate<R> {
     fn write_releases(&mut self) -> Result<(), Failure> {
         if !mem::replace(&mut self.begun, true) {
             self.shape.begin(self.sinks.format, &mut self.text);
+            if let Some(plot) = &mut self.sinks.plot {
+                self.shape.begin(self.sinks.format, &mut plot.table);
+            }
         }
         let Released { releases, user, population } = &mut self.released;
         for mut release in releases.drain(..) {
             release.seeded |= self.seeded;
             let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
             written.map_err(Failure::run)?;
+            if let Some(plot) = &mut self.sinks.plot {
+                let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut plot.table);
+                written.map_err(Failure::run)?;
+            }
             let t = release.timestamp;
             for said in self.stream.answer_queries(&release, *population).map_err(Failure::run)? {
                 if let Some(alarm) = alarm(t, &said) {
@@ -250,7 +266,8 @@ impl<R: Randomness> Gate<R> {
         if let Some(answers) = self.sinks.answers {
             answers.finish()?;
         }
-        self.sinks.output.finish()
+        self.sinks.output.finish()?;
+        self.sinks.plot.map_or(Ok(()), |Plotted { output, table }| plot::draw_released(table.as_bytes(), &output))
     }
 }
 

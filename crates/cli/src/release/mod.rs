@@ -2,7 +2,7 @@
 
 mod entries;
 mod gate;
-mod state;
+pub(crate) mod state;
 mod timeline;
 
 use std::io::{self, IsTerminal, Read};
@@ -23,15 +23,17 @@ use tidegate::names::UnknownName;
 use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate::stream::{Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
-use tidegate_table::{Format, long};
+use tidegate_table::time::Clock;
+use tidegate_table::{Format, Reading, long};
 
 use crate::arguments::domain;
+use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
 use entries::Expected;
-use gate::{Gate, Sinks};
+use gate::{Gate, Plotted, Sinks};
 use state::{Keeper, Saved};
 use timeline::Timeline;
 
@@ -52,7 +54,7 @@ use timeline::Timeline;
 /// What to release and how private it is stands in a spec; for numbers, options do as well. A spec:
 ///
 ///   family = "scalar"           # or local, central, sequence: examples has one of each
-///   mechanism = "contin"        # `tidegate data` lists them
+///   mechanism = "track"         # recommended; `tidegate data` lists the others
 ///   epsilon = 1.0               # for each timestamp
 ///   delay = 10                  # how many timestamps a release may be held back
 ///   domain = { low = 0, high = 612 }
@@ -61,11 +63,18 @@ use timeline::Timeline;
 /// `missing` where it is none. A line that is no line of the table ends the command, with an
 /// error that names its line and field. What was written to standard output before it stays
 /// there; a file is written whole or not at all.
+///
+/// Where timestamps share a budget, --state keeps it across runs: the first run begins it with
+/// --new-state, and every later one goes on. `tidegate budget` shows what is left.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     allow_negative_numbers = true,
     after_help = "Example:\n  tidegate release --spec stream.toml --input readings.csv --output released.csv\n  \
+                  tidegate release --spec users.toml --input monday.csv --output monday-released.csv --state \
+                  users.state --new-state\n  \
+                  tidegate release --spec users.toml --input tuesday.csv --output tuesday-released.csv --state \
+                  users.state\n  \
                   sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --resolution 0.1"
 )]
 pub(crate) struct Release {
@@ -90,13 +99,18 @@ pub(crate) struct Release {
     users: Option<String>,
 
     /// Go on where the run ended that left this file, and leave one for the next: so a budget that
-    /// timestamps share is kept across runs. It is made if it is not there
-    #[arg(long, value_name = "FILE")]
+    /// timestamps share is kept across runs. The first run makes it, with --new-state
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     state: Option<String>,
 
-    /// Release every timestamp of the timeline up to this one, also after the last line of the input
+    /// Begin a new budget: make the state, which must not be there yet
+    #[arg(long, requires = "state")]
+    new_state: bool,
+
+    /// Release every timestamp of the timeline up to this one, also after the last line of the input;
+    /// with --every, up to this time
     #[arg(long, value_name = "T")]
-    through: Option<u64>,
+    through: Option<String>,
 
     /// What readings that are held back are encrypted with in the state; made with the state
     #[arg(long, value_name = "FILE", requires = "state")]
@@ -105,6 +119,10 @@ pub(crate) struct Release {
     /// Where answers to the spec's queries and the events of its monitors go, a JSON object a line
     #[arg(long, value_name = "FILE|-")]
     answers: Option<String>,
+
+    /// Draw what was released when the input ends: .svg, .html, or text. It is kept in memory until then
+    #[arg(long, value_name = "FILE|-")]
+    plot: Option<String>,
 
     /// Instead of a spec, for a stream of numbers: the mechanism
     #[arg(long, value_parser = mechanism, conflicts_with = "spec", requires_all = ["epsilon", "domain"])]
@@ -136,6 +154,11 @@ pub(crate) struct Release {
     #[arg(long, requires = "mechanism")]
     delay: Option<u32>,
 
+    /// Move releases that lie outside the domain to its nearest end. That costs nothing and lowers the
+    /// error, but averages of many releases are then off
+    #[arg(long, requires = "mechanism")]
+    within_domain: bool,
+
     /// Repeat a run exactly, to try it out: what is released then is not private
     #[arg(long)]
     seed: Option<u64>,
@@ -143,6 +166,9 @@ pub(crate) struct Release {
     /// Print a JSON object a line, whatever the format of the input
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    table: TableOptions,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -193,7 +219,7 @@ impl TableFormat {
         match self {
             Self::Csv | Self::Ndjson => Output::create(name),
             #[cfg(feature = "parquet")]
-            Self::Parquet => Output::create_parquet(name, shape.columns()),
+            Self::Parquet => Output::create_parquet(name, &shape.columns()),
             #[cfg(not(feature = "parquet"))]
             Self::Parquet => Err(no_parquet(name)),
         }
@@ -228,10 +254,11 @@ impl Release {
             }
             None => None,
         };
-        let told = match &from_file {
+        let mut told = match &from_file {
             Some(spec) => Told { stream: spec.stream.clone(), refused: Box::new(|error| spec.refused(error)) },
             None => Told { stream: self.numbers()?, refused: Box::new(|error| Failure::input(error)) },
         };
+        self.table.apply(told.stream.input_mut());
         match self.seed {
             Some(seed) => {
                 let why = "whoever knows that can take the noise off again, so what is released is not private";
@@ -250,7 +277,11 @@ impl Release {
         };
         let domain = DomainSpec { low, high, resolution: self.resolution, missing: self.missing };
         let kind = mechanism.variant_of.unwrap_or(mechanism.short_name).parse().map_err(Failure::input)?;
-        let spec = ScalarSpec { delay: self.delay.unwrap_or(0), ..ScalarSpec::new(kind, epsilon, domain) };
+        let spec = ScalarSpec {
+            delay: self.delay.unwrap_or(0),
+            within_domain: self.within_domain,
+            ..ScalarSpec::new(kind, epsilon, domain)
+        };
         let mut json = serde_json::to_value(spec).map_err(Failure::run)?;
         for (key, preset) in mechanism.presets {
             json[*key] = preset.to_json();
@@ -281,9 +312,10 @@ impl Release {
             stream = Stream::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
         }
         self.enrol(&mut stream)?;
-        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?;
+        let reading = reading_of(&told.stream).map_err(refused)?.after(stream.last());
+        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?.with_clock(reading.clock.clone());
         let sinks = self.sinks(&stream, &shape, keeper, key)?;
-        self.pass(stream, shape, random, sinks)
+        self.pass(stream, shape, random, sinks, reading)
     }
 
     /// Enrols the users of the user table, for mechanisms with classes.
@@ -318,8 +350,14 @@ impl Release {
     /// Checks that no other file shares a path with the state or its key.
     fn check_paths(&self) -> Result<(), Failure> {
         let place = |path: &&String| (path.as_str() != "-").then(|| state::place(path));
-        let others =
-            [Some(&self.input), Some(&self.output), self.spec.as_ref(), self.users.as_ref(), self.answers.as_ref()];
+        let others = [
+            Some(&self.input),
+            Some(&self.output),
+            self.spec.as_ref(),
+            self.users.as_ref(),
+            self.answers.as_ref(),
+            self.plot.as_ref(),
+        ];
         let others: Vec<_> = others.into_iter().flatten().filter_map(|path| place(&path)).collect();
         let (state, key) =
             (self.state.as_ref().and_then(|path| place(&path)), self.key.as_ref().and_then(|path| place(&path)));
@@ -337,7 +375,7 @@ impl Release {
     /// Opens the state file and reads the saved state.
     fn keeper(&self, stream: &StreamSpec) -> Result<(Option<Keeper>, Option<Saved>), Failure> {
         if let Some(path) = &self.state {
-            let (keeper, saved) = Keeper::open(path, stream)?;
+            let (keeper, saved) = Keeper::open(path, stream, self.new_state)?;
             return Ok((Some(keeper), saved));
         }
         Ok((None, None))
@@ -384,17 +422,40 @@ impl Release {
             (false, Some(format)) => format,
             (false, None) => TableFormat::of(&self.output),
         };
+        let plot = self.plotted(shape)?;
         let answers = self.answers.as_deref().map(Output::create).transpose()?;
         let output = format.create(&self.output, shape)?;
-        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, notes })
+        Ok(Sinks { output, format: format.text(), answers, keeper, key, timeline, plot, notes })
+    }
+
+    /// The chart of `--plot`, before it has anything to show.
+    fn plotted(&self, shape: &ReleaseLayout) -> Result<Option<Plotted>, Failure> {
+        let Some(output) = self.plot.clone() else { return Ok(None) };
+        if shape.has_symbols() {
+            return Err(Failure::input("--plot draws numbers, counts and frequencies; this stream releases symbols"));
+        }
+        if output == self.output || self.answers.as_ref() == Some(&output) {
+            return Err(Failure::input("the chart needs a place of its own: --output FILE says where releases go"));
+        }
+        Ok(Some(Plotted { output, table: String::new() }))
     }
 
     /// Returns the timeline of the spec, if it has one.
     fn timeline(&self, stream: &Stream, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
-        match (stream.spec().timeline(), self.through) {
+        match (stream.spec().timeline(), &self.through) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
-            (Some(spec), through) => Timeline::new(spec, through, stream.last(), shape.numbers()).map(Some),
+            (Some(spec), through) => {
+                let end = |text: &String| {
+                    // A clock of its own: the form of the input's times is that of the input.
+                    let clock = Clock::new(stream.spec().input());
+                    clock.map_err(Into::into).and_then(|mut clock| clock.timestamp(text))
+                };
+                let through = through.as_ref().map(end).transpose();
+                let through =
+                    through.map_err(|expected| Failure::input(format_args!("--through: expected {expected}")));
+                Timeline::new(spec, through?, stream.last(), shape.numbers()).map(Some)
+            }
         }
     }
 
@@ -405,6 +466,7 @@ impl Release {
         shape: ReleaseLayout,
         random: impl Randomness + Send + 'static,
         sinks: Sinks,
+        reading: Reading,
     ) -> Result<(), Failure> {
         let format = self.format.unwrap_or_else(|| TableFormat::of(&self.input));
         let (input, format) = (format.open(&self.input)?, format.text());
@@ -413,7 +475,7 @@ impl Release {
         #[cfg(unix)]
         end_on_signal(&shared)?;
         let progress = self.progress();
-        let read = read_all(&shared, expected, input, format, &progress);
+        let read = read_all(&shared, expected, input, format, reading, &progress);
         progress.finish_and_clear();
         // The lock is held until the process ends, so a signal handler that ends the stream finishes first.
         let mut state = lock(&shared);
@@ -438,18 +500,38 @@ impl Release {
     }
 }
 
+/// Returns how the table is read.
+fn reading_of(spec: &StreamSpec) -> Result<Reading, SpecError> {
+    let input = spec.input();
+    let refused = |problem| SpecError::Input { key: "origin", problem };
+    let mut reading = Reading::of(input).map_err(refused)?;
+    let has_timeline = spec.timeline().is_some();
+    if input.every.is_some() && input.origin.is_none() && has_timeline && !spec.declares_timeline() {
+        let from_now = "every timestamp from 0 on is released, because presence is protected: say where timestamp 0 \
+                        begins, as in origin = \"2026-01-01\" in the spec or --origin 2026-01-01";
+        return Err(refused(from_now.to_owned()));
+    }
+    // A timeline bounds the gaps, and its step says how far timestamps are apart.
+    if spec.shares_timestamps() && !has_timeline {
+        reading.clock.refuse_seconds();
+    }
+    Ok(reading)
+}
+
 /// Reads until the input ends or the reader of the output goes away.
 fn read_all<R: Randomness>(
     shared: &Shared<R>,
     expected: Expected,
     input: Input,
     format: Format,
+    reading: Reading,
     progress: &ProgressBar,
 ) -> Result<(), Failure> {
     let source = Prompt { source: input.source, shared };
-    let mut next = expected.read(&input.name, source, format).map_err(Failure::input)?;
+    let mut next = expected.read(&input.name, source, format, reading.clone()).map_err(Failure::input)?;
     while let Some((line, entry)) = next().map_err(Failure::input)? {
-        let taken = |gate: &mut Gate<R>| gate.push(entry).map_err(|rejected| rejected.of_line(&input.name, line));
+        let taken =
+            |gate: &mut Gate<R>| gate.push(entry).map_err(|rejected| rejected.of_line(&input.name, line, &reading));
         if !with_open(&mut lock(shared), taken) {
             break;
         }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use tidegate::kernel::VaultKey;
-use tidegate::spec::StreamSpec;
+use tidegate::spec::{ColumnsSpec, StreamSpec};
 
 use crate::failure::Failure;
 use crate::output::sync_folder_of;
@@ -37,17 +37,44 @@ pub(super) struct Keeper {
 
 /// The saved state of a run.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Saved {
+pub(crate) struct Saved {
     /// The spec; it must be the same when the run continues.
-    spec: String,
+    pub(crate) spec: String,
     /// The state of the stream.
-    pub(super) stream: Vec<u8>,
+    pub(crate) stream: Vec<u8>,
+}
+
+impl Saved {
+    /// Reads a state file, and whether a seeded run contributed to it. A run that uses it is not disturbed.
+    pub(crate) fn read(path: &str) -> Result<(Self, bool), Failure> {
+        let cannot = |error: io::Error| Failure::input(format_args!("{path} cannot be read: {error}"));
+        let bytes = fs::read(path).map_err(cannot)?;
+        let saved = of_bytes(&bytes).map_err(|why| Failure::input(format_args!("{path}: {why}")))?;
+        Ok((saved, bytes.starts_with(SEEDED_MAGIC)))
+    }
 }
 
 impl Keeper {
-    /// Locks the state file of a path, and reads it if it exists.
-    pub(super) fn open(path: &str, spec: &StreamSpec) -> Result<(Self, Option<Saved>), Failure> {
-        let spec = serde_json::to_string(spec).map_err(Failure::run)?;
+    /// Locks the state file of a path, and reads it. A new state must not exist yet, and any other must: so a mistyped
+    /// path begins no new budget.
+    pub(super) fn open(path: &str, spec: &StreamSpec, is_new: bool) -> Result<(Self, Option<Saved>), Failure> {
+        match (is_new, fs::symlink_metadata(path)) {
+            (true, Ok(_)) => {
+                return Err(Failure::input(format_args!(
+                    "{path} exists: leave out --new-state to go on with its budget, or name another file"
+                )));
+            }
+            (false, Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(Failure::input(format_args!(
+                    "there is no state {path}: check the path, or pass --new-state if a new budget is meant"
+                )));
+            }
+            _ => {}
+        }
+        // The next run's table may have other columns.
+        let mut spec = spec.clone();
+        spec.input_mut().columns = ColumnsSpec::default();
+        let spec = serde_json::to_string(&spec).map_err(Failure::run)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err() {
             // Its target may be a state that is temporarily absent.
             return Err(Failure::input(format_args!("{path} is a link that leads nowhere")));
@@ -106,21 +133,26 @@ fn read(path: &Path, bytes: &[u8], spec: &str) -> Result<Saved, Failure> {
         let path = path.display();
         Failure::input(format_args!("{path}: {why}; it was left as it is, because beginning anew would spend again"))
     };
-    let rest = bytes.strip_prefix(MAGIC).or_else(|| bytes.strip_prefix(SEEDED_MAGIC));
-    let rest = rest.ok_or_else(|| refused("it is not the state of a release, or damaged"))?;
-    let (length, rest) = rest.split_at_checked(8).ok_or_else(|| refused("the state breaks off"))?;
-    let (sum, body) = rest.split_at_checked(16).ok_or_else(|| refused("the state breaks off"))?;
-    if length != (body.len() as u64).to_le_bytes() {
-        return Err(refused("the state breaks off, or is longer than it should be"));
-    }
-    if sum != checksum(body) {
-        return Err(refused("the state is damaged"));
-    }
-    let saved: Saved = postcard::from_bytes(body).map_err(|_| refused("the state cannot be read"))?;
+    let saved = of_bytes(bytes).map_err(refused)?;
     if saved.spec != spec {
         return Err(refused("it is the state of another spec"));
     }
     Ok(saved)
+}
+
+/// Checks and parses the content of a state file.
+fn of_bytes(bytes: &[u8]) -> Result<Saved, &'static str> {
+    let rest = bytes.strip_prefix(MAGIC).or_else(|| bytes.strip_prefix(SEEDED_MAGIC));
+    let rest = rest.ok_or("it is not the state of a release, or damaged")?;
+    let (length, rest) = rest.split_at_checked(8).ok_or("the state breaks off")?;
+    let (sum, body) = rest.split_at_checked(16).ok_or("the state breaks off")?;
+    if length != (body.len() as u64).to_le_bytes() {
+        return Err("the state breaks off, or is longer than it should be");
+    }
+    if sum != checksum(body) {
+        return Err("the state is damaged");
+    }
+    postcard::from_bytes(body).map_err(|_| "the state cannot be read")
 }
 
 /// Returns the path of the lock file.
@@ -181,7 +213,7 @@ pub(super) fn key(path: &str, is_new: bool) -> Result<VaultKey, Failure> {
 }
 
 /// Returns the error of an intact but inconsistent state.
-pub(super) fn misfit(why: impl std::fmt::Display) -> Failure {
+pub(crate) fn misfit(why: impl std::fmt::Display) -> Failure {
     Failure::input(format_args!(
         "the state does not fit its spec: {why}; it was left as it is, because beginning anew would spend again"
     ))

@@ -25,9 +25,9 @@ const STREAMS: &str = "# What is released.";
 /// Make the folder of a new service: a configuration, keys, an empty store, and tokens.
 ///
 /// The folder must be empty, or not there. In it are service.toml, which is commented and is meant to
-/// be changed, and state, with the keys, the store and the high-water marks; only their owner may read
-/// them. Three tokens, one for each role, are printed, once: the configuration has nothing but their
-/// hashes.
+/// be changed; operator.pub, the key that devices verify policies with; and state, with the keys, the
+/// store and the high-water marks, which only their owner may read. Three tokens, one for each role,
+/// are printed, once: the configuration has nothing but their hashes.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -49,6 +49,8 @@ pub(crate) struct Made {
     pub(crate) config: PathBuf,
     /// The operator's public key, which devices verify policies with.
     pub(crate) operator: String,
+    /// The file with that key.
+    pub(crate) public: PathBuf,
     /// One token for each role, in order.
     pub(crate) tokens: Vec<(Role, String)>,
 }
@@ -61,7 +63,9 @@ impl Init {
         if self.json {
             let tokens: serde_json::Map<_, _> =
                 made.tokens.iter().map(|(role, token)| (role.name().to_owned(), token.clone().into())).collect();
-            let line = serde_json::json!({"config": made.config, "operator_key": made.operator, "tokens": tokens});
+            let line = serde_json::json!({
+                "config": made.config, "operator_key": made.operator, "operator_key_file": made.public, "tokens": tokens
+            });
             output.write(&format!("{line}\n"))?;
         } else {
             for (role, token) in &made.tokens {
@@ -71,7 +75,8 @@ impl Init {
                 "tokens",
                 "one for each role, above; they are not kept anywhere, so put them where they are needed",
             );
-            complain("operator", format_args!("devices are to trust the key {}", made.operator));
+            let public = made.public.display();
+            complain("operator", format_args!("devices are to trust the key {}, which is in {public}", made.operator));
             complain("next", format_args!("declare streams in {config}, then: tidegate serve --config {config}"));
         }
         output.finish()
@@ -91,6 +96,9 @@ pub(crate) fn make(folder: &Path) -> Result<Made, Failure> {
     getrandom::fill(&mut seed).map_err(Failure::run)?;
     write_key(&state.join("operator.key"), &seed)?;
     let operator = hexadecimal(SigningKey::from_bytes(&seed).verifying_key().as_bytes());
+    // Not secret: devices are given a copy.
+    let public = folder.join("operator.pub");
+    fs::write(&public, format!("{operator}\n")).map_err(cannot)?;
     write_key(&state.join("vault.key"), &VaultKey::new().map_err(Failure::run)?.to_bytes())?;
     let (mut tokens, mut lines) = (Vec::new(), String::new());
     for role in Role::ALL {
@@ -105,7 +113,7 @@ pub(crate) fn make(folder: &Path) -> Result<Made, Failure> {
     let config = Config::read_file(name)?;
     drop(open::tools(&config)?);
     sync_folder_of(&path).map_err(cannot)?;
-    Ok(Made { config: path, operator, tokens })
+    Ok(Made { config: path, operator, public, tokens })
 }
 
 /// Creates a folder that only its owner may read.
@@ -123,12 +131,11 @@ fn configuration(tokens: &str) -> String {
     let (comment, streams) = rest.split_once(STREAMS).unwrap_or(("", ""));
     let comment: String =
         comment.lines().take_while(|line| !line.starts_with('[')).map(|line| format!("{line}\n")).collect();
-    let commented = |line: &str| match line {
-        line if line.is_empty() || line.starts_with('#') => format!("{line}\n"),
-        line => format!("# {line}\n"),
-    };
-    let streams: String = streams.lines().map(commented).collect();
-    format!("{settings}{TOKENS}{comment}{tokens}{STREAMS}{streams}")
+    // After the prose, every line gets a mark, also one that is a comment: without its mark, the example is as it was.
+    let (prose, streams) = streams.split_once("[[").unwrap_or((streams, ""));
+    let commented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("# {line}\n") };
+    let streams: String = format!("[[{streams}").lines().map(commented).collect();
+    format!("{settings}{TOKENS}{comment}{tokens}{STREAMS}{prose}{streams}")
 }
 
 #[cfg(test)]
@@ -142,5 +149,9 @@ mod tests {
         let keys: Vec<&str> = made.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
         assert_eq!(keys, ["[[tokens]]", "name = \"x\""]);
         assert!(made.contains("# [[streams]]") && made.lines().count() > 60, "{made}");
+        let (_, streams) = made.split_once("# [[streams]]").unwrap_or_default();
+        let unmarked: String =
+            streams.lines().map(|line| format!("{}\n", line.strip_prefix("# ").unwrap_or(line))).collect();
+        assert!(EXAMPLE.ends_with(&unmarked), "{unmarked}");
     }
 }

@@ -13,7 +13,6 @@ use tidegate_server::http::auth::Secret;
 use tidegate_server::http::{HttpSettings, Telemetry, WebhookSettings, log_to_stderr, serve, shutdown_signal};
 use tidegate_server::service::{Service, ServiceError, ServiceSettings};
 use tidegate_server::store::StoreError;
-use tidegate_server::stream::DeclarationError;
 use tokio::runtime::Runtime;
 
 use super::config::Config;
@@ -71,11 +70,14 @@ struct Prepared {
 impl Prepared {
     fn new(config: &Config) -> Result<Self, Failure> {
         let clock = BootClock::new().map_err(unknown_clock)?;
-        // Bind first: a port in use is an error before anything starts.
+        // Everything that can refuse the start comes before the streams, which release as soon as they run.
         let listener = TcpListener::bind(config.listen)
             .map_err(|error| Failure::run(format_args!("{} cannot be listened on: {error}", config.listen)))?;
         listener.set_nonblocking(true).map_err(Failure::run)?;
         let address = listener.local_addr().map_err(Failure::run)?;
+        if let Some(tls) = &config.tls {
+            tls.check().map_err(Failure::input)?;
+        }
         let secret = config.webhook_secret.as_deref().map(|path| {
             let text = std::fs::read_to_string(path);
             text.map(|text| Secret::new(text.trim().to_owned()))
@@ -87,24 +89,13 @@ impl Prepared {
         check_marks(config, &tools)?;
         let telemetry =
             Telemetry::new(WebhookSettings { secret, ..WebhookSettings::default() }).map_err(Failure::run)?;
-        let settings = ServiceSettings { queue: config.queue, signer, clock };
-        let service = Service::start(tools, settings, telemetry.clone()).map_err(explain)?;
-        for declaration in &config.streams {
-            if let Err(error) = service.create(declaration) {
-                service.stop();
-                return Err(match error {
-                    ServiceError::Declaration(error @ DeclarationError::Changed { .. }) => {
-                        Failure::input(format_args!("stream {}: {error}", declaration.name))
-                    }
-                    error => explain(error),
-                });
-            }
-        }
+        let service_settings = ServiceSettings { queue: config.queue, signer, clock };
         let runtime = Runtime::new().map_err(Failure::run)?;
         let listener = {
             let _guard = runtime.enter();
             tokio::net::TcpListener::from_std(listener).map_err(Failure::run)?
         };
+        let service = Service::start(tools, service_settings, &config.streams, telemetry.clone()).map_err(explain)?;
         let settings = HttpSettings {
             tokens: config.tokens.clone(),
             tls: config.tls.clone(),

@@ -68,3 +68,14 @@ fn what_makes_no_sense_is_refused() {
         assert_eq!(run(arguments).status.code(), Some(2), "{arguments}");
     }
 }
+
+#[test]
+fn an_unknown_name_is_refused_with_each_known_name_once() {
+    let output = run("audit nosuch");
+    assert_refused(&output, "there is no mechanism \"nosuch\"; there are: ");
+    let mut names: Vec<&str> = stderr(&output).split("there are: ").nth(1).unwrap().trim().split(", ").collect();
+    let all = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), stderr(&output).lines().count()), (all, 1), "{names:?}");
+}

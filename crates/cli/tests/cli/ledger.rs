@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 use tidegate_kernel::Epsilon;
 
-use crate::{run_with_input, stderr, stdout};
+use crate::{assert_refused, run_with_input, stderr, stdout};
 
 const CLASSES: &str = "[[classes]]\nname = \"low\"\nepsilon = 1\nwindow = 2\n\
                        [[classes]]\nname = \"high\"\nepsilon = 0.5\nwindow = 4\n";
@@ -245,7 +245,14 @@ fn a_seeded_run_says_so_on_each_line_and_so_do_runs_that_go_on_from_it() {
         assert_eq!(seeded["seeded"], true, "{name}");
         let key = if stream.is_event { format!("--key {}/key", stream.folder.display()) } else { String::new() };
         let state = format!("--state {}/state {key}", stream.folder.display());
-        flags(&stream.release(&format!("{state} --seed 7")), ",true");
+        let refused = run_with_input(&format!("release --spec {} {state} --seed 7", stream.spec()), b"");
+        assert_refused(&refused, "cannot be used with");
+        stream.release(&format!("{state} --new-state"));
+        // Earlier versions let seeded runs keep a state, and marked it.
+        let path = stream.folder.join("state");
+        let saved = std::fs::read(&path).unwrap();
+        let body = saved.strip_prefix(b"tidegate state 2\n").unwrap();
+        std::fs::write(&path, [b"tidegate state 2, seeded\n", body].concat()).unwrap();
         let next = if stream.is_event { "t,value\n99,5\n" } else { "t,user,value\n99,anna,0\n" };
         let arguments = format!("release --spec {} {state}", stream.spec());
         let goes_on = run_with_input(&arguments, next.as_bytes());

@@ -15,6 +15,7 @@ mod http_server;
 mod ledger;
 mod model;
 mod observable;
+mod plot;
 #[allow(dead_code)] // what only the store's tests need
 #[path = "../../../server/tests/server/postgres.rs"]
 mod postgres;
@@ -23,6 +24,8 @@ mod reproduce;
 mod service;
 mod snapshots;
 mod store;
+mod streams;
+mod tables;
 mod timeline;
 
 use std::io::{ErrorKind, Write};
@@ -104,6 +107,15 @@ fn help_names_the_subcommands_and_shows_an_example_of_each() {
     let nothing = run("");
     assert_eq!(nothing.status.code(), Some(2));
     assert!(stderr(&nothing).contains("Usage: tidegate"));
+}
+
+#[test]
+fn the_benchmark_has_help_but_is_not_listed() {
+    assert!(!stdout(&run("--help")).contains("accuracy"));
+    assert!(stdout(&run("accuracy --help")).contains("Example:\n  tidegate accuracy "));
+    assert_refused(&run("accuracy --part central --mechanism trak"), "there is no mechanism \"trak\"");
+    let misfit = run("accuracy --part central --mechanism clamped --quick --length 5 --repeats 1");
+    assert_refused(&misfit, "clamped takes streams of numbers");
 }
 
 #[test]
@@ -192,7 +204,9 @@ fn a_stream_of_numbers_is_measured_within_its_domain() {
     assert_eq!(entry.len(), 6 + 2 * 3 + 1, "{entry:?}");
 
     assert_refused(&evaluate(""), "it is never taken from the data; give it with --domain LO..HI");
-    assert_refused(&evaluate("--domain 0..15"), "line 3, field \"value\": expected a number within the domain, 0..15");
+    // Numbers are moved into the domain, as in a release: 10, 15 and 0, and 7.5 in their place.
+    let moved: Value = serde_json::from_str(stdout(&evaluate("--domain 0..15 --json"))).unwrap();
+    assert_eq!(moved[0]["mae"].as_f64(), Some((2.5 + 7.5 + 7.5) / 3.0));
     assert_refused(&evaluate("--domain 20"), "expected two numbers: LO..HI");
     assert_refused(&evaluate("--domain 20..0"), "two finite numbers in ascending order, but 20..=0 was given");
     assert_refused(&evaluate("--domain 0..20 --population 5"), "which has no users");
@@ -267,7 +281,7 @@ fn a_table_is_aligned_plain_text() {
     assert_eq!(lines[0], "standard input: 3 timestamps, 2 values, 4 users; mean ± standard error of 10 runs");
     let (header, row) = (lines[2], lines[3]);
     assert_eq!(header.split_whitespace().next(), Some("mechanism"));
-    assert!(row.starts_with("constant         1      20      0  0.04167 ± 0  0.1667 ± 0 "), "{row}");
+    assert!(row.starts_with("constant         1              0  0.04167 ± 0  0.1667 ± 0 "), "{row}");
     assert_eq!(header.chars().count(), row.chars().count());
     // No bar, no colour: standard error is not a terminal here.
     assert_eq!(stderr(&output).lines().count(), 1);
@@ -390,7 +404,10 @@ fn shells_and_man_are_told_about_every_subcommand() {
     let page = run("manual evaluate");
     assert!(stdout(&page).contains(".TH tidegate\\-evaluate 1") || stdout(&page).contains(".TH tidegate-evaluate 1"));
     assert!(stdout(&page).contains("within\\-domain"), "{}", stdout(&page));
-    assert_refused(&run("manual evalute"), "there is no subcommand \"evalute\"; there are: release, evaluate");
+    assert_refused(
+        &run("manual evalute"),
+        "there is no subcommand \"evalute\"; there are: release, budget, plot, evaluate",
+    );
 }
 
 #[test]

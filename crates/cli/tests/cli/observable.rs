@@ -124,7 +124,7 @@ fn files_of_release_have_public_names_and_sizes() {
         let folder = TestFolder::new();
         let spec = spec(&folder, NUMBERS);
         let place = |name: &str| folder.file(name).display().to_string();
-        let release = format!("release --spec {spec} --state {} --key {}", place("state"), place("key"));
+        let release = format!("release --spec {spec} --state {} --new-state --key {}", place("state"), place("key"));
         let table: String = readings.iter().enumerate().map(|(t, reading)| format!("{t},{reading}\n")).collect();
         let output = run_with_input(&release, format!("t,value\n{table}").as_bytes());
         assert!(output.status.success(), "{}", stderr(&output));

@@ -77,7 +77,8 @@ fn the_example_in_the_repository_is_a_spec_that_names_every_key() {
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(stdout(&output).lines().count(), 3);
     // With every key that has an example of its own, where they go together.
-    let all = text.replace("# protects = \"reading\"", "protects = \"reading\"");
+    let all = text.replace("mechanism = \"track\"", "mechanism = \"contin\"");
+    let all = all.replace("# protects = \"reading\"", "protects = \"reading\"");
     let all = ["outside", "grouping", "threshold", "publication", "smoother", "buckets", "within_domain", "truncation"]
         .iter()
         .fold(all, |text, key| text.replace(&format!("# {key} = "), &format!("{key} = ")));
@@ -102,11 +103,11 @@ fn bad_lines_are_refused_with_their_line_and_field_and_leave_no_file() {
         format!("release --mechanism contin --epsilon 1 --domain 0..612 --delay 1 --output {}", file.display());
     for (input, why) in [
         (&b""[..], "standard input, line 1: the file is empty"),
-        (b"t,v\n0,1\n", "line 1: the fields must be t,value"),
+        (b"t,v\n0,1\n", "line 1: it has no column \"value\": name the column of values with --value NAME"),
         (b"t,value\n-1,1\n", "line 2, field \"t\": expected a timestamp: a whole number, zero or more"),
         (b"t,value\n99999999999999999999,1\n", "line 2, field \"t\": expected a timestamp"),
         (b"t,value\n5,1\n5,1\n", "line 3, field \"t\": expected a timestamp that is later than the last"),
-        (b"t,value\n5,1\n4,1\n", "line 3, field \"t\": expected a timestamp that is later than the last"),
+        (b"t,value\n5,1\n4,1\n", "line 3, field \"t\": expected a timestamp that is not before the last: sort"),
         (b"t,value\n0,1\n1", "line 3: it has 1 fields, but 2 are expected"),
         (b"t,value\n0,1\n1,\xff\n", "line 3: it is not valid UTF-8"),
     ] {
@@ -133,7 +134,7 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
         ),
         ("family = 3".to_owned(), "line 1, key \"family\": there is no family"),
         ("\nfamily = ".to_owned(), "stream.toml, line 2: "),
-        ("family = \"scalar\"\nmechanism = \"contin\"".to_owned(), "stream.toml: missing field `epsilon`"),
+        ("family = \"scalar\"\nmechanism = \"contin\"".to_owned(), "stream.toml: the key epsilon is missing"),
         (
             SPEC.replace("contin", "continn"),
             "line 2, key \"mechanism\": there is no scalar mechanism \"continn\" (did you mean contin?)",
@@ -150,12 +151,15 @@ fn what_is_wrong_with_a_spec_is_said_with_line_and_key() {
             with("epsilonn = 1"),
             "line 5: there is no key \"epsilonn\" (did you mean epsilon?); there are: mechanism, epsilon",
         ),
-        (with("epsilon = 1"), "line 5: duplicate key"),
-        (with("delay = -1"), "line 5, key \"delay\": invalid value: integer `-1`"),
+        (with("epsilon = 1"), "line 5: this key is given twice"),
+        (with("delay = -1"), "line 5, key \"delay\": expected a whole number, 0 or more, but -1 was given"),
         (with("\n[truncation]\nevery = 1\npercnt = 3"), "line 8: there is no key \"percnt\" (did you mean percent?)"),
         (with("truncation = { every = 1, percent = 100 }"), "line 5, key \"truncation\": a sample of 100 per cent"),
         (with("publication = \"labels\""), "line 5, key \"publication\": contin does not publish labels"),
-        (with("publication = \"lables\""), "line 5, key \"publication\": unknown variant `lables`"),
+        (
+            with("publication = \"lables\""),
+            "line 5, key \"publication\": there is no \"lables\" (did you mean labels?)",
+        ),
         (with("grouping = 1"), "line 5, key \"grouping\": a share of 1 for grouping"),
         (with("threshold = nan"), "line 5, key \"threshold\": a threshold of NaN was given"),
         (

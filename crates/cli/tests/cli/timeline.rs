@@ -167,7 +167,7 @@ fn a_gap_that_is_too_long_is_refused_at_once() {
 fn a_timeline_goes_on_across_runs() {
     let stream = Stream::central("track", "");
     let state = format!("--state {}", stream.path("state"));
-    let first = stream.release("t,user,value\n1,anna,0\n", &format!("{state} --through 3"));
+    let first = stream.release("t,user,value\n1,anna,0\n", &format!("{state} --new-state --through 3"));
     assert_eq!(timestamps(&first), [0, 1, 2, 3]);
     let second = stream.release("t,user,value\n6,anna,0\n", &state);
     assert_eq!(timestamps(&second), [4, 5, 6]);

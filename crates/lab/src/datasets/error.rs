@@ -33,6 +33,9 @@ pub enum DatasetError {
     /// The table needs a domain.
     #[error("the domain of {file} was not given: it is never taken from the data")]
     NoDomain { file: String },
+    /// The table needs its values.
+    #[error("the values of {file} were not given: they are never taken from the data")]
+    NoValues { file: String },
     /// The data set declares its own domain.
     #[error("{name} has a domain of its own: none can be given")]
     OwnDomain { name: String },

@@ -30,9 +30,10 @@ use std::path::{Path, PathBuf};
 pub use error::DatasetError;
 pub use tables::NumberDomain;
 use tidegate::names::UnknownName;
+use tidegate::spec::{InputSpec, ValuesSpec};
 
 use crate::experiment::dataset_random;
-use crate::generate::{Chain, Flow, NumberProcess, Process};
+use crate::generate::{Chain, Flow, Levels, NumberProcess, Process, Shape};
 use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
 
 /// Options of [`load`].
@@ -46,8 +47,15 @@ pub struct LoadOptions {
     /// The number of timestamps. A synthetic stream has 800 unless told, one of symbols 10,000; a real one is used
     /// whole, or cut.
     pub length: Option<usize>,
-    /// The domain of a scalar stream that is read from a file; whatever has a name declares its own.
+    /// The domain of a scalar stream that is read from a file, or that is generated for any domain: `numbers_white`
+    /// and the like, within 0..1000 unless told. Other named data sets declare their own.
     pub domain: Option<NumberDomain>,
+    /// The values of a table in long form, in place of the whole numbers of `domain`.
+    pub values: Option<ValuesSpec>,
+    /// How a table is read.
+    pub input: InputSpec,
+    /// Whether a table in long form holds sequences of symbols, rather than values to count.
+    pub symbols: bool,
     /// The seed of the synthetic streams that are random, and of the choice of users.
     pub seed: u64,
 }
@@ -87,7 +95,9 @@ enum Source {
     /// Each user tosses a coin.
     Coins(Process),
     Flow(Flow),
+    Levels(Levels),
     NumberProcess(NumberProcess),
+    Shape(Shape),
     Chain(&'static Chain),
     /// Loaders of a folder.
     Counts(fn(&Path) -> Result<CountStream, DatasetError>),
@@ -101,6 +111,23 @@ static STICKY: Chain = Chain::STICKY;
 /// A data set whose folder, where it has one, is called like it.
 const fn dataset(name: &'static str, source: Source, summary: &'static str, shape: &'static str) -> Dataset {
     Dataset { name, aliases: &[], summary, shape, stands_in_for: None, note: None, folder: name, source }
+}
+
+/// A stream of counts with a simple shape.
+const fn levels(levels: Levels, summary: &'static str) -> Dataset {
+    let shape = match levels {
+        Levels::Growth => "800 timestamps, 5 values, 8000 to 200000 users",
+        // With the seed 0.
+        Levels::Queue => "800 timestamps, 5 values, 6 to 518 users",
+        _ => "800 timestamps, 5 values, 200000 users",
+    };
+    dataset(levels.name(), Source::Levels(levels), summary, shape)
+}
+
+/// A stream of numbers with a simple shape.
+const fn shape(shape: Shape, summary: &'static str) -> Dataset {
+    let within = "800 timestamps, a number within 0..1000 in steps of 1";
+    dataset(shape.name(), Source::Shape(shape), summary, within)
 }
 
 /// All named data sets.
@@ -159,6 +186,13 @@ pub static ALL: &[Dataset] = &[
         "synthetic: users of ten values, with bursts that die down",
         "800 timestamps, 10 values, 200000 users",
     ),
+    levels(Levels::Constant, "synthetic: users of five values, always the same"),
+    levels(Levels::Alternating, "synthetic: two histograms of five values in turn, for 50 timestamps each"),
+    levels(Levels::White, "synthetic: shares of five values, drawn anew at each timestamp around fixed means"),
+    levels(Levels::SingleJump, "synthetic: a histogram of five values that changes once, in the middle"),
+    levels(Levels::Incident, "synthetic: half of the users move to one of five values for six timestamps"),
+    levels(Levels::Growth, "synthetic: users of five values whose number grows to 25 times in ten timestamps"),
+    levels(Levels::Queue, "synthetic: counts of 1 to 4, of which one jumps by 500 for six timestamps"),
     Dataset {
         aliases: &["tdrive"],
         stands_in_for: Some(tdrive_counts::STANDS_IN_FOR),
@@ -259,6 +293,17 @@ pub static ALL: &[Dataset] = &[
         "synthetic: a random walk",
         "800 timestamps, a number within 0..1000 in steps of 1",
     ),
+    shape(Shape::Constant, "synthetic: a number that stays the same"),
+    shape(Shape::White, "synthetic: numbers drawn anew at each timestamp around the middle of the domain"),
+    shape(Shape::Walk, "synthetic: a random walk by a hundredth of the domain"),
+    shape(Shape::Alternating, "synthetic: two numbers in turn, for 50 timestamps each"),
+    shape(Shape::Bursts, "synthetic: a low level with bursts that die down"),
+    shape(Shape::Daily, "synthetic: days of 24 timestamps"),
+    shape(Shape::TwoEnds, "synthetic: one end of the domain or the other, by a coin at each timestamp"),
+    shape(Shape::Spikes, "synthetic: a low level with spikes of one timestamp"),
+    shape(Shape::SingleJump, "synthetic: a number that changes once, in the middle"),
+    shape(Shape::Incident, "synthetic: a low level that is high for six timestamps"),
+    shape(Shape::Growth, "synthetic: a line that rises to 25 times what it was"),
     Dataset {
         aliases: &["covid19"],
         note: Some(
@@ -394,14 +439,17 @@ impl Dataset {
     /// Returns the kind of stream.
     pub const fn kind(&self) -> StreamKind {
         match self.source {
-            Source::Process(_) | Source::Coins(_) | Source::Flow(_) | Source::Counts(_) => StreamKind::Counts,
-            Source::NumberProcess(_) | Source::Numbers(_) => StreamKind::Numbers,
+            Source::Process(_) | Source::Coins(_) | Source::Flow(_) | Source::Levels(_) | Source::Counts(_) => {
+                StreamKind::Counts
+            }
+            Source::NumberProcess(_) | Source::Shape(_) | Source::Numbers(_) => StreamKind::Numbers,
             Source::Chain(_) | Source::Symbols(_) => StreamKind::Symbols,
         }
     }
 
     fn load(&self, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-        if options.domain.is_some() {
+        let fixed = options.domain.is_some() && !matches!(self.source, Source::Shape(_));
+        if fixed || options.values.is_some() {
             return Err(DatasetError::OwnDomain { name: self.name.to_owned() });
         }
         let random = &mut dataset_random(options.seed);
@@ -414,6 +462,17 @@ impl Dataset {
             Source::NumberProcess(process) => {
                 let stream = process.generate(NumberProcess::domain()?, length, random)?;
                 adjusted(stream.into(), options)
+            }
+            Source::Levels(Levels::Queue) => {
+                adjusted(Levels::Queue.generate(population, length, random)?.into(), options)
+            }
+            Source::Levels(levels) => Ok(levels.generate(population, length, random)?.into()),
+            Source::Shape(shape) => {
+                let grid = options.domain.as_ref().map_or_else(
+                    || NumberProcess::domain().map_err(DatasetError::from),
+                    |domain| domain.grid().map_err(DatasetError::from),
+                )?;
+                adjusted(shape.generate(grid, length, random)?.into(), options)
             }
             Source::Chain(chain) => sequences(chain, options),
             Source::Counts(load) => adjusted(load(&self.folder(options)?)?.into(), options),
@@ -482,7 +541,7 @@ pub fn by_name(name: &str) -> Option<&'static Dataset> {
 
 /// Loads a table from a source such as standard input; its first line determines the form.
 pub fn load_from(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
-    adjusted(tables::read(name, source, options.domain.as_ref())?, options)
+    adjusted(tables::read(name, source, options)?, options)
 }
 
 fn adjusted(stream: DataStream, options: &LoadOptions) -> Result<DataStream, DatasetError> {

@@ -1,15 +1,18 @@
-//! Streams from tables of one's own, in wide, long or scalar form.
+//! Streams from tables of one's own, in wide, long or scalar form: those that `tidegate release` reads.
 
+use std::collections::HashMap;
 use std::io::Read;
+use std::sync::Arc;
 
-use tidegate_kernel::Grid;
-use tidegate_table::long::{self, FieldRefusal, LongReader};
-use tidegate_table::scalar::{self, ScalarReader, ScalarRow};
+use tidegate::spec::{SpecError, Values, ValuesSpec};
+use tidegate_kernel::{Grid, GridError};
+use tidegate_table::long::{FieldRefusal, LongReader};
+use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::WideReader;
-use tidegate_table::{TableError, TableReader};
+use tidegate_table::{Form, Reading, TableError};
 
-use super::DatasetError;
-use crate::stream::{CountStream, DataStream, NumberStream};
+use super::{DatasetError, LoadOptions};
+use crate::stream::{CountStream, DataStream, NumberStream, Space, SymbolStream};
 
 /// The domain of a table whose form does not declare it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,100 +21,165 @@ pub struct NumberDomain {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// The distance of neighbouring numbers. `None` stands for 1, and requires whole numbers, so that no decimals are
-    /// rounded away by oversight.
+    /// The distance of neighbouring numbers. `None` stands for 1, to which numbers are rounded.
     pub resolution: Option<f64>,
 }
 
-/// Greatest domain of a table in long form.
+impl NumberDomain {
+    /// Returns the domain with its resolution.
+    pub(super) fn grid(&self) -> Result<Grid, GridError> {
+        Grid::new(self.low, self.high, self.resolution.unwrap_or(1.0))
+    }
+}
+
+/// Greatest domain of whole numbers in a table in long form.
 const MAX_VALUES: u32 = 1_000_000;
 
+/// Most numbers of a table of counts: timestamps without lines count as well.
+const MAX_NUMBERS: u64 = 100_000_000;
+
 /// Reads a table in any form; `name` is the name of the stream, and of the table in errors.
-pub(super) fn read(name: &str, source: impl Read, domain: Option<&NumberDomain>) -> Result<DataStream, DatasetError> {
-    let mut table = TableReader::detect(name, source)?;
+pub(super) fn read(name: &str, source: impl Read, options: &LoadOptions) -> Result<DataStream, DatasetError> {
+    let content = |problem: String| TableError::Content { file: name.to_owned(), problem };
+    let reading = Reading::of(&options.input).map_err(|problem| content(format!("origin: {problem}")))?;
+    let table = reading.detect(name, source)?;
+    let domain = options.domain.as_ref();
     let given = || domain.ok_or_else(|| DatasetError::NoDomain { file: name.to_owned() });
-    if table.has_fields(&scalar::FIELDS) {
-        return Ok(numbers(name, ScalarReader::from_table(table), given()?)?.into());
+    let values = || match (&options.values, domain) {
+        (Some(values), _) => values.values().map_err(|error: SpecError| content(error.to_string()).into()),
+        (None, domain) => whole_numbers(name, domain),
+    };
+    match reading.form(&table, options.symbols) {
+        Form::Scalar => Ok(numbers(name, ScalarReader::from_table(table, reading)?, given()?)?.into()),
+        Form::Long if options.symbols => Ok(symbols(name, LongReader::from_table(table, reading)?, &values()?)?.into()),
+        Form::Long => Ok(users(name, LongReader::from_table(table, reading)?, &values()?)?.into()),
+        Form::Wide => {
+            let stream = counts(name, WideReader::from_table(table, reading)?)?;
+            if domain.is_some() || options.values.is_some() {
+                return Err(DatasetError::OwnDomain { name: name.to_owned() });
+            }
+            Ok(stream.into())
+        }
     }
-    if table.has_fields(&long::FIELDS) {
-        return Ok(users(name, LongReader::from_table(table), given()?)?.into());
-    }
-    let stream = counts(name, WideReader::from_table(table)?)?;
-    if domain.is_some() {
-        return Err(DatasetError::OwnDomain { name: name.to_owned() });
-    }
-    Ok(stream.into())
 }
 
-fn counts<R: Read>(name: &str, reader: WideReader<R>) -> Result<CountStream, DatasetError> {
-    let mut reader = reader.without_gaps();
-    let mut counts = Vec::new();
+/// Rows of counts, one for each timestamp from the first line to the last.
+struct Rows {
+    width: usize,
+    next: Option<u64>,
+    rows: Vec<Vec<u64>>,
+}
+
+impl Rows {
+    const fn new(width: usize) -> Self {
+        Self { width, next: None, rows: Vec::new() }
+    }
+
+    /// Adds empty rows up to a timestamp, and its own; an error says what would be short enough.
+    fn begin(&mut self, timestamp: u64) -> Result<&mut Vec<u64>, String> {
+        let first = self.next.unwrap_or(timestamp);
+        let added = (timestamp + 1).saturating_sub(first);
+        let width = self.width.max(1) as u64;
+        if added.saturating_add(self.rows.len() as u64).saturating_mul(width) > MAX_NUMBERS {
+            let most = MAX_NUMBERS / width;
+            return Err(format!("a stream of at most {most} timestamps; if these are seconds, --every 1h makes hours"));
+        }
+        (0..added).for_each(|_| self.rows.push(vec![0; self.width]));
+        self.next = Some(timestamp.saturating_add(1));
+        self.rows.last_mut().ok_or_else(String::new)
+    }
+}
+
+fn counts<R: Read>(name: &str, mut reader: WideReader<R>) -> Result<CountStream, DatasetError> {
+    let labels: Vec<String> = reader.labels().map(str::to_owned).collect();
+    let mut rows = Rows::new(labels.len());
     while let Some(row) = reader.next_row()? {
-        counts.push(row.counts);
+        match rows.begin(row.timestamp) {
+            Ok(empty) => *empty = row.counts,
+            Err(expected) => return Err(reader.bad_time(row.line, expected).into()),
+        }
     }
-    let labels = reader.labels().map(str::to_owned).collect();
-    CountStream::new(name, labels, counts).map_err(|source| DatasetError::Stream { file: name.to_owned(), source })
+    stream_of(name, labels, rows)
 }
 
+fn stream_of(name: &str, labels: Vec<String>, rows: Rows) -> Result<CountStream, DatasetError> {
+    CountStream::with_absences(name, labels, rows.rows)
+        .map_err(|source| DatasetError::Stream { file: name.to_owned(), source })
+}
+
+/// Reads numbers as a release does: moved into the domain, with its lower end in place of what is no number.
 fn numbers<R: Read>(
     name: &str,
     mut reader: ScalarReader<R>,
     domain: &NumberDomain,
 ) -> Result<NumberStream, DatasetError> {
-    let grid = Grid::new(domain.low, domain.high, domain.resolution.unwrap_or(1.0))?;
-    let whole = domain.resolution.is_none();
-    let check = |ScalarRow { value, .. }| {
-        if grid.steps(value).is_err() {
-            return Err(format!("a number within the domain, {}..{}", grid.low(), grid.high()).into());
-        }
-        if whole && value.fract() != 0.0 {
-            return Err("a whole number, for the resolution is 1 unless another is given".into());
-        }
-        Ok(value)
-    };
+    let grid = domain.grid()?;
     let mut values = Vec::new();
-    while let Some(value) = reader.next_checked(check)? {
+    let number = |_, text: &str| match text.trim().parse::<f64>() {
+        Ok(number) if !number.is_nan() => {
+            let number = number.clamp(grid.low(), grid.high());
+            if domain.resolution.is_none() { (number - grid.low()).round() + grid.low() } else { number }
+        }
+        _ => grid.low(),
+    };
+    while let Some(value) = reader.next_text(number)? {
         values.push(value);
     }
     NumberStream::new(name, grid, values).map_err(|source| DatasetError::Stream { file: name.to_owned(), source })
 }
 
-/// Counts the users of each value: the values are the whole numbers of the domain.
-fn users<R: Read>(name: &str, mut reader: LongReader<R>, domain: &NumberDomain) -> Result<CountStream, DatasetError> {
-    let content = |problem: &str| TableError::Content { file: name.to_owned(), problem: problem.to_owned() };
+/// The whole numbers of a domain, as values.
+fn whole_numbers(name: &str, domain: Option<&NumberDomain>) -> Result<Values, DatasetError> {
+    let domain = domain.ok_or_else(|| DatasetError::NoValues { file: name.to_owned() })?;
     let size = domain.high - domain.low + 1.0;
     let whole = domain.low.fract() == 0.0 && domain.high.fract() == 0.0 && domain.resolution.is_none();
+    let content = |problem: String| TableError::Content { file: name.to_owned(), problem };
     if !whole || !(1.0..=f64::from(MAX_VALUES)).contains(&size) {
         let problem = "the values of a table in long form are the whole numbers of its domain, a million at most";
-        return Err(content(problem).into());
+        return Err(content(problem.to_owned()).into());
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most a million
-    let size = size as usize;
-    let labels = (0..size).map(|value| (domain.low + f64::from(u32::try_from(value).unwrap_or(0))).to_string());
-    let mut last = None;
-    let mut counts: Vec<Vec<u64>> = Vec::new();
-    loop {
-        let next = reader.next_checked(|row| {
-            if last.is_some_and(|last| row.timestamp - last > 1) {
-                return Err(FieldRefusal { field: "t", expected: "a timestamp that is the last, or one more".into() });
-            }
-            let number: Option<f64> = row.value.parse().ok();
-            let place = number.map(|number| number - domain.low);
-            let place = place.filter(|place| place.fract() == 0.0 && (0.0..=domain.high - domain.low).contains(place));
-            let expected = || format!("a whole number within the domain, {}..{}", domain.low, domain.high);
-            let place = place.ok_or_else(|| FieldRefusal { field: "value", expected: expected().into() })?;
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within the domain
-            Ok((row.timestamp, place as usize))
-        })?;
-        let Some((timestamp, place)) = next else { break };
-        if last != Some(timestamp) {
-            counts.push(vec![0; size]);
-        }
-        last = Some(timestamp);
-        if let Some(counts) = counts.last_mut() {
-            counts[place] += 1;
-        }
-    }
-    CountStream::new(name, labels.collect(), counts)
+    let size = size as u32;
+    let names = (0..size).map(|value| (domain.low + f64::from(value)).to_string()).collect();
+    ValuesSpec::Names(names).values().map_err(|error| content(error.to_string()).into())
+}
+
+fn found(values: &Values, name: &str) -> Result<u32, FieldRefusal> {
+    let expected = "a value of the domain, as --values or --domain names it";
+    values.find(name).ok_or_else(|| FieldRefusal { field: "value", expected: expected.into() })
+}
+
+/// Counts the users of each value.
+fn users<R: Read>(name: &str, mut reader: LongReader<R>, values: &Values) -> Result<CountStream, DatasetError> {
+    let mut rows = Rows::new(values.count() as usize);
+    while reader
+        .next_checked(|row| {
+            let value = found(values, row.value)?;
+            let refused = |expected: String| FieldRefusal { field: "t", expected: expected.into() };
+            rows.begin(row.timestamp).map_err(refused)?[value as usize] += 1;
+            Ok(())
+        })?
+        .is_some()
+    {}
+    stream_of(name, (0..values.count()).map(|value| values.name(value).into_owned()).collect(), rows)
+}
+
+/// Reads a sequence of each user: the symbols in the order of the lines.
+fn symbols<R: Read>(name: &str, mut reader: LongReader<R>, values: &Values) -> Result<SymbolStream, DatasetError> {
+    let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
+    let mut sequences: Vec<Vec<u32>> = Vec::new();
+    while reader
+        .next_checked(|row| {
+            let symbol = found(values, row.value)?;
+            let number = *numbers.entry(Arc::clone(row.user)).or_insert_with(|| {
+                sequences.push(Vec::new());
+                sequences.len() - 1
+            });
+            sequences[number].push(symbol);
+            Ok(())
+        })?
+        .is_some()
+    {}
+    SymbolStream::new(name, Space::Line { symbols: values.count() }, sequences)
         .map_err(|source| DatasetError::Stream { file: name.to_owned(), source })
 }

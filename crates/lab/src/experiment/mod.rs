@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use tidegate::query::QueryError;
 use tidegate_kernel::SeededRandom;
 
-use crate::metrics::{Metric, Metrics, RocPoint, Summary, Truth, cfpu, compare_numbers, compare_symbols, mean_curve};
+use crate::metrics::{
+    Metric, Metrics, RocPoint, Summary, Truth, cfpu, compare_numbers, compare_symbols, coverage_of_numbers, mean_curve,
+};
 use crate::queries::{QuerySet, QueryTruth};
 use crate::stream::{CountStream, DataStream, NumberStream, StreamKind, SymbolStream};
 use crate::subjects::Misfit;
@@ -202,7 +204,10 @@ impl<'a> Bench<'a> {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Numbers, stream.name());
                 let subject = subject.on_numbers().ok_or_else(misfit)?;
                 let (outcome, time) = timed(|| subject.run(stream, settings, random))?;
-                Ok(Run::of(compare_numbers(stream, &outcome.values)?, time))
+                let mut metrics = compare_numbers(stream, &outcome.values)?;
+                let coverage = coverage_of_numbers(stream, &outcome.values, &outcome.variances);
+                metrics.extend(coverage.map(|part| (Metric::Coverage, part)));
+                Ok(Run::of(metrics, time))
             }
             Self::Symbols(stream) => {
                 let misfit = || Misfit::boxed(*subject, StreamKind::Symbols, stream.name());

@@ -9,7 +9,7 @@ use tidegate::scalar::Truncation;
 use tidegate::sequence::effort::Effort;
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::oracle::OracleKind;
-use tidegate_kernel::primitives::Protects;
+use tidegate_kernel::primitives::{Neighbours, Protects};
 
 use crate::sequence::SymbolDistance;
 
@@ -47,6 +47,12 @@ pub struct TrialSettings {
     pub buckets: Option<u32>,
     /// Scalar: how truncating mechanisms choose the bound; `None` for the default.
     pub truncation: Option<Truncation>,
+    /// Scalar and `mtsp`: whether groups are averaged by their median, rather than as the mechanism does unless told.
+    pub median: bool,
+    /// Local: whether releases use the reports of the question that decided about them.
+    pub reuse: bool,
+    /// Central: which streams must be hard to tell apart.
+    pub neighbours: Neighbours,
     /// All but sequences: whether to smooth releases by a
     /// [`ReleaseFilter`](tidegate::estimate::release_filter::ReleaseFilter).
     pub smooth: bool,
@@ -89,6 +95,9 @@ impl TrialSettings {
             within_domain: false,
             threshold: None,
             buckets: None,
+            median: false,
+            reuse: false,
+            neighbours: Neighbours::AddRemove,
             truncation: None,
             smooth: false,
             repair: Repair::None,

@@ -41,6 +41,8 @@ impl CountOutcome {
 pub struct NumberOutcome {
     /// Released numbers, one for each timestamp, regardless of the delay.
     pub values: Vec<f64>,
+    /// Stated variances, in the same order; empty if there are none.
+    pub variances: Vec<f64>,
 }
 
 /// The releases of a mechanism on a stream of symbols.
@@ -125,7 +127,7 @@ impl From<Incomparable> for RunError {
 ///         _: &TrialSettings,
 ///         _: &mut SeededRandom,
 ///     ) -> Result<NumberOutcome, RunError> {
-///         Ok(NumberOutcome { values: vec![0.0; stream.values().len()] })
+///         Ok(NumberOutcome { values: vec![0.0; stream.values().len()], variances: Vec::new() })
 ///     }
 /// }
 /// ```

@@ -224,7 +224,7 @@ impl Flow {
 }
 
 /// Returns the softmax of numbers.
-fn as_shares(mut numbers: Vec<f64>) -> Vec<f64> {
+pub(super) fn as_shares(mut numbers: Vec<f64>) -> Vec<f64> {
     // Measured from the largest, so that no power is infinite.
     let largest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     numbers.iter_mut().for_each(|number| *number = (*number - largest).exp());
@@ -234,7 +234,7 @@ fn as_shares(mut numbers: Vec<f64>) -> Vec<f64> {
 }
 
 /// Distributes whole users by shares, which sum to one; each count is within one of its share.
-fn deal(population: u64, shares: &[f64]) -> Vec<u64> {
+pub(super) fn deal(population: u64, shares: &[f64]) -> Vec<u64> {
     let (mut share_before, mut dealt) = (0.0, 0);
     let mut counts: Vec<u64> = Vec::with_capacity(shares.len());
     for share in shares {

@@ -2,14 +2,20 @@
 
 mod counts;
 mod flow;
+mod levels;
 mod numbers;
+mod shapes;
 mod symbols;
+
+use std::ops::Range;
 
 pub use counts::Process;
 pub use flow::{Away, Flow, Places};
+pub use levels::Levels;
 pub use numbers::NumberProcess;
+pub use shapes::Shape;
 pub use symbols::{Chain, MAX_SYMBOLS};
-use tidegate_kernel::GridError;
+use tidegate_kernel::{Grid, GridError};
 
 use crate::stream::{DataStreamError, MAX_POPULATION};
 
@@ -60,6 +66,24 @@ pub enum GenerateError {
     /// What came out is not a stream.
     #[error(transparent)]
     Stream(#[from] DataStreamError),
+}
+
+/// How many timestamps an alternating stream stays at a level.
+const ALTERNATION: usize = 50;
+/// The length of an incident, in timestamps.
+const INCIDENT: usize = 6;
+/// How many times its first number a growing stream ends with.
+const GROWTH: f64 = 25.0;
+
+/// The timestamps of an incident, from zero: it begins in the middle of the stream.
+fn incident(length: usize) -> Range<usize> {
+    length / 2..length / 2 + INCIDENT
+}
+
+/// Rounds a number to the grid, and stays within the domain where rounding would lead just beyond it.
+fn on_grid(grid: &Grid, number: f64) -> f64 {
+    let steps = ((number - grid.low()) / grid.step()).round();
+    (grid.low() + steps * grid.step()).clamp(grid.low(), grid.high())
 }
 
 /// Folds a number back into 0..=1, as often as needed.

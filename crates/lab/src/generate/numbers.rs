@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use tidegate_kernel::simulation::standard_normal;
 use tidegate_kernel::{Grid, SeededRandom};
 
-use super::{GenerateError, MAX_LENGTH, reflect};
+use super::{GenerateError, MAX_LENGTH, on_grid, reflect};
 use crate::draw::unit;
 use crate::stream::{NumberStream, as_float};
 
@@ -119,10 +119,7 @@ impl NumberProcess {
                     position
                 }
             };
-            let number = within(number);
-            // On the grid, and within the domain where rounding would lead just beyond it.
-            let steps = ((number - grid.low()) / grid.step()).round();
-            values.push((grid.low() + steps * grid.step()).clamp(grid.low(), grid.high()));
+            values.push(on_grid(&grid, within(number)));
         }
         Ok(NumberStream::new(self.name(), grid, values)?)
     }

@@ -1,6 +1,6 @@
 //! Released frequencies beside the true ones: errors, detection of events, communication.
 
-use super::{Metric, Metrics, NotComparable, RocPoint, area, mean, roc};
+use super::{Metric, Metrics, NotComparable, RocPoint, area, is_covered, mean, roc};
 use crate::experiment::CountOutcome;
 use crate::stream::{CountStream, as_float};
 
@@ -57,9 +57,6 @@ impl Truth {
         Ok(Comparison { of_counts: outcome.of_counts, ..self.compare(&outcome.frequencies)? })
     }
 }
-
-/// How many standard deviations to either side hold a normal number 95 % of the time.
-const NORMAL_95: f64 = 1.96;
 
 /// How far up the range of the monitored number events begin.
 const EVENT_HEIGHT: f64 = 0.75;
@@ -157,7 +154,7 @@ impl Comparison<'_> {
             && variances.iter().zip(self.released).all(|(variances, row)| variances.len() == row.len());
         let held = |((released, truth), variances): ((&Vec<f64>, &Vec<f64>), &Vec<f64>)| {
             let of_row = released.iter().zip(truth).zip(variances);
-            mean(of_row.map(|((r, c), variance)| f64::from(u8::from((r - c).abs() <= NORMAL_95 * variance.sqrt()))))
+            mean(of_row.map(|((r, c), variance)| f64::from(u8::from(is_covered(*r, *c, *variance)))))
         };
         stated.then(|| mean(self.rows().zip(variances).map(held)))
     }

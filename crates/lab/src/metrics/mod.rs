@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use counts::{Comparison, SMALLEST_FREQUENCY, Truth, cfpu};
-pub use numbers::{SMALLEST_SHARE_OF_DOMAIN, compare_numbers};
+pub use numbers::{SMALLEST_SHARE_OF_DOMAIN, compare_numbers, coverage_of_numbers};
 pub use roc::{RocPoint, area, mean_curve, roc, true_positive_rate};
 pub use symbols::compare_symbols;
 
@@ -57,8 +57,9 @@ pub enum Metric {
     ErrorRate,
     /// How far the released symbols are, as a histogram, from the true ones: their total variation distance.
     HistogramDistance,
-    /// How often an interval of 1.96 standard deviations, as stated, to either side of a frequency holds the true one:
-    /// [`Comparison::coverage`]. Where the variances are honest and errors normal, 0.95.
+    /// How often an interval of 1.96 standard deviations, as stated, to either side of a frequency or a number holds
+    /// the true one: [`Comparison::coverage`], [`coverage_of_numbers`]. Where the variances are honest and errors
+    /// normal, 0.95.
     Coverage,
 }
 
@@ -152,6 +153,14 @@ pub enum NotComparable {
     /// A symbol that the domain does not have.
     #[error("symbol {given} was released for user {user}, but the domain has {domain} symbols")]
     Symbol { user: usize, given: u32, domain: u32 },
+}
+
+/// How many standard deviations to either side hold a normal number 95 % of the time.
+const NORMAL_95: f64 = 1.96;
+
+/// Whether the interval of 95 % around a released number holds the true one.
+pub(crate) fn is_covered(released: f64, truth: f64, variance: f64) -> bool {
+    (released - truth).abs() <= NORMAL_95 * variance.sqrt()
 }
 
 pub(crate) fn mean(numbers: impl ExactSizeIterator<Item = f64>) -> f64 {

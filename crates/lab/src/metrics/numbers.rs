@@ -1,6 +1,6 @@
 //! Released numbers beside the true ones.
 
-use super::{Metric, Metrics, NotComparable, mean};
+use super::{Metric, Metrics, NotComparable, is_covered, mean};
 use crate::stream::NumberStream;
 
 /// Below this share of the domain's width, a relative error is taken relative to it: as with frequencies, where a
@@ -40,4 +40,24 @@ pub fn compare_numbers(stream: &NumberStream, released: &[f64]) -> Result<Metric
         (Metric::Mae, mean_of(&|r, c| (r - c).abs())),
         (Metric::Mre, mean_of(&|r, c| (r - c).abs() / c.abs().max(least))),
     ]))
+}
+
+/// Returns the share of timestamps at which `|r - c| ≤ 1.96 √v`, where `v` is the variance that was stated with `r`;
+/// `None` where not each release states one.
+///
+/// ```
+/// use tidegate_kernel::Grid;
+/// use tidegate_lab::NumberStream;
+/// use tidegate_lab::metrics::coverage_of_numbers;
+///
+/// let stream = NumberStream::new("visitors", Grid::new(0.0, 500.0, 1.0)?, vec![200.0, 0.0])?;
+/// assert_eq!(coverage_of_numbers(&stream, &[210.0, -1.0], &[25.0, 25.0]), Some(0.5));
+/// assert_eq!(coverage_of_numbers(&stream, &[210.0, -1.0], &[]), None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn coverage_of_numbers(stream: &NumberStream, released: &[f64], variances: &[f64]) -> Option<f64> {
+    let truth = stream.values();
+    let stated = released.len() == truth.len() && variances.len() == truth.len();
+    let held = |((r, c), v): ((&f64, &f64), &f64)| f64::from(u8::from(is_covered(*r, *c, *v)));
+    stated.then(|| mean(released.iter().zip(truth).zip(variances).map(held)))
 }

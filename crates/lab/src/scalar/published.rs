@@ -161,7 +161,7 @@ impl OnNumbers for Published {
         if settings.within_domain {
             released.iter_mut().for_each(|value| *value = value.clamp(grid.low(), grid.high()));
         }
-        Ok(NumberOutcome { values: released })
+        Ok(NumberOutcome { values: released, variances: Vec::new() })
     }
 }
 

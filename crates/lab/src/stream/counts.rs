@@ -5,7 +5,7 @@ use super::DataStreamError;
 /// The number of users with each value of a domain, at each timestamp.
 ///
 /// Simulations assign values to users consistently with these counts. Timestamps are numbered from zero, without gaps.
-/// Each has at least one user; their number may vary.
+/// The number of users may vary, and be zero.
 ///
 /// ```
 /// use tidegate_lab::CountStream;
@@ -28,10 +28,26 @@ pub struct CountStream {
 pub const MAX_POPULATION: u64 = 1 << 53;
 
 impl CountStream {
-    /// Creates a stream from rows of counts, one row a timestamp and one column a label.
+    /// Creates a stream from rows of counts, one row a timestamp and one column a label: at least two labels, and at
+    /// least one user at each timestamp.
     pub fn new(name: impl Into<String>, labels: Vec<String>, counts: Vec<Vec<u64>>) -> Result<Self, DataStreamError> {
         if labels.len() < 2 {
             return Err(DataStreamError::Domain { given: labels.len() });
+        }
+        if let Some(timestamp) = counts.iter().position(|row| row.iter().all(|count| *count == 0)) {
+            return Err(DataStreamError::Population { timestamp });
+        }
+        Self::with_absences(name, labels, counts)
+    }
+
+    /// Like [`CountStream::new`], for tables of one's own: there may be a single label, and nobody at a timestamp.
+    pub fn with_absences(
+        name: impl Into<String>,
+        labels: Vec<String>,
+        counts: Vec<Vec<u64>>,
+    ) -> Result<Self, DataStreamError> {
+        if labels.is_empty() {
+            return Err(DataStreamError::NoValues);
         }
         let mut seen = std::collections::HashSet::new();
         if let Some(label) = labels.iter().find(|label| !seen.insert(*label)) {
@@ -45,7 +61,7 @@ impl CountStream {
                 return Err(DataStreamError::Width { timestamp, given: row.len(), expected: labels.len() });
             }
             let population = row.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count));
-            if population.is_none_or(|users| users == 0 || users > MAX_POPULATION) {
+            if population.is_none_or(|users| users > MAX_POPULATION) {
                 return Err(DataStreamError::Population { timestamp });
             }
         }
@@ -67,12 +83,13 @@ impl CountStream {
         Ok(self)
     }
 
-    /// Scales each timestamp to `population` users by the method of largest remainders; ties go to the first value.
+    /// Scales each timestamp with users to `population` users by the method of largest remainders. Ties go to the first
+    /// value.
     pub fn with_population(mut self, population: u64) -> Result<Self, DataStreamError> {
         if !(1..=MAX_POPULATION).contains(&population) {
             return Err(DataStreamError::Population { timestamp: 0 });
         }
-        for row in &mut self.counts {
+        for row in self.counts.iter_mut().filter(|row| row.iter().any(|count| *count > 0)) {
             apportion(row, population);
         }
         Ok(self)
@@ -88,7 +105,7 @@ impl CountStream {
         &self.labels
     }
 
-    /// Returns the number of values, at least two.
+    /// Returns the number of values, at least one.
     pub fn domain(&self) -> usize {
         self.labels.len()
     }
@@ -103,7 +120,7 @@ impl CountStream {
         &self.counts
     }
 
-    /// Returns the number of users at a timestamp, at least one.
+    /// Returns the number of users at a timestamp.
     ///
     /// # Panics
     ///
@@ -112,13 +129,13 @@ impl CountStream {
         self.counts[timestamp].iter().sum()
     }
 
-    /// Returns the share of users with each value at a timestamp.
+    /// Returns the share of users with each value at a timestamp; zeros where nobody is present.
     ///
     /// # Panics
     ///
     /// If the timestamp is not below [`CountStream::length`].
     pub fn frequencies(&self, timestamp: usize) -> Vec<f64> {
-        let population = as_float(self.population(timestamp));
+        let population = as_float(self.population(timestamp).max(1));
         self.counts[timestamp].iter().map(|count| as_float(*count) / population).collect()
     }
 

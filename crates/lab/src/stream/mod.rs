@@ -164,6 +164,9 @@ pub enum DataStreamError {
     /// Fewer than two values.
     #[error("a domain needs at least two values, but {given} were given")]
     Domain { given: usize },
+    /// No values at all.
+    #[error("a domain needs at least one value")]
+    NoValues,
     /// Two values of the same name.
     #[error("the value {label:?} occurs twice in the domain")]
     SameLabel { label: String },

@@ -1,5 +1,5 @@
 use tidegate_kernel::{Grid, SeededRandom};
-use tidegate_lab::generate::{Away, Chain, Flow, GenerateError, NumberProcess, Places, Process};
+use tidegate_lab::generate::{Away, Chain, Flow, GenerateError, Levels, NumberProcess, Places, Process, Shape};
 
 use crate::chi_square::{ALPHA, chi_square_p};
 use crate::support::assert_close;
@@ -373,4 +373,92 @@ fn flows_that_make_no_sense_are_refused() {
     // A slope that would drown everything else in a long stream is no reason to fail.
     let steep = Flow { trend: 1e6, ..CALM }.shares(100, &mut SeededRandom::new(1)).unwrap();
     assert!(steep.iter().flatten().all(|share| share.is_finite()));
+}
+
+fn levels(levels: Levels, population: u64) -> Vec<Vec<u64>> {
+    levels.generate(population, 240, &mut SeededRandom::new(5)).unwrap().counts().to_vec()
+}
+
+const QUIET: [u64; 5] = [400, 250, 200, 100, 50];
+const REVERSED: [u64; 5] = [50, 100, 200, 250, 400];
+
+#[test]
+fn levels_stand_still_and_jump_where_they_say() {
+    assert!(levels(Levels::Constant, 1_000).iter().all(|row| *row == QUIET));
+    for (timestamp, row) in levels(Levels::Alternating, 1_000).iter().enumerate() {
+        assert_eq!(*row, if timestamp / 50 % 2 == 0 { QUIET } else { REVERSED }, "{timestamp}");
+    }
+    for (timestamp, row) in levels(Levels::SingleJump, 1_000).iter().enumerate() {
+        assert_eq!(*row, if timestamp < 120 { QUIET } else { REVERSED }, "{timestamp}");
+    }
+    for (timestamp, row) in levels(Levels::Incident, 1_000).iter().enumerate() {
+        let during = (120..126).contains(&timestamp);
+        assert_eq!(*row, if during { [200, 125, 100, 50, 525] } else { QUIET }, "{timestamp}");
+    }
+}
+
+#[test]
+fn white_levels_scatter_around_their_means() {
+    let rows = levels(Levels::White, 1_000_000);
+    assert!(rows.iter().all(|row| row.iter().sum::<u64>() == 1_000_000));
+    assert!(rows.windows(2).all(|pair| pair[0] != pair[1]));
+    let mean = rows.iter().map(|row| row[0] as f64 / 1e6).sum::<f64>() / 240.0;
+    // A share has a standard deviation below 0.1, its mean of 240 one below 0.0065: this is more than five of them.
+    assert!((mean - 0.4).abs() < 0.035, "{mean}");
+}
+
+#[test]
+fn users_grow_to_25_times_in_ten_timestamps() {
+    let users: Vec<u64> = levels(Levels::Growth, 1_000).iter().map(|row| row.iter().sum()).collect();
+    assert!(users[..120].iter().all(|users| *users == 40));
+    assert_eq!(users[120..130], [136, 232, 328, 424, 520, 616, 712, 808, 904, 1_000]);
+    assert!(users[130..].iter().all(|users| *users == 1_000));
+}
+
+#[test]
+fn a_queue_is_short_but_for_six_timestamps() {
+    let during = Levels::incident(240);
+    assert_eq!(during, 120..126);
+    for (timestamp, row) in levels(Levels::Queue, 7).into_iter().enumerate() {
+        let jump = if during.contains(&timestamp) { Levels::QUEUE_JUMP } else { 0 };
+        assert!(row[..4].iter().all(|count| (1..=4).contains(count)), "{timestamp}");
+        assert!((1 + jump..=4 + jump).contains(&row[4]), "{timestamp}");
+    }
+}
+
+fn shape(shape: Shape, width: f64) -> Vec<f64> {
+    let grid = Grid::new(0.0, width, 1.0).unwrap();
+    shape.generate(grid, 240, &mut SeededRandom::new(5)).unwrap().values().to_vec()
+}
+
+#[test]
+fn shapes_scale_with_the_domain() {
+    assert!(shape(Shape::Constant, 1e9).iter().all(|value| *value == 3e8));
+    let jump = shape(Shape::SingleJump, 1e3);
+    assert!(jump[..120].iter().all(|value| *value == 200.0) && jump[120..].iter().all(|value| *value == 700.0));
+    let incident = shape(Shape::Incident, 1e3);
+    assert_eq!(incident.iter().filter(|value| **value == 800.0).count(), 6);
+    assert_eq!((incident[119], incident[120], incident[125], incident[126]), (100.0, 800.0, 800.0, 100.0));
+    let growth = shape(Shape::Growth, 1e3);
+    assert_eq!((growth[0], growth[239]), (40.0, 1e3));
+    assert!(growth.windows(2).all(|pair| pair[0] < pair[1]));
+    let spikes = shape(Shape::Spikes, 1e6);
+    assert!(spikes.iter().all(|value| *value == 1e5 || *value == 9e5) && spikes.contains(&9e5));
+    let ends = shape(Shape::TwoEnds, 10.0);
+    assert!(ends.iter().all(|value| *value == 0.0 || *value == 10.0) && ends.contains(&0.0) && ends.contains(&10.0));
+    let daily = shape(Shape::Daily, 1e6);
+    let mean = |hour: usize| (0..10).map(|day| daily[24 * day + hour]).sum::<f64>() / 10.0;
+    // Means of ten have a standard deviation of 0.0063 of the domain.
+    assert!((mean(6) - 8e5).abs() < 5e4 && (mean(18) - 2e5).abs() < 5e4);
+}
+
+#[test]
+fn shapes_stay_on_the_grid_of_any_domain() {
+    for kind in [Shape::White, Shape::Walk, Shape::Bursts, Shape::Daily, Shape::Alternating] {
+        for width in [1.0, 10.0, 1e3, 1e6, 1e9] {
+            let values = shape(kind, width);
+            assert!(values.iter().all(|value| value.fract() == 0.0 && (0.0..=width).contains(value)), "{kind:?}");
+        }
+        assert_eq!(shape(kind, 1e6), shape(kind, 1e6));
+    }
 }

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
+mod accuracy;
 mod advise;
 mod audit;
 mod central;
@@ -16,10 +17,8 @@ mod files;
 mod generate;
 mod local;
 mod metrics;
-mod plot;
 mod queries;
 mod real_data;
-mod report;
 mod scalar;
 mod sequence;
 mod stream;

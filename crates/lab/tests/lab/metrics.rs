@@ -3,7 +3,8 @@ use std::f64::consts::LN_2;
 use tidegate_kernel::Grid;
 use tidegate_lab::experiment::CountOutcome;
 use tidegate_lab::metrics::{
-    Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, compare_numbers, compare_symbols, mean_curve, roc,
+    Metric, NotComparable, RocPoint, Summary, Truth, area, cfpu, compare_numbers, compare_symbols, coverage_of_numbers,
+    mean_curve, roc,
 };
 use tidegate_lab::stream::Space;
 use tidegate_lab::{NumberStream, SymbolStream};
@@ -159,6 +160,15 @@ fn errors_of_numbers_are_as_computed_by_hand() {
     let error = |released: &[f64]| compare_numbers(&stream, released).unwrap_err();
     assert_eq!(error(&[1.0]), NotComparable::Length { given: 1, expected: 3 });
     assert_eq!(error(&[1.0, 2.0, f64::NAN]), NotComparable::NotFinite { timestamp: 2 });
+}
+
+#[test]
+fn coverage_of_numbers_counts_intervals_that_hold_the_truth() {
+    let stream = NumberStream::new("n", Grid::new(-100.0, 100.0, 1.0).unwrap(), vec![50.0, -20.0, 0.0]).unwrap();
+    let covered = |variances: &[f64]| coverage_of_numbers(&stream, &[51.9, -22.0, 0.0], variances);
+    assert_eq!(covered(&[1.0, 1.0, 0.0]), Some(2.0 / 3.0), "1.9 is within 1.96 deviations, 2 is not");
+    assert_eq!(covered(&[0.9, 1.0, 1.0]), Some(1.0 / 3.0));
+    assert_eq!((covered(&[]), covered(&[1.0, 1.0])), (None, None));
 }
 
 #[test]

@@ -45,6 +45,16 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+impl TlsFiles {
+    /// Checks that both files can be used.
+    ///
+    /// # Errors
+    /// The unusable file.
+    pub fn check(&self) -> Result<(), ServeError> {
+        read(self).map(drop)
+    }
+}
+
 /// TLS configuration, which can be reloaded while it is used.
 #[derive(Debug)]
 pub(super) struct Tls {

@@ -22,7 +22,7 @@
 //! use tidegate_server::http::{HttpSettings, serve, shutdown_signal};
 //!
 //! // The telemetry is the observer that the service was started with.
-//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:8420").await?;
 //! serve(service, telemetry, listener, HttpSettings::default(), shutdown_signal()).await?;
 //! # Ok(())
 //! # }

@@ -57,7 +57,13 @@ pub(super) fn schemas() -> Value {
         json!({
             "type": "object",
             "required": ["number", "version", "timestamp", key],
-            "properties": { "number": number(), "version": number(), "timestamp": number(), key: body },
+            "properties": {
+                "number": number(), "version": number(), "timestamp": number(), key: body,
+                "time": {
+                    "description": "When the timestamp begins, where the spec says how long one is.",
+                    "type": "string",
+                },
+            },
         })
     };
     let listed = |key: &str, each: Value| {
@@ -66,6 +72,10 @@ pub(super) fn schemas() -> Value {
             "required": ["stream", key, "next"],
             "properties": {
                 "stream": { "type": "string" },
+                "values": {
+                    "description": "For releases: names of the values, in the order of every array; null for numbers.",
+                    "type": ["array", "null"], "items": { "type": "string" },
+                },
                 key: { "type": "array", "items": each },
                 "next": { "type": ["integer", "null"] },
             },
@@ -107,6 +117,13 @@ pub(super) fn schemas() -> Value {
             "type": "object", "required": ["policy", "signature"],
             "properties": {
                 "policy": { "type": "object" }, "signature": { "type": "array", "items": { "type": "integer" } },
+            },
+        },
+        "Values": {
+            "type": "object", "required": ["count", "names"],
+            "properties": {
+                "count": number(),
+                "names": { "type": ["array", "null"], "items": { "type": "string" } },
             },
         },
         "Asking": {

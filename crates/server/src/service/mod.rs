@@ -11,7 +11,7 @@ mod run;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -133,25 +133,40 @@ pub fn now() -> u64 {
 }
 
 impl Service {
-    /// Starts all streams of a store.
+    /// Starts all streams of a store, and those that are declared. Nothing is written, and no stream runs, before
+    /// every declaration and every stored stream was checked. Blocks.
     ///
     /// # Errors
-    /// A store that cannot be read or is behind its high-water marks, or no threads.
+    /// A store older than its marks, a declaration that is invalid or changes what a stream promises, or errors of the
+    /// store.
     pub fn start(
         tools: Tools,
         settings: ServiceSettings,
+        declarations: &[Declaration],
         observer: Arc<dyn Observer>,
     ) -> Result<Arc<Self>, ServiceError> {
-        let names = tools.store.names()?;
-        for name in &names {
-            let found = tools.store.stream(name)?;
-            if let Some(mark) = tools.marks.mark(name)
+        let mut marks = Vec::new();
+        for name in tools.store.names()? {
+            let found = tools.store.stream(&name)?;
+            if let Some(mark) = tools.marks.mark(&name)
                 && mark.version > found.version
             {
-                let (stream, found, marked) = (name.clone(), found.version, mark.version);
-                return Err(DriveError::Older { stream, found, marked }.into());
+                return Err(DriveError::Older { stream: name, found: found.version, marked: mark.version }.into());
             }
-            tools.marks.raise(name, progress(&found)?).map_err(DriveError::Mark)?;
+            EventBuffer::new(&declaration_of(&found)?)?;
+            marks.push((name, progress(&found)?));
+        }
+        for declaration in declarations {
+            declaration.check()?;
+            EventBuffer::new(declaration)?;
+            match tools.store.stream(&declaration.name) {
+                Ok(found) => declaration.follows(&declaration_of(&found)?)?,
+                Err(StoreError::NoStream(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for (name, mark) in marks {
+            tools.marks.raise(&name, mark).map_err(DriveError::Mark)?;
         }
         let (sender, receiver) = sync_channel(settings.queue.max(1));
         let service = Arc::new(Self {
@@ -164,12 +179,24 @@ impl Service {
             stopping: Arc::default(),
             tools,
         });
-        let (store, source) = (Arc::clone(&service.tools.store), service.tools.holder.clone());
-        service.spawn("writer", move || write_groups(&*store, &source, &receiver, &*observer))?;
-        for name in &names {
-            service.start_stream(name)?;
+        for declaration in declarations {
+            service.record(declaration)?;
         }
+        let names = service.tools.store.names()?;
+        let started = service.start_threads(&names, receiver, observer);
+        started.inspect_err(|_| service.stop())?;
         Ok(service)
+    }
+
+    fn start_threads(
+        &self,
+        streams: &[String],
+        batches: Receiver<Pending>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<(), ServiceError> {
+        let (store, source) = (Arc::clone(&self.tools.store), self.tools.holder.clone());
+        self.spawn("writer", move || write_groups(&*store, &source, &batches, &*observer))?;
+        streams.iter().try_for_each(|name| self.start_stream(name))
     }
 
     fn spawn(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), ServiceError> {
@@ -204,6 +231,12 @@ impl Service {
     /// # Errors
     /// An invalid declaration, or one that changes what the stream promises.
     pub fn create(&self, declaration: &Declaration) -> Result<(), ServiceError> {
+        self.record(declaration)?;
+        self.start_stream(&declaration.name)
+    }
+
+    /// Stores a declaration: a new stream, or other queries, monitors and webhooks of one that exists.
+    fn record(&self, declaration: &Declaration) -> Result<(), ServiceError> {
         declaration.check()?;
         let name = &declaration.name;
         let text = to_json(name, declaration)?;
@@ -234,7 +267,7 @@ impl Service {
             }
             Err(error) => return Err(error.into()),
         }
-        self.start_stream(name)
+        Ok(())
     }
 
     /// Sets the status of a stream. Blocks.

@@ -1,9 +1,9 @@
 //! Tables in long form.
 
-use tidegate_table::Format;
 use tidegate_table::long::{FieldRefusal, LongReader, read_users};
 use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::{LongOrWide, WideReader};
+use tidegate_table::{Format, Reading, TableReader};
 
 #[test]
 fn json_and_csv_have_the_same_rows() {
@@ -14,7 +14,7 @@ fn json_and_csv_have_the_same_rows() {
         let mut entries = LongReader::new("table", content.as_bytes(), format).unwrap();
         let mut found = Vec::new();
         while let Some(entry) =
-            entries.next_checked(|entry| Ok((entry.timestamp, entry.user.to_owned(), entry.value.to_owned()))).unwrap()
+            entries.next_checked(|entry| Ok((entry.timestamp, entry.user.to_string(), entry.value.to_owned()))).unwrap()
         {
             found.push(entry);
         }
@@ -23,30 +23,37 @@ fn json_and_csv_have_the_same_rows() {
     let entries = all(csv, Format::Csv);
     assert_eq!(entries, all(json, Format::Ndjson));
     assert_eq!(entries[2], (3, "a".to_owned(), "z, z".to_owned()));
-    let readings: Vec<_> = ScalarReader::in_format("n", "{\"value\":-2.5e0,\"t\":4}\n".as_bytes(), Format::Ndjson)
-        .unwrap()
-        .map(|reading| reading.map(|reading| (reading.timestamp, reading.value)).unwrap())
-        .collect();
+    let readings: Vec<_> =
+        ScalarReader::open("n", "{\"value\":-2.5e0,\"t\":4}\n".as_bytes(), Format::Ndjson, Reading::default())
+            .unwrap()
+            .map(|reading| reading.map(|reading| (reading.timestamp, reading.value)).unwrap())
+            .collect();
     assert_eq!(readings, [(4, -2.5)]);
 }
 
 #[test]
 fn rejects_past_timestamps_and_refused_fields() {
     let table = "t,user,value\n4,a,x\n5,a,x\n";
-    let mut entries = LongReader::new("table", table.as_bytes(), Format::Csv).unwrap().after(Some(4));
+    let mut entries =
+        LongReader::open("table", table.as_bytes(), Format::Csv, Reading::default().after(Some(4))).unwrap();
     let error = entries.next_checked(|_| Ok(())).unwrap_err().to_string();
     assert_eq!(error, "table, line 2, field \"t\": expected a timestamp after 4, with which the last run ended");
     let refused = FieldRefusal { field: "value", expected: "something else".into() };
     let error = entries.next_checked(|_| Err::<(), _>(refused)).unwrap_err().to_string();
     assert_eq!(error, "table, line 3, field \"value\": expected something else");
-    let mut rows = WideReader::new("wide", "t,x\n4,1\n6,1\n".as_bytes(), Format::Csv).unwrap().after(Some(5));
+    let mut rows = {
+        let table = TableReader::new("wide", "t,x\n4,1\n6,1\n".as_bytes(), Format::Csv).unwrap();
+        WideReader::from_table(table, Reading::default().after(Some(5))).unwrap()
+    };
     assert!(rows.next_row().unwrap_err().to_string().contains("a timestamp after 5"));
     assert_eq!(rows.next_row().unwrap().map(|row| (row.line, row.timestamp)), Some((3, 6)));
 }
 
 #[test]
 fn detects_the_form_from_the_first_line() {
-    let form = |content: &'static str, format| LongOrWide::new("table", content.as_bytes(), format).unwrap();
+    let form = |content: &'static str, format| {
+        LongOrWide::open("table", content.as_bytes(), format, Reading::default()).unwrap()
+    };
     assert!(matches!(form("t,user,value\n", Format::Csv), LongOrWide::Long(_)));
     assert!(matches!(form("t,x,y\n", Format::Csv), LongOrWide::Wide(_)));
     assert!(matches!(form("{\"user\":1,\"value\":2,\"t\":3}", Format::Ndjson), LongOrWide::Long(_)));
@@ -73,7 +80,8 @@ fn rejects_a_user_listed_twice() {
 fn rejects_user_names_that_would_lose_digits() {
     for user in ["1.5", "1.0", "20000000000000000001", "1e3"] {
         let line = format!("{{\"t\":0,\"user\":{user},\"value\":\"x\"}}");
-        let error = LongReader::new("n", line.as_bytes(), Format::Ndjson).unwrap_err().to_string();
+        let mut reader = LongReader::new("n", line.as_bytes(), Format::Ndjson).unwrap();
+        let error = reader.next_checked(|_| Ok(())).unwrap_err().to_string();
         assert_eq!(error, "n, line 1, field \"user\": expected a text or a whole number");
     }
 }

@@ -7,7 +7,7 @@
 //! | [`sample`] | one for all | all of it at one timestamp of each window |
 //! | [`bd`] | one for all | half of what is left, where the stream has changed enough |
 //! | [`ba`] | one for all | saved up where the stream has not changed, spent where it has |
-//! | [`track`] | one for all | as often as is worth it, with an estimate from all that was published |
+//! | [`track`] | one for all | watches at every timestamp, exact where that is worth it, with an estimate from all |
 //! | [`pbd`] | each class its own | as `bd` |
 //! | [`pba`] | each class its own | as `ba` |
 //! | [`personal_track`] | each class its own | as `track` |
@@ -47,6 +47,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::{Neighbours, PrimitiveError};
 use tidegate_kernel::{Epsilon, Ledger, MAX_DOMAIN, Randomness, Refusal, Sealed, Window};
 
+use crate::estimate::Periods;
 use crate::mechanisms::{Mechanism, Output, Preset, mechanisms};
 use crate::release::{Counts, Freshness, Release, Spent};
 use adaptive::Adaptive;
@@ -78,8 +79,8 @@ mechanisms! {
     }
     /// Histograms as often as they pay, with an estimate from all of them.
     Track = "track" {
-        summary: "histograms as often as is worth it, and an estimate from all of them",
-        keys: ONE, rounds: 0, by_class: false, output: Output::Counts,
+        summary: "a histogram at every timestamp, exact ones as often as is worth it, and an estimate from all",
+        keys: &["epsilon", "window", "periods"], rounds: 0, by_class: false, output: Output::Counts,
     }
     /// Personalised budget distribution.
     Pbd = "pbd" {
@@ -94,7 +95,7 @@ mechanisms! {
     /// As `track`, with a guarantee for each class.
     PersonalTrack = "personal_track" {
         summary: "as central.track, each class of users with its own budget and window",
-        keys: &["classes"], rounds: 0, by_class: true, output: Output::Counts,
+        keys: &["classes", "periods"], rounds: 0, by_class: true, output: Output::Counts,
     }
 }
 
@@ -182,12 +183,15 @@ pub struct CentralSettings {
     pub domain: u32,
     /// Which two streams must be hard to tell apart.
     pub neighbours: Neighbours,
+    /// Periods of seasons, for `track`, which saves them itself.
+    #[serde(skip)]
+    pub periods: Periods,
 }
 
 impl CentralSettings {
     /// The given, and whether somebody takes part at a timestamp is protected too.
     pub const fn new(epsilon: Epsilon, window: NonZeroU64, domain: u32) -> Self {
-        Self { epsilon, window, domain, neighbours: Neighbours::AddRemove }
+        Self { epsilon, window, domain, neighbours: Neighbours::AddRemove, periods: Periods::USUAL }
     }
 
     fn ledger(&self) -> Ledger {
@@ -413,6 +417,11 @@ fn drifted(counts: &Counts, distance: f64) -> Counts {
 }
 
 impl Counts {
+    /// Counts of which nothing is known.
+    fn unknown(domain: u32) -> Self {
+        Self { counts: vec![0.0; domain as usize], variances: vec![f64::MAX; domain as usize] }
+    }
+
     /// Whether they are over a domain of so many values, and finite.
     pub(crate) fn fits(&self, domain: u32) -> bool {
         let numbers = || self.counts.iter().chain(&self.variances);
@@ -436,8 +445,11 @@ impl TryFrom<Saved> for Central {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, last_pushed, machine } = saved;
+        let Saved { version, mut settings, last_pushed, machine } = saved;
         check_version(version, VERSION)?;
+        if let Machine::Track(track) = &machine {
+            settings.periods = track.periods();
+        }
         let ledger = on_machine!(&machine, mechanism => mechanism.ledger());
         let kept_for = ledger.budget() == settings.epsilon && ledger.window() == Window::Timestamps(settings.window);
         let last = on_machine!(&machine, mechanism => mechanism.last());

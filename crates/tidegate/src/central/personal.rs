@@ -12,6 +12,7 @@ use crate::central::budget_selection::{Selection, sampling_error, select};
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::stratified::{self, Differences, Offers};
 use crate::central::{CentralError, MISFIT, check_time, check_version, drifted, pba, pbd, release, rounded};
+use crate::estimate::Periods;
 use crate::policy::{Absorption, Pool};
 use crate::release::{Counts, Freshness, Release, Spent};
 
@@ -67,12 +68,15 @@ pub struct PersonalSettings {
     /// Estimator.
     #[serde(default)]
     pub estimator: Estimator,
+    /// Periods of seasons, for `personal_track`, which saves them itself.
+    #[serde(skip)]
+    pub periods: Periods,
 }
 
 impl PersonalSettings {
     /// CentralSettings that also protect presence, and sample nobody.
     pub const fn new(domain: u32) -> Self {
-        Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Stratified }
+        Self { domain, neighbours: Neighbours::AddRemove, estimator: Estimator::Stratified, periods: Periods::USUAL }
     }
 }
 

@@ -3,21 +3,16 @@
 //! Schedules publications as [`track`](super::track) does. At a publication each class spends what its own window
 //! allows, and the [stratified] estimator combines all classes into one histogram.
 
-use std::num::NonZeroU64;
-
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::{ClassHistograms, Neighbours, grouped_histograms, weighted_distance};
-use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed, UNITS_PER_EPSILON};
+use tidegate_kernel::primitives::{ClassHistograms, Neighbours, grouped_histograms};
+use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Sealed};
 
-use crate::central::classes::{Class, Classes, Registry, Requirement};
-use crate::central::personal::{all_of, mean_weight};
-use crate::central::scheduler::{
-    MeasuredDistance, PublicationScheduler, Published, Publisher, SpendPlan, detection_share,
-};
+use crate::central::classes::{Classes, Registry, Requirement};
+use crate::central::scheduler::{Budget, Published, Publisher, Scheduler};
 use crate::central::stratified::{self, Differences, Offers};
-use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release, rounded};
-use crate::estimate::noise::ObservationNoise;
-use crate::release::{Counts, Release, Spent};
+use crate::central::{CentralError, Estimator, MISFIT, PersonalSettings, check_time, check_version, release};
+use crate::estimate::Periods;
+use crate::release::{Counts, Freshness, Release, Spent};
 
 /// `track` with a budget and a window for each class of users.
 ///
@@ -51,14 +46,15 @@ pub struct PersonalTrack {
     classes: Classes,
     ledgers: ClassLedgers,
     differences: Differences,
-    scheduler: Option<PublicationScheduler>,
+    periods: Periods,
+    scheduler: Option<Scheduler>,
     last_pushed: Option<u64>,
     /// Whether any randomness since creation or loading was seeded.
     #[serde(skip)]
     seeded: bool,
 }
 
-const VERSION: u16 = 8;
+const VERSION: u16 = 9;
 
 impl PersonalTrack {
     /// Name that users write.
@@ -85,6 +81,7 @@ impl PersonalTrack {
             classes,
             ledgers,
             differences,
+            periods: settings.periods,
             scheduler: None,
             last_pushed: None,
             seeded: false,
@@ -125,11 +122,10 @@ impl PersonalTrack {
         let (classes, ledgers, differences) = (&self.classes, &mut self.ledgers, &mut self.differences);
         let mut publisher =
             OfTimestamp { classes, ledgers, differences, domain, neighbours, histograms, members, random };
-        let (spent, freshness) = PublicationScheduler::advance(&mut self.scheduler, &mut publisher)?;
-        let counts = match &self.scheduler {
-            Some(scheduler) => scheduler.estimate(timestamp),
-            None => self.nothing(members),
-        };
+        let (scheduler, budgets) = (&mut self.scheduler, budgets(classes));
+        let (spent, counts) = Scheduler::advance(scheduler, &budgets, self.periods, &mut publisher)?;
+        let counts = counts.unwrap_or_else(|| self.nothing(members));
+        let freshness = if spent.is_empty() { Freshness::Approximated } else { Freshness::Fresh };
         self.last_pushed = Some(timestamp);
         let release = release(timestamp, counts, freshness, Spent::by_class(spent));
         Ok(vec![Release { seeded: self.seeded, ..release }])
@@ -165,9 +161,10 @@ impl PersonalTrack {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // a number of users
-const fn as_float(users: u64) -> f64 {
-    users as f64
+/// Budgets and windows of the classes.
+fn budgets(classes: &Classes) -> Vec<Budget> {
+    let budget = |Requirement { epsilon, window }: Requirement| Budget { epsilon, window: window.get() };
+    classes.all().iter().map(|class| budget(class.requirement)).collect()
 }
 
 /// Publishes at one timestamp.
@@ -187,32 +184,14 @@ impl<R> OfTimestamp<'_, R> {
     fn offers<'a>(&'a self, budgets: &'a [Option<Epsilon>]) -> Offers<'a> {
         Offers { budgets, members: self.members, domain: self.domain, neighbours: self.neighbours }
     }
-
-    /// Spend of each class with members on a distance, with one of `parts` parts of its budget.
-    fn detection_share(&self, parts: u64) -> Vec<Option<Epsilon>> {
-        let amount = |class: &Class| detection_share(class.requirement.epsilon, class.requirement.window.get(), parts);
-        let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(amount).collect();
-        self.offers(&budgets).for_distance(self.differences)
-    }
-
-    /// Scale of the noise of a distance for given spends, in counts.
-    fn scale_of(&self, amounts: &[Option<Epsilon>]) -> f64 {
-        let scale = self.neighbours.histogram_sensitivity(NonZeroU64::MIN);
-        as_float(scale.saturating_mul(UNITS_PER_EPSILON)) / mean_weight(amounts, self.members)
-    }
 }
 
 impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
     /// Publishes a histogram of every class that can spend.
-    fn publish(&mut self, plan: SpendPlan) -> Result<Option<Published>, CentralError> {
+    fn publish(&mut self, budgets: &[Option<Epsilon>]) -> Result<Option<Published>, CentralError> {
         let timestamp = self.timestamp();
         let numbers: Vec<u32> = self.classes.numbers().collect();
-        let share = |number: &u32| plan.affordable(self.ledgers.get(*number)?, timestamp);
-        let budgets: Vec<Option<Epsilon>> = numbers.iter().map(share).collect();
-        let mut groups = stratified::group(&self.offers(&budgets), self.differences);
-        if !plan.is_worth(stratified::expected_error(&groups), self.noise_at(1).variance()) {
-            return Ok(None);
-        }
+        let mut groups = stratified::group(&self.offers(budgets), self.differences);
         let of_group = |group: &stratified::Group| -> Vec<(u32, Epsilon)> {
             group.classes.iter().zip(&group.amounts).map(|(class, amount)| (numbers[*class], *amount)).collect()
         };
@@ -225,60 +204,23 @@ impl<R: Randomness> Publisher for OfTimestamp<'_, R> {
         let permits: Vec<Vec<_>> = amounts.iter().map(|group| permits.by_ref().take(group.len()).collect()).collect();
         let noisy = grouped_histograms(permits, self.histograms, self.neighbours, self.random)?;
         let Self { domain, neighbours, members, .. } = *self;
-        let offers = Offers { budgets: &budgets, members, domain, neighbours };
+        let offers = Offers { budgets, members, domain, neighbours };
         let estimates = stratified::estimate(&mut groups, noisy.value(), &offers, self.differences);
-        let noise = stratified::expected_noise(&groups);
+        let variance = stratified::expected_error(&groups);
         let mut counts = vec![0.0; self.domain as usize];
         for estimate in &estimates {
             counts.iter_mut().zip(estimate).for_each(|(sum, count)| *sum += count);
         }
-        Ok(Some(Published { spent, counts, noise }))
+        let took_part = numbers.iter().map(|number| spent.iter().any(|(class, _)| class == number)).collect();
+        Ok(Some(Published { spent, took_part, counts, variance }))
     }
 
-    /// Measures the distance of all classes from the forecast, with the classes that can pay for it.
-    fn measure(&mut self, expected: &[f64], parts: u64) -> Result<Option<MeasuredDistance>, CentralError> {
-        let timestamp = self.timestamp();
-        let affordable = |(number, amount): (u32, Option<Epsilon>)| {
-            amount.filter(|amount| self.ledgers.remaining(number, timestamp).is_some_and(|left| *amount <= left))
-        };
-        let amounts: Vec<Option<Epsilon>> =
-            self.classes.numbers().zip(self.detection_share(parts)).map(affordable).collect();
-        let spent = all_of(&amounts);
-        if spent.is_empty() {
-            return Ok(None);
-        }
-        let users: f64 = self.members.iter().map(|members| as_float(*members)).sum();
-        let of_class = |members: &u64| -> Vec<i64> {
-            rounded(&expected.iter().map(|count| count * as_float(*members) / users).collect::<Vec<f64>>())
-        };
-        let references: Vec<Vec<i64>> = self.members.iter().map(of_class).collect();
-        let references: Vec<(u32, &[i64])> = self.classes.numbers().zip(references.iter().map(Vec::as_slice)).collect();
-        let permits = self.ledgers.spend_all(timestamp, &spent)?;
-        let noisy = weighted_distance(permits, self.histograms, &references, self.neighbours, self.random)?;
-        #[allow(clippy::cast_precision_loss)] // a number of users
-        let distance = noisy.into_value() as f64 / mean_weight(&amounts, self.members);
-        Ok(Some(MeasuredDistance { spent, distance, scale: self.scale_of(&amounts) }))
-    }
-
-    fn distance_scale(&self, parts: u64) -> f64 {
-        self.scale_of(&self.detection_share(parts))
-    }
-
-    fn noise_at(&self, period: u64) -> ObservationNoise {
-        let share = |class: &Class| {
-            let Requirement { epsilon, window } = class.requirement;
-            epsilon.divided_by(window.get().div_ceil(period))
-        };
-        let budgets: Vec<Option<Epsilon>> = self.classes.all().iter().map(share).collect();
-        stratified::expected_noise(&stratified::group(&self.offers(&budgets), self.differences))
+    fn variance(&self, budgets: &[Option<Epsilon>]) -> f64 {
+        stratified::expected_error(&stratified::group(&self.offers(budgets), self.differences))
     }
 
     fn timestamp(&self) -> u64 {
         self.histograms.timestamp()
-    }
-
-    fn window(&self) -> u64 {
-        self.classes.longest_window()
     }
 }
 
@@ -291,7 +233,8 @@ struct Saved {
     classes: Classes,
     ledgers: ClassLedgers,
     differences: Differences,
-    scheduler: Option<PublicationScheduler>,
+    periods: Periods,
+    scheduler: Option<Scheduler>,
     last_pushed: Option<u64>,
 }
 
@@ -299,15 +242,16 @@ impl TryFrom<Saved> for PersonalTrack {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, classes, ledgers, differences, scheduler, last_pushed } = saved;
+        let Saved { version, settings, classes, ledgers, differences, periods, scheduler, last_pushed } = saved;
         check_version(version, VERSION)?;
-        let (domain, longest) = (settings.domain as usize, classes.longest_window());
+        let settings = PersonalSettings { periods, ..settings };
+        let (domain, budgets) = (settings.domain as usize, budgets(&classes));
         let fits = classes.are_of(&ledgers)
             && differences.fits(classes.len())
-            && scheduler.as_ref().is_none_or(|scheduler| scheduler.fits(domain, longest, last_pushed));
+            && scheduler.as_ref().is_none_or(|scheduler| scheduler.fits(domain, &budgets, periods, last_pushed));
         if Self::new(classes.clone(), settings).is_err() || !fits {
             return Err(MISFIT.to_owned());
         }
-        Ok(Self { version, settings, classes, ledgers, differences, scheduler, last_pushed, seeded: false })
+        Ok(Self { version, settings, classes, ledgers, differences, periods, scheduler, last_pushed, seeded: false })
     }
 }

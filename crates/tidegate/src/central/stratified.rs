@@ -36,8 +36,6 @@ use tidegate_kernel::Epsilon;
 use tidegate_kernel::noise::NoiseScale;
 use tidegate_kernel::primitives::{Neighbours, common_unit, histogram_noise};
 
-use crate::estimate::noise::ObservationNoise;
-
 /// Classes that are counted together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
@@ -339,13 +337,6 @@ pub fn expected_error(groups: &[Group]) -> f64 {
         noise + (coefficient - 1.0) * (coefficient - 1.0) * group.difference
     };
     groups.iter().zip(coefficients(groups)).map(of_group).sum()
-}
-
-/// The same error as noise: Laplace noise of the histograms, and normal for the rest.
-pub(super) fn expected_noise(groups: &[Group]) -> ObservationNoise {
-    let of_group = |(group, coefficient): (&Group, f64)| coefficient * coefficient * group.noise;
-    let take_part = groups.iter().zip(coefficients(groups)).filter(|(group, _)| group.takes_part());
-    ObservationNoise::with_laplaces(expected_error(groups), take_part.map(of_group))
 }
 
 /// Estimates the counts of each group from the noisy histograms of those that take part. Also returns the updated

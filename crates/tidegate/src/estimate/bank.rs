@@ -1,31 +1,45 @@
 //! [`Bank`]: interacting multiple models (Blom and Bar-Shalom 1988), one set for each number.
 //!
-//! A model is linear: a level that walks, with a slope that walks, or with scatter around it. Each number has a weight
-//! for every model, moved by predictive likelihood. At each timestamp a small share of the weight changes model; who
-//! changes goes on from the mean and covariance of all models.
+//! A model is linear: a level that walks, with a slope or a curvature that walks, or with scatter around it. Each number
+//! has a weight for every model, moved by predictive likelihood. At each timestamp a small share of the weight changes
+//! model; who changes goes on from the mean and covariance of all models.
 
 use serde::{Deserialize, Serialize};
 
-use super::posterior::Posterior;
+use super::posterior::{Noise, Posterior, normal_cdf};
 use super::tuning::{MODELS, Model, TUNING};
 
 /// One value for each model.
 pub(super) type PerModel = [f64; MODELS];
 
-/// State of the models of one number. Only models with a slope use the slope's fields.
+/// Components of a state: level, slope and curvature.
+const STATES: usize = 3;
+
+/// Pairs of components, in the order of a covariance's entries: the diagonal has places 0, 3 and 5.
+pub(super) const PAIRS: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)];
+
+/// State of the models of one number. Components that a model does not have are zero.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Number {
-    weights: PerModel,
+pub(super) struct Number {
+    pub(super) weights: PerModel,
     /// The number, after the observations of this timestamp.
-    means: PerModel,
-    variances: PerModel,
-    /// Level and slope before them: means and covariance.
-    levels: PerModel,
-    slopes: PerModel,
-    level_variances: PerModel,
-    covariances: PerModel,
-    slope_variances: PerModel,
+    pub(super) means: PerModel,
+    pub(super) variances: PerModel,
+    /// Level, slope and curvature before them: means and covariance.
+    pub(super) states: [PerModel; STATES],
+    pub(super) covariance: [PerModel; PAIRS.len()],
+}
+
+/// Effect of some timestamps on each model.
+pub(super) struct Steps {
+    /// Covariance that they add.
+    pub(super) added: [PerModel; PAIRS.len()],
+    /// Scatter around the level.
+    pub(super) scatter: PerModel,
+    /// Number of timestamps, and the probability that the model stays the same.
+    pub(super) timestamps: f64,
+    pub(super) stays: f64,
 }
 
 /// Beliefs about numbers that are observed together.
@@ -54,20 +68,25 @@ pub struct Prior {
 impl Bank {
     /// Creates a bank whose models move in `unit`s, the variance of one Laplace scale of usual observation noise.
     pub(super) fn new(numbers: usize, unit: f64, prior: Prior) -> Self {
-        let slope_variance = |model: &Model| {
-            if model.slope_step > 0.0 { (TUNING.first_slope * unit).min(prior.variance) } else { 0.0 }
+        let scatter = |m: usize| (TUNING.models[m].scatter * unit).min(prior.largest_step);
+        let first = |component: usize, m: usize| {
+            let has = TUNING.models[m].components() > component;
+            if has { (TUNING.first_motion * unit).min(prior.variance) } else { 0.0 }
         };
+        let nothing = [0.0; MODELS];
         let number = Number {
             weights: TUNING.priors(),
             means: [prior.mean; MODELS],
-            variances: std::array::from_fn(|m| {
-                prior.variance + (TUNING.models[m].scatter * unit).min(prior.largest_step)
-            }),
-            levels: [prior.mean; MODELS],
-            slopes: [0.0; MODELS],
-            level_variances: [prior.variance; MODELS],
-            covariances: [0.0; MODELS],
-            slope_variances: TUNING.models.each_ref().map(slope_variance),
+            variances: std::array::from_fn(|m| prior.variance + scatter(m)),
+            states: [[prior.mean; MODELS], nothing, nothing],
+            covariance: [
+                [prior.variance; MODELS],
+                nothing,
+                nothing,
+                std::array::from_fn(|m| first(1, m)),
+                nothing,
+                std::array::from_fn(|m| first(2, m)),
+            ],
         };
         Self { numbers: vec![number; numbers], unit, cap: prior.largest_step, popular: TUNING.priors() }
     }
@@ -87,39 +106,51 @@ impl Bank {
         &self.popular
     }
 
-    /// Moves all beliefs forward by a number of timestamps, at least one.
-    pub(super) fn predict(&mut self, timestamps: u64) {
+    /// State of a number.
+    pub(super) fn number(&self, index: usize) -> &Number {
+        &self.numbers[index]
+    }
+
+    /// Variances that some timestamps add.
+    #[inline]
+    pub(super) fn steps(&self, timestamps: u64) -> Steps {
         #[allow(clippy::cast_precision_loss)] // beyond 2^53 nothing is known anyway
         let n = timestamps as f64;
-        let stays = (1.0 - TUNING.hazard).powf(n);
-        let (prior, unit, cap) = (TUNING.priors(), self.unit, self.cap);
-        let capped = |variance: f64| (variance * unit).min(cap);
-        // Variances that n steps add to the level, to the slope, and between them.
-        let step: PerModel = std::array::from_fn(|m| {
-            let model = &TUNING.models[m];
-            (capped(model.step) + capped(model.slope_step) * (n - 1.0) * (2.0 * n - 1.0) / 6.0) * n
-        });
-        let slope_step: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].slope_step) * n);
-        let between: PerModel = slope_step.map(|step| step * (n - 1.0) / 2.0);
-        let scatter: PerModel = std::array::from_fn(|m| capped(TUNING.models[m].scatter));
+        let capped = |variance: f64| (variance * self.unit).min(self.cap);
+        let of_model: [_; MODELS] = std::array::from_fn(|m| TUNING.models[m].added(n).map(capped));
+        Steps {
+            added: std::array::from_fn(|pair| std::array::from_fn(|m| of_model[m][pair])),
+            scatter: std::array::from_fn(|m| capped(TUNING.models[m].scatter)),
+            timestamps: n,
+            stays: (1.0 - TUNING.hazard).powf(n),
+        }
+    }
+
+    /// Updates the level of a number with an observation of the mean of `count` numbers around it.
+    pub(super) fn observe_mean(&mut self, index: usize, count: f64, update: impl Fn(f64, f64) -> Posterior) {
+        let Steps { scatter, added, .. } = self.steps(1);
+        // Variance of the mean around the level at its end: of its scatter, and of the steps since.
+        let around: PerModel = std::array::from_fn(|m| scatter[m] / count + added[0][m] * (count - 1.0) / 3.0);
+        let number = &mut self.numbers[index];
+        number.condition(&scatter);
+        number.expect(&around);
+        self.observe(index, update);
+        let number = &mut self.numbers[index];
+        number.condition(&around);
+        number.expect(&scatter);
+    }
+
+    /// Moves all beliefs forward by a number of timestamps, at least one.
+    pub(super) fn predict(&mut self, timestamps: u64) {
+        let Steps { added, scatter, timestamps: n, stays } = self.steps(timestamps);
+        let prior = TUNING.priors();
         // A belief wider than this knows nothing.
-        let widest = 4.0 * cap;
+        let widest = 4.0 * self.cap;
         for number in &mut self.numbers {
             number.condition(&scatter);
             number.mix(stays, &prior);
-            for m in 0..MODELS {
-                let (level, slope, covariance) =
-                    (number.level_variances[m], number.slope_variances[m], number.covariances[m]);
-                number.levels[m] += n * number.slopes[m];
-                number.level_variances[m] = (level + n * (2.0 * covariance + n * slope) + step[m]).min(widest);
-                number.covariances[m] = covariance + n * slope + between[m];
-                number.slope_variances[m] = slope + slope_step[m];
-                // Keeps the covariance a covariance where the level's variance was cut.
-                let most = (number.level_variances[m] * number.slope_variances[m]).sqrt();
-                number.covariances[m] = number.covariances[m].clamp(-most, most);
-                number.means[m] = number.levels[m];
-                number.variances[m] = number.level_variances[m] + scatter[m];
-            }
+            number.step(n, &added, widest);
+            number.expect(&scatter);
         }
     }
 
@@ -145,6 +176,36 @@ impl Bank {
         let floor = TUNING.least_weight;
         number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(floor));
         (total, highest)
+    }
+
+    /// Gives models with scatter this share of the weights.
+    pub(super) fn favour_scatter(&mut self, share: f64) {
+        for number in &mut self.numbers {
+            let has_scatter = |m: usize| TUNING.models[m].scatter > 0.0;
+            let before: f64 = (0..MODELS).filter(|m| has_scatter(*m)).map(|m| number.weights[m]).sum();
+            for m in 0..MODELS {
+                number.weights[m] *= if has_scatter(m) { share / before } else { (1.0 - share) / (1.0 - before) };
+            }
+        }
+    }
+
+    /// Updates the weights of number `index` with an observation of the share of `count` numbers around it that lie
+    /// above `cut`, with noise.
+    pub(super) fn observe_share(&mut self, index: usize, count: f64, cut: f64, observed: f64, noise: Noise) {
+        let scatter = self.steps(1).scatter;
+        let number = &mut self.numbers[index];
+        let mut total = 0.0;
+        for m in 0..MODELS {
+            let (level, variance) = (number.means[m], number.variances[m]);
+            let above = normal_cdf((level - cut) / variance.sqrt());
+            // The level is common to all, the scatter is not.
+            let common = 1.0 - (scatter[m] / variance).min(1.0);
+            let spread = above * (1.0 - above) * (common + (1.0 - common) / count);
+            let posterior = noise.update(above, spread.max(f64::MIN_POSITIVE), observed);
+            number.weights[m] *= (posterior.factor * posterior.exponent.exp()).max(f64::MIN_POSITIVE);
+            total += number.weights[m];
+        }
+        number.weights.iter_mut().for_each(|weight| *weight = (*weight / total).max(TUNING.least_weight));
     }
 
     /// Updates the popularity of the models, at the end of a timestamp.
@@ -186,6 +247,11 @@ impl Bank {
         weights.map(|weight| weight / total)
     }
 
+    /// Mean variance of a number under each model, in units, in the steady state of a pattern of observations.
+    pub(super) fn steady_errors(pattern: Pattern) -> PerModel {
+        std::array::from_fn(|m| pattern.steady_error(&TUNING.models[m]))
+    }
+
     /// Whether a loaded state is valid.
     pub(super) fn fits(&self, numbers: usize) -> bool {
         let Self { numbers: beliefs, unit, cap, popular } = self;
@@ -198,68 +264,163 @@ impl Bank {
     }
 }
 
-impl Number {
-    /// Carries the posterior of the number back to level and slope.
-    #[inline]
-    fn condition(&mut self, scatter: &PerModel) {
-        for m in 0..MODELS {
-            let (level, covariance) = (self.level_variances[m], self.covariances[m]);
-            let before = level + scatter[m];
-            let (gain, slope_gain) = (level / before, covariance / before);
-            let shift = self.means[m] - self.levels[m];
-            let known = before - self.variances[m];
-            self.levels[m] += gain * shift;
-            self.slopes[m] += slope_gain * shift;
-            self.level_variances[m] = gain * (scatter[m] + gain * self.variances[m]);
-            self.covariances[m] = covariance - gain * slope_gain * known;
-            self.slope_variances[m] = (self.slope_variances[m] - slope_gain * slope_gain * known).max(0.0);
+/// A pattern of observations: one of variance `exact`, then `period - 1` of variance `watch`, and so on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pattern {
+    /// Timestamps from one exact observation to the next, at least one.
+    pub period: u32,
+    /// Variance of an exact observation, in units.
+    pub exact: f64,
+    /// Variance of the others, in units.
+    pub watch: f64,
+}
+
+impl Pattern {
+    /// Riccati recursion of a model over a horizon: mean variance of its last period.
+    fn steady_error(self, model: &Model) -> f64 {
+        let Self { period, exact, watch } = self;
+        let added = model.added(1.0);
+        let first = |component: usize| if model.components() > component { TUNING.first_motion } else { 0.0 };
+        let mut c = [exact, 0.0, 0.0, first(1), 0.0, first(2)];
+        let mut sum = 0.0;
+        for _ in 0..(TUNING.horizon / period).max(TUNING.riccati_periods) {
+            sum = 0.0;
+            for at in 0..period {
+                c = moved(c, 1.0);
+                c.iter_mut().zip(&added).for_each(|(entry, added)| *entry += added);
+                let (before, noise) = (c[0] + model.scatter, if at == 0 { exact } else { watch });
+                let known = before * before / (before + noise);
+                sum += before - known;
+                let gains = [c[0] / before, c[1] / before, c[2] / before];
+                c.iter_mut().zip(PAIRS).for_each(|(entry, (i, j))| *entry -= gains[i] * gains[j] * known);
+            }
         }
+        sum / f64::from(period)
+    }
+
+    /// Variance of the observations, averaged by precision.
+    pub(super) fn mean_noise(self) -> f64 {
+        let others = f64::from(self.period - 1);
+        f64::from(self.period) / (self.exact.recip() + others / self.watch)
+    }
+
+    /// Mean variance that is left of scatter, in units.
+    pub(super) fn scatter_error(self, scatter: f64) -> f64 {
+        let left = |noise: f64| scatter * (noise / (scatter + noise));
+        (left(self.exact) + f64::from(self.period - 1) * left(self.watch)) / f64::from(self.period)
+    }
+}
+
+/// Covariance after the state has moved on by `n` timestamps, without the variance that this adds.
+#[inline]
+pub(super) fn moved([ll, ls, lc, ss, sc, cc]: [f64; PAIRS.len()], n: f64) -> [f64; PAIRS.len()] {
+    let half = n * n / 2.0;
+    // Rows of the transition: level + n slope + n²/2 curvature, and slope + n curvature.
+    let (level_level, level_slope, level_curve) =
+        (ll + n * ls + half * lc, ls + n * ss + half * sc, lc + n * sc + half * cc);
+    let (slope_slope, slope_curve) = (ss + n * sc, sc + n * cc);
+    [
+        level_level + n * level_slope + half * level_curve,
+        level_slope + n * level_curve,
+        level_curve,
+        slope_slope + n * slope_curve,
+        slope_curve,
+        cc,
+    ]
+}
+
+impl Number {
+    /// Carries the posterior of the number back to its state.
+    #[inline]
+    pub(super) fn condition(&mut self, scatter: &PerModel) {
+        for m in 0..MODELS {
+            let level = self.covariance[0][m];
+            let before = level + scatter[m];
+            let gains = [level / before, self.covariance[1][m] / before, self.covariance[2][m] / before];
+            let shift = self.means[m] - self.states[0][m];
+            let known = before - self.variances[m];
+            (0..STATES).for_each(|at| self.states[at][m] += gains[at] * shift);
+            for (pair, (i, j)) in PAIRS.into_iter().enumerate() {
+                self.covariance[pair][m] -= gains[i] * gains[j] * known;
+            }
+            // As a sum of positive terms: the difference above may cancel.
+            self.covariance[0][m] = gains[0] * (scatter[m] + gains[0] * self.variances[m]);
+            self.covariance[3][m] = self.covariance[3][m].max(0.0);
+            self.covariance[5][m] = self.covariance[5][m].max(0.0);
+        }
+    }
+
+    /// Takes the state as belief about a number that scatters around it.
+    #[inline]
+    fn expect(&mut self, scatter: &PerModel) {
+        self.means = self.states[0];
+        (0..MODELS).for_each(|m| self.variances[m] = self.covariance[0][m] + scatter[m]);
     }
 
     /// Some of the weight changes model, and goes on from where all models are together.
     #[inline]
-    fn mix(&mut self, stays: f64, prior: &PerModel) {
+    pub(super) fn mix(&mut self, stays: f64, prior: &PerModel) {
         let total: f64 = self.weights.iter().sum();
-        let (mut level, mut slope) = (0.0, 0.0);
-        for m in 0..MODELS {
-            self.weights[m] /= total;
-            level += self.weights[m] * self.levels[m];
-            slope += self.weights[m] * self.slopes[m];
-        }
-        let (mut level_variance, mut covariance, mut slope_variance) = (0.0, 0.0, 0.0);
-        for m in 0..MODELS {
-            let (weight, by, slope_by) = (self.weights[m], self.levels[m] - level, self.slopes[m] - slope);
-            level_variance += weight * (self.level_variances[m] + by * by);
-            covariance += weight * (self.covariances[m] + by * slope_by);
-            slope_variance += weight * (self.slope_variances[m] + slope_by * slope_by);
-        }
+        self.weights.iter_mut().for_each(|weight| *weight /= total);
+        let mean = |of: &PerModel| of.iter().zip(&self.weights).map(|(value, weight)| value * weight).sum::<f64>();
+        let centre: [f64; STATES] = self.states.each_ref().map(mean);
+        let spread: [f64; PAIRS.len()] = std::array::from_fn(|pair| {
+            let (i, j) = PAIRS[pair];
+            let of_model = |m: usize| {
+                let apart = (self.states[i][m] - centre[i]) * (self.states[j][m] - centre[j]);
+                self.weights[m] * (self.covariance[pair][m] + apart)
+            };
+            (0..MODELS).map(of_model).sum()
+        });
+        let mut own = [0.0; MODELS];
         for m in 0..MODELS {
             let kept = stays * self.weights[m];
             self.weights[m] = kept + (1.0 - stays) * prior[m];
-            let own = kept / self.weights[m];
-            let other = 1.0 - own;
-            let sloped = TUNING.has_slope[m];
-            let (by, slope_by) = (self.levels[m] - level, self.slopes[m] - slope);
-            // Mean of both, and the variance around it.
-            self.levels[m] = level + own * by;
-            self.slopes[m] = sloped * (slope + own * slope_by);
-            self.level_variances[m] = own * self.level_variances[m] + other * level_variance + own * other * by * by;
-            self.covariances[m] =
-                sloped * (own * self.covariances[m] + other * covariance + own * other * by * slope_by);
-            self.slope_variances[m] =
-                sloped * (own * self.slope_variances[m] + other * slope_variance + own * other * slope_by * slope_by);
+            own[m] = kept / self.weights[m];
+        }
+        // Mean of both, and the covariance around it.
+        for (pair, (i, j)) in PAIRS.into_iter().enumerate() {
+            for m in 0..MODELS {
+                let apart = (self.states[i][m] - centre[i]) * (self.states[j][m] - centre[j]);
+                let mixed =
+                    own[m] * (self.covariance[pair][m] + (1.0 - own[m]) * apart) + (1.0 - own[m]) * spread[pair];
+                self.covariance[pair][m] = TUNING.has[i][m] * TUNING.has[j][m] * mixed;
+            }
+        }
+        for at in 0..STATES {
+            for m in 0..MODELS {
+                self.states[at][m] = TUNING.has[at][m] * (centre[at] + own[m] * (self.states[at][m] - centre[at]));
+            }
+        }
+    }
+
+    /// Moves the states on by `n` timestamps.
+    #[inline]
+    fn step(&mut self, n: f64, added: &[PerModel; PAIRS.len()], widest: f64) {
+        for m in 0..MODELS {
+            self.states[0][m] += n * (self.states[1][m] + n / 2.0 * self.states[2][m]);
+            self.states[1][m] += n * self.states[2][m];
+            let c = moved(std::array::from_fn(|pair| self.covariance[pair][m]), n);
+            (0..PAIRS.len()).for_each(|pair| self.covariance[pair][m] = c[pair] + added[pair][m]);
+            if self.covariance[0][m] > widest {
+                // Of such a model nothing is known but that.
+                (0..PAIRS.len()).for_each(|pair| self.covariance[pair][m] = 0.0);
+                (1..STATES).for_each(|at| self.states[at][m] = 0.0);
+                self.covariance[0][m] = widest;
+            }
         }
     }
 
     fn fits(&self) -> bool {
-        let Self { weights, means, variances, levels, slopes, level_variances, covariances, slope_variances } = self;
+        let Self { weights, means, variances, states, covariance } = self;
         let finite = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite());
-        let positive = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite() && *number > 0.0);
+        let positive = |numbers: &PerModel| numbers.iter().all(|number| *number > 0.0);
+        let all = states.iter().chain(covariance).chain([means, variances]);
         is_distribution(weights)
-            && [means, levels, slopes, covariances].into_iter().all(finite)
+            && all.into_iter().all(finite)
             && positive(variances)
-            && positive(level_variances)
-            && slope_variances.iter().all(|number| number.is_finite() && *number >= 0.0)
+            && positive(&covariance[0])
+            && [&covariance[3], &covariance[5]].into_iter().flatten().all(|number| *number >= 0.0)
     }
 }
 

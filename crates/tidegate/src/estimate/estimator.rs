@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::{Bank, Prior};
+use super::bank::{Bank, Pattern, PerModel, Prior};
 use super::posterior::{Noise, Posterior};
 use super::season::Season;
 use super::tuning::TUNING;
@@ -34,6 +34,7 @@ pub struct Estimator {
     timestamp: Option<u64>,
     bank: Bank,
     seasons: Vec<Season>,
+    /// Prior of the seasonal models.
     prior: SavedPrior,
     /// For each number, weights of the bank and of each seasonal model.
     weights: Vec<f64>,
@@ -67,24 +68,37 @@ impl Estimator {
     /// [`Self::MOST_SEASONAL`] numbers.
     pub fn new(numbers: usize, unit: f64, prior: Prior, periods: &[u32]) -> Self {
         let periods = if numbers > TUNING.most_seasonal { &[] } else { periods };
+        let of_season = Prior { variance: prior.variance.min(TUNING.widest_season * unit), ..prior };
         let seasons: Vec<Season> = periods
             .iter()
             .filter(|period| (2..=TUNING.longest_period).contains(period))
             .take(TUNING.most_periods)
-            .flat_map(|period| Season::shapes(*period).map(|shape| Season::new(*period, shape, numbers, prior)))
+            .flat_map(|period| Season::shapes(*period).map(|shape| Season::new(*period, shape, numbers, of_season)))
             .collect();
         let first = first_weights(seasons.len());
-        let Prior { mean, variance, largest_step } = prior;
         Self {
             timestamp: None,
             bank: Bank::new(numbers, unit, prior),
             weights: first.repeat(numbers),
             popular: first,
             seasons,
-            prior: SavedPrior { mean, variance, largest_step },
+            prior: SavedPrior {
+                mean: of_season.mean,
+                variance: of_season.variance,
+                largest_step: of_season.largest_step,
+            },
             noise: 0.0,
             observed: Vec::new(),
         }
+    }
+
+    /// Expects scatter: this share of the weight is on models that have it, and numbers scatter around their seasons by
+    /// this variance.
+    #[must_use]
+    pub fn with_scatter(mut self, share: f64, variance: f64) -> Self {
+        self.bank.favour_scatter(share);
+        self.seasons.iter_mut().for_each(|season| season.set_scatter(variance));
+        self
     }
 
     /// Longest period of a season, in timestamps.
@@ -176,6 +190,18 @@ impl Estimator {
         self.update(|_, mean, variance| update(mean, variance));
     }
 
+    /// Updates with the mean of `count` numbers like the first, up to the present timestamp, observed with noise.
+    /// Seasonal models learn nothing from it.
+    pub fn observe_mean(&mut self, count: f64, observed: f64, noise: Noise) {
+        self.bank.observe_mean(0, count, |mean, variance| noise.update(mean, variance, observed));
+    }
+
+    /// Updates with the share of `count` numbers like the first, up to the present timestamp, that lie above `cut`,
+    /// observed with noise. It tells scatter from none, which a mean does not.
+    pub fn observe_share(&mut self, count: f64, cut: f64, observed: f64, noise: Noise) {
+        self.bank.observe_share(0, count, cut, observed, noise);
+    }
+
     fn update(&mut self, update: impl Fn(usize, f64, f64) -> Posterior) {
         let size = self.popular.len();
         let mut densities = vec![(0.0, 0.0); size];
@@ -224,6 +250,11 @@ impl Estimator {
         (0..self.numbers()).map(|index| self.belief(index)).unzip()
     }
 
+    /// Whether it has the unit and the prior of another.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.unit(), self.prior) == (other.unit(), other.prior)
+    }
+
     /// Whether a loaded state is a valid estimator of so many numbers and these periods.
     pub fn fits(&self, numbers: usize, periods: &[u32]) -> bool {
         let Self { timestamp, bank, seasons, prior, weights, popular, noise, observed } = self;
@@ -250,6 +281,21 @@ impl Estimator {
             && observed.iter().all(|number| number.is_finite())
     }
 
+    /// Expected mean variance of a number in the steady state of each pattern of observations, for the models that
+    /// suited the numbers of late, in units. `errors` is that of each model of the bank, by [`Self::model_errors`]. No
+    /// model's error counts as more than `most`.
+    pub fn expected_error(&self, pattern: Pattern, errors: &ModelErrors, most: f64) -> f64 {
+        let of_bank = errors.0.iter().zip(self.bank.popular()).map(|(error, weight)| error.min(most) * weight);
+        let of_bank: f64 = of_bank.sum();
+        let of_season = |season: &Season| season.steady_error(pattern, self.bank.unit()).min(most);
+        let of_seasons = self.seasons.iter().zip(&self.popular[1..]).map(|(season, weight)| weight * of_season(season));
+        self.popular[0] * of_bank + of_seasons.sum::<f64>()
+    }
+
+    pub(super) fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
     pub(super) const fn bank(&self) -> &Bank {
         &self.bank
     }
@@ -258,14 +304,19 @@ impl Estimator {
         &self.seasons
     }
 
-    pub(super) fn popular(&self) -> &[f64] {
-        &self.popular
+    /// Expected mean variance of a number under each model of the bank, in units.
+    pub fn model_errors(pattern: Pattern) -> ModelErrors {
+        ModelErrors(Bank::steady_errors(pattern))
     }
 }
 
+/// Expected errors of the models of the bank for a pattern of observations.
+#[derive(Clone, Copy, Debug)]
+pub struct ModelErrors(PerModel);
+
 /// Prior weights of the bank and of the seasonal models.
 #[allow(clippy::cast_precision_loss)] // a few
-fn first_weights(seasons: usize) -> Vec<f64> {
+pub(super) fn first_weights(seasons: usize) -> Vec<f64> {
     if seasons == 0 {
         return vec![1.0];
     }

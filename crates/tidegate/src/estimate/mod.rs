@@ -1,34 +1,30 @@
 //! State estimation from published statistics. Post-processing: it costs no budget.
 //!
-//! | module | estimates | from |
-//! | --- | --- | --- |
-//! | [`model_bank`] | many numbers, such as the frequencies of a domain | observations with noise of known variance |
-//! | [`deviation_filter`] | distances of numbers from their mean | the same, in two bases |
-//! | [`histogram_filter`] | the counts or frequencies of a domain | noisy histograms |
-//! | [`release_filter`] | the statistic of any mechanism | its releases with their stated variances |
-//! | [`grid_filter`] | one bounded number | answers to coarse questions about it |
-//! | [`noise`] | | describes the distribution of observation noise |
-//! | [`simplex`] | non-negative numbers with a known sum | estimates without these constraints |
+//! | file | content |
+//! | --- | --- |
+//! | `posterior` | exact updates of a normal belief by Laplace noise, normal noise or a randomised bit |
+//! | `bank` | interacting multiple models: levels, slopes, curves, scatter and jumps |
+//! | `season` | models of numbers that repeat with a period |
+//! | `estimator` | [`Estimator`]: the mixture of all of them, for numbers that are observed together |
+//! | `smoother` | estimates of earlier numbers from later observations |
+//! | [`simplex`] | non-negative numbers with a known sum |
+//! | [`release_filter`] | the estimator behind the releases of any mechanism |
+//! | `tuning` | every constant, with unit and origin |
 //!
 //! Every estimator takes plain numbers, which the kernel hands out only after publication.
 
 mod bank;
-mod block;
-pub mod deviation_filter;
 mod estimator;
-pub mod grid_filter;
-pub mod histogram_filter;
-mod irregular;
-mod model;
-pub mod model_bank;
-pub mod noise;
+mod periods;
 mod posterior;
 pub mod release_filter;
 mod season;
-mod seasonal;
 pub mod simplex;
+mod smoother;
 mod tuning;
 
-pub use bank::Prior;
-pub use estimator::Estimator;
+pub use bank::{Pattern, Prior};
+pub use estimator::{Estimator, ModelErrors};
+pub use periods::{Periods, PeriodsError};
 pub use posterior::{Noise, Posterior, bit_update, erfcx, normal_cdf};
+pub use smoother::Snapshot;

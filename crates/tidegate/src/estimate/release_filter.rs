@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::histogram_filter::HistogramFilter;
-use super::model_bank::{ConstantPrior, Estimates, ModelBank};
+use super::simplex::project;
+use super::{Estimator, Noise, Periods, Prior};
 use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 
 /// Improves the releases of any mechanism with those before them. Post-processing: it costs no budget.
@@ -35,11 +35,10 @@ use crate::release::{Counts, Freshness, Histogram, Number, Release, Statistic};
 #[serde(try_from = "SavedReleaseFilter")]
 pub struct ReleaseFilter {
     version: u16,
-    /// Timestamp of the last fresh release, and the filter.
-    state: Option<(u64, Filter)>,
+    estimator: Option<Estimator>,
 }
 
-const VERSION: u16 = 5;
+const VERSION: u16 = 6;
 
 impl Default for ReleaseFilter {
     fn default() -> Self {
@@ -52,64 +51,29 @@ impl Default for ReleaseFilter {
 #[serde(deny_unknown_fields)]
 struct SavedReleaseFilter {
     version: u16,
-    state: Option<(u64, Filter)>,
+    estimator: Option<Estimator>,
 }
 
 impl TryFrom<SavedReleaseFilter> for ReleaseFilter {
     type Error = String;
 
     fn try_from(saved: SavedReleaseFilter) -> Result<Self, String> {
-        let SavedReleaseFilter { version, state } = saved;
+        let SavedReleaseFilter { version, estimator } = saved;
         if version != VERSION {
             return Err(format!("filter state version {version} is not known; this program reads version {VERSION}"));
         }
-        if state.as_ref().is_some_and(|(_, filter)| !filter.fits()) {
+        let fits = |estimator: &Estimator| estimator.fits(estimator.numbers().max(1), Periods::USUAL.as_slice());
+        if estimator.as_ref().is_some_and(|estimator| !fits(estimator)) {
             return Err("the parts of the filter's state do not fit together".to_owned());
         }
-        Ok(Self { version, state })
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-enum Filter {
-    Number(Box<ModelBank>),
-    Histogram(Box<HistogramFilter>),
-}
-
-impl Filter {
-    fn numbers(&self) -> usize {
-        match self {
-            Self::Number(_) => 0,
-            Self::Histogram(filter) => filter.numbers(),
-        }
-    }
-
-    fn fits(&self) -> bool {
-        match self {
-            Self::Number(bank) => bank.fits(&[1]),
-            Self::Histogram(filter) => filter.numbers() > 0 && filter.fits(filter.numbers()),
-        }
-    }
-
-    fn observe(&mut self, gap: u64, observed: &[f64], variance: f64) {
-        match self {
-            Self::Number(bank) => bank.observe(gap, observed, variance),
-            Self::Histogram(filter) => filter.observe(gap, observed, variance),
-        }
-    }
-
-    fn estimate(&self, gap: u64) -> Estimates {
-        match self {
-            Self::Number(bank) => bank.estimate(gap),
-            Self::Histogram(filter) => filter.estimate(gap),
-        }
+        Ok(Self { version, estimator })
     }
 }
 
 impl ReleaseFilter {
     /// Creates a filter before its first release.
     pub const fn new() -> Self {
-        Self { version: VERSION, state: None }
+        Self { version: VERSION, estimator: None }
     }
 
     /// Returns the filtered release. A release without a usable variance, or of another domain, passes unchanged.
@@ -126,31 +90,51 @@ impl ReleaseFilter {
         };
         #[allow(clippy::cast_precision_loss)] // the size of a domain
         let variance = variances.iter().sum::<f64>() / variances.len() as f64;
-        let usable = variance.is_finite() && variance > 0.0 && observed.iter().all(|number| number.is_finite());
-        if self.state.is_none() && usable && release.freshness == Freshness::Fresh {
-            let filter = match &release.statistic {
-                Statistic::Number(_) => Filter::Number(Box::new(ModelBank::new(1, variance, ConstantPrior::Possible))),
-                _ => Filter::Histogram(Box::new(HistogramFilter::new(observed, variance, variance))),
-            };
-            self.state = Some((release.timestamp, filter));
+        let usable = variance.is_finite()
+            && variance > f64::MIN_POSITIVE.sqrt()
+            && observed.iter().all(|number| number.abs() < LARGEST)
+            && release.freshness == Freshness::Fresh;
+        if self.estimator.is_none() && usable {
+            self.estimator = Some(Self::begin(observed.len(), variance, &release.statistic));
         }
-        let Some((last, filter)) = &mut self.state else { return release };
-        let (Some(mut gap), true) =
-            (release.timestamp.checked_sub(*last), filter.numbers() == release.statistic.domain())
-        else {
+        let Some(estimator) = &mut self.estimator else { return release };
+        let in_order = estimator.timestamp().is_none_or(|last| last < release.timestamp);
+        if !in_order || estimator.numbers() != observed.len() {
             return release;
-        };
-        if usable && release.freshness == Freshness::Fresh {
-            filter.observe(gap, observed, variance);
-            *last = release.timestamp;
-            gap = 0;
         }
-        let Estimates { means, variances } = filter.estimate(gap);
+        estimator.advance(release.timestamp);
+        if usable {
+            estimator.observe(observed, Noise::Normal { variance });
+        }
+        let (means, variances) = estimator.beliefs();
         let statistic = match &release.statistic {
-            Statistic::Counts(_) => Counts { counts: means, variances }.into(),
+            Statistic::Counts(_) => {
+                Counts { counts: means.into_iter().map(|count| count.max(0.0)).collect(), variances }.into()
+            }
             Statistic::Number(_) => Number { value: means[0], variance: variances[0] }.into(),
-            _ => Histogram { frequencies: means, variances }.into(),
+            _ => {
+                let mut frequencies = means;
+                project(&mut frequencies, &variances, 1.0);
+                Histogram { frequencies, variances }.into()
+            }
         };
         Release { statistic, ..release }
     }
+
+    /// Estimator before its first observation.
+    #[allow(clippy::cast_precision_loss)] // the size of a domain
+    fn begin(numbers: usize, variance: f64, statistic: &Statistic) -> Estimator {
+        let prior = match statistic {
+            Statistic::Histogram(_) => {
+                let even = (numbers as f64).recip();
+                let wide = (even * (1.0 - even)).max(variance);
+                Prior { mean: even, variance: wide, largest_step: wide }
+            }
+            _ => Prior { mean: 0.0, variance: LARGEST * LARGEST, largest_step: LARGEST * LARGEST },
+        };
+        Estimator::new(numbers, variance / 2.0, prior, Periods::USUAL.as_slice())
+    }
 }
+
+/// Largest number that is filtered.
+const LARGEST: f64 = 1e30;

@@ -7,7 +7,7 @@ use std::f64::consts::TAU;
 
 use serde::{Deserialize, Serialize};
 
-use super::bank::Prior;
+use super::bank::{Pattern, Prior};
 use super::posterior::Posterior;
 use super::tuning::TUNING;
 
@@ -56,6 +56,11 @@ impl Season {
         };
         let beliefs = vec![(prior.mean, prior.variance); numbers];
         Self { period, shape, coefficients, covariance, scatter: vec![0.0; numbers], residuals: 0, beliefs }
+    }
+
+    /// Sets the variance of each number around the season.
+    pub(super) fn set_scatter(&mut self, variance: f64) {
+        self.scatter.fill(variance);
     }
 
     /// Shapes of a period: a wave only where it has fewer coefficients than the table.
@@ -190,18 +195,20 @@ impl Season {
         self.beliefs[index]
     }
 
-    /// Variance of a step of one coefficient in a period, in units.
-    pub(super) fn step(&self) -> f64 {
-        match self.shape {
+    /// Expected mean variance of a number in the steady state of a pattern of observations, in units: that of the
+    /// coefficients, each a walk that a period of observations shows, and that of the scatter.
+    #[allow(clippy::cast_precision_loss)] // a number of coefficients or numbers
+    pub(super) fn steady_error(&self, pattern: Pattern, unit: f64) -> f64 {
+        let (size, period) = (self.coefficients.len() as f64, f64::from(self.period));
+        let scatter = self.scatter.iter().sum::<f64>() / self.scatter.len() as f64 / unit;
+        let step = match self.shape {
             Shape::Table => TUNING.phase_step,
-            Shape::Wave => TUNING.wave_steps.0 * f64::from(self.period),
-        }
-    }
-
-    /// Number of coefficients that a period of observations determines.
-    #[allow(clippy::cast_precision_loss)] // at most the longest period
-    pub(super) fn coefficients(&self) -> f64 {
-        self.coefficients.len() as f64
+            Shape::Wave => TUNING.wave_steps.1 * period,
+        };
+        let noise = (pattern.mean_noise() + scatter) * size / period;
+        let walk = ((step * step + 4.0 * step * noise).sqrt() - step) / 2.0;
+        let per_number = if self.shape == Shape::Table { 1.0 } else { size };
+        walk * per_number + pattern.scatter_error(scatter)
     }
 
     /// Whether it has the period and the shape of another.

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::oracle::{Estimate, OracleKind};
 use tidegate_kernel::{Epsilon, MAX_DOMAIN, MAX_RESPONSE_EPSILON, Question, Refusal};
 
+use super::division::Division;
 use super::{LocalKind, Machine, mtsp};
+use crate::estimate::Periods;
 use crate::release::Release;
 
 /// Settings of a local mechanism.
@@ -32,6 +34,9 @@ pub struct LocalSettings {
     /// How `mtsp` and `mtsp_population` average the publications of a node that belong together; nothing to the others.
     #[serde(default)]
     pub smoother: mtsp::GroupAverage,
+    /// Periods of seasons, for `track`, which saves them itself.
+    #[serde(skip)]
+    pub periods: Periods,
 }
 
 impl LocalSettings {
@@ -45,6 +50,7 @@ impl LocalSettings {
             oracle: None,
             reuse: false,
             smoother: mtsp::GroupAverage::default(),
+            periods: Periods::USUAL,
         }
     }
 
@@ -169,6 +175,14 @@ impl Local {
         self.machine.account().most_spent(timestamp, self.settings.epsilon)
     }
 
+    /// The slots of the population that are left at a timestamp; `None` where the budget is divided.
+    pub fn slots_left(&self, timestamp: u64) -> Option<u32> {
+        match self.machine.account() {
+            Division::Budget(_) => None,
+            Division::Population(slots) => Some(slots.left(timestamp)),
+        }
+    }
+
     /// Begins a timestamp, which must lie after the last one. Timestamps may be left out; they count as time passed.
     pub fn open(&mut self, timestamp: u64) -> Result<Step, LocalError> {
         if let Some(Question { timestamp: open, .. }) = self.open.first() {
@@ -254,11 +268,14 @@ impl TryFrom<Saved> for Local {
     type Error = String;
 
     fn try_from(saved: Saved) -> Result<Self, String> {
-        let Saved { version, settings, last_opened, open, machine } = saved;
+        let Saved { version, mut settings, last_opened, open, machine } = saved;
         if version != VERSION {
             return Err(format!(
                 "mechanism state version {version} is not known; this program reads version {VERSION}"
             ));
+        }
+        if let Machine::Track(track) = &machine {
+            settings.periods = track.periods();
         }
         let fits = machine.fits(&settings);
         let answerable = open.iter().all(|question| Some(question.timestamp) == last_opened);

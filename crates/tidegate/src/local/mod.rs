@@ -99,7 +99,7 @@ mechanisms! {
     /// Uniform population division, with an estimate from all reports.
     Track = "track" {
         summary: "the population evenly over the window, and an estimate from all reports",
-        keys: ADAPTIVE, rounds: 1, by_class: false, output: Output::Frequencies,
+        keys: &["epsilon", "window", "population", "oracle", "periods"], rounds: 1, by_class: false, output: Output::Frequencies,
     }
     /// The personalised baseline: each class has its own budget and window. Built by [`plbu::Plbu`].
     Plbu = "plbu" {

@@ -83,6 +83,23 @@ impl Answer {
     }
 }
 
+impl Answer {
+    /// Returns the [interval](Self::interval) as far as the truth can lie in it. The value itself is not clamped, so it
+    /// stays unbiased, and may lie outside.
+    ///
+    /// An upper end in counts stays where it is: the number of users may be an estimate.
+    ///
+    /// # Errors
+    /// A confidence that is not between 0 and 1.
+    pub fn possible_interval(&self, confidence: f64) -> Result<Interval, QueryError> {
+        let greatest = match self.unit {
+            Unit::Frequencies => self.possible.high,
+            Unit::Counts => f64::INFINITY,
+        };
+        Ok(self.interval(confidence)?.clipped_to(Interval { low: self.possible.low, high: greatest }))
+    }
+}
+
 /// Half-width of an interval, in standard deviations.
 pub(super) fn quantile(confidence: f64) -> Result<f64, QueryError> {
     if confidence > 0.0 && confidence < 1.0 {

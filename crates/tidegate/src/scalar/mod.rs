@@ -118,7 +118,7 @@ mechanisms! {
     /// Adaptive questions, and an estimate from all answers.
     Track = "track" {
         summary: "adaptive questions, and an estimate from all answers",
-        keys: NONE, rounds: 0, by_class: false, output: Released::Number,
+        keys: &["periods"], rounds: 0, by_class: false, output: Released::Number,
     }
 }
 
@@ -275,7 +275,7 @@ impl Scalar {
                 }
             }
             ScalarKind::Contin | ScalarKind::Discontin => Machine::Batched(Batched::new(kind, s, &shares, &range)?),
-            ScalarKind::Track => Machine::Track(Track::new(s, &shares, &range)?),
+            ScalarKind::Track => Machine::Track(Track::new(s)?),
         };
         let holds_or_ignores = matches!(machine, Machine::Batched(_) | Machine::Constant | Machine::Track(_));
         Ok(Self {

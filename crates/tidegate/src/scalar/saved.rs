@@ -11,10 +11,10 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Machine, Scalar, ScalarError, ScalarKind, ScalarSettings};
 
-/// The version of what is saved: of `track` the seventh, of all others the first.
+/// The version of what is saved: of `track` the eighth, of all others the first.
 const fn version_of(kind: ScalarKind) -> u16 {
     match kind {
-        ScalarKind::Track => 7,
+        ScalarKind::Track => 8,
         _ => 1,
     }
 }
@@ -37,6 +37,13 @@ pub struct SavedScalar<L = Ledger> {
     machine: SavedMachine,
 }
 
+impl SavedScalar {
+    /// The ledger, which holds no readings.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+}
+
 /// State of each mechanism between two timestamps.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -57,10 +64,11 @@ fn context(kind: ScalarKind, settings: &ScalarSettings, stream: StreamId, last: 
 }
 
 impl Scalar {
-    /// How many batches there were.
+    /// How many batches there were, or questions of `track`.
     fn progress(&self) -> u64 {
         match (&self.machine, &self.batches) {
             (Machine::Batched(batched), _) => batched.done,
+            (Machine::Track(track), _) => track.asked,
             (_, Some(batches)) => batches.begun,
             _ => 0,
         }
@@ -121,7 +129,7 @@ impl Scalar {
                     SavedMachine::Window { window: window.lock(vault)?, released: comporder.released.clone() }
                 }
             },
-            Machine::Track(track) => SavedMachine::Track { state: track.state.clone(), held: track.held.lock(vault)? },
+            Machine::Track(track) => SavedMachine::Track { state: track.state(), held: track.held.lock(vault)? },
             Machine::Batched(batched) => {
                 SavedMachine::Batch { held: batched.held.lock(vault)?, done: batched.done, due: batched.due }
             }
@@ -153,11 +161,14 @@ impl Scalar {
     /// [`ScalarError::Version`], [`ScalarError::Locked`] where the key is another or the state was changed, and
     /// [`ScalarError::Misfit`] for a state that no mechanism with its settings can have been in.
     pub fn load(saved: SavedScalar, key: &VaultKey) -> Result<Self, ScalarError> {
-        let SavedScalar { version, kind, settings, ledger, last, stream, bound, batches, sample, machine } = saved;
+        let SavedScalar { version, kind, mut settings, ledger, last, stream, bound, batches, sample, machine } = saved;
         if version != version_of(kind) {
             return Err(ScalarError::Version { found: version, known: version_of(kind) });
         }
         let misfit = |what| ScalarError::Misfit { what };
+        if let SavedMachine::Track { state, .. } = &machine {
+            settings.periods = state.periods;
+        }
         let mut event = Self::new(kind, settings)?;
         let expected_clock = if kind == ScalarKind::Constant { None } else { last };
         let same_budget = (ledger.budget(), ledger.window()) == (settings.epsilon, Window::EVENT);
@@ -174,6 +185,7 @@ impl Scalar {
         (event.ledger, event.last, event.stream) = (ledger, last, stream.into());
         let progress = match (&machine, &batches) {
             (SavedMachine::Batch { done, .. }, _) => *done,
+            (SavedMachine::Track { state, .. }, _) => state.asked,
             (_, Some(batches)) => batches.begun,
             _ => 0,
         };
@@ -246,10 +258,9 @@ impl Scalar {
             }
             (Machine::Track(track), SavedMachine::Track { state, held }) => {
                 let held = Held::unlock(&held, vault)?;
-                if !track.fits(&state, &held, last, settings.delay) {
+                if !track.load(state, held, last, settings.delay) {
                     return Err(misfit("what is believed"));
                 }
-                (track.state, track.held) = (state, held);
             }
             _ => return Err(misfit("the mechanism")),
         }

@@ -7,6 +7,7 @@ use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Epsilon, Grid};
 
 use super::{ScalarError, ScalarKind};
+use crate::estimate::Periods;
 
 /// Settings of a scalar mechanism.
 ///
@@ -62,6 +63,9 @@ pub struct ScalarSettings {
     /// Nothing to `constant`, which adds none, and `track`, which chooses its ranges from its answers.
     #[serde(default)]
     pub truncation: Option<Truncation>,
+    /// Seasonal periods that `track` looks for, which saves them itself.
+    #[serde(skip)]
+    pub periods: Periods,
 }
 
 const fn reading() -> Protects {
@@ -162,6 +166,7 @@ impl ScalarSettings {
             buckets: None,
             within_domain: false,
             truncation: None,
+            periods: Periods::USUAL,
         }
     }
 
@@ -221,6 +226,7 @@ impl ScalarSettings {
             buckets,
             within_domain,
             truncation,
+            periods,
         } = self;
         let amount = |given: Option<u64>| given.map_or_else(|| "none".to_owned(), |given| given.to_string());
         // Seven digits where there are no more, as states of earlier versions have them.
@@ -239,10 +245,12 @@ impl ScalarSettings {
         let buckets = amount(buckets.map(u64::from));
         let every = amount(truncation.map(|truncation| truncation.every.get().into()));
         let percent = amount(truncation.map(|truncation| truncation.percent.into()));
+        // Nothing where there is nothing to say, as in states of earlier versions.
+        let periods = if periods.is_usual() { String::new() } else { format!(" periods {:?}", periods.as_slice()) };
         format!(
             "epsilon {} grid {:?} {low} {high} {step} delay {delay} contribution {contribution} grouping {grouping} \
              threshold {threshold} publication {publication} median {is_median} buckets {buckets} \
-             within {within_domain} every {every} percent {percent}",
+             within {within_domain} every {every} percent {percent}{periods}",
             epsilon.units(),
             grid.range(),
         )

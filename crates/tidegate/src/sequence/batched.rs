@@ -69,7 +69,7 @@ pub struct BatchedSettings {
 pub enum BatchedError {
     #[error(
         "sequences of {length} symbols from a domain of {domain} are {sequences}, more than {CLUSTER_LIMIT}; \
-         release batches, or divide them into parts, of at most {longest}"
+         {}", advice(*.longest)
     )]
     TooLarge { domain: u32, length: u32, sequences: String, longest: u32 },
     #[error("a batch has at least one symbol, and so has a part of it")]
@@ -370,6 +370,15 @@ fn divide(settings: &BatchedSettings, domain: u32) -> Result<Vec<Part>, BatchedE
         parts.push(Part { length, limits: ChannelLimits::new(share)? });
     }
     Ok(parts)
+}
+
+/// What to do about too many sequences; `longest` is the length of which there are few enough.
+fn advice(longest: u32) -> String {
+    match longest {
+        0 => "one symbol is too many already: merge values of the domain, or release symbols one by one with crr"
+            .to_owned(),
+        longest => format!("release batches, or divide them into parts, of at most {longest}"),
+    }
 }
 
 /// Rejects too many sequences.

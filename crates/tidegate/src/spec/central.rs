@@ -7,8 +7,8 @@ use tidegate_kernel::primitives::Neighbours;
 use tidegate_kernel::{ClassLedgers, Epsilon, Randomness, Window};
 
 use super::{
-    MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys, needed,
-    refinement,
+    InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
+    needed, refinement,
 };
 use crate::central::classes::{Class, Classes, Registry, Requirement};
 use crate::central::personal_track::PersonalTrack;
@@ -16,6 +16,7 @@ use crate::central::{
     Central, CentralChoice, CentralError, CentralKind, CentralSettings, Estimator, Personal, PersonalKind,
     PersonalSettings,
 };
+use crate::estimate::Periods;
 use crate::post_processing::{Refinement, Repair};
 use crate::query::Correlation;
 use crate::release::Release;
@@ -46,6 +47,9 @@ pub struct CentralSpec {
     /// How `pbd` and `pba` make one histogram of all classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimator: Option<Estimator>,
+    /// Seasonal periods that `track` looks for, in timestamps; unless said, 7, 24 and 168.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<Periods>,
     /// The repair of releases; unless said, [`Repair::default_of`] the mechanism's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
@@ -66,6 +70,9 @@ pub struct CentralSpec {
     /// Monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorSpec>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 /// A class of users.
@@ -161,6 +168,7 @@ impl CentralSpec {
         "neighbours",
         "classes",
         "estimator",
+        "periods",
         "repair",
         "smooth",
         "timeline",
@@ -209,6 +217,7 @@ impl CentralSpec {
             ("window", self.window.is_some()),
             ("classes", self.classes.is_some()),
             ("estimator", self.estimator.is_some()),
+            ("periods", self.periods.is_some()),
         ];
         check_keys(self.mechanism.mechanism(), &given)?;
         self.refinement()?;
@@ -218,13 +227,15 @@ impl CentralSpec {
         let one = |kind| {
             let epsilon = needed("epsilon", self.epsilon, name)?;
             let settings = CentralSettings::new(epsilon, needed("window", self.window, name)?, domain);
-            let settings = CentralSettings { neighbours: self.neighbours.unwrap_or(settings.neighbours), ..settings };
+            let neighbours = self.neighbours.unwrap_or(settings.neighbours);
+            let settings = CentralSettings { neighbours, periods: self.periods.unwrap_or_default(), ..settings };
             Ok(CentralMachine::One(Central::new(kind, settings)?))
         };
         let settings = PersonalSettings::new(domain);
         let settings = PersonalSettings {
             neighbours: self.neighbours.unwrap_or(settings.neighbours),
             estimator: self.estimator.unwrap_or(settings.estimator),
+            periods: self.periods.unwrap_or_default(),
             ..settings
         };
         let budgets = |kind| {

@@ -8,10 +8,11 @@ use tidegate_kernel::{Epsilon, Window};
 
 use super::central::{classes_of, longest_window};
 use super::{
-    ClassSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec, check_keys,
-    needed, refinement,
+    ClassSpec, InputSpec, MonitorSpec, QuerySpec, SpecError, StandingQueries, TimelineSpec, Trust, Values, ValuesSpec,
+    check_keys, needed, refinement,
 };
 use crate::central::classes::Classes;
+use crate::estimate::Periods;
 use crate::local::mtsp::GroupAverage;
 use crate::local::plbu::Plbu;
 use crate::local::{Local, LocalKind, LocalSettings};
@@ -52,6 +53,9 @@ pub struct LocalSpec {
     /// How `mtsp` and `mtsp_population` average: [`LocalSettings::smoother`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smoother: Option<GroupAverage>,
+    /// Seasonal periods that `track` looks for, in timestamps; unless said, 7, 24 and 168.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<Periods>,
     /// The repair of releases; unless said, [`Repair::default_of`] the mechanism's output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
@@ -71,6 +75,9 @@ pub struct LocalSpec {
     /// Monitors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub monitors: Vec<MonitorSpec>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 impl LocalSpec {
@@ -85,6 +92,7 @@ impl LocalSpec {
         "oracle",
         "reuse",
         "smoother",
+        "periods",
         "repair",
         "smooth",
         "timeline",
@@ -119,6 +127,7 @@ impl LocalSpec {
             oracle: self.oracle,
             reuse: self.reuse.unwrap_or(false),
             smoother: self.smoother.unwrap_or_default(),
+            periods: self.periods.unwrap_or_default(),
             ..LocalSettings::new(epsilon, window, self.values()?.count(), population)
         })
     }
@@ -134,6 +143,7 @@ impl LocalSpec {
             ("classes", self.classes.is_some()),
             ("reuse", self.reuse.is_some()),
             ("smoother", self.smoother.is_some()),
+            ("periods", self.periods.is_some()),
         ];
         check_keys(mechanism, &given)?;
         self.refinement()?;

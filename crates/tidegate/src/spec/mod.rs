@@ -33,7 +33,9 @@
 //! ```
 
 mod central;
+mod input;
 mod local;
+mod parser_words;
 mod reply;
 mod scalar;
 mod sequence;
@@ -61,7 +63,9 @@ use crate::sequence::crr::CrrError;
 use crate::sequence::model::ModelError;
 
 pub use central::{CentralMachine, CentralSpec, ClassSpec, Personalised};
+pub use input::{ColumnsSpec, Duplicates, Empty, Every, InputSpec, NoLength};
 pub use local::{LocalMachine, LocalSpec};
+pub use parser_words::plain_words;
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
 pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
 use strict::StrictMap;
@@ -99,12 +103,16 @@ impl<'de> Deserialize<'de> for StreamSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let StrictMap(mut spec) = StrictMap::deserialize(deserializer)?;
         mechanisms::normalise(&mut spec).map_err(D::Error::custom)?;
-        Ok(match Normalised::deserialize(serde_json::Value::Object(spec)).map_err(D::Error::custom)? {
+        let input = InputSpec::KEYS.iter().filter_map(|key| Some(((*key).to_owned(), spec.remove(*key)?))).collect();
+        let input = InputSpec::deserialize(serde_json::Value::Object(input)).map_err(D::Error::custom)?;
+        let mut spec = match Normalised::deserialize(serde_json::Value::Object(spec)).map_err(D::Error::custom)? {
             Normalised::Local(spec) => Self::Local(spec),
             Normalised::Central(spec) => Self::Central(spec),
             Normalised::Scalar(spec) => Self::Scalar(spec),
             Normalised::Sequence(spec) => Self::Sequence(spec),
-        })
+        };
+        *spec.input_mut() = input;
+        Ok(spec)
     }
 }
 
@@ -116,6 +124,26 @@ impl StreamSpec {
             Self::Central(_) => Family::Central,
             Self::Scalar(_) => Family::Scalar,
             Self::Sequence(_) => Family::Sequence,
+        }
+    }
+
+    /// How its table is read.
+    pub const fn input(&self) -> &InputSpec {
+        match self {
+            Self::Local(spec) => &spec.input,
+            Self::Central(spec) => &spec.input,
+            Self::Scalar(spec) => &spec.input,
+            Self::Sequence(spec) => &spec.input,
+        }
+    }
+
+    /// How its table is read, to be changed.
+    pub const fn input_mut(&mut self) -> &mut InputSpec {
+        match self {
+            Self::Local(spec) => &mut spec.input,
+            Self::Central(spec) => &mut spec.input,
+            Self::Scalar(spec) => &mut spec.input,
+            Self::Sequence(spec) => &mut spec.input,
         }
     }
 
@@ -176,6 +204,25 @@ impl StreamSpec {
             Self::Central(spec) => spec.timeline(),
             Self::Scalar(spec) => spec.timeline,
             Self::Sequence(_) => None,
+        }
+    }
+
+    /// Whether the spec declares a timeline, rather than having that of its family.
+    pub const fn declares_timeline(&self) -> bool {
+        match self {
+            Self::Local(spec) => spec.timeline.is_some(),
+            Self::Central(spec) => spec.timeline.is_some(),
+            Self::Scalar(spec) => spec.timeline.is_some(),
+            Self::Sequence(_) => false,
+        }
+    }
+
+    /// Whether consecutive timestamps share a budget, a group or a batch. Then the distance of timestamps matters.
+    pub fn shares_timestamps(&self) -> bool {
+        match self {
+            Self::Scalar(spec) => spec.delay > 0,
+            Self::Sequence(spec) => spec.length.is_some() || spec.window.is_some_and(|window| window.get() > 1),
+            _ => self.window() != Window::EVENT,
         }
     }
 
@@ -248,6 +295,9 @@ pub enum SpecError {
          timestamps of the input 0, 1, 2, .. and leave step out"
     )]
     Step { step: u64 },
+    /// A key about the table that cannot be followed.
+    #[error("{problem}")]
+    Input { key: &'static str, problem: String },
     /// A key that the mechanism does not use.
     #[error("{mechanism} has no use for it")]
     Unused { key: &'static str, mechanism: &'static str },
@@ -287,7 +337,7 @@ impl SpecError {
             Self::Domain(_) | Self::NotWhole { .. } | Self::StandIn { .. } | Self::Values { .. } => Some("domain"),
             Self::Contributor { .. } => Some("protects"),
             Self::Step { .. } => Some("timeline"),
-            Self::Unused { key, .. } | Self::StandingQuery { key, .. } => Some(key),
+            Self::Unused { key, .. } | Self::StandingQuery { key, .. } | Self::Input { key, .. } => Some(key),
             Self::Missing { .. } => None,
             Self::Trust { .. } => Some("trust"),
             Self::Classes(_) => Some("classes"),

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::Protects;
 use tidegate_kernel::{Account, Decimal, Epsilon, Grid, Sealed};
 
-use super::{SpecError, TimelineSpec, Trust, refinement};
+use super::{InputSpec, SpecError, TimelineSpec, Trust, refinement};
+use crate::estimate::Periods;
 use crate::post_processing::Refinement;
 use crate::scalar::{Publication, Scalar, ScalarKind, ScalarSettings, Smoother, Truncation};
 
@@ -54,6 +55,9 @@ pub struct ScalarSpec {
     /// Whether readings are cut off at a private bound, and how that is chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
+    /// Seasonal periods that `track` looks for, in timestamps: [`ScalarSettings::periods`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub periods: Option<Periods>,
     /// Whether releases are smoothed by a [`ReleaseFilter`](crate::estimate::release_filter::ReleaseFilter). Not for
     /// `track` and `constant`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,6 +68,9 @@ pub struct ScalarSpec {
     /// Who has to be trusted, for the reader of the spec: a curator, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 /// The range of readings.
@@ -191,6 +198,7 @@ impl ScalarSpec {
         "buckets",
         "within_domain",
         "truncation",
+        "periods",
         "smooth",
         "timeline",
         "trust",
@@ -212,9 +220,11 @@ impl ScalarSpec {
             buckets: None,
             within_domain: false,
             truncation: None,
+            periods: None,
             smooth: None,
             timeline: None,
             trust: None,
+            input: InputSpec::default(),
         }
     }
 
@@ -242,6 +252,7 @@ impl ScalarSpec {
             buckets: self.buckets,
             within_domain: self.within_domain,
             truncation: self.truncation,
+            periods: self.periods.unwrap_or_default(),
             ..ScalarSettings::new(self.epsilon, grid, self.delay)
         })
     }

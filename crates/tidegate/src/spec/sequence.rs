@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::{Epsilon, Ledger, Window};
 
-use super::{SpecError, Trust, Values, ValuesSpec, check_keys, needed};
+use super::{InputSpec, SpecError, Trust, Values, ValuesSpec, check_keys, needed};
 use crate::sequence::SequenceKind;
 use crate::sequence::baseline::{self, Baseline, BaselineKind};
 use crate::sequence::batched::{self, Batched};
@@ -61,6 +61,9 @@ pub struct SequenceSpec {
     /// Who has to be trusted, for the reader of the spec: the device, and nothing else is accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// How its table is read.
+    #[serde(flatten, skip_deserializing)]
+    pub input: InputSpec,
 }
 
 /// A Markov chain of order 1, which is public and was not learned from what it is to protect.

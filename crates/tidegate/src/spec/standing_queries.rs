@@ -387,7 +387,7 @@ fn answer(history: &History, asked: &Asked, timestamp: u64) -> Result<Option<Rep
     match asked.question {
         Question::Sum(query) => match history.answer_at(&query, timestamp) {
             Ok(answer) => {
-                let interval = answer.interval(confidence)?;
+                let interval = answer.possible_interval(confidence)?;
                 Ok(Some(Reply::Answer { answer, interval, confidence }))
             }
             // Too early, or something was left out.
@@ -398,7 +398,8 @@ fn answer(history: &History, asked: &Asked, timestamp: u64) -> Result<Option<Rep
         },
         Question::Top { k, unit } => {
             let ranked = history.top(k, timestamp, unit)?.into_iter();
-            let ranked = ranked.map(|ranked| Ok((ranked.value, ranked.answer, ranked.answer.interval(confidence)?)));
+            let ranked =
+                ranked.map(|ranked| Ok((ranked.value, ranked.answer, ranked.answer.possible_interval(confidence)?)));
             Ok(Some(Reply::Top { ranked: ranked.collect::<Result<_, QueryError>>()?, confidence }))
         }
     }

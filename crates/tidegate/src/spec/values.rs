@@ -9,7 +9,7 @@ use super::SpecError;
 
 /// The values of a domain: how many there are, which then are called 0, 1, 2, ..., or their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "a list of names, or how many values there are")]
+#[serde(untagged, expecting = "expected a list of names, or how many values there are")]
 pub enum ValuesSpec {
     /// So many, called by their numbers.
     Number(u32),
@@ -19,7 +19,7 @@ pub enum ValuesSpec {
 
 /// One value, by its name or its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "the name of a value, or its number")]
+#[serde(untagged, expecting = "expected the name of a value, or its number")]
 pub enum ValueSpec {
     /// By its number, where values are called by their numbers.
     Number(u32),
@@ -87,6 +87,11 @@ impl Values {
     /// How many there are, at least one.
     pub const fn count(&self) -> u32 {
         self.count
+    }
+
+    /// Whether they have names, rather than numbers.
+    pub const fn is_named(&self) -> bool {
+        self.names.is_some()
     }
 
     /// The number of the value of this name.

@@ -16,6 +16,19 @@ pub struct Budget {
     pub spent: Option<Epsilon>,
     /// The share of the window's budget, or of the population, that is left: 0 to 1.
     pub left: f64,
+    /// Where the population is divided: the slots that may still be asked, of [`SLOTS`](tidegate_kernel::SLOTS).
+    pub slots_left: Option<u32>,
+}
+
+/// The budgets of a saved stream: see [`Stream::balance`](super::Stream::balance).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Balance {
+    /// The last timestamp that is over; in a sequence stream, the latest of any user.
+    pub last: Option<u64>,
+    /// How many users have a ledger of their own; `None` where a ledger is for all.
+    pub users: Option<usize>,
+    /// One budget, or one for each class. Of users with ledgers of their own: that of the user who has least left.
+    pub budgets: Vec<Budget>,
 }
 
 impl Budget {
@@ -25,6 +38,13 @@ impl Budget {
         let epsilon = ledger.budget();
         let left = ledger.remaining(timestamp).map_or(0, Epsilon::units);
         let spent = Epsilon::from_units(epsilon.units() - left).ok();
-        Self { class, window: ledger.window(), epsilon, spent, left: left as f64 / epsilon.units() as f64 }
+        Self {
+            class,
+            window: ledger.window(),
+            epsilon,
+            spent,
+            left: left as f64 / epsilon.units() as f64,
+            slots_left: None,
+        }
     }
 }

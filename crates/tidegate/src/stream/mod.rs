@@ -59,7 +59,7 @@ use crate::post_processing::Refinement;
 use crate::release::Release;
 use crate::spec::{CentralMachine, Intake, LocalMachine, Said, SpecError, StandingQueries, StreamSpec, Values};
 
-pub use budget::Budget;
+pub use budget::{Balance, Budget};
 use central::{ByClass, Shared};
 pub use error::StreamError;
 use error::other_settings;
@@ -567,7 +567,8 @@ impl Stream {
                 let (settings, left) = (collector.mechanism.settings(), collector.mechanism.left(timestamp));
                 let (window, epsilon) = (Window::Timestamps(settings.window), settings.epsilon);
                 let spent = collector.mechanism.most_spent(timestamp);
-                vec![Budget { class: None, window, epsilon, spent, left }]
+                let slots_left = collector.mechanism.slots_left(timestamp);
+                vec![Budget { class: None, window, epsilon, spent, left, slots_left }]
             }
             Machine::LocalByClass(collector) => by_class(collector.classes(), collector.mechanism.ledgers()),
             Machine::Central(shared) => vec![Budget::of(None, shared.mechanism.ledger(), timestamp)],

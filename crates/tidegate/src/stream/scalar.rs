@@ -20,6 +20,16 @@ pub(super) struct SavedNumbers<L> {
     mechanism: SavedScalar<L>,
 }
 
+impl SavedNumbers<Ledger> {
+    pub(super) const fn last(&self) -> Option<u64> {
+        self.last
+    }
+
+    pub(super) const fn ledger(&self) -> &Ledger {
+        self.mechanism.ledger()
+    }
+}
+
 impl Numbers {
     pub(super) fn new(spec: &ScalarSpec) -> Result<Self, SpecError> {
         Ok(Self { mechanism: spec.mechanism()?, intake: spec.intake()?, last: None })

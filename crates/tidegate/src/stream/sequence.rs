@@ -88,6 +88,21 @@ impl Sequences {
         self.users.iter().filter_map(of_user).max_by(|one, other| one.0.total_cmp(&other.0))
     }
 
+    /// How many users there are.
+    pub(super) fn count(&self) -> usize {
+        self.users.iter().count()
+    }
+
+    /// The latest timestamp of any user that was answered.
+    pub(super) fn last(&self) -> Option<u64> {
+        self.users.iter().filter_map(|(_, user)| user.last).max()
+    }
+
+    /// The ledger of each user, and the last timestamp that was answered.
+    pub(super) fn ledgers(&self) -> impl Iterator<Item = (Option<u64>, &Ledger)> {
+        self.users.iter().map(|(_, user)| (user.last, user.machine.ledger()))
+    }
+
     /// How many users wait for the rest of a batch.
     pub(super) fn incomplete(&self) -> usize {
         self.users.iter().filter(|(_, user)| user.batch.is_some()).count()

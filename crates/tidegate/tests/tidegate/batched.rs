@@ -272,6 +272,9 @@ fn rejects_too_many_sequences_and_allows_parts() {
     );
     let error = Batched::new(model.clone(), settings("1", 40)).unwrap_err();
     assert!(error.to_string().contains("10^40"), "{error}");
+    let large = Model::uniform(u32::try_from(CLUSTER_LIMIT).unwrap() + 1).unwrap();
+    let error = Batched::new(large, settings("1", 2)).unwrap_err().to_string();
+    assert!(error.ends_with("merge values of the domain, or release symbols one by one with crr"), "{error}");
 
     let random = &mut SeededRandom::new(655);
     let divided = BatchedSettings { part: Some(2), ..settings("4", 5) };

@@ -342,7 +342,7 @@ fn used(kind: CentralKind) -> Central {
 #[test]
 fn saved_mechanisms_of_version_1_still_load() {
     let mut golden: Vec<String> = serde_json::from_str(include_str!("../golden/central_v1.json")).unwrap();
-    golden.push(include_str!("../golden/central_track_v8.txt").trim().to_owned());
+    golden.push(include_str!("../golden/central_track_v9.txt").trim().to_owned());
     assert_eq!(golden.len(), CentralKind::ALL.len());
     for (hex, kind) in golden.iter().zip(CentralKind::ALL) {
         let mut mechanism = load(&crate::support::bytes(hex));
@@ -378,17 +378,28 @@ fn rejects_impossible_tracked_state() {
     let forged = [
         ("period", 0.into()),
         ("period", 4.into()),
-        ("publications", 0.into()),
-        ("parts", 0.into()),
-        ("parts", 3.into()),
-        ("last", 5.into()),
-        ("detector/measurements", 0.into()),
-        ("detector/cusum", (-1.0).into()),
-        ("detector/offset", (-1.0).into()),
-        ("jumps/seen", 1e300.into()),
-        ("jumps/concentration", 1e3.into()),
-        ("jumps/undetected_squares", (-1.0).into()),
-        ("jumps/timestamps", (-1.0).into()),
+        ("exact", 5.into()),
+        ("first", 5.into()),
+        ("accounts", serde_json::json!([])),
+        ("accounts/0/watch/whole", 1.into()),
+        ("accounts/0/main/spent", 1.into()),
+        ("accounts/0/reserve/spends", serde_json::json!([[9, 1]])),
+        ("estimator/timestamp", 3.into()),
+        ("estimator/noise", (-1.0).into()),
+        ("estimator/weights", serde_json::json!([1.0])),
+        ("estimator/popular", serde_json::json!([])),
+        ("estimator/seasons", serde_json::json!([])),
+        ("estimator/seasons/0/period", 5.into()),
+        ("estimator/seasons/0/scatter/0", (-1.0).into()),
+        ("estimator/seasons/1/coefficients", serde_json::json!([])),
+        ("estimator/seasons/1/covariance/0", (-1.0).into()),
+        ("estimator/bank/unit", 0.0.into()),
+        ("estimator/bank/numbers", serde_json::json!([])),
+        ("estimator/bank/numbers/0/weights/0", 2.0.into()),
+        ("estimator/bank/numbers/0/variances/0", (-1.0).into()),
+        ("estimator/bank/numbers/0/covariance/3/12", (-1.0).into()),
+        ("total/timestamp", 3.into()),
+        ("total/bank/numbers", serde_json::json!([])),
     ];
     for (field, value) in forged {
         let mut changed = json.clone();

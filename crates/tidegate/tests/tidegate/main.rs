@@ -12,7 +12,6 @@ mod estimate;
 mod fit;
 mod grid;
 mod hamming;
-mod laplace_noise;
 mod leakage;
 mod local;
 mod mechanisms;

@@ -158,6 +158,29 @@ fn budgets_are_told_by_class_and_window() {
 }
 
 #[test]
+fn a_saved_state_tells_its_budgets_without_a_key() {
+    let random = &mut SeededRandom::new(3);
+    let mut numbers = new(mechanisms::find("contin").unwrap());
+    numbers.push(numbers.reading(4, "1").unwrap(), random).unwrap();
+    let key = VaultKey::new().unwrap();
+    let saved = numbers.save(Some(&key)).unwrap();
+    let balance = Stream::balance(numbers.spec().clone(), &saved, None).unwrap();
+    assert_eq!((balance.last, balance.users, balance.budgets), (Some(4), None, numbers.budgets(5)));
+    for name in ["uniform", "lpa", "pba", "plbu"] {
+        let mut stream = new(mechanisms::find(name).unwrap());
+        stream.push(stream.value(4, "ann", "x").unwrap(), random).unwrap();
+        stream.finish(random).unwrap();
+        let balance = Stream::balance(stream.spec().clone(), &stream.save(None).unwrap(), None).unwrap();
+        assert_eq!((balance.last, &balance.budgets), (Some(4), &stream.budgets(5)), "{name}");
+        assert_eq!(balance.budgets[0].slots_left.is_some(), name == "lpa", "{name}");
+    }
+    let mut users = new(mechanisms::find("rr").unwrap());
+    users.push(users.value(7, "ann", "x").unwrap(), random).unwrap();
+    let balance = Stream::balance(users.spec().clone(), &users.save(None).unwrap(), None).unwrap();
+    assert_eq!((balance.last, balance.users, balance.budgets.len()), (Some(7), Some(1), 1));
+}
+
+#[test]
 fn answers_standing_queries() {
     let json = r#"{ "mechanism": "uniform", "epsilon": 1, "window": 3, "domain": ["x", "y"],
         "queries": [{ "name": "now", "value": "y", "unit": "counts" }] }"#;

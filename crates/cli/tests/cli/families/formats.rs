@@ -162,7 +162,7 @@ fn counts_of_users_are_taken_in_any_order_of_their_fields() {
     for input in ["t,a,b\n0,1,2\n", "t,a,b,c,d\n0,1,2,3,4\n", "t,a,b,b\n0,1,2,3\n", "t,a,b,x\n0,1,2,3\n"] {
         assert_refused(&stream.release(input, ""), fields);
     }
-    assert_refused(&stream.release("a,b,c\n1,2,3\n", ""), "line 1: the fields must be t,<value>,<value>,..");
+    assert_refused(&stream.release("a,b,c\n1,2,3\n", ""), "line 1: it has no column \"t\": name the column of times");
     let huge = ("18446744073709551615", "a count of at most 2^53");
     for (cell, why) in
         [("-1", "a count"), ("1.5", "a count"), ("NaN", "a count"), ("", "a count"), ("1e99", "a count"), huge]
@@ -196,7 +196,7 @@ fn parquet_files_are_written_whole_and_read_by_their_columns() {
     let bytes = std::fs::read(&file).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
     // What was released is no input: it has other columns.
-    assert_refused(&stream.release("", &format!("--input {file}")), "x.parquet, line 1: the fields must be t,value");
+    assert_refused(&stream.release("", &format!("--input {file}")), "x.parquet, line 1: it has no column");
     assert_refused(&stream.release("t,value\n0,5\n", "--format parquet"), "Parquet can be");
     let bad = stream.release("t,value\n0,5\nx,6\n", &format!("--output {}", stream.path("y.parquet")));
     assert_refused(&bad, "line 3, field \"t\"");

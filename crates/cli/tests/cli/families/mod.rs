@@ -85,7 +85,9 @@ impl Stream {
         } else {
             String::new()
         };
-        format!("--state {} {key}", self.path("state"))
+        // The first run begins it.
+        let new = if self.folder.join("state").exists() { "" } else { "--new-state" };
+        format!("--state {} {new} {key}", self.path("state"))
     }
 }
 

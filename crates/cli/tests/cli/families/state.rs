@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 
 use super::{CENTRAL, LOCAL, PERSONAL, SCALAR, SEQUENCE, Stream, freshness, long, objects, plbu, rows};
-use crate::{assert_refused, command, stderr, stdout};
+use crate::{assert_refused, command, run, stderr, stdout};
+use serde_json::{Value, json};
 
 #[test]
 fn without_a_state_a_budget_starts_anew_and_a_note_says_so() {
@@ -44,6 +45,70 @@ fn a_budget_that_timestamps_share_is_kept_across_runs() {
         let again = stream.go_on(long(4..5, &["a", "b"]), "");
         assert_refused(&again, "line 2, field \"t\": expected a timestamp after 4");
     }
+}
+
+#[test]
+fn a_state_is_begun_by_new_state_only() {
+    let stream = Stream::new("begun", CENTRAL);
+    let mistyped = format!("--state {}", stream.path("stat"));
+    let refused = stream.release(long(0..1, &["a", "b"]), &mistyped);
+    assert_refused(&refused, "stat: check the path, or pass --new-state if a new budget is meant");
+    assert_eq!(std::fs::read_dir(&stream.folder).unwrap().count(), 2, "a lock was left behind");
+    let new = format!("--state {} --new-state", stream.path("state"));
+    assert!(stream.release(long(0..1, &["a", "b"]), &new).status.success());
+    let before = std::fs::read(stream.folder.join("state")).unwrap();
+    let refused = stream.release(long(1..2, &["a", "b"]), &new);
+    assert_refused(&refused, "state exists: leave out --new-state to go on with its budget, or name another file");
+    assert_eq!(std::fs::read(stream.folder.join("state")).unwrap(), before);
+    assert_refused(&stream.release("", "--new-state"), "--state <FILE>");
+    assert_refused(&stream.release("", &format!("{} --seed 1", stream.state())), "cannot be used with '--seed");
+}
+
+#[test]
+fn budget_tells_what_is_left_in_states_of_every_family() {
+    let budget = |stream: &Stream, options: &str| run(&format!("budget {} {options}", stream.path("state")));
+    let after = |name: &str, spec: &str, input: &str| {
+        let stream = Stream::new(&format!("budget-{name}"), spec);
+        let output = stream.go_on(input, "");
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+        stream
+    };
+    let users = long(0..2, &["a", "b"]);
+    let central = after("central", CENTRAL, &users);
+    let expected = "\
+central.sample: released up to timestamp 1; the budget before timestamp 2
+
+whose     window  epsilon  spent  left  share left
+everyone       4        1      1     0       0.0 %
+";
+    assert_eq!(stdout(&budget(&central, "")), expected);
+    let later: Value = serde_json::from_str(stdout(&budget(&central, "--at 4 --json"))).unwrap();
+    let entry = json!({"class": null, "window": 4, "epsilon": 1.0, "spent": 0.0, "left": 1.0, "share_left": 1.0});
+    let whole = json!({"mechanism": "central.sample", "last": 1, "at": 4, "users": null, "seeded": false,
+                       "budgets": [entry]});
+    assert_eq!(later, whole);
+    assert_refused(&budget(&central, "--at 1"), "--at: expected a timestamp after 1, which is over");
+    let slots = after("local", &LOCAL.replace("lsp", "lpu"), &users);
+    let told: Value = serde_json::from_str(stdout(&budget(&slots, "--json"))).unwrap();
+    assert_eq!((&told["budgets"][0]["slots"], &told["budgets"][0]["slots_left"]), (&json!(65536), &json!(32768)));
+    assert!(
+        stdout(&budget(&slots, "")).contains("32768 of 65536 slots      50.0 %"),
+        "{}",
+        stdout(&budget(&slots, ""))
+    );
+    for (name, spec) in [("personal", PERSONAL.to_owned()), ("plbu", plbu())] {
+        let told = budget(&after(name, &spec, &users), "");
+        let classes: Vec<_> = stdout(&told).lines().skip(3).map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(classes, ["low", "high"], "{name}");
+    }
+    let sequence = budget(&after("sequence", SEQUENCE, &users), "");
+    assert!(stdout(&sequence).contains("least left") && stdout(&sequence).contains("3 users, each with a ledger"));
+    // A state of readings needs no key to tell its budget.
+    let scalar = budget(&after("scalar", SCALAR, "t,value\n0,5\n"), "");
+    assert!(stdout(&scalar).ends_with("Each timestamp has this budget to itself.\n"), "{}", stdout(&scalar));
+    std::fs::write(central.folder.join("state"), "no state").unwrap();
+    assert_refused(&budget(&central, ""), "state: it is not the state of a release, or damaged");
+    assert_refused(&run("budget nowhere.state"), "nowhere.state cannot be read");
 }
 
 #[test]

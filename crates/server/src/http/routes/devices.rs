@@ -37,6 +37,9 @@ pub(super) fn routes() -> Vec<Route> {
         )
         .granted(200, object("SignedPolicy"))
         .refused(&[404]),
+        Route::get("/v1/streams/{stream}/values", "values", "The values of the domain, in their order", values)
+            .granted(200, object("Values"))
+            .refused(&[404]),
         Route::get("/v1/streams/{stream}/questions", "questions", "The open questions to devices", questions)
             .parameters([
                 parameter("after", "A known round: the answer waits until there is another.", number()),
@@ -70,6 +73,16 @@ async fn policy(State(app): Shared, Name(name): Name) -> Answer<Response> {
     app.overview(&name)?;
     let policy = app.service.policy(&name).ok_or_else(no_policy)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], policy.to_string()).into_response())
+}
+
+/// The domain is public: devices must know it, and every release names it.
+async fn values(State(app): Shared, Name(name): Name) -> Answer<Json<JsonValue>> {
+    let spec = app.overview(&name)?.declaration.spec;
+    let none =
+        || Problem::new(StatusCode::NOT_FOUND, "no_values", "this stream has numbers, and no values of a domain");
+    let values = spec.values().ok().flatten().ok_or_else(none)?;
+    let names = values.is_named().then(|| (0..values.count()).map(|value| values.name(value)).collect::<Vec<_>>());
+    Ok(Json(json!({ "count": values.count(), "names": names })))
 }
 
 #[derive(Debug, Deserialize)]

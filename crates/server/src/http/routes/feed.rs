@@ -15,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use serde::Deserialize;
 use serde_json::json;
+use tidegate_table::time::Clock;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::records::record_text;
@@ -90,6 +91,7 @@ async fn feed(
     headers: HeaderMap,
 ) -> Answer<Response> {
     let changes = app.service.changes(&name).ok_or_else(Problem::no_stream)?;
+    let times = app.overview(&name)?.declaration.times();
     let wrong = || Problem::bad("last_event_id", "Last-Event-ID: expected the id of an event of this feed");
     let position = match headers.get("last-event-id") {
         Some(id) => Some(id.to_str().ok().and_then(Position::read).ok_or_else(wrong)?),
@@ -112,6 +114,7 @@ async fn feed(
         stopping: app.stopping.clone(),
         app,
         name,
+        times,
         changes,
         position,
         ready: VecDeque::new(),
@@ -127,6 +130,7 @@ async fn feed(
 struct Reader {
     app: Arc<App>,
     name: String,
+    times: Clock,
     changes: watch::Receiver<Change>,
     stopping: watch::Receiver<bool>,
     position: Position,
@@ -161,9 +165,9 @@ impl Reader {
 
     fn event(&self, records: RecordKind, record: &Record) -> Event {
         let (kind, text) = match records {
-            RecordKind::Release => ("release", record_text("release", record)),
-            RecordKind::Answer if is_of_monitor(record) => ("monitor", record_text("answer", record)),
-            RecordKind::Answer => ("answer", record_text("answer", record)),
+            RecordKind::Release => ("release", record_text("release", record, &self.times)),
+            RecordKind::Answer if is_of_monitor(record) => ("monitor", record_text("answer", record, &self.times)),
+            RecordKind::Answer => ("answer", record_text("answer", record, &self.times)),
         };
         Event::default().event(kind).id(self.position.id()).data(text)
     }

@@ -8,6 +8,8 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Value as JsonValue, json};
 
+use tidegate::spec::plain_words;
+
 use crate::http::App;
 use crate::http::auth::Role;
 use crate::http::problem::{Answer, Problem};
@@ -77,7 +79,7 @@ async fn create(Extension(role): Extension<Role>, State(app): Shared, request: R
     expect_json(request.headers())?;
     let body = app.body(request.into_body(), SMALL).await?;
     let declaration: Declaration =
-        serde_json::from_slice(&body).map_err(|error| Problem::bad("declaration", error.to_string()))?;
+        serde_json::from_slice(&body).map_err(|error| Problem::bad("declaration", plain_words(&error.to_string())))?;
     let name = declaration.name.clone();
     let is_new = app.service.overview(&name).is_none();
     app.blocking(move |app| app.service.create(&declaration)).await??;

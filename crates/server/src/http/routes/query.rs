@@ -55,8 +55,8 @@ async fn query(State(app): Shared, Name(name): Name, request: Request) -> Answer
     let refinement = Refinement::of_query(&own, repair.unwrap_or(Repair::None), false);
     let refinement = refinement.map_err(|error| wrong(error.to_string()))?;
     asked.entry("name").or_insert_with(|| "query".into());
-    let asked: QuerySpec =
-        serde_json::from_value(JsonValue::Object(asked)).map_err(|error| wrong(error.to_string()))?;
+    let asked: QuerySpec = serde_json::from_value(JsonValue::Object(asked))
+        .map_err(|error| wrong(tidegate::spec::plain_words(&error.to_string())))?;
     let period = asked.delta.unwrap_or(1).max(1);
     let domain = domain_of(&declaration)?.max(1);
     let most = (MAX_NUMBERS / domain).clamp(1, MAX_RECORDS);

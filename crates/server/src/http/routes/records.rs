@@ -12,6 +12,7 @@ use tidegate::release::Release;
 use tidegate::spec::StreamSpec;
 use tidegate_table::Format;
 use tidegate_table::releases::ReleaseLayout;
+use tidegate_table::time::Clock;
 
 use crate::http::App;
 use crate::http::auth::Role;
@@ -104,23 +105,38 @@ fn next_of(records: &[Record], limit: usize) -> Option<u64> {
 }
 
 /// Writes records as a list, with their bodies as they are stored.
-fn listed(name: &str, key: &str, each: &str, records: &[Record], next: Option<u64>) -> Response {
-    let mut text = format!(r#"{{"stream":"{name}","{key}":["#);
+fn listed(
+    declared: &Declaration,
+    more: &str,
+    key: &str,
+    each: &str,
+    records: &[Record],
+    next: Option<u64>,
+) -> Response {
+    let (name, times) = (&declared.name, declared.times());
+    let mut text = format!(r#"{{"stream":"{name}",{more}"{key}":["#);
     for (place, record) in records.iter().enumerate() {
         if place > 0 {
             text.push(',');
         }
-        text.push_str(&record_text(each, record));
+        text.push_str(&record_text(each, record, &times));
     }
     let next = next.map_or_else(|| "null".to_owned(), |next| next.to_string());
     text.push_str(&format!(r#"],"next":{next}}}"#));
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-/// Writes a record, with its body as it is stored.
-pub(super) fn record_text(each: &str, record: &Record) -> String {
+/// The names of a stream's values, in the order of every array of frequencies or counts; null for numbers.
+fn names_of(spec: &StreamSpec) -> Answer<JsonValue> {
+    let values = spec.values().map_err(unreadable)?;
+    Ok(values.map_or(JsonValue::Null, |values| (0..values.count()).map(|value| values.name(value)).collect()))
+}
+
+/// Writes a record with its time, where timestamps have times, and its body as it is stored.
+pub(super) fn record_text(each: &str, record: &Record, times: &Clock) -> String {
     let Record { number, version, timestamp, body } = record;
-    format!(r#"{{"number":{number},"version":{version},"timestamp":{timestamp},"{each}":{body}}}"#)
+    let time = times.time(*timestamp).map_or_else(String::new, |time| format!(r#","time":"{time}""#));
+    format!(r#"{{"number":{number},"version":{version},"timestamp":{timestamp}{time},"{each}":{body}}}"#)
 }
 
 /// Returns the number of values of a stream.
@@ -175,11 +191,16 @@ async fn releases(State(app): Shared, Name(name): Name, Params(page): Params<Pag
     let records = records.await??;
     let next = next_of(&records, filter.limit);
     let (format, media_type) = match page.format {
-        PageFormat::Json => return Ok(listed(&name, "releases", "release", &records, next)),
+        PageFormat::Json => {
+            let declared = &overview.declaration;
+            let values = format!(r#""values":{},"#, names_of(&declared.spec)?);
+            return Ok(listed(declared, &values, "releases", "release", &records, next));
+        }
         PageFormat::Ndjson => (Format::Ndjson, NDJSON),
         PageFormat::Csv => (Format::Csv, "text/csv; charset=utf-8"),
     };
     let shape = ReleaseLayout::of(&overview.declaration.spec).map_err(unreadable)?;
+    let shape = shape.with_clock(overview.declaration.times());
     let mut text = String::new();
     shape.begin(format, &mut text);
     for record in &records {
@@ -198,7 +219,7 @@ fn with_next(media_type: &'static str, text: String, next: Option<u64>) -> Respo
 }
 
 async fn answers(State(app): Shared, Name(name): Name, Params(page): Params<Page>) -> Answer<Response> {
-    app.overview(&name)?;
+    let overview = app.overview(&name)?;
     if page.last.is_some() {
         return Err(Problem::bad("parameter", "last: for releases only"));
     }
@@ -206,7 +227,7 @@ async fn answers(State(app): Shared, Name(name): Name, Params(page): Params<Page
     let records = app.blocking(move |app| app.records(&stream, RecordKind::Answer, &filter)).await??;
     let next = next_of(&records, filter.limit);
     match page.format {
-        PageFormat::Json => Ok(listed(&name, "answers", "answer", &records, next)),
+        PageFormat::Json => Ok(listed(&overview.declaration, "", "answers", "answer", &records, next)),
         PageFormat::Csv => Err(Problem::bad("parameter", "format: answers have no common fields: json or ndjson")),
         PageFormat::Ndjson => {
             let mut text = String::new();

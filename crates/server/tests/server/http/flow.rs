@@ -13,6 +13,7 @@ use tidegate_device::enrolment::SignedPolicy;
 use tidegate_device::wire::{Batch, BatchText};
 use tidegate_server::http::auth::{Role, Secret};
 use tidegate_server::http::{SIGNATURE, WebhookSettings};
+use tidegate_table::time::Clock;
 
 use super::{Server, batch, load, rooms, visits};
 
@@ -31,6 +32,12 @@ fn reports_become_a_release_in_every_format() {
     let mut other = visits();
     other["spec"]["epsilon"] = json!(19);
     server.post_json(Role::Operator, "/v1/streams", &other).refuses(409, "changed");
+    // With the length of a timestamp, releases have times.
+    let mut timed = visits();
+    timed["spec"]["every"] = json!("2s");
+    server.post_json(Role::Operator, "/v1/streams", &timed).refuses(400, "declaration");
+    timed["spec"]["every"] = json!("1s");
+    assert_eq!(server.post_json(Role::Operator, "/v1/streams", &timed).status, 200);
 
     // What a device needs to enrol.
     let policy: SignedPolicy = serde_json::from_str(&server.get(None, "/v1/streams/visits/policy").text).unwrap();
@@ -39,6 +46,8 @@ fn reports_become_a_release_in_every_format() {
     let digits: String = operator.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(key, json!({ "algorithm": "ed25519", "key": digits }));
     policy.verified(&operator).unwrap();
+    let names = json!(["home", "work", "shop", "out"]);
+    assert_eq!(server.get(None, "/v1/streams/visits/values").json(), json!({ "count": 4, "names": names }));
 
     let asked = server.question("visits", 500);
     let (ingest, timestamp) = (Some(Role::Ingest), asked.question.timestamp);
@@ -57,8 +66,11 @@ fn reports_become_a_release_in_every_format() {
     let released = server.until(Role::Analyst, &path, |answer| {
         answer.json()["releases"].as_array().is_some_and(|releases| !releases.is_empty())
     });
+    assert_eq!(released.json()["values"], names);
     let release = &released.json()["releases"][0];
     assert_eq!((&release["timestamp"], &release["release"]["reports"]), (&json!(timestamp), &json!(70)));
+    let time = Clock::of_ticks("1s".parse().unwrap(), 0).time(timestamp).unwrap();
+    assert_eq!(release["time"], json!(time));
     assert_eq!((&release["release"]["spent"], &release["release"]["seeded"]), (&json!("10"), &json!(false)));
     let frequency = release["release"]["statistic"]["histogram"]["frequencies"][2].as_f64().unwrap();
     assert!((frequency - 60.0 / 70.0).abs() < 0.05, "{frequency}");
@@ -67,8 +79,8 @@ fn reports_become_a_release_in_every_format() {
     let csv = server.get(Some(Role::Analyst), &format!("{path}&format=csv"));
     assert_eq!(csv.media_type(), "text/csv");
     let lines: Vec<_> = csv.text.lines().collect();
-    assert_eq!((lines.len(), lines[0]), (5, "t,value,frequency,variance,freshness,spent,seeded"));
-    assert!(lines[3].starts_with(&format!("{timestamp},shop,")), "{}", lines[3]);
+    assert_eq!((lines.len(), lines[0]), (5, "t,time,value,frequency,variance,freshness,spent,seeded"));
+    assert!(lines[3].starts_with(&format!("{timestamp},{time},shop,")), "{}", lines[3]);
     assert!(lines[3].ends_with(",fresh,10,false"), "{}", lines[3]);
     let ndjson = server.get(Some(Role::Analyst), &format!("{path}&format=ndjson"));
     assert_eq!((ndjson.media_type(), ndjson.text.lines().count()), ("application/x-ndjson", 4));

@@ -74,7 +74,7 @@ impl Server {
         let telemetry = Telemetry::new(webhooks).unwrap();
         let (signer, clock) = (SigningKey::from_bytes(&[7; 32]), BootClock::new().unwrap());
         let settings = ServiceSettings { queue: 64, signer, clock };
-        let service = Service::start(tools, settings, telemetry.clone()).unwrap();
+        let service = Service::start(tools, settings, &[], telemetry.clone()).unwrap();
         let made: Vec<_> = Role::ALL.iter().map(|role| (*role, ApiToken::new(*role).unwrap())).collect();
         let entry = |(role, token): &(Role, ApiToken)| TokenEntry {
             name: role.name().to_owned(),

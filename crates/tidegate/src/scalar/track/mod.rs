@@ -1,99 +1,83 @@
-//! `track`: queries that adapt to the answers so far, and estimates from all of them.
+//! `track`: asks about each reading what says most, and estimates from all answers.
 //!
-//! Batches of readings are summed with noise, after clamping to the range where they are expected. So noise is shared
-//! by the batch, and scales with that range instead of the domain. Independent or fast-moving readings are queried
-//! singly, by a randomised response about whether each lies above its forecast.
-//!
-//! If one contributor to a count is protected, noise is small relative to the domain, and each reading gets its own.
+//! Where noise is small beside the domain, as for one contributor to a count, each reading gets its own. Otherwise a
+//! reading is asked by a randomised bit, whether it lies above its forecast, or, at a small epsilon, in the mean of a
+//! batch, clamped to the range where it is expected. Questions depend on published answers only. An
+//! [`Estimator`] turns answers into releases; with a delay, it smooths them.
 
-mod cell_grid;
-mod planner;
-mod queries;
+mod question;
+mod tuning;
 
-use std::ops::RangeInclusive;
+use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
-use tidegate_kernel::primitives::{Held, PrimitiveError, Protects, Summing, bucket_probabilities};
-use tidegate_kernel::{MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
+use tidegate_kernel::primitives::Held;
+use tidegate_kernel::{Permit, Randomness, Sealed};
 
-use super::bucorder::{best, explained};
 use super::output::Output;
-use super::settings::{ScalarSettings, Shares};
+use super::settings::ScalarSettings;
 use super::{Frame, ScalarError};
-use crate::estimate::grid_filter::GridModels;
-use crate::estimate::model_bank::{ConstantPrior, ModelBank};
-use crate::estimate::noise::ObservationNoise;
+use crate::estimate::{Estimator, Periods, Snapshot};
 use crate::release::Release;
-use cell_grid::CellGrid;
-use planner::{QueryPlanner, median};
-use queries::AdaptiveQueries;
-
-/// With one contributor protected, readings get noise of their own if its scale is below this share of the domain.
-const SMALL_NOISE: f64 = 1.0 / 16.0;
+use question::{Answer, OpenMean, Question, Questioner};
+use tuning::TUNING;
 
 #[derive(Debug)]
 pub(super) struct Track {
-    planner: QueryPlanner,
-    /// Noise on single readings, if it is small enough.
-    noise: Option<Summing>,
-    /// Readings of the open batch.
+    questioner: Questioner,
+    periods: Periods,
+    /// Readings of the open mean.
     pub(super) held: Held,
-    pub(super) state: State,
+    open: Option<OpenMean>,
+    /// Whether the last mean was at an end of its range.
+    lost: bool,
+    /// Number of questions.
+    pub(super) asked: u64,
+    /// Estimator after all answers, and before those of the releases that wait, if any do.
+    present: Estimator,
+    earlier: Option<Estimator>,
+    /// Estimator after the first half of those answers, where there are as many.
+    middle: Option<Estimator>,
+    /// Releases of a regular block.
+    half: usize,
+    waiting: VecDeque<(u64, Answer)>,
+    snapshots: Vec<Snapshot>,
 }
 
-/// State without the readings; none of it is secret.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub(super) enum State {
-    /// Adaptive queries.
-    Queries(Box<AdaptiveQueries>),
-    /// Noise on each reading.
-    Noise(Box<DirectNoise>),
-}
-
+/// Saved state without the readings; none of it is secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DirectNoise {
-    bank: ModelBank,
-    last: Option<u64>,
+pub(super) struct State {
+    pub(super) periods: Periods,
+    pub(super) asked: u64,
+    open: Option<OpenMean>,
+    lost: bool,
+    /// Estimator before the answers of the releases that wait.
+    estimator: Estimator,
+    waiting: VecDeque<(u64, Answer)>,
 }
 
 impl Track {
-    pub(super) fn new(
-        settings: &ScalarSettings,
-        shares: &Shares,
-        range: &RangeInclusive<i64>,
-    ) -> Result<Self, ScalarError> {
-        let grid = CellGrid::new(range);
-        let protects = settings.protects;
-        let noise = match protects {
-            Protects::Reading => None,
-            Protects::Contribution(_) => Some(Summing::new(range.clone(), protects, shares.publication)?)
-                .filter(|summing| summing.scale().as_f64() < SMALL_NOISE * grid.points),
-        };
-        // With a larger epsilon, a randomised response is almost surely true.
-        let epsilon = if noise.is_some() { shares.publication } else { shares.publication.min(MAX_RESPONSE_EPSILON) };
-        let buckets = if noise.is_some() { 2 } else { best(epsilon, range)? };
-        let probabilities = bucket_probabilities(buckets, epsilon).map_err(PrimitiveError::from)?;
-        let single_explained = explained(buckets, epsilon)?;
-        let models = GridModels::new(grid.cells);
-        let state = match noise {
-            Some(summing) => State::Noise(Box::new(DirectNoise {
-                bank: ModelBank::new(1, summing.scale().laplace_variance(), ConstantPrior::Possible),
-                last: None,
-            })),
-            None => State::Queries(Box::new(AdaptiveQueries::new(&models))),
-        };
-        let delay = settings.delay;
-        let planner = QueryPlanner { grid, models, epsilon, protects, buckets, probabilities, single_explained, delay };
-        Ok(Self { planner, noise, held: Held::default(), state })
+    pub(super) fn new(settings: &ScalarSettings) -> Result<Self, ScalarError> {
+        let questioner = Questioner::new(settings)?;
+        Ok(Self {
+            present: questioner.estimator(settings.periods.as_slice()),
+            questioner,
+            periods: settings.periods,
+            held: Held::default(),
+            open: None,
+            lost: false,
+            asked: 0,
+            earlier: None,
+            middle: None,
+            half: TUNING.most_waiting.min(settings.delay as usize + 1).div_ceil(2),
+            waiting: VecDeque::new(),
+            snapshots: Vec::new(),
+        })
     }
 
     pub(super) fn waiting(&self) -> usize {
-        match &self.state {
-            State::Queries(queries) => queries.waiting.len(),
-            State::Noise(_) => 0,
-        }
+        self.waiting.len()
     }
 
     pub(super) fn push(
@@ -104,83 +88,161 @@ impl Track {
         random: &mut impl Randomness,
         releases: &mut Vec<Release>,
     ) -> Result<(), ScalarError> {
-        let epsilon = self.planner.epsilon;
-        let permit = if permit.epsilon() > epsilon { super::split(permit, Some(epsilon))?.0 } else { permit };
         let timestamp = reading.timestamp();
-        let State::Queries(queries) = &mut self.state else {
-            releases.push(self.add_noise(permit, &reading, frame.output, random)?);
+        if self.questioner.is_exact() {
+            let answer = self.questioner.ask(None, permit, &reading, random)?;
+            releases.push(self.release(timestamp, (0.0, f64::INFINITY), answer, frame.output));
             return Ok(());
-        };
-        let planner = &self.planner;
-        let open = *queries
-            .open
-            .get_or_insert_with(|| planner.next_query(&queries.now, queries.last, timestamp, &mut queries.turns));
-        self.held.push(permit, reading)?;
-        queries.waiting.push_back(timestamp);
-        if self.held.len() >= open.count as usize {
-            let believed = queries.ask(planner, &mut self.held, random)?;
-            if frame.settings.delay == 0 {
-                // Earlier readings of the batch were released as they came.
-                queries.answered.clear();
-                queries.likelihoods.clear();
-                queries.waiting.clear();
-                releases.push(planner.release(timestamp, median(&believed), frame.output));
-                return Ok(());
-            }
         }
-        queries.release_due(planner, timestamp, frame, releases)
+        let earlier = (frame.settings.delay > 0 && self.waiting.is_empty()).then(|| self.present.clone());
+        self.present.advance(timestamp);
+        let answer = self.ask(permit, reading, random)?;
+        self.read(timestamp, answer);
+        if frame.settings.delay == 0 {
+            releases.push(self.release(timestamp, self.present.belief(0), answer, frame.output));
+            return Ok(());
+        }
+        self.earlier = earlier.or_else(|| self.earlier.take());
+        self.waiting.push_back((timestamp, answer));
+        self.keep();
+        let is_due = |first: &(u64, Answer)| timestamp - first.0 >= u64::from(frame.settings.delay);
+        if self.waiting.front().is_some_and(is_due) || self.waiting.len() >= TUNING.most_waiting {
+            let due = self.waiting.iter().take_while(|first| is_due(first)).count();
+            self.release_first(due.max(self.waiting.len().div_ceil(2)), frame.output, releases);
+        }
+        Ok(())
     }
 
-    /// Publishes a reading with noise, and releases the filtered estimate.
-    fn add_noise(
+    /// Chooses a question about a reading at the present timestamp, and asks it, or holds the reading for a mean.
+    fn ask(
         &mut self,
         permit: Permit,
-        reading: &Sealed<i64>,
-        output: &Output,
+        reading: Sealed<i64>,
         random: &mut impl Randomness,
-    ) -> Result<Release, ScalarError> {
-        let (Some(summing), State::Noise(direct)) = (&self.noise, &mut self.state) else {
-            return Err(ScalarError::Misfit { what: "what is believed" });
+    ) -> Result<Answer, ScalarError> {
+        let open = match self.open {
+            Some(open) => open,
+            None => match self.questioner.choose(self.present.belief(0), self.asked, self.lost) {
+                Question::Mean(open) => open,
+                question => {
+                    self.asked += 1;
+                    let cut = if let Question::Bit { cut } = question { Some(cut) } else { None };
+                    return self.questioner.ask(cut, permit, &reading, random);
+                }
+            },
         };
-        let timestamp = reading.timestamp();
-        let gap = direct.last.map_or(0, |last| timestamp - last);
-        #[allow(clippy::cast_precision_loss)] // published already
-        let noisy = (summing.publish([(permit, reading)], random)?.into_value() - self.planner.grid.low) as f64;
-        direct.bank.observe(gap, &[noisy], ObservationNoise::laplace(summing.scale().laplace_variance()));
-        direct.last = Some(timestamp);
-        let estimates = direct.bank.estimate(0);
-        let (mean, variance) = (estimates.means[0].clamp(0.0, self.planner.grid.points - 1.0), estimates.variances[0]);
-        Ok(output.release(timestamp, mean, variance))
+        self.open = Some(open);
+        self.held.push(permit, reading)?;
+        if self.held.len() < open.count as usize { Ok(Answer::Nothing) } else { self.ask_mean(open, random) }
     }
 
-    /// Releases all that waits, after a query about the open batch.
+    fn ask_mean(&mut self, open: OpenMean, random: &mut impl Randomness) -> Result<Answer, ScalarError> {
+        self.open = None;
+        self.asked += 1;
+        self.questioner.ask_mean(open, &mut self.held, random)
+    }
+
+    fn read(&mut self, timestamp: u64, answer: Answer) {
+        if let Some(lost) = self.questioner.read(&mut self.present, timestamp, answer) {
+            self.lost = lost;
+        }
+    }
+
+    fn release(&self, timestamp: u64, belief: (f64, f64), answer: Answer, output: &Output) -> Release {
+        let (value, variance) = self.questioner.release(belief, answer);
+        output.release(timestamp, value, variance)
+    }
+
+    /// Releases the first of those that wait, after one backward pass over all of them.
+    fn release_first(&mut self, count: usize, output: &Output, releases: &mut Vec<Release>) {
+        let is_regular = count == self.half && self.middle.is_some();
+        for belief in self.present.smooth(&self.snapshots, count) {
+            let Some((timestamp, answer)) = self.waiting.pop_front() else { break };
+            releases.push(self.release(timestamp, belief, answer, output));
+            if let (false, Some(earlier)) = (is_regular, &mut self.earlier) {
+                self.questioner.read(earlier, timestamp, answer);
+            }
+        }
+        self.snapshots.drain(..count.min(self.snapshots.len()));
+        let middle = self.middle.take();
+        self.earlier = if is_regular { middle } else { self.earlier.take() }.filter(|_| !self.waiting.is_empty());
+        if self.waiting.len() >= self.half {
+            self.middle = (self.waiting.len() == self.half).then(|| self.present.clone());
+        }
+    }
+
+    /// Keeps the beliefs after the last answer, for the smoothing.
+    fn keep(&mut self) {
+        self.snapshots.push(self.present.snapshot());
+        if self.snapshots.len() == self.half {
+            self.middle = Some(self.present.clone());
+        }
+    }
+
+    /// Releases all that waits, after a question about the open mean.
     pub(super) fn finish(
         &mut self,
         output: &Output,
         random: &mut impl Randomness,
         releases: &mut Vec<Release>,
     ) -> Result<(), ScalarError> {
-        let State::Queries(queries) = &mut self.state else { return Ok(()) };
-        if queries.waiting.is_empty() {
-            return Ok(());
+        let Some((timestamp, _)) = self.waiting.back().copied() else { return Ok(()) };
+        if let Some(open) = self.open {
+            let answer = self.ask_mean(open, random)?;
+            self.read(timestamp, answer);
+            if let (Some(last), Some(snapshot)) = (self.waiting.back_mut(), self.snapshots.last_mut()) {
+                (last.1, *snapshot) = (answer, self.present.snapshot());
+            }
         }
-        if queries.open.is_some() {
-            queries.ask(&self.planner, &mut self.held, random)?;
-        }
-        queries.release_all(&self.planner, output, releases)
+        self.release_first(self.waiting.len(), output, releases);
+        Ok(())
     }
 
-    /// Whether a state and its held readings are valid for these settings, after a reading at `last`.
-    pub(super) fn fits(&self, state: &State, held: &Held, last: Option<u64>, delay: u32) -> bool {
-        match state {
-            State::Noise(direct) => {
-                self.noise.is_some() && direct.bank.fits(&[1]) && direct.last == last && held.is_empty()
-            }
-            State::Queries(queries) => {
-                self.noise.is_none()
-                    && held.amounts().all(|amount| amount == self.planner.epsilon)
-                    && queries.fits(&self.planner, held, last, delay)
-            }
+    /// State without the held readings.
+    pub(super) fn state(&self) -> State {
+        State {
+            periods: self.periods,
+            asked: self.asked,
+            open: self.open,
+            lost: self.lost,
+            estimator: self.earlier.as_ref().unwrap_or(&self.present).clone(),
+            waiting: self.waiting.clone(),
         }
+    }
+
+    /// Takes over a saved state and its held readings, after a reading at `last`, if it is valid for the settings.
+    pub(super) fn load(&mut self, state: State, held: Held, last: Option<u64>, delay: u32) -> bool {
+        let State { periods: _, asked, open, lost, estimator, waiting } = state;
+        let recent = |timestamp: u64| last.is_some_and(|last| timestamp <= last);
+        let in_order = waiting.iter().is_sorted_by(|first, second| first.0 < second.0);
+        let after = |timestamp: u64| estimator.timestamp().is_none_or(|earlier| earlier < timestamp);
+        let answered = |(timestamp, answer): &(u64, Answer)| {
+            recent(*timestamp) && after(*timestamp) && self.questioner.can_answer(*answer)
+        };
+        let periods = if self.questioner.asks_means() { Periods::NONE } else { self.periods };
+        let fits = estimator.fits(1, periods.as_slice())
+            && estimator.is_like(&self.present)
+            && estimator.timestamp().is_none_or(recent)
+            && in_order
+            && waiting.iter().all(answered)
+            && (delay > 0 || waiting.is_empty())
+            && waiting.len() < TUNING.most_waiting
+            && held.amounts().all(|amount| amount == self.questioner.epsilon())
+            && held.timestamps().all(recent)
+            && match open {
+                Some(open) => self.questioner.can_ask(open) && (1..open.count as usize).contains(&held.len()),
+                None => held.is_empty(),
+            };
+        if !fits {
+            return false;
+        }
+        self.present = estimator.clone();
+        for (timestamp, answer) in &waiting {
+            self.questioner.read(&mut self.present, *timestamp, *answer);
+            self.keep();
+        }
+        self.earlier = (!waiting.is_empty()).then_some(estimator);
+        (self.asked, self.open, self.lost, self.waiting, self.held) = (asked, open, lost, waiting, held);
+        true
     }
 }

@@ -65,18 +65,14 @@ fn rejects_inconsistent_class_state() {
         serde_json::from_value::<PersonalTrack>(changed).is_ok()
     };
     assert!(loads(&|_| ()));
-    assert!(!loads(&|state| state["version"] = 9.into()));
+    assert!(!loads(&|state| state["version"] = 8.into()));
     assert!(!loads(&|state| state["settings"]["domain"] = 4.into()));
-    assert!(!loads(&|state| state["pace"]["first"] = 5.into()));
-    assert!(!loads(&|state| state["pace"]["last"] = 7.into()));
-    assert!(!loads(&|state| state["pace"]["excess"] = (-1).into()));
-    assert!(!loads(&|state| state["pace"]["measured"] = 33.into()));
-    assert!(!loads(&|state| state["pace"]["alarm"] = 1.into()));
-    assert!(!loads(&|state| state["pace"]["publications"] = 0.into()));
-    assert!(!loads(&|state| state["pace"]["period"] = 0.into()));
-    assert!(!loads(&|state| state["pace"]["period"] = 13.into()));
-    assert!(!loads(&|state| state["pace"]["jumps"] = (-1).into()));
-    assert!(!loads(&|state| state["pace"]["more"] = 1.into()));
+    assert!(!loads(&|state| state["periods"] = serde_json::json!([5])));
+    assert!(!loads(&|state| state["scheduler"]["first"] = 5.into()));
+    assert!(!loads(&|state| state["scheduler"]["exact"] = 7.into()));
+    assert!(!loads(&|state| state["scheduler"]["period"] = 0.into()));
+    assert!(!loads(&|state| state["scheduler"]["accounts"][1]["main"]["whole"] = 1.into()));
+    assert!(!loads(&|state| state["scheduler"]["more"] = 1.into()));
     assert!(!loads(&|state| state["more"] = 1.into()));
     // Data of another timestamp order, domain and number of classes.
     assert!(mechanism.push(&sealed, &[20, 20], &mut SeededRandom::new(22)).is_err());

@@ -205,9 +205,9 @@ fn bound_falls_only_after_its_batch() {
     }
 }
 
-/// To believe in a level for long, where there is none, costs more. Over another such stream the mean error of ten runs
-/// was 0.681 of the constant's with a standard error of 0.004; the bound is seven of them above. Seeds are fixed, so
-/// there is no false alarm.
+/// To believe in a level for long, where there is none, costs more. Over 30 other such streams the error of a run was
+/// 0.75 of the constant's with a standard deviation of 0.026; the bound is six of those of a mean of ten above. Seeds
+/// are fixed, so there is no false alarm.
 #[test]
 fn track_soon_detects_independent_readings() {
     let readings: Vec<f64> = {
@@ -226,7 +226,7 @@ fn track_soon_detects_independent_readings() {
             }
         }
     }
-    assert!(error < 0.71 * of_constant, "{}", error / of_constant);
+    assert!(error < 0.8 * of_constant, "{}", error / of_constant);
 }
 
 #[test]

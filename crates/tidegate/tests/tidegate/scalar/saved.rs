@@ -122,7 +122,7 @@ fn rejects_locked_part_of_another_stream() {
 #[test]
 fn golden_states_load_and_continue_identically() {
     let key = VaultKey::from_bytes([1; 32]);
-    let track = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/scalar_track_v7.json");
+    let track = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/scalar_track_v8.json");
     if std::env::var_os("TIDEGATE_GOLDEN").is_some() {
         let saved = serde_json::to_string(&golden_run(ScalarKind::Track).save(&key).unwrap()).unwrap();
         std::fs::write(track, saved + "\n").unwrap();
@@ -154,53 +154,118 @@ fn golden_states_load_and_continue_identically() {
 fn refuses_a_state_of_another_version() {
     let key = VaultKey::from_bytes([1; 32]);
     let mut golden: serde_json::Value =
-        serde_json::from_str(include_str!("../../golden/scalar_track_v7.json")).unwrap();
-    golden["version"] = 6.into();
+        serde_json::from_str(include_str!("../../golden/scalar_track_v8.json")).unwrap();
+    golden["version"] = 7.into();
     let saved: SavedScalar = serde_json::from_value(golden).unwrap();
-    assert_eq!(Scalar::load(saved, &key).unwrap_err(), ScalarError::Version { found: 6, known: 7 });
+    assert_eq!(Scalar::load(saved, &key).unwrap_err(), ScalarError::Version { found: 7, known: 8 });
+}
+
+/// A mechanism that asks means, in the middle of one, with releases that wait for it.
+fn with_open_mean() -> Scalar {
+    let mut mechanism = Scalar::new(ScalarKind::Track, settings("0.2", 6)).unwrap();
+    let random = &mut SeededRandom::new(5);
+    for timestamp in 0..17 {
+        mechanism.push(mechanism.seal(timestamp, (timestamp * 7 % 100) as f64).unwrap(), random).unwrap();
+    }
+    mechanism
 }
 
 #[test]
 fn rejects_invalid_tracked_state() {
     let key = VaultKey::from_bytes([9; 32]);
-    let saved = serde_json::to_value(golden_run(ScalarKind::Track).save(&key).unwrap()).unwrap();
     let load = |value: serde_json::Value| {
         let saved: SavedScalar = serde_json::from_value(value).map_err(|error| error.to_string())?;
         Scalar::load(saved, &key).map(|_| ()).map_err(|error| error.to_string())
     };
-    assert_eq!(load(saved.clone()), Ok(()));
-    let queries = "/machine/track/state/queries";
-    let refused = |path: &str, value: serde_json::Value| {
+    let refused = |saved: &serde_json::Value, path: &str, value: serde_json::Value| {
         let mut changed = saved.clone();
-        let place = changed.pointer_mut(&format!("{queries}{path}")).unwrap();
+        let place = changed.pointer_mut(&format!("/machine/track/state{path}")).unwrap();
         assert_ne!(*place, value, "{path}");
         *place = value;
-        let refusal = load(changed).expect_err(path);
-        assert!(refusal.contains("what is believed"), "{path}: {refusal}");
+        load(changed).expect_err(path)
     };
-    for (path, value) in [
-        ("/now/log_weights/0", 1.0.into()),
-        ("/now/levels/1/0", 0.5.into()),
-        ("/start/levels/2/3", (-0.1).into()),
-        ("/start/levels", serde_json::json!([vec![1.0; 16]])),
-        ("/open/first", 3.into()),
-        ("/open/gap", 1.into()),
-        ("/open/count", 1.into()),
-        ("/open/low", 5_000.into()),
-        ("/open", serde_json::Value::Null),
-        ("/waiting/0", 0.into()),
-        ("/waiting", serde_json::json!([])),
-        ("/last", 99.into()),
-        ("/turns", 18.into()),
+    let bits = serde_json::to_value(golden_run(ScalarKind::Track).save(&key).unwrap()).unwrap();
+    let means = serde_json::to_value(with_open_mean().save(&key).unwrap()).unwrap();
+    assert_eq!((load(bits.clone()), load(means.clone())), (Ok(()), Ok(())));
+    for (saved, path, value) in [
+        (&bits, "/estimator/bank/numbers/0/weights/0", 2.0.into()),
+        (&bits, "/estimator/bank/numbers/0/variances/3", (-1.0).into()),
+        (&bits, "/estimator/bank/unit", 1.0.into()),
+        (&bits, "/estimator/timestamp", 99.into()),
+        (&bits, "/estimator/seasons", serde_json::json!([])),
+        (&bits, "/waiting/0/0", 0.into()),
+        (&bits, "/waiting/0/1", serde_json::json!({ "bit": { "cut": 5_000, "above": true } })),
+        (&bits, "/waiting/0/1", serde_json::json!({ "sum": { "sum": 1, "count": 1, "low": 0, "high": 1 } })),
+        (&bits, "/waiting/0/1", "nothing".into()),
+        (&bits, "/open", serde_json::json!({ "count": 9, "low": 0, "high": 1, "counts": false })),
+        (&means, "/waiting/0/1", serde_json::json!({ "noisy": 3 })),
+        (&means, "/open/count", 1.into()),
+        (&means, "/open/count", 1_000_000.into()),
+        (&means, "/open/low", 5_000.into()),
+        (&means, "/open/high", (-1).into()),
+        (&means, "/open", serde_json::Value::Null),
     ] {
-        refused(path, value);
+        let refusal = refused(saved, path, value);
+        assert!(refusal.contains("what is believed"), "{path}: {refusal}");
     }
-    let mut changed = saved.clone();
+    // The number of questions is bound to the locked readings.
+    assert!(refused(&means, "/asked", 1_000.into()).contains("or their state were changed"));
+    let mut changed = bits;
     changed["version"] = 1.into();
-    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 7".to_owned()));
-    let mut changed = saved;
-    *changed.pointer_mut(&format!("{queries}/now/log_weights")).unwrap() = serde_json::json!([0.0]);
-    assert_eq!(load(changed), Err("invalid length 1, expected an array of length 16".to_owned()));
+    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 8".to_owned()));
+}
+
+/// Readings that `finish` asked about cannot be asked about again by a state from before.
+#[test]
+fn finished_readings_cannot_be_asked_again() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let mut mechanism = with_open_mean();
+    let before = serde_json::to_value(mechanism.save(&key).unwrap()).unwrap();
+    mechanism.finish(&mut SeededRandom::new(6)).unwrap();
+    let after = serde_json::to_value(mechanism.save(&key).unwrap()).unwrap();
+    assert_eq!((after["last"].clone(), mechanism.waiting()), (before["last"].clone(), 0));
+    let mut spliced = after.clone();
+    for part in ["held", "state"] {
+        spliced["machine"]["track"][part] = before["machine"]["track"][part].clone();
+        if part == "held" {
+            assert_eq!(load(spliced.clone(), &key).err(), Some(ScalarError::Locked(UnlockError::Key)));
+        }
+    }
+    assert!(load(after, &key).is_ok());
+}
+
+/// The longest possible gap, and times beyond the precision of floats.
+#[test]
+fn tracked_state_loads_after_any_legal_operations() {
+    let key = VaultKey::from_bytes([9; 32]);
+    let contribution = Protects::Contribution(NonZeroU64::MIN);
+    for (epsilon, delay, protects) in [
+        ("0.1", 0, Protects::Reading),
+        ("0.1", 9, Protects::Reading),
+        ("1", 0, Protects::Reading),
+        ("1", 9, Protects::Reading),
+        ("20", 9, Protects::Reading),
+        ("1", 9, contribution),
+        ("100", 9, contribution),
+    ] {
+        let form = ScalarSettings { protects, ..settings(epsilon, delay) };
+        let mut mechanism = Scalar::new(ScalarKind::Track, form).unwrap();
+        let random = &mut SeededRandom::new(7);
+        let start = (1 << 53) + 1;
+        let times = (0..40).chain(start..start + 40).chain([u64::MAX - 1, u64::MAX]);
+        for timestamp in times {
+            mechanism = reloaded(&mechanism, &key, timestamp.is_multiple_of(2));
+            let released = mechanism.push(mechanism.seal(timestamp, 77.0).unwrap(), random).unwrap();
+            assert!(released.iter().all(|release| {
+                let number = release.statistic.number().unwrap();
+                (0.0..=100.0).contains(&number.value) && number.variance.is_finite() && number.variance >= 0.0
+            }));
+            if timestamp % 17 == 3 {
+                mechanism.finish(random).unwrap();
+            }
+        }
+        reloaded(&mechanism, &key, true);
+    }
 }
 
 #[test]

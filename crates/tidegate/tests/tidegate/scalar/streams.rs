@@ -141,8 +141,7 @@ fn held_readings_reach_but_never_exceed_their_cap() {
                     assert!(members as u64 == DELAY + 1 || timestamp < 2, "{kind}: {members}");
                 }
                 ScalarKind::Track => {
-                    let waiting =
-                        state.pointer("/machine/track/state/queries/waiting").unwrap().as_array().unwrap().len();
+                    let waiting = state.pointer("/machine/track/state/waiting").unwrap().as_array().unwrap().len();
                     assert_eq!(waiting, mechanism.waiting());
                 }
                 _ if state.pointer("/machine/batch").is_some() => {

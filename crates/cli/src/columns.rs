@@ -1,0 +1,81 @@
+//! Options that say how a table is read, in place of the spec's keys.
+
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+use tidegate::spec::{Duplicates, Empty, Every, InputSpec};
+
+/// Options of every command that reads a table of one's own. They override the spec.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Columns and times of the table")]
+pub(crate) struct TableOptions {
+    /// The column of times; t unless given
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+
+    /// The column of values; value unless given
+    #[arg(long, value_name = "COLUMN")]
+    value: Option<String>,
+
+    /// The column of users; user unless given
+    #[arg(long, value_name = "COLUMN")]
+    user: Option<String>,
+
+    /// The table has no header: columns are named by number, from 1
+    #[arg(long)]
+    no_header: bool,
+
+    /// How long a timestamp is, such as 15m, 1h, 1d or 1w: times are then dates, date-times, or seconds or
+    /// milliseconds since 1970
+    #[arg(long, value_name = "LENGTH", value_parser = Every::from_str)]
+    every: Option<Every>,
+
+    /// Where timestamp 0 begins, with --every; 1970-01-01 unless given
+    #[arg(long, value_name = "TIME")]
+    origin: Option<String>,
+
+    /// Which line of a user, or which number, counts if a timestamp has several; they are refused unless given
+    #[arg(long, value_enum, value_name = "WHICH")]
+    duplicates: Option<WhichLine>,
+
+    /// Leave lines of users without a value out; they are refused unless given
+    #[arg(long)]
+    skip_empty: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum WhichLine {
+    First,
+    Last,
+    Refuse,
+}
+
+impl TableOptions {
+    /// Replaces what the options say.
+    pub(crate) fn apply(&self, input: &mut InputSpec) {
+        let columns = &mut input.columns;
+        for (given, place) in
+            [(&self.time, &mut columns.time), (&self.value, &mut columns.value), (&self.user, &mut columns.user)]
+        {
+            if given.is_some() {
+                place.clone_from(given);
+            }
+        }
+        columns.no_header |= self.no_header;
+        if self.every.is_some() {
+            input.every = self.every;
+        }
+        if self.origin.is_some() {
+            input.origin.clone_from(&self.origin);
+        }
+        match self.duplicates {
+            Some(WhichLine::First) => input.duplicates = Duplicates::First,
+            Some(WhichLine::Last) => input.duplicates = Duplicates::Last,
+            Some(WhichLine::Refuse) => input.duplicates = Duplicates::Refuse,
+            None => {}
+        }
+        if self.skip_empty {
+            input.empty = Empty::Skip;
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! `tidegate stream`: the streams of a running service.
+
+use std::num::NonZeroU64;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use tidegate_device::client::Client;
+use tidegate_server::stream::{Declaration, DeclarationError};
+use tidegate_table::{Reading, TableError, TableReader};
+
+use crate::arguments::at_least_one;
+use crate::device::connection::{Server, explain};
+use crate::failure::{Failure, complain};
+use crate::input::Input;
+use crate::output::Output;
+use crate::query::stream_rows;
+use crate::spec::Spec;
+use crate::table::layout;
+
+/// Manage the streams of a running service, and send events to them.
+///
+/// Creating, pausing, resuming and retiring need an operator's token, sending an ingest token, and
+/// listing and showing an analyst's. The token is in --token-file or in the variable TIDEGATE_TOKEN,
+/// and the address in --server or in the variable TIDEGATE_SERVER.
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    arg_required_else_help = true,
+    after_help = "Example:\n  export TIDEGATE_SERVER=http://127.0.0.1:8420 TIDEGATE_TOKEN=tg_o_...\n  \
+                  tidegate stream create offices --tick 3600 --spec central.toml\n  \
+                  tidegate stream send offices --input events.csv\n  \
+                  tidegate stream list\n  tidegate stream pause offices"
+)]
+pub(crate) struct Streams {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Create a stream, or give one that exists other queries, monitors and webhooks
+    ///
+    /// What a stream promises never changes: a spec with another guarantee is refused, and needs another
+    /// name.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "Example:\n  tidegate stream create visits --tick 60 --spec local.toml --server \
+                      http://127.0.0.1:8420 --token-file operator.token"
+    )]
+    Create(Create),
+    /// List all streams
+    #[command(after_help = "Example:\n  tidegate stream list --server http://127.0.0.1:8420 --json")]
+    List(List),
+    /// Show a stream: its declaration, status and version
+    #[command(after_help = "Example:\n  tidegate stream show visits --server http://127.0.0.1:8420")]
+    Show(One),
+    /// Finish the open tick of a stream, and open no other
+    #[command(after_help = "Example:\n  tidegate stream pause visits --server http://127.0.0.1:8420")]
+    Pause(One),
+    /// Go on with a stream that was paused
+    #[command(after_help = "Example:\n  tidegate stream resume visits --server http://127.0.0.1:8420")]
+    Resume(One),
+    /// End a stream for ever
+    #[command(after_help = "Example:\n  tidegate stream retire visits --server http://127.0.0.1:8420")]
+    Retire(One),
+    /// Send events to a stream whose curator is trusted: values of users, or a reading
+    ///
+    /// The input is a table with the fields user,value, as CSV or as lines of JSON; for a stream of
+    /// numbers, --value is the reading. The events of a request count in the open tick; --timestamp names
+    /// it, so that nothing counts in another one. A stream of numbers requires it. A user counts once in a
+    /// tick: the first value counts.
+    #[command(
+        verbatim_doc_comment,
+        after_help = "Example:\n  tidegate stream send offices --input events.csv --server http://127.0.0.1:8420\n  \
+                      tidegate stream send offices --user anna --value work\n  \
+                      tidegate stream send load --timestamp 471 --value 17.5"
+    )]
+    Send(Send),
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// The stream's name: lower-case letters, digits, _ and -
+    name: String,
+
+    /// The spec of the stream
+    #[arg(long, value_name = "FILE|-")]
+    spec: String,
+
+    /// The duration of a timestamp, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = at_least_one::<NonZeroU64>)]
+    tick: NonZeroU64,
+
+    /// The start of timestamp 0, in seconds since 1970
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    epoch: u64,
+
+    /// A URL that gets the messages of monitors; may be repeated
+    #[arg(long, value_name = "URL")]
+    webhook: Vec<String>,
+
+    #[command(flatten)]
+    server: Server,
+
+    /// Print the stream as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    server: Server,
+
+    /// Print the streams as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct One {
+    /// The stream's name
+    name: String,
+
+    #[command(flatten)]
+    server: Server,
+
+    /// Print the stream as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct Send {
+    /// The stream's name
+    name: String,
+
+    /// A table with the fields user,value
+    #[arg(long, value_name = "FILE|-", required_unless_present = "value", conflicts_with = "value")]
+    input: Option<String>,
+
+    /// Who holds the value
+    #[arg(long, requires = "value")]
+    user: Option<String>,
+
+    /// The value of a user, or a reading
+    #[arg(long, allow_hyphen_values = true)]
+    value: Option<String>,
+
+    /// The tick that the events belong to, which must be open
+    #[arg(long, value_name = "T")]
+    timestamp: Option<u64>,
+
+    #[command(flatten)]
+    server: Server,
+
+    /// Print how many events were taken as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Most events of a request; the service takes 100,000 and 8 MiB.
+const MOST_EVENTS: usize = 10_000;
+/// Most bytes of a request, about.
+const MOST_BYTES: usize = 4 << 20;
+
+impl Streams {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match &self.action {
+            Action::Create(create) => create.run(),
+            Action::List(list) => list.run(),
+            Action::Show(one) => {
+                let stream = one.server.client(1)?.read(&path(&one.name, "")?).map_err(explain)?;
+                show(&stream, one.json)
+            }
+            Action::Pause(one) => one.set("pause"),
+            Action::Resume(one) => one.set("resume"),
+            Action::Retire(one) => one.set("retire"),
+            Action::Send(send) => send.run(),
+        }
+    }
+}
+
+/// The path of something about a stream.
+fn path(stream: &str, of: &str) -> Result<String, Failure> {
+    if tidegate_device::enrolment::is_name(stream) {
+        return Ok(format!("/v1/streams/{stream}{of}"));
+    }
+    Err(Failure::input("a stream has a name of 1 to 64 lower-case letters, digits, _ and -"))
+}
+
+/// Prints a stream.
+fn show(stream: &Value, json: bool) -> Result<(), Failure> {
+    let mut output = Output::create("-")?;
+    if json {
+        output.write(&format!("{stream}\n"))?;
+    } else {
+        output.write(&layout(&stream_rows(std::slice::from_ref(stream))))?;
+        if let Some(problem) = stream.get("problem").and_then(Value::as_str) {
+            complain("problem", problem);
+        }
+    }
+    output.finish()
+}
+
+impl Create {
+    fn run(&self) -> Result<(), Failure> {
+        let spec = Spec::read(&self.spec)?;
+        let Self { tick, epoch, .. } = *self;
+        let (name, webhooks) = (self.name.clone(), self.webhook.clone());
+        let declaration = Declaration { name, tick, epoch, spec: spec.stream.clone(), webhooks };
+        declaration.check().map_err(|error| match error {
+            DeclarationError::Spec(error) => spec.refused(&error),
+            other => Failure::input(other),
+        })?;
+        let body = serde_json::to_string(&declaration).map_err(Failure::run)?;
+        let stream = self.server.client(1)?.ask("/v1/streams", &body).map_err(explain)?;
+        show(&stream, self.json)
+    }
+}
+
+impl List {
+    fn run(&self) -> Result<(), Failure> {
+        let found: Value = self.server.client(1)?.read("/v1/streams").map_err(explain)?;
+        let streams = found.get("streams").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut output = Output::create("-")?;
+        if self.json {
+            output.write(&format!("{}\n", Value::Array(streams)))?;
+        } else {
+            output.write(&layout(&stream_rows(&streams)))?;
+        }
+        output.finish()
+    }
+}
+
+impl One {
+    fn set(&self, action: &str) -> Result<(), Failure> {
+        let path = path(&self.name, &format!("/{action}"))?;
+        let stream = self.server.client(1)?.ask(&path, "").map_err(explain)?;
+        show(&stream, self.json)
+    }
+}
+
+impl Send {
+    fn run(&self) -> Result<(), Failure> {
+        let timestamp = self.timestamp.map(|t| format!("?timestamp={t}")).unwrap_or_default();
+        let path = path(&self.name, &format!("/events{timestamp}"))?;
+        let client = self.server.client(1)?;
+        let mut sender = Sender { client: &client, path, waiting: Vec::new(), bytes: 0, taken: 0 };
+        match (&self.input, &self.value) {
+            (_, Some(value)) => {
+                let mut event = json!({ "value": value });
+                if let Some(user) = &self.user {
+                    event["user"] = json!(user);
+                }
+                sender.push(event)?;
+            }
+            (Some(input), None) => {
+                let Input { name, source } = Input::open(input)?;
+                let mut table = Reading::default().detect(&name, source).map_err(Failure::input)?;
+                let (user, value) = fields(&table).map_err(Failure::input)?;
+                while let Some(line) = table.next_line().map_err(Failure::input)? {
+                    let user = line.named(user, "a user").map_err(Failure::input)?;
+                    sender.push(json!({ "user": user, "value": line.text(value) }))?;
+                }
+            }
+            // Unreachable: clap requires one of them.
+            (None, None) => return Err(Failure::input("--input or --value must be given")),
+        }
+        let taken = sender.finish()?;
+        let mut output = Output::create("-")?;
+        let text = if self.json { json!({ "taken": taken }).to_string() } else { format!("{taken} events were taken") };
+        output.write(&format!("{text}\n"))?;
+        output.finish()
+    }
+}
+
+/// Positions of the user and of the value.
+fn fields<R: std::io::Read>(table: &TableReader<R>) -> Result<(usize, usize), TableError> {
+    Ok((table.field(&["user"])?, table.field(&["value"])?))
+}
+
+/// Sends events in requests of bounded size.
+struct Sender<'a> {
+    client: &'a Client,
+    path: String,
+    waiting: Vec<Value>,
+    bytes: usize,
+    taken: u64,
+}
+
+impl Sender<'_> {
+    fn push(&mut self, event: Value) -> Result<(), Failure> {
+        self.bytes += event.to_string().len();
+        self.waiting.push(event);
+        if self.waiting.len() >= MOST_EVENTS || self.bytes >= MOST_BYTES { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<(), Failure> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let body = Value::Array(std::mem::take(&mut self.waiting)).to_string();
+        self.bytes = 0;
+        let answer: Value = self.client.ask(&self.path, &body).map_err(|error| {
+            if self.taken > 0 {
+                complain("note", format_args!("{} events were taken before", self.taken));
+            }
+            explain(error)
+        })?;
+        self.taken += answer.get("taken").and_then(Value::as_u64).unwrap_or(0);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64, Failure> {
+        self.send()?;
+        Ok(self.taken)
+    }
+}

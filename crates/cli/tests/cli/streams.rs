@@ -1,0 +1,147 @@
+//! `tidegate stream`: the streams of a running service, and the same by curl.
+
+use std::fs;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::service::{Home, Serving, stream};
+use crate::{assert_refused, command, run, stderr, stdout};
+
+const ROOMS: &str =
+    "family = \"central\"\nmechanism = \"uniform\"\nepsilon = 20\nwindow = 2\ndomain = [\"in\", \"out\"]\n";
+
+fn ask(home: &Home, serving: &Serving, role: &str, arguments: &str) -> Output {
+    let mut command = command(&format!("stream {arguments}"));
+    command.env("TIDEGATE_SERVER", &serving.url).env("TIDEGATE_TOKEN", home.token(role)).output().unwrap()
+}
+
+/// Sends until a tick is open: a stream begins with the first whole tick.
+fn send_when_open(home: &Home, serving: &Serving, arguments: &str) -> Output {
+    let start = Instant::now();
+    loop {
+        let output = ask(home, serving, "ingest", arguments);
+        if output.status.success() || start.elapsed() > Duration::from_secs(10) {
+            return output;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn streams_are_managed_from_the_shell() {
+    let home = Home::new();
+    let serving = home.serve();
+    let place = |name: &str| home.folder.file(name).display().to_string();
+    fs::write(place("rooms.toml"), ROOMS).unwrap();
+    let create = format!("create rooms --tick 1 --spec {}", place("rooms.toml"));
+    let created = ask(&home, &serving, "operator", &create);
+    assert!(created.status.success(), "{}", stderr(&created));
+    let words: Vec<Vec<&str>> = stdout(&created).lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[1][..7], ["rooms", "central", "uniform", "20", "2", "1", "running"], "{words:?}");
+    // Twice is once, and another guarantee another stream.
+    assert!(ask(&home, &serving, "operator", &create).status.success());
+    fs::write(place("other.toml"), ROOMS.replace("epsilon = 20", "epsilon = 30")).unwrap();
+    let changed = ask(&home, &serving, "operator", &format!("create rooms --tick 1 --spec {}", place("other.toml")));
+    assert_eq!(changed.status.code(), Some(1));
+    assert!(stderr(&changed).contains("declare a new stream"), "{}", stderr(&changed));
+    let listed = ask(&home, &serving, "analyst", "list --json");
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    assert_eq!(listed[0]["name"], "rooms");
+    let shown = ask(&home, &serving, "analyst", "show rooms");
+    assert!(stdout(&shown).contains("running"), "{}", stderr(&shown));
+    // Events, as a table and one by one.
+    fs::write(place("events.csv"), "user,value\nann,in\nbob,out\n").unwrap();
+    let sent = send_when_open(&home, &serving, &format!("send rooms --input {}", place("events.csv")));
+    assert_eq!(stdout(&sent), "2 events were taken\n", "{}", stderr(&sent));
+    let one = send_when_open(&home, &serving, "send rooms --user cem --value in --json");
+    assert_eq!(stdout(&one), "{\"taken\":1}\n", "{}", stderr(&one));
+    for (action, status) in [("pause", "paused"), ("resume", "running"), ("retire", "retired")] {
+        let set = ask(&home, &serving, "operator", &format!("{action} rooms"));
+        assert!(set.status.success() && stdout(&set).contains(status), "{action}: {}", stderr(&set));
+    }
+    let again = ask(&home, &serving, "operator", "resume rooms");
+    assert!(again.status.code() == Some(1) && stderr(&again).contains("retired"), "{}", stderr(&again));
+    // An analyst creates nothing.
+    assert_eq!(ask(&home, &serving, "analyst", &create).status.code(), Some(1));
+}
+
+#[test]
+fn what_is_wrong_is_said_before_anything_is_sent() {
+    let home = Home::new();
+    assert_refused(&run("stream list"), "which service? --server URL names it, or the variable TIDEGATE_SERVER");
+    assert_refused(&run("stream show A --server http://127.0.0.1:1"), "a stream has a name of 1 to 64 lower-case");
+    let spec = home.folder.file("spec.toml");
+    let create = |text: &str| {
+        fs::write(&spec, text).unwrap();
+        run(&format!("stream create rooms --tick 1 --spec {} --server http://127.0.0.1:1", spec.display()))
+    };
+    for (text, why) in [
+        (
+            ROOMS.replace("window = 2", "window = \"2\""),
+            "line 4, key \"window\": expected a whole number, 1 or more, not text",
+        ),
+        (ROOMS.replace("window", "windw"), "line 4: there is no key \"windw\" (did you mean window?)"),
+        (ROOMS.replace("window = 2\n", ""), "spec.toml: uniform needs the key window"),
+        (ROOMS.replace("[\"in\", \"out\"]", "true"), "expected a list of names, or how many values there are"),
+        (format!("{ROOMS}neighbours = \"add\"\n"), "there is no \"add\" (did you mean add_remove?)"),
+        (format!("{ROOMS}window = 3\n"), "line 6: this key is given twice"),
+        (ROOMS.replace("\"uniform\"", "uniform"), "line 2: text must stand in quotes"),
+    ] {
+        assert_refused(&create(&text), why);
+    }
+    assert_refused(&run("stream send rooms --server http://127.0.0.1:1"), "--input <FILE|->");
+}
+
+#[test]
+fn a_device_holds_a_value_by_its_name() {
+    let home = Home::new();
+    home.configure("", &stream("visits", 1, 3));
+    let serving = home.serve();
+    let device = |value: &str| {
+        let key = home.folder.file("home/operator.pub");
+        let (key, state) = (key.display(), home.folder.file("device"));
+        let arguments = format!(
+            "device run --stream visits --operator-key {key} --state {} --source place --ticks 1 --json \
+             --value {value}",
+            state.display()
+        );
+        let mut command = command(&arguments);
+        command.env("TIDEGATE_SERVER", &serving.url).env("TIDEGATE_TOKEN", home.token("ingest")).output().unwrap()
+    };
+    let named = device("work");
+    assert!(named.status.success(), "{}", stderr(&named));
+    assert!(device("1").status.success());
+    let unknown = device("wrok");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains("--value: the stream has the values home, work, away"), "{}", stderr(&unknown));
+    assert_eq!(device("3").status.code(), Some(2));
+}
+
+/// The commands of docs/service.md, as they stand there.
+#[test]
+fn the_recipes_of_the_documentation_work() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no curl");
+        return;
+    }
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/service.md")).unwrap();
+    let recipes = page.split("## Recipes for curl").nth(1).unwrap().split("\n## ").next().unwrap();
+    let blocks: Vec<&str> = recipes.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 2, "{recipes}");
+    let home = Home::new();
+    let serving = home.serve();
+    let script = format!("set -eu\n{}", blocks.concat().replace("http://127.0.0.1:8420", &serving.url));
+    let output = Command::new("bash")
+        .args(["-c", &script])
+        .env("OPERATOR", home.token("operator"))
+        .env("INGEST", home.token("ingest"))
+        .env("ANALYST", home.token("analyst"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{script}\n{}\n{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("\"taken\":2"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("\"status\":\"retired\""), "{}", stdout(&output));
+}

@@ -1,0 +1,5 @@
+//! Tests of charts and pages: one binary, a module for each subject.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_cmp)]
+
+mod plot;
+mod report;

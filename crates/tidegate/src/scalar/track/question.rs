@@ -1,0 +1,286 @@
+//! [`Questioner`]: chooses a question about readings from earlier answers, asks it, and reads the answer.
+
+use std::f64::consts::FRAC_2_PI;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+use tidegate_kernel::primitives::{Bucketing, Held, Protects, Summing};
+use tidegate_kernel::{Epsilon, MAX_RESPONSE_EPSILON, Permit, Randomness, Sealed};
+
+use super::tuning::TUNING;
+use crate::estimate::{Estimator, Noise, Prior, bit_update};
+use crate::scalar::settings::ScalarSettings;
+use crate::scalar::{ScalarError, split};
+
+/// Published answer about a timestamp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Answer {
+    /// None yet, or one in a mean.
+    Nothing,
+    /// The reading with noise.
+    Noisy(i64),
+    /// Whether the reading is above a point, by randomised response.
+    Bit { cut: i64, above: bool },
+    /// Sum of the last `count` readings with noise, each clamped to a range.
+    Sum { sum: i64, count: u32, low: i64, high: i64 },
+    /// Number of the last `count` readings above a point, with noise.
+    Above { sum: i64, count: u32, cut: i64 },
+}
+
+/// A mean that waits for its readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OpenMean {
+    pub(super) count: u32,
+    pub(super) low: i64,
+    pub(super) high: i64,
+    /// Whether it counts the readings above `low` instead; `high` is the next point.
+    pub(super) counts: bool,
+}
+
+/// Ways of asking about one reading, or a mean.
+pub(super) enum Question {
+    Noise,
+    Bit { cut: i64 },
+    Mean(OpenMean),
+}
+
+/// Chooses questions, asks them and reads the answers. All but the readings is public.
+#[derive(Debug)]
+pub(super) struct Questioner {
+    range: RangeInclusive<i64>,
+    /// Width of the domain, in grid units.
+    width: f64,
+    epsilon: Epsilon,
+    protects: Protects,
+    /// Noise on a reading of its own.
+    pub(super) noise: Summing,
+    /// Whether noise on each reading is small enough.
+    pub(super) is_small: bool,
+    /// Epsilon of a randomised bit, and the probability that it is true.
+    bit: Epsilon,
+    truth: f64,
+    /// Most readings of a mean that releases wait for; none if they do not.
+    waits_for: Option<u32>,
+}
+
+impl Questioner {
+    pub(super) fn new(settings: &ScalarSettings) -> Result<Self, ScalarError> {
+        let (range, epsilon, protects) = (settings.grid.range(), settings.epsilon, settings.protects);
+        #[allow(clippy::cast_precision_loss)] // at most 2^32 points
+        let width = (range.end() - range.start()) as f64;
+        let noise = Summing::new(range.clone(), protects, epsilon)?;
+        let bit = epsilon.min(MAX_RESPONSE_EPSILON);
+        let lag = settings.delay.min(TUNING.most_waiting as u32) / 2;
+        Ok(Self {
+            is_small: noise.scale().as_f64() < TUNING.small_noise * width,
+            truth: Bucketing::new(0..=1, 2, bit)?.probabilities().truth,
+            waits_for: (lag > 0).then_some(lag),
+            range,
+            width,
+            epsilon,
+            protects,
+            noise,
+            bit,
+        })
+    }
+
+    /// Whether readings are asked in means: their noise is shared, but single readings stay unknown.
+    pub(super) fn asks_means(&self) -> bool {
+        !self.is_small && self.epsilon.as_f64() < TUNING.means_below
+    }
+
+    pub(super) const fn epsilon(&self) -> Epsilon {
+        self.epsilon
+    }
+
+    /// Estimator before the first answer.
+    pub(super) fn estimator(&self, periods: &[u32]) -> Estimator {
+        let squared = self.width * self.width;
+        let unit = if self.is_small { self.noise.scale().as_f64().powi(2) } else { TUNING.unit * squared };
+        let prior = Prior {
+            mean: self.width / 2.0,
+            // Of a uniform number on the grid.
+            variance: (squared + 2.0 * self.width) / 12.0,
+            largest_step: squared,
+        };
+        let periods = if self.asks_means() { &[] } else { periods };
+        let estimator = Estimator::new(1, unit, prior, periods);
+        if self.is_small {
+            return estimator;
+        }
+        estimator.with_scatter(TUNING.scattered, TUNING.season_scatter * squared)
+    }
+
+    /// Expected decrease in the logarithm of the variance, by a bit at the median.
+    fn bit_information(&self) -> f64 {
+        -(-FRAC_2_PI * (2.0 * self.truth - 1.0).powi(2)).ln_1p()
+    }
+
+    /// Chooses the next question from a forecast of the reading. `lost` says that the last mean left its range.
+    pub(super) fn choose(&self, (mean, variance): (f64, f64), asked: u64, lost: bool) -> Question {
+        let deviation = variance.sqrt();
+        if self.is_small {
+            return Question::Noise;
+        }
+        // Neither a mean nor a bit at the forecast tells how far readings scatter around it.
+        let look = match asked % (2 * TUNING.look_every) {
+            1 => -TUNING.look * self.width,
+            turn if turn == 1 + TUNING.look_every => TUNING.look * self.width,
+            _ => 0.0,
+        };
+        let cut = if (0.0..=self.width).contains(&(mean + look)) { mean + look } else { mean - look };
+        let cut = self.point(cut - 0.5).min(self.range.end() - 1);
+        if self.asks_means() {
+            let counts = look.abs() > 0.0;
+            let half = if lost { self.width } else { TUNING.reach * deviation };
+            let (low, high) = if counts { (cut, cut + 1) } else { self.between(mean - half, mean + half) };
+            let deviation = if counts { 0.5 } else { deviation };
+            let sums = Summing::new(low..=high, self.protects, self.epsilon);
+            let best = TUNING.readings * sums.map_or(self.noise.scale(), |sums| sums.scale()).as_f64() / deviation;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // clamped
+            let best = best.ceil().clamp(1.0, f64::from(TUNING.most_readings)) as u32;
+            // A mean that comes a little too late for the releases has fewer readings.
+            let count = self.waits_for.filter(|lag| best <= 4 * lag).map_or(best, |lag| best.min(lag));
+            return Question::Mean(OpenMean { count, low, high, counts });
+        }
+        let of_noise = (variance / self.noise.scale().laplace_variance()).ln_1p();
+        if of_noise > 1.5 * self.bit_information() {
+            return Question::Noise;
+        }
+        Question::Bit { cut }
+    }
+
+    /// Nearest points of the domain, at least two.
+    fn between(&self, low: f64, high: f64) -> (i64, i64) {
+        let (low, high) = (self.point(low).min(self.range.end() - 1), self.point(high));
+        (low, high.max(low + 1))
+    }
+
+    /// Nearest point of the domain.
+    #[allow(clippy::cast_possible_truncation)] // clamped
+    fn point(&self, place: f64) -> i64 {
+        (place.round() as i64).clamp(*self.range.start(), *self.range.end())
+    }
+
+    /// Asks about one reading.
+    pub(super) fn ask(
+        &self,
+        cut: Option<i64>,
+        permit: Permit,
+        reading: &Sealed<i64>,
+        random: &mut impl Randomness,
+    ) -> Result<Answer, ScalarError> {
+        let Some(cut) = cut else {
+            return Ok(Answer::Noisy(self.noise.publish([(permit, reading)], random)?.into_value()));
+        };
+        let permit = if permit.epsilon() > self.bit { split(permit, Some(self.bit))?.0 } else { permit };
+        // Two points, of which a reading is clamped to the nearer.
+        let bucketing = Bucketing::new(cut..=cut + 1, 2, self.bit)?;
+        Ok(Answer::Bit { cut, above: *bucketing.randomise(permit, reading, random)?.value() == 1 })
+    }
+
+    /// Asks about the mean of held readings, which are gone then.
+    pub(super) fn ask_mean(
+        &self,
+        OpenMean { low, high, counts, .. }: OpenMean,
+        held: &mut Held,
+        random: &mut impl Randomness,
+    ) -> Result<Answer, ScalarError> {
+        let (permits, readings): (Vec<Permit>, Vec<Sealed<i64>>) = held.drain().unzip();
+        let sums = Summing::new(low..=high, self.protects, self.epsilon)?;
+        let sum = sums.publish(permits.into_iter().zip(&readings), random)?.into_value();
+        #[allow(clippy::cast_possible_truncation)] // at most as many as were asked for
+        let count = readings.len() as u32;
+        Ok(if counts {
+            Answer::Above { sum: sum.saturating_sub(low.saturating_mul(count.into())), count, cut: low }
+        } else {
+            Answer::Sum { sum, count, low, high }
+        })
+    }
+
+    /// Updates an estimator with an answer about a timestamp. Returns whether a mean lies at an end of its range, so
+    /// that the readings may lie beyond.
+    #[allow(clippy::cast_precision_loss)] // published already
+    pub(super) fn read(&self, estimator: &mut Estimator, timestamp: u64, answer: Answer) -> Option<bool> {
+        estimator.advance(timestamp);
+        match answer {
+            Answer::Nothing => None,
+            Answer::Noisy(noisy) => {
+                let noise = Noise::laplace(self.noise.scale().laplace_variance());
+                estimator.observe(&[noisy as f64], noise);
+                None
+            }
+            Answer::Bit { cut, above } => {
+                let (truth, cut) = (self.truth, cut as f64 + 0.5);
+                let explained = FRAC_2_PI * (2.0 * truth - 1.0).powi(2);
+                let equivalent = estimator.belief(0).1 * (1.0 - explained) / explained;
+                estimator.observe_with(equivalent, |mean, variance| bit_update(mean, variance, cut, above, truth));
+                None
+            }
+            Answer::Above { sum, count, cut } => {
+                let sums = Summing::new(cut..=cut + 1, self.protects, self.epsilon).ok()?;
+                let count = f64::from(count);
+                let noise = Noise::laplace(sums.scale().laplace_variance() / (count * count));
+                estimator.observe_share(count, cut as f64 + 0.5, sum as f64 / count, noise);
+                None
+            }
+            Answer::Sum { sum, count, low, high } => {
+                let sums = Summing::new(low..=high, self.protects, self.epsilon).ok()?;
+                let (mean, count) = (sum as f64 / f64::from(count), f64::from(count));
+                let scale = sums.scale().as_f64() / count;
+                estimator.observe_mean(count, mean, Noise::laplace(sums.scale().laplace_variance() / (count * count)));
+                let at_low = low > *self.range.start() && mean < low as f64 + scale;
+                let at_high = high < *self.range.end() && mean > high as f64 - scale;
+                Some(at_low || at_high)
+            }
+        }
+    }
+
+    /// Whether an answer can have been given.
+    pub(super) fn can_answer(&self, answer: Answer) -> bool {
+        match answer {
+            Answer::Nothing => self.asks_means(),
+            Answer::Noisy(_) => !self.asks_means(),
+            Answer::Bit { cut, .. } => {
+                !self.is_small && !self.asks_means() && (*self.range.start()..*self.range.end()).contains(&cut)
+            }
+            Answer::Sum { count, low, high, .. } => self.can_ask(OpenMean { count, low, high, counts: false }),
+            Answer::Above { count, cut, .. } => {
+                cut < *self.range.end() && self.can_ask(OpenMean { count, low: cut, high: cut + 1, counts: true })
+            }
+        }
+    }
+
+    /// Whether a mean can have been asked.
+    pub(super) fn can_ask(&self, OpenMean { count, low, high, counts }: OpenMean) -> bool {
+        self.asks_means()
+            && (1..=TUNING.most_readings).contains(&count)
+            && low < high
+            && self.range.contains(&low)
+            && self.range.contains(&high)
+            && (!counts || high == low + 1)
+    }
+
+    /// Release of a timestamp in grid units, from the belief about its number, and its variance.
+    #[allow(clippy::cast_precision_loss)] // published already
+    pub(super) fn release(&self, (mean, variance): (f64, f64), answer: Answer) -> (f64, f64) {
+        let mean = if mean.is_finite() { mean } else { self.width / 2.0 };
+        let Answer::Noisy(noisy) = answer else { return (mean.clamp(0.0, self.width), variance) };
+        let (noisy, scale) = (noisy as f64, self.noise.scale().as_f64());
+        let (value, variance) = if variance > TUNING.unsure * scale * scale {
+            (noisy, self.noise.scale().laplace_variance())
+        } else {
+            let most = TUNING.envelope * scale;
+            (mean.clamp(noisy - most, noisy + most), variance)
+        };
+        let value = if self.is_small { value.round() } else { value };
+        (value.clamp(0.0, self.width), variance)
+    }
+
+    /// Whether noise is so small that a noisy reading is released as it is.
+    pub(super) fn is_exact(&self) -> bool {
+        self.noise.scale().as_f64() < TUNING.exact
+    }
+}
