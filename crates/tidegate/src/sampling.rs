@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Factor by which the weight of a change falls with each later one.
+/// Factor by which the weight of a change falls with each later one. Chosen on generated streams.
 const FADING: f64 = 0.8;
 
 /// Fewest effective changes from which a drift is estimated. Student's distribution has a variance from here on.

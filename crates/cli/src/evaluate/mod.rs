@@ -12,9 +12,7 @@ use anstream::{AutoStream, ColorChoice};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use tidegate::mechanisms;
 use tidegate::names::UnknownName;
-use tidegate::post_processing::Repair;
 use tidegate::sequence::effort::Effort;
 use tidegate::spec::{InputSpec, ValuesSpec};
 use tidegate_kernel::oracle::OracleKind;
@@ -31,7 +29,7 @@ use tidegate_lab::stream::StreamKind;
 use tidegate_lab::{DataStream, subjects};
 use tidegate_table::TableError;
 
-use crate::arguments::{at_least_one, domain, repair};
+use crate::arguments::{at_least_one, domain};
 use crate::channel::DistanceName;
 use crate::columns::TableOptions;
 use crate::failure::{Failure, complain};
@@ -181,11 +179,6 @@ pub(crate) struct Evaluate {
     #[arg(long)]
     smooth: bool,
 
-    /// The repair of what mechanisms release, free of budget: consistent (least squares; the nodes of a tree
-    /// agree and sum to one), norm_sub (not negative either) or none. Unless given, trees are made consistent
-    #[arg(long, value_parser = repair)]
-    repair: Option<Repair>,
-
     /// How many symbols are released together by mechanisms that release batches; 2 unless given
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     batch: Option<NonZeroUsize>,
@@ -268,11 +261,6 @@ fn class(text: &str) -> Result<RequirementClass, String> {
 /// A name that some mechanism has; which one depends on the stream.
 fn mechanism(name: &str) -> Result<String, UnknownName> {
     subjects::check_name(name).map(|()| name.to_owned())
-}
-
-/// The repair that `tidegate release` applies unless its spec names another.
-fn default_repair(subject: &dyn Subject) -> Repair {
-    mechanisms::find(subject.name()).map_or(Repair::None, |mechanism| Repair::default_of(mechanism.output))
 }
 
 /// An oracle, or none where the mechanism is to choose.
@@ -420,7 +408,7 @@ impl Evaluate {
                 for &window in &windows {
                     for &delay in &delays {
                         let mut settings = self.settings(epsilon, window, delay);
-                        settings.repair = self.repair.unwrap_or_else(|| default_repair(*subject));
+                        settings.repair = self.parameters.repair(*subject);
                         trials.push(Trial { subject: *subject, settings });
                     }
                 }

@@ -402,17 +402,12 @@ fn rounded(counts: &[f64]) -> Vec<i64> {
 
 /// The counts again, of which the mean absolute error seems to be `distance` by now. What that exceeds the mean
 /// absolute error of Laplace noise of the stated variance by is the mean absolute drift. Drifts of different values
-/// differ, so they are taken to have a Laplace distribution too, of which the variance is twice the square of that
-/// mean. Counts above the mean count have more, in proportion: the variance of a sum of independent users' moves grows
-/// with their number.
+/// differ, so they are taken to have a Laplace distribution too: `E x² = 2 (E |x|)²`.
 #[allow(clippy::cast_precision_loss)]
 fn drifted(counts: &Counts, distance: f64) -> Counts {
     let own = counts.variances.iter().sum::<f64>() / counts.variances.len() as f64;
     let drift = (distance - (own / 2.0).sqrt()).max(0.0);
-    let mean = counts.counts.iter().map(|count| count.max(0.0)).sum::<f64>() / counts.counts.len() as f64;
-    let size = |count: f64| if count > mean { count / mean } else { 1.0 };
-    let cells = counts.counts.iter().zip(&counts.variances);
-    let variances = cells.map(|(count, variance)| variance + 2.0 * drift * drift * size(*count)).collect();
+    let variances = counts.variances.iter().map(|variance| variance + 2.0 * drift * drift).collect();
     Counts { counts: counts.counts.clone(), variances }
 }
 

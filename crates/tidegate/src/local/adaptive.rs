@@ -96,8 +96,7 @@ impl Adaptive {
     ) -> Result<Step, LocalError> {
         let reports = answer.as_ref().map_or(0, |answer| answer.reports);
         let dissimilarity = answer.as_ref().and_then(|answer| answer.dissimilarity(&self.last.frequencies));
-        let measured = dissimilarity.map_or(0.0, |dissimilarity| self.last.drift(dissimilarity));
-        let drift = measured + answer.as_ref().map_or(0.0, Answer::drift_error);
+        let drift = dissimilarity.map_or(0.0, |dissimilarity| self.last.drift(dissimilarity));
         let proposal = self.policy.propose(timestamp);
         let (Proposal::Spend(amount), Some(answer), Some(dissimilarity)) = (proposal, answer, dissimilarity) else {
             let freshness = match proposal {

@@ -216,14 +216,6 @@ impl<'a> Answer<'a> {
             .then(|| (constant + (slope + self.sampling) * estimated - self.sampling * estimated * estimated) / left)
     }
 
-    /// An eighth of a standard error of [`dissimilarity`](Self::dissimilarity), which is added to a stated drift: a
-    /// mechanism repeats its release where the measured one is small, so that its errors are mostly downwards there.
-    #[allow(clippy::cast_precision_loss)]
-    pub(super) fn drift_error(&self) -> f64 {
-        let cells = self.frequencies.len() as f64;
-        0.125 * self.variance_at(1.0 / cells) * (2.0 / cells).sqrt()
-    }
-
     /// Unbiased estimate of the mean squared difference between the frequencies among all users and an earlier release.
     /// For static values and population division it is too high by `2 mean f(1-f) / (users - 1)`, because the users
     /// behind the earlier release are not asked again.

@@ -21,19 +21,6 @@ pub(super) fn dissimilarity(answers: &[Option<Answer<'_>>], released: &Tree) -> 
     (nodes > 0.0).then(|| sum / nodes).filter(|mean| mean.is_finite())
 }
 
-/// [`Answer::drift_error`] over all levels with an answer. Levels are asked of different users, so their errors are
-/// independent.
-#[allow(clippy::cast_precision_loss)]
-pub(super) fn drift_error(answers: &[Option<Answer<'_>>]) -> f64 {
-    let (mut squares, mut nodes) = (0.0, 0.0);
-    for answer in answers.iter().flatten() {
-        let cells = answer.frequencies.len() as f64;
-        squares += (answer.drift_error() * cells).powi(2);
-        nodes += cells;
-    }
-    if nodes > 0.0 { squares.sqrt() / nodes } else { 0.0 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -28,7 +28,7 @@ use crate::policy::Pool;
 use crate::release::Freshness;
 use crate::tree::{Tree, TreeShape};
 use allocation::Allocation;
-use dissimilarity::{dissimilarity, drift_error};
+use dissimilarity::dissimilarity;
 pub use grouping::{GroupAverage, MEDIAN_OF};
 use grouping::{Groups, Mean};
 use pruning::{Node, Pruned};
@@ -186,22 +186,21 @@ impl Mtsp {
         #[allow(clippy::cast_precision_loss)]
         let own = own_variances.iter().sum::<f64>() / own_variances.len() as f64;
         let drift = (dissimilarity - own).max(0.0);
-        let stated = drift + drift_error(answers);
         self.note_users(asked, answers);
         self.allocation.note(timestamp, dissimilarity);
         let prospects = self.prospects(answers);
         let oracles = self.allocation_oracles(&prospects, settings);
         let choice = self.allocation.best(|publications| self.cost(publications, &prospects, &oracles, settings));
         if !choice.newest {
-            return unchanged(self, stated, Freshness::Approximated);
+            return unchanged(self, drift, Freshness::Approximated);
         }
         let amount = self.amount(timestamp, choice.publications);
         if amount == 0 {
-            return unchanged(self, stated, Freshness::Nullified);
+            return unchanged(self, drift, Freshness::Nullified);
         }
         let errors = self.expected_errors(amount, &prospects, settings);
         if mean_over_nodes(&errors, &prospects) >= dissimilarity {
-            return unchanged(self, stated, Freshness::Approximated);
+            return unchanged(self, drift, Freshness::Approximated);
         }
         let pruned = self.prune(answers, &errors, drift);
         let shape = *self.last.shape();
@@ -211,7 +210,7 @@ impl Mtsp {
         let spent = self.division.spent_on_both(asked.spent, second, settings);
         let first_look = if settings.reuse { self.read_nodes(answers) } else { Vec::new() };
         let asked = Asked { timestamp, cohorts, spent };
-        self.phase = Phase::Publishing { asked, reports, pruned, drift: stated, first_look };
+        self.phase = Phase::Publishing { asked, reports, pruned, drift, first_look };
         Ok(Step::Ask(questions))
     }
 
