@@ -67,7 +67,7 @@ impl ShowBudget {
     }
 }
 
-/// What is left of a budget, in epsilon.
+/// Rest of a budget, in epsilon.
 fn left(budget: &Budget) -> Option<Epsilon> {
     let spent = budget.spent.map_or(0, Epsilon::units);
     Epsilon::from_units(budget.epsilon.units().saturating_sub(spent)).ok()

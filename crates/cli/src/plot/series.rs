@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// 97.5 % quantile of the normal distribution: half the length of a 95 % interval, in standard deviations.
 pub(super) const HALF_INTERVAL: f64 = 1.959_964;
 
-/// What a number of a release is.
+/// Kind of the numbers of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantity {
     Number,

@@ -74,7 +74,7 @@ pub(super) struct Sinks {
     pub(super) notes: Vec<&'static str>,
 }
 
-/// What a chart will show: the lines of all releases so far.
+/// Lines of all releases so far, for a chart.
 pub(super) struct Plotted {
     pub(super) output: String,
     pub(super) table: String,

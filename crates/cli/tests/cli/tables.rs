@@ -8,7 +8,7 @@ use super::{assert_refused, run, run_with_input, stderr, stdout};
 
 const NUMBERS: &str = "release --mechanism laplace --epsilon 1 --domain 0..612 --seed 5";
 
-/// What is written about the releases of an input, without the warning of the seed.
+/// Text written about the releases of an input, without the warning of the seed.
 #[track_caller]
 fn released(arguments: &str, input: &str) -> Vec<String> {
     let output = run_with_input(arguments, input.as_bytes());
