@@ -80,7 +80,7 @@ pub struct ReleaseLayout {
     clock: Clock,
 }
 
-/// What a line says of a release.
+/// Content of a line about a release.
 #[derive(Clone, Debug)]
 enum Kind {
     /// One number a timestamp.

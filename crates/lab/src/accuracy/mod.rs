@@ -104,7 +104,7 @@ impl Options {
     pub const LENGTH: usize = 240;
 }
 
-/// What was measured.
+/// Measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// The grids that were run.

@@ -372,7 +372,7 @@ fn divide(settings: &BatchedSettings, domain: u32) -> Result<Vec<Part>, BatchedE
     Ok(parts)
 }
 
-/// What to do about too many sequences; `longest` is the length of which there are few enough.
+/// Advice about too many sequences; `longest` is the length of which there are few enough.
 fn advice(longest: u32) -> String {
     match longest {
         0 => "one symbol is too many already: merge values of the domain, or release symbols one by one with crr"

@@ -39,7 +39,7 @@ fn mismatch(rest: &str, but: impl Fn(&str) -> String) -> String {
     }
 }
 
-/// What a parser expected. It may say where it stopped, after that.
+/// Expectation of a parser, with the place where it stopped, if it names one.
 fn expected(wanted: &str) -> String {
     let (wanted, place) = match wanted.split_once(" at line ") {
         Some((wanted, place)) => (wanted, format!(" at line {place}")),
