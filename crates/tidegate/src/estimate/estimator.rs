@@ -202,6 +202,15 @@ impl Estimator {
         self.bank.observe_share(0, count, cut, observed, noise);
     }
 
+    /// Updates with the knowledge that numbers lie in a range. A model that expects one outside is moved to its end, and
+    /// loses weight by the distance.
+    pub fn restrict(&mut self, low: f64, high: f64) {
+        self.update(|_, mean, variance| {
+            let within = mean.clamp(low, high);
+            Posterior { mean: within, variance, factor: 1.0, exponent: -(mean - within).powi(2) / (2.0 * variance) }
+        });
+    }
+
     fn update(&mut self, update: impl Fn(usize, f64, f64) -> Posterior) {
         let size = self.popular.len();
         let mut densities = vec![(0.0, 0.0); size];

@@ -95,7 +95,7 @@ impl Track {
             return Ok(());
         }
         let earlier = (frame.settings.delay > 0 && self.waiting.is_empty()).then(|| self.present.clone());
-        self.present.advance(timestamp);
+        self.questioner.advance(&mut self.present, timestamp);
         let answer = self.ask(permit, reading, random)?;
         self.read(timestamp, answer);
         if frame.settings.delay == 0 {

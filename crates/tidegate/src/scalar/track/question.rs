@@ -146,6 +146,12 @@ impl Questioner {
             return Question::Mean(OpenMean { count, low, high, counts });
         }
         let of_noise = (variance / self.noise.scale().laplace_variance()).ln_1p();
+        // Noise tells scatter from none at once, but less than a bit about a number that hardly moves.
+        let learns = asked < TUNING.learn && asked % 2 == 1;
+        let is_narrow = self.noise.scale().as_f64() < TUNING.learn_noise * self.width;
+        if learns && is_narrow {
+            return Question::Noise;
+        }
         if of_noise > TUNING.noise_over_bit * self.bit_information() {
             return Question::Noise;
         }
@@ -200,16 +206,32 @@ impl Questioner {
         })
     }
 
+    /// Moves an estimator on to the timestamp of a reading, which lies in the domain.
+    pub(super) fn advance(&self, estimator: &mut Estimator, timestamp: u64) {
+        if estimator.timestamp() == Some(timestamp) {
+            return;
+        }
+        estimator.advance(timestamp);
+        if !self.is_small {
+            estimator.restrict(0.0, self.width);
+        }
+    }
+
     /// Updates an estimator with an answer about a timestamp. Returns whether a mean lies at an end of its range, so
     /// that the readings may lie beyond.
     #[allow(clippy::cast_precision_loss)] // published already
     pub(super) fn read(&self, estimator: &mut Estimator, timestamp: u64, answer: Answer) -> Option<bool> {
-        estimator.advance(timestamp);
+        self.advance(estimator, timestamp);
         match answer {
             Answer::Nothing => None,
             Answer::Noisy(noisy) => {
                 let noise = Noise::laplace(self.noise.scale().laplace_variance());
-                estimator.observe(&[noisy as f64], noise);
+                if self.is_small {
+                    estimator.observe(&[noisy as f64], noise);
+                } else {
+                    // Seasons would take this noise for their scatter.
+                    estimator.observe_with(noise.variance(), |mean, belief| noise.update(mean, belief, noisy as f64));
+                }
                 None
             }
             Answer::Bit { cut, above } => {
