@@ -54,7 +54,7 @@ pub struct PersonalTrack {
     seeded: bool,
 }
 
-const VERSION: u16 = 9;
+const VERSION: u16 = 10;
 
 impl PersonalTrack {
     /// Name that users write.

@@ -24,7 +24,7 @@ pub(super) struct Track {
     last: Option<Counts>,
 }
 
-const VERSION: u16 = 9;
+const VERSION: u16 = 10;
 
 impl Track {
     pub(super) fn new(settings: &CentralSettings) -> Result<Self, CentralError> {

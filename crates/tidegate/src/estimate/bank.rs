@@ -1,6 +1,6 @@
 //! [`Bank`]: interacting multiple models (Blom and Bar-Shalom 1988), one set for each number.
 //!
-//! A model is linear: a level that walks, with a slope or a curvature that walks, or with scatter around it. Each
+//! A model is linear: a level that walks, with a slope that walks or with scatter around it. Each
 //! number has a weight for every model, moved by predictive likelihood. At each timestamp a small share of the weight
 //! changes model, and goes on from the mean and covariance of all models.
 
@@ -15,13 +15,10 @@ use super::tuning::{MODELS, Model, TUNING};
 /// One value for each model.
 pub(super) type PerModel = [f64; MODELS];
 
-/// Components of a state: level, slope and curvature.
-const STATES: usize = 3;
+/// Entries of a covariance: of the level, between both, of the slope.
+const ENTRIES: usize = 3;
 
-/// Pairs of components, in the order of a covariance's entries: the diagonal has places 0, 3 and 5.
-pub(super) const PAIRS: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)];
-
-/// State of the models of one number. Components that a model does not have are zero.
+/// State of the models of one number. A model without a slope has zeros there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Number {
@@ -29,15 +26,16 @@ pub(super) struct Number {
     /// The number, after the observations of this timestamp.
     pub(super) means: PerModel,
     pub(super) variances: PerModel,
-    /// Level, slope and curvature before them: means and covariance.
-    pub(super) states: [PerModel; STATES],
-    pub(super) covariance: [PerModel; PAIRS.len()],
+    /// Level and slope before them: means and covariance.
+    pub(super) levels: PerModel,
+    pub(super) slopes: PerModel,
+    pub(super) covariance: [PerModel; ENTRIES],
 }
 
 /// Effect of some timestamps on each model.
 pub(super) struct Steps {
     /// Covariance that they add.
-    pub(super) added: [PerModel; PAIRS.len()],
+    pub(super) added: [PerModel; ENTRIES],
     /// Scatter around the level.
     pub(super) scatter: PerModel,
     /// Number of timestamps, and the probability that the model stays the same.
@@ -72,23 +70,17 @@ impl Bank {
     /// Creates a bank whose models move in `unit`s, the variance of one Laplace scale of usual observation noise.
     pub(super) fn new(numbers: usize, unit: f64, prior: Prior) -> Self {
         let scatter = |m: usize| (TUNING.models[m].scatter * unit).min(prior.largest_step);
-        let first = |component: usize, m: usize| {
-            let has = TUNING.models[m].components() > component;
-            if has { (TUNING.first_motion * unit).min(prior.variance) } else { 0.0 }
-        };
-        let nothing = [0.0; MODELS];
+        let first_slope = (TUNING.first_slope * unit).min(prior.variance);
         let number = Number {
             weights: TUNING.priors(),
             means: [prior.mean; MODELS],
             variances: std::array::from_fn(|m| prior.variance + scatter(m)),
-            states: [[prior.mean; MODELS], nothing, nothing],
+            levels: [prior.mean; MODELS],
+            slopes: [0.0; MODELS],
             covariance: [
                 [prior.variance; MODELS],
-                nothing,
-                nothing,
-                std::array::from_fn(|m| first(1, m)),
-                nothing,
-                std::array::from_fn(|m| first(2, m)),
+                [0.0; MODELS],
+                TUNING.has_slope.map(|has_slope| has_slope * first_slope),
             ],
         };
         Self { numbers: vec![number; numbers], unit, cap: prior.largest_step, popular: TUNING.priors() }
@@ -122,7 +114,7 @@ impl Bank {
         let capped = |variance: f64| (variance * self.unit).min(self.cap);
         let of_model: [_; MODELS] = std::array::from_fn(|m| TUNING.models[m].added(n).map(capped));
         Steps {
-            added: std::array::from_fn(|pair| std::array::from_fn(|m| of_model[m][pair])),
+            added: std::array::from_fn(|entry| std::array::from_fn(|m| of_model[m][entry])),
             scatter: std::array::from_fn(|m| capped(TUNING.models[m].scatter)),
             timestamps: n,
             stays: (1.0 - TUNING.hazard).powf(n),
@@ -285,8 +277,7 @@ impl Pattern {
     fn steady_error(self, model: &Model) -> f64 {
         let Self { period, exact, watch } = self;
         let added = model.added(1.0);
-        let first = |component: usize| if model.components() > component { TUNING.first_motion } else { 0.0 };
-        let mut c = [exact, 0.0, 0.0, first(1), 0.0, first(2)];
+        let mut c = [exact, 0.0, if model.has_slope() { TUNING.first_slope } else { 0.0 }];
         let mut sum = 0.0;
         for _ in 0..(TUNING.horizon / period).max(TUNING.riccati_periods) {
             sum = 0.0;
@@ -296,8 +287,10 @@ impl Pattern {
                 let (before, noise) = (c[0] + model.scatter, if at == 0 { exact } else { watch });
                 let known = before * before / (before + noise);
                 sum += before - known;
-                let gains = [c[0] / before, c[1] / before, c[2] / before];
-                c.iter_mut().zip(PAIRS).for_each(|(entry, (i, j))| *entry -= gains[i] * gains[j] * known);
+                let (gain, slope_gain) = (c[0] / before, c[1] / before);
+                c[0] -= gain * gain * known;
+                c[1] -= gain * slope_gain * known;
+                c[2] -= slope_gain * slope_gain * known;
             }
         }
         sum / f64::from(period)
@@ -318,20 +311,8 @@ impl Pattern {
 
 /// Covariance after the state has moved on by `n` timestamps, without the variance that this adds.
 #[inline]
-pub(super) fn moved([ll, ls, lc, ss, sc, cc]: [f64; PAIRS.len()], n: f64) -> [f64; PAIRS.len()] {
-    let half = n * n / 2.0;
-    // Rows of the transition: level + n slope + n²/2 curvature, and slope + n curvature.
-    let (level_level, level_slope, level_curve) =
-        (ll + n * ls + half * lc, ls + n * ss + half * sc, lc + n * sc + half * cc);
-    let (slope_slope, slope_curve) = (ss + n * sc, sc + n * cc);
-    [
-        level_level + n * level_slope + half * level_curve,
-        level_slope + n * level_curve,
-        level_curve,
-        slope_slope + n * slope_curve,
-        slope_curve,
-        cc,
-    ]
+pub(super) fn moved([level, between, slope]: [f64; ENTRIES], n: f64) -> [f64; ENTRIES] {
+    [level + n * (2.0 * between + n * slope), between + n * slope, slope]
 }
 
 impl Number {
@@ -341,24 +322,22 @@ impl Number {
         for m in 0..MODELS {
             let level = self.covariance[0][m];
             let before = level + scatter[m];
-            let gains = [level / before, self.covariance[1][m] / before, self.covariance[2][m] / before];
-            let shift = self.means[m] - self.states[0][m];
+            let (gain, slope_gain) = (level / before, self.covariance[1][m] / before);
+            let shift = self.means[m] - self.levels[m];
             let known = before - self.variances[m];
-            (0..STATES).for_each(|at| self.states[at][m] += gains[at] * shift);
-            for (pair, (i, j)) in PAIRS.into_iter().enumerate() {
-                self.covariance[pair][m] -= gains[i] * gains[j] * known;
-            }
-            // As a sum of positive terms: the difference above may cancel.
-            self.covariance[0][m] = gains[0] * (scatter[m] + gains[0] * self.variances[m]);
-            self.covariance[3][m] = self.covariance[3][m].max(0.0);
-            self.covariance[5][m] = self.covariance[5][m].max(0.0);
+            self.levels[m] += gain * shift;
+            self.slopes[m] += slope_gain * shift;
+            // As a sum of positive terms: a difference may cancel.
+            self.covariance[0][m] = gain * (scatter[m] + gain * self.variances[m]);
+            self.covariance[1][m] -= gain * slope_gain * known;
+            self.covariance[2][m] = (self.covariance[2][m] - slope_gain * slope_gain * known).max(0.0);
         }
     }
 
     /// Takes the state as belief about a number that scatters around it.
     #[inline]
     fn expect(&mut self, scatter: &PerModel) {
-        self.means = self.states[0];
+        self.means = self.levels;
         (0..MODELS).for_each(|m| self.variances[m] = self.covariance[0][m] + scatter[m]);
     }
 
@@ -368,15 +347,13 @@ impl Number {
         let total: f64 = self.weights.iter().sum();
         self.weights.iter_mut().for_each(|weight| *weight /= total);
         let mean = |of: &PerModel| of.iter().zip(&self.weights).map(|(value, weight)| value * weight).sum::<f64>();
-        let centre: [f64; STATES] = self.states.each_ref().map(mean);
-        let spread: [f64; PAIRS.len()] = std::array::from_fn(|pair| {
-            let (i, j) = PAIRS[pair];
-            let of_model = |m: usize| {
-                let apart = (self.states[i][m] - centre[i]) * (self.states[j][m] - centre[j]);
-                self.weights[m] * (self.covariance[pair][m] + apart)
-            };
-            (0..MODELS).map(of_model).sum()
-        });
+        let (level, slope) = (mean(&self.levels), mean(&self.slopes));
+        let mut spread = [0.0; ENTRIES];
+        for m in 0..MODELS {
+            let (by, slope_by) = (self.levels[m] - level, self.slopes[m] - slope);
+            let apart = [by * by, by * slope_by, slope_by * slope_by];
+            (0..ENTRIES).for_each(|at| spread[at] += self.weights[m] * (self.covariance[at][m] + apart[at]));
+        }
         let mut own = [0.0; MODELS];
         for m in 0..MODELS {
             let kept = stays * self.weights[m];
@@ -384,48 +361,44 @@ impl Number {
             own[m] = kept / self.weights[m];
         }
         // Mean of both, and the covariance around it.
-        for (pair, (i, j)) in PAIRS.into_iter().enumerate() {
-            for m in 0..MODELS {
-                let apart = (self.states[i][m] - centre[i]) * (self.states[j][m] - centre[j]);
-                let mixed =
-                    own[m] * (self.covariance[pair][m] + (1.0 - own[m]) * apart) + (1.0 - own[m]) * spread[pair];
-                self.covariance[pair][m] = TUNING.has[i][m] * TUNING.has[j][m] * mixed;
-            }
-        }
-        for at in 0..STATES {
-            for m in 0..MODELS {
-                self.states[at][m] = TUNING.has[at][m] * (centre[at] + own[m] * (self.states[at][m] - centre[at]));
-            }
+        for m in 0..MODELS {
+            let (has_slope, new) = (TUNING.has_slope[m], 1.0 - own[m]);
+            let (by, slope_by) = (self.levels[m] - level, self.slopes[m] - slope);
+            let mixed = |at: usize, apart: f64| own[m] * (self.covariance[at][m] + new * apart) + new * spread[at];
+            let entries =
+                [mixed(0, by * by), has_slope * mixed(1, by * slope_by), has_slope * mixed(2, slope_by * slope_by)];
+            (0..ENTRIES).for_each(|at| self.covariance[at][m] = entries[at]);
+            self.levels[m] = level + own[m] * by;
+            self.slopes[m] = has_slope * (slope + own[m] * slope_by);
         }
     }
 
     /// Moves the states on by `n` timestamps.
     #[inline]
-    fn step(&mut self, n: f64, added: &[PerModel; PAIRS.len()], widest: f64) {
+    fn step(&mut self, n: f64, added: &[PerModel; ENTRIES], widest: f64) {
         for m in 0..MODELS {
-            self.states[0][m] += n * (self.states[1][m] + n / 2.0 * self.states[2][m]);
-            self.states[1][m] += n * self.states[2][m];
-            let c = moved(std::array::from_fn(|pair| self.covariance[pair][m]), n);
-            (0..PAIRS.len()).for_each(|pair| self.covariance[pair][m] = c[pair] + added[pair][m]);
+            self.levels[m] += n * self.slopes[m];
+            let c = moved(std::array::from_fn(|entry| self.covariance[entry][m]), n);
+            (0..ENTRIES).for_each(|entry| self.covariance[entry][m] = c[entry] + added[entry][m]);
             if self.covariance[0][m] > widest {
                 // Of such a model nothing is known but that.
-                (0..PAIRS.len()).for_each(|pair| self.covariance[pair][m] = 0.0);
-                (1..STATES).for_each(|at| self.states[at][m] = 0.0);
+                (0..ENTRIES).for_each(|entry| self.covariance[entry][m] = 0.0);
+                self.slopes[m] = 0.0;
                 self.covariance[0][m] = widest;
             }
         }
     }
 
     fn fits(&self) -> bool {
-        let Self { weights, means, variances, states, covariance } = self;
+        let Self { weights, means, variances, levels, slopes, covariance } = self;
         let finite = |numbers: &PerModel| numbers.iter().all(|number| number.is_finite());
         let positive = |numbers: &PerModel| numbers.iter().all(|number| *number > 0.0);
-        let all = states.iter().chain(covariance).chain([means, variances]);
+        let all = covariance.iter().chain([means, variances, levels, slopes]);
         is_distribution(weights)
             && all.into_iter().all(finite)
             && positive(variances)
             && positive(&covariance[0])
-            && [&covariance[3], &covariance[5]].into_iter().flatten().all(|number| *number >= 0.0)
+            && covariance[2].iter().all(|number| *number >= 0.0)
     }
 }
 

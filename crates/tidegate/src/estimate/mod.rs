@@ -3,7 +3,7 @@
 //! | file | content |
 //! | --- | --- |
 //! | `posterior` | exact updates of a normal belief by Laplace noise, normal noise or a randomised bit |
-//! | `bank` | interacting multiple models: levels, slopes, curves, scatter and jumps |
+//! | `bank` | interacting multiple models: levels, slopes, scatter and jumps |
 //! | `season` | models of numbers that repeat with a period |
 //! | `estimator` | [`Estimator`]: the mixture of all of them, for numbers that are observed together |
 //! | `smoother` | estimates of earlier numbers from later observations |

@@ -38,7 +38,7 @@ pub struct ReleaseFilter {
     estimator: Option<Estimator>,
 }
 
-const VERSION: u16 = 6;
+const VERSION: u16 = 7;
 
 impl Default for ReleaseFilter {
     fn default() -> Self {

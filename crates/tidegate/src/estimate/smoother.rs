@@ -27,17 +27,6 @@ struct Line {
     variance: f64,
     covariance: f64,
     slope_variance: f64,
-    /// Curvature, which is not smoothed itself.
-    curve: Curve,
-}
-
-/// Curvature of a model: mean, variance, and covariances with level and slope.
-#[derive(Clone, Copy, Default)]
-struct Curve {
-    mean: f64,
-    variance: f64,
-    with_level: f64,
-    with_slope: f64,
 }
 
 /// Smoothed belief about a timestamp.
@@ -108,7 +97,7 @@ impl Smoothed {
         let changes: PerModel = std::array::from_fn(|m| self.models[m] * (1.0 - stayed[m]));
         let changed: f64 = changes.iter().sum();
         let from_all: [Line; MODELS] = std::array::from_fn(|m| {
-            let all = if TUNING.has[1][m] > 0.0 { all } else { all.without_slope() };
+            let all = if TUNING.has_slope[m] > 0.0 { all } else { all.without_slope() };
             all.smoothed(&self.lines[m], steps, m)
         });
         let after_change = Line::mixture(&changes.map(|change| change / changed), &from_all);
@@ -118,7 +107,7 @@ impl Smoothed {
             models[m] = same + other;
             let share = same / models[m];
             let same = own[m].smoothed(&self.lines[m], steps, m);
-            let other = if TUNING.has[1][m] > 0.0 { after_change } else { after_change.without_slope() };
+            let other = if TUNING.has_slope[m] > 0.0 { after_change } else { after_change.without_slope() };
             Line::mixture(&[share, 1.0 - share], &[same, other])
         });
         Self { models, lines, weights: self.weights_before(previous, steps.timestamps) }
@@ -147,7 +136,7 @@ impl Smoothed {
             // The observation is worth that of the number itself with a normal noise of this precision.
             let before = number.covariance[0][m] + scatter[m];
             let precision = (number.variances[m].recip() - before.recip()).max(0.0);
-            let weighted = number.means[m] / number.variances[m] - number.states[0][m] / before;
+            let weighted = number.means[m] / number.variances[m] - number.levels[m] / before;
             let share = (1.0 + scatter[m] * precision).recip();
             *belief = (
                 share * line.level + scatter[m] * share * if precision > 0.0 { weighted } else { 0.0 },
@@ -177,22 +166,16 @@ fn mixture(weights: &[f64], beliefs: &[(f64, f64)]) -> (f64, f64) {
 impl Line {
     fn all(number: &Number) -> [Self; MODELS] {
         std::array::from_fn(|m| Self {
-            level: number.states[0][m],
-            slope: number.states[1][m],
+            level: number.levels[m],
+            slope: number.slopes[m],
             variance: number.covariance[0][m],
             covariance: number.covariance[1][m],
-            slope_variance: number.covariance[3][m],
-            curve: Curve {
-                mean: number.states[2][m],
-                variance: number.covariance[5][m],
-                with_level: number.covariance[2][m],
-                with_slope: number.covariance[4][m],
-            },
+            slope_variance: number.covariance[2][m],
         })
     }
 
     fn without_slope(self) -> Self {
-        Self { slope: 0.0, covariance: 0.0, slope_variance: 0.0, curve: Curve::default(), ..self }
+        Self { slope: 0.0, covariance: 0.0, slope_variance: 0.0, ..self }
     }
 
     /// Line with mean and covariance of a mixture. The weights sum to one.
@@ -203,8 +186,7 @@ impl Line {
             level += weight * line.level;
             slope += weight * line.slope;
         }
-        let curve = Curve::default();
-        let mut mixed = Self { level, slope, variance: 0.0, covariance: 0.0, slope_variance: 0.0, curve };
+        let mut mixed = Self { level, slope, variance: 0.0, covariance: 0.0, slope_variance: 0.0 };
         for (weight, line) in weights.iter().zip(lines) {
             let (by, slope_by) = (line.level - level, line.slope - slope);
             mixed.variance += weight * (line.variance + by * by);
@@ -219,17 +201,15 @@ impl Line {
     fn smoothed(&self, later: &Self, steps: &Steps, m: usize) -> Self {
         let n = steps.timestamps;
         let (a, b, d) = (self.variance, self.covariance, self.slope_variance);
-        let Curve { mean: curve, variance: e, with_level, with_slope } = self.curve;
-        let half = n * n / 2.0;
-        let forecast = moved([a, b, with_level, d, with_slope, e], n);
+        let forecast = moved([a, b, d], n);
         let level_variance = forecast[0] + steps.added[0][m];
-        let by = later.level - self.level - n * self.slope - half * curve;
-        if TUNING.has[1][m] <= 0.0 {
+        let by = later.level - self.level - n * self.slope;
+        if TUNING.has_slope[m] <= 0.0 {
             let gain = a / level_variance;
             let variance = a + gain * gain * (later.variance - level_variance);
             return Self { level: self.level + gain * by, variance: variance.max(0.0), ..self.without_slope() };
         }
-        let (between, slope_variance) = (forecast[1] + steps.added[1][m], forecast[3] + steps.added[3][m]);
+        let (between, slope_variance) = (forecast[1] + steps.added[1][m], forecast[2] + steps.added[2][m]);
         let determinant = level_variance * slope_variance - between * between;
         if determinant <= 0.0 || !determinant.is_finite() {
             return *self;
@@ -241,9 +221,9 @@ impl Line {
                 (slope * level_variance - level * between) / determinant,
             )
         };
-        let (g, h) = gain(a + n * b + half * with_level, b + n * with_level);
-        let (i, j) = gain(b + n * d + half * with_slope, d + n * with_slope);
-        let slope_by = later.slope - self.slope - n * curve;
+        let (g, h) = gain(a + n * b, b);
+        let (i, j) = gain(b + n * d, d);
+        let slope_by = later.slope - self.slope;
         let (x, y, z) =
             (later.variance - level_variance, later.covariance - between, later.slope_variance - slope_variance);
         Self {
@@ -252,7 +232,6 @@ impl Line {
             variance: (a + g * (g * x + 2.0 * h * y) + h * h * z).max(0.0),
             covariance: b + g * (i * x + j * y) + h * (i * y + j * z),
             slope_variance: (d + i * (i * x + 2.0 * j * y) + j * j * z).max(0.0),
-            curve: self.curve,
         }
     }
 }

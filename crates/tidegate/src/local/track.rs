@@ -36,7 +36,7 @@ struct Asked {
     spent: Epsilon,
 }
 
-const VERSION: u16 = 7;
+const VERSION: u16 = 8;
 
 /// Greatest distance of a released frequency from the reported one, in standard deviations, before both are projected
 /// onto the simplex. Derived: normal noise is farther out with a probability of 1e-12.

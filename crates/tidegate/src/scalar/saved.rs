@@ -11,10 +11,10 @@ use super::track;
 use super::truncation::{Batches, SavedBatches, candidates};
 use super::{Machine, Scalar, ScalarError, ScalarKind, ScalarSettings};
 
-/// The version of what is saved: of `track` the eighth, of all others the first.
+/// The version of what is saved: of `track` the ninth, of all others the first.
 const fn version_of(kind: ScalarKind) -> u16 {
     match kind {
-        ScalarKind::Track => 8,
+        ScalarKind::Track => 9,
         _ => 1,
     }
 }

@@ -263,7 +263,7 @@ fn used(kind: LocalKind) -> Local {
 #[test]
 fn saved_mechanisms_of_version_1_still_load() {
     let mut golden: Vec<String> = serde_json::from_str(include_str!("../golden/local_v1.json")).unwrap();
-    golden.push(include_str!("../golden/local_track_v7.txt").trim().to_owned());
+    golden.push(include_str!("../golden/local_track_v8.txt").trim().to_owned());
     let loaded: Vec<LocalKind> = golden.iter().map(|hex| load(&bytes(hex)).kind()).collect();
     let now: Vec<String> = LocalKind::ALL.into_iter().map(|kind| hex(&save(&used(kind)))).collect();
     assert_eq!(loaded, LocalKind::ALL, "{}", serde_json::to_string_pretty(&now).unwrap());

@@ -137,7 +137,7 @@ fn saved_filter_continues_and_invalid_one_is_rejected() {
 #[test]
 fn golden_filters_and_tracked_classes_load() {
     let now: Vec<String> = used_filters().iter().map(|filter| hex(&postcard::to_allocvec(filter).unwrap())).collect();
-    for (golden, now) in include_str!("../../golden/release_filter_v6.txt").lines().zip(&now) {
+    for (golden, now) in include_str!("../../golden/release_filter_v7.txt").lines().zip(&now) {
         let loaded: ReleaseFilter = postcard::from_bytes(&bytes(golden)).unwrap();
         assert_eq!(hex(&postcard::to_allocvec(&loaded).unwrap()), golden, "today's form is {now}");
     }
@@ -157,7 +157,7 @@ fn golden_filters_and_tracked_classes_load() {
         hex(&postcard::to_allocvec(&copy_of(&mechanism)).unwrap()),
         hex(&postcard::to_allocvec(&mechanism).unwrap())
     );
-    let golden = include_str!("../../golden/personal_track_v9.txt").trim();
+    let golden = include_str!("../../golden/personal_track_v10.txt").trim();
     let mut loaded: PersonalTrack = postcard::from_bytes(&bytes(golden)).unwrap();
     let sealed = ClassHistograms::seal(loaded.ledgers().account(), 5, &[0, 1], vec![1; 6]).unwrap();
     assert!(loaded.push(&sealed, &[60, 60], &mut random).is_ok());

@@ -122,7 +122,7 @@ fn rejects_locked_part_of_another_stream() {
 #[test]
 fn golden_states_load_and_continue_identically() {
     let key = VaultKey::from_bytes([1; 32]);
-    let track = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/scalar_track_v8.json");
+    let track = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/scalar_track_v9.json");
     if std::env::var_os("TIDEGATE_GOLDEN").is_some() {
         let saved = serde_json::to_string(&golden_run(ScalarKind::Track).save(&key).unwrap()).unwrap();
         std::fs::write(track, saved + "\n").unwrap();
@@ -154,10 +154,10 @@ fn golden_states_load_and_continue_identically() {
 fn refuses_a_state_of_another_version() {
     let key = VaultKey::from_bytes([1; 32]);
     let mut golden: serde_json::Value =
-        serde_json::from_str(include_str!("../../golden/scalar_track_v8.json")).unwrap();
-    golden["version"] = 7.into();
+        serde_json::from_str(include_str!("../../golden/scalar_track_v9.json")).unwrap();
+    golden["version"] = 8.into();
     let saved: SavedScalar = serde_json::from_value(golden).unwrap();
-    assert_eq!(Scalar::load(saved, &key).unwrap_err(), ScalarError::Version { found: 7, known: 8 });
+    assert_eq!(Scalar::load(saved, &key).unwrap_err(), ScalarError::Version { found: 8, known: 9 });
 }
 
 /// A mechanism that asks means, in the middle of one, with releases that wait for it.
@@ -212,7 +212,7 @@ fn rejects_invalid_tracked_state() {
     assert!(refused(&means, "/asked", 1_000.into()).contains("or their state were changed"));
     let mut changed = bits;
     changed["version"] = 1.into();
-    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 8".to_owned()));
+    assert_eq!(load(changed), Err("the saved mechanism has version 1; this program reads version 9".to_owned()));
 }
 
 /// Readings that `finish` asked about cannot be asked about again by a state from before.
