@@ -67,7 +67,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    pub(super) fn entry(field: &'static str, expected: impl Into<String>) -> Self {
+    pub(crate) fn entry(field: &'static str, expected: impl Into<String>) -> Self {
         Self::Entry { field, expected: expected.into() }
     }
 

@@ -163,6 +163,10 @@ impl Stream {
     /// # Errors
     /// A spec that cannot be followed.
     pub fn new(spec: StreamSpec) -> Result<Self, SpecError> {
+        if spec.input().split()?.is_some() {
+            let problem = "this is a single stream; several series in one table are for `tidegate release`".to_owned();
+            return Err(SpecError::Input { key: "series_names", problem });
+        }
         let values = spec.values()?;
         let domain = values.as_ref().map_or(0, Values::count);
         let machine = match &spec {
@@ -416,7 +420,7 @@ impl Stream {
     }
 
     /// Releases the open timestamp of users.
-    fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
+    pub(crate) fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
         match &mut self.machine {
             Machine::Local(collector) => collector.close(random, out),
             Machine::LocalByClass(collector) => collector.close(random, out),
