@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tidegate::kernel::Account;
 use tidegate::mechanisms::Family;
+use tidegate::series::Series;
 use tidegate::spec::{Intake, Values};
 use tidegate::stream::{Entry, Stream};
 use tidegate_table::long::{FieldRefusal, LongReader};
@@ -12,14 +13,14 @@ use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::{LongOrWide, WideReader};
 use tidegate_table::{Format, Reading, TableError};
 
-/// The next entry with its line number; `None` at the end of the input.
-pub(super) type Next = Result<Option<(u64, Entry)>, TableError>;
+/// The next entry with its line number and the number of its series; `None` at the end of the input.
+pub(super) type Next = Result<Option<(u64, usize, Entry)>, TableError>;
 
 /// The input format of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// Numbers, released as they are read.
-    Readings { intake: Intake, account: Account },
+    /// Numbers, released as they are read; each series has an account.
+    Readings { intake: Intake, accounts: Vec<Account> },
     /// Values of users.
     Values {
         values: Values,
@@ -29,14 +30,16 @@ pub(super) enum Expected {
 }
 
 impl Expected {
-    /// Returns `None` for a stream of neither readings nor values.
-    pub(super) fn of(stream: &Stream) -> Option<Self> {
-        if let Some((intake, account)) = stream.intake() {
-            return Some(Self::Readings { intake, account });
+    /// Returns `None` for streams of neither readings nor values.
+    pub(super) fn of(series: &Series) -> Option<Self> {
+        let first = series.streams().first()?;
+        if let Some((intake, _)) = first.intake() {
+            let accounts = series.streams().iter().map(Stream::account).collect::<Option<_>>()?;
+            return Some(Self::Readings { intake, accounts });
         }
-        let mechanism = stream.spec().mechanism();
+        let mechanism = series.spec().mechanism();
         let counts = mechanism.family == Family::Central && !mechanism.by_class;
-        Some(Self::Values { values: stream.values()?.clone(), counts })
+        Some(Self::Values { values: first.values()?.clone(), counts })
     }
 
     /// Opens a reader of entries.
@@ -48,11 +51,13 @@ impl Expected {
         reading: Reading,
     ) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
         match self {
-            Self::Readings { intake, account } => {
+            Self::Readings { intake, accounts } => {
                 let mut readings = ScalarReader::open(name, source, format, reading)?;
-                let seal = move |timestamp, text: &str| intake.seal(account, timestamp, text);
                 Ok(Box::new(move || {
-                    Ok(readings.next_text(seal)?.map(|reading| (readings.line(), Entry::Reading(reading))))
+                    let seal = |series: usize, timestamp, text: &str| {
+                        (series, Entry::Reading(intake.seal(accounts[series], timestamp, text)))
+                    };
+                    Ok(readings.next_text(seal)?.map(|(series, entry)| (readings.line(), series, entry)))
                 }))
             }
             Self::Values { values, counts } => read_values(values, counts, name, source, format, reading),
@@ -93,12 +98,13 @@ fn read_values<'a, S: Read + 'a>(
                 expected: "a value of the domain, as the spec names it; empty = \"skip\" leaves lines without one out"
                     .into(),
             })?;
-            Ok((entry.line, Entry::Value { timestamp: entry.timestamp, user: Arc::clone(entry.user), value }))
+            let of_user = Entry::Value { timestamp: entry.timestamp, user: Arc::clone(entry.user), value };
+            Ok((entry.line, entry.series, of_user))
         }),
         Reader::Wide(rows, places) => Ok(rows.next_row()?.map(|row| {
             let mut counts = vec![0; row.counts.len()];
             places.iter().zip(row.counts).for_each(|(place, count)| counts[*place] = count);
-            (row.line, Entry::Counts { timestamp: row.timestamp, counts })
+            (row.line, row.series, Entry::Counts { timestamp: row.timestamp, counts })
         })),
     }))
 }

@@ -115,7 +115,7 @@ fn numbers<R: Read>(
 ) -> Result<NumberStream, DatasetError> {
     let grid = domain.grid()?;
     let mut values = Vec::new();
-    let number = |_, text: &str| match text.trim().parse::<f64>() {
+    let number = |_, _, text: &str| match text.trim().parse::<f64>() {
         Ok(number) if !number.is_nan() => {
             let number = number.clamp(grid.low(), grid.high());
             if domain.resolution.is_none() { (number - grid.low()).round() + grid.low() } else { number }
