@@ -76,7 +76,8 @@ impl Declaration {
         if self.spec.declares_timeline() {
             return Err(DeclarationError::Timeline);
         }
-        let InputSpec { columns, every, origin, duplicates, empty, series, series_names, across_series } = self.spec.input();
+        let InputSpec { columns, every, origin, duplicates, empty, series, series_names, across_series } =
+            self.spec.input();
         let of_tables = [
             ("columns", *columns != ColumnsSpec::default()),
             ("origin", origin.is_some()),

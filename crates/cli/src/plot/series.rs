@@ -208,7 +208,9 @@ impl Shown {
         let mut counts: HashMap<(u64, String), f64> = HashMap::new();
         let mut totals: HashMap<u64, f64> = HashMap::new();
         if self.lines.iter().any(|line| !line.series.is_empty()) {
-            return Err(Failure::input("--truth goes with one series: --series NAME draws one, and the truth is its table"));
+            return Err(Failure::input(
+                "--truth goes with one series: --series NAME draws one, and the truth is its table",
+            ));
         }
         let value = find("value");
         while let Some(line) = table.next_line().map_err(Failure::input)? {
@@ -311,8 +313,7 @@ impl Shown {
 
     /// Keeps the `most` lines of a series that are largest on average.
     fn keep_largest(&mut self, series: &str, most: usize) {
-        let mut means: Vec<f64> =
-            self.lines.iter().filter(|line| line.series == series).map(Line::mean).collect();
+        let mut means: Vec<f64> = self.lines.iter().filter(|line| line.series == series).map(Line::mean).collect();
         means.sort_by(|one, other| other.total_cmp(one));
         let Some(least) = means.get(most - 1).copied().filter(|_| means.len() > most) else { return };
         let mut left = most;

@@ -9,10 +9,11 @@ use tidegate::kernel::VaultKey;
 use tidegate::mechanisms::Family;
 use tidegate::series::{ReleasedBySeries, Series};
 use tidegate::spec::{Reply, Said, Values};
-use tidegate::stream::{Entry, Released, StreamError};
+use tidegate::stream::{Released, StreamError};
 use tidegate_table::releases::ReleaseLayout;
 use tidegate_table::{Format, Reading, TableError};
 
+use super::entries::Content;
 use super::state::Keeper;
 use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
@@ -123,8 +124,8 @@ impl<R: Randomness> Gate<R> {
         }
     }
 
-    pub(super) fn push(&mut self, series: usize, entry: Entry) -> Result<Reader, Rejected> {
-        let timestamp = entry.timestamp();
+    pub(super) fn push(&mut self, series: usize, content: Content<'_>) -> Result<Reader, Rejected> {
+        let timestamp = content.timestamp();
         if let Some(timeline) = &self.sinks.timeline {
             timeline.check(timestamp)?;
         }
@@ -134,7 +135,13 @@ impl<R: Randomness> Gate<R> {
         if let Some(timeline) = &mut self.sinks.timeline {
             timeline.arrive(timestamp);
         }
-        self.series.push_into(series, entry, &mut self.random, &mut self.released)?;
+        let (random, released) = (&mut self.random, &mut self.released);
+        match content {
+            Content::Value { timestamp, user, value } => {
+                self.series.push_value(series, (timestamp, user, value), random, released)?;
+            }
+            Content::Entry(entry) => self.series.push_into(series, entry, random, released)?,
+        }
         Ok(self.write_much()?)
     }
 

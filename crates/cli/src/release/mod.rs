@@ -6,6 +6,7 @@ mod gate;
 pub(crate) mod state;
 mod timeline;
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Read};
 use std::mem;
 #[cfg(unix)]
@@ -36,7 +37,7 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
-use entries::Expected;
+use entries::{Expected, Item};
 use gate::{Gate, Plotted, Sinks};
 use state::{Keeper, Saved};
 use timeline::Timeline;
@@ -476,13 +477,14 @@ fn read_all<R: Randomness>(
 ) -> Result<(), Failure> {
     let source = Prompt { source: input.source, shared };
     let mut next = expected.read(&input.name, source, format, reading.clone()).map_err(Failure::input)?;
-    while let Some((line, series, entry)) = next().map_err(Failure::input)? {
+    let is_open = Cell::new(true);
+    let mut take = |Item { line, series, content }: Item<'_>| {
         let taken = |gate: &mut Gate<R>| {
-            gate.push(series, entry).map_err(|rejected| rejected.of_line(&input.name, line, &reading))
+            gate.push(series, content).map_err(|rejected| rejected.of_line(&input.name, line, &reading))
         };
-        if !with_open(&mut lock(shared), taken) {
-            break;
-        }
+        is_open.set(with_open(&mut lock(shared), taken));
+    };
+    while is_open.get() && next(&mut take).map_err(Failure::input)? {
         // A look at the clock takes longer than some mechanisms do.
         if !progress.is_hidden() {
             progress.inc(1);

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
-use std::sync::Arc;
 
 use tidegate_kernel::Window;
 
@@ -17,7 +16,7 @@ type Visit = (u32, u64);
 pub(super) struct Contributions {
     most: NonZeroU64,
     window: Window,
-    users: HashMap<Arc<str>, Vec<Visit>>,
+    users: HashMap<Box<str>, Vec<Visit>>,
     /// Users are forgotten once there are so many.
     many: usize,
 }
@@ -39,7 +38,7 @@ impl Contributions {
     }
 
     /// Takes a user into a series, unless the user is in too many within a window.
-    pub(super) fn admit(&mut self, user: &Arc<str>, series: usize, now: u64) -> Result<(), StreamError> {
+    pub(super) fn admit(&mut self, user: &str, series: usize, now: u64) -> Result<(), StreamError> {
         let (most, window) = (self.most, self.window);
         let series = u32::try_from(series).unwrap_or(u32::MAX);
         let visits = match self.users.get_mut(user) {
@@ -49,7 +48,7 @@ impl Contributions {
                     self.users.retain(|_, visits| visits.iter().any(|visit| Self::counts(window, visit, now)));
                     self.many = (2 * self.users.len()).max(MANY);
                 }
-                self.users.entry(Arc::clone(user)).or_default()
+                self.users.entry(user.into()).or_default()
             }
         };
         visits.retain(|visit| Self::counts(window, visit, now));
@@ -107,13 +106,12 @@ mod tests {
     fn nobody_is_in_more_series_of_a_window_than_declared() {
         for (most, window) in [(1, 1), (1, 4), (2, 3), (3, 5)] {
             let mut counted = contributions(most, window);
-            let user: Arc<str> = "ann".into();
             let mut admitted: Vec<(usize, u64)> = Vec::new();
             let mut state = 7_u64;
             for now in 0..400 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let series = (state >> 60) as usize % 5;
-                if counted.admit(&user, series, now).is_ok() {
+                if counted.admit("ann", series, now).is_ok() {
                     admitted.push((series, now));
                 } else {
                     let here = admitted.iter().filter(|(_, then)| now - then < window);
@@ -135,7 +133,7 @@ mod tests {
         let mut counted = contributions(1, 2);
         for now in 0..20 {
             for user in 0..1_000 {
-                counted.admit(&format!("{now}-{user}").into(), 0, now).unwrap();
+                counted.admit(&format!("{now}-{user}"), 0, now).unwrap();
             }
         }
         assert!(counted.users.len() <= MANY + 1);

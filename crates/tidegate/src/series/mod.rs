@@ -207,24 +207,53 @@ impl Series {
         random: &mut impl Randomness,
         out: &mut ReleasedBySeries,
     ) -> Result<(), StreamError> {
-        if self.names.is_empty() {
-            return self.streams[0].push_into(entry, random, out.part(0));
+        if let Entry::Value { timestamp, user, value } = entry {
+            return self.push_value(series, (timestamp, &user, value), random, out);
         }
-        let timestamp = entry.timestamp();
-        let unknown = || StreamError::entry("series", "a series of the spec");
-        let is_over = |open: &u64| timestamp < *open;
-        if let Some(open) = self.open.filter(is_over) {
-            return Err(StreamError::entry("t", format!("a timestamp that is not over: {open} has begun")));
-        }
-        if let (Some(contributions), Entry::Value { user, .. }) = (&mut self.contributions, &entry) {
+        let stream = self.open(series, entry.timestamp(), random, out)?;
+        stream.push_into(entry, random, out.part(series))
+    }
+
+    /// As [`Self::push_into`] with a timestamp, a user and the number of a value, for a user whose name is borrowed.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn push_value(
+        &mut self,
+        series: usize,
+        (timestamp, user, value): (u64, &str, u32),
+        random: &mut impl Randomness,
+        out: &mut ReleasedBySeries,
+    ) -> Result<(), StreamError> {
+        if let Some(contributions) = &mut self.contributions {
             contributions.admit(user, series, timestamp)?;
         }
-        if self.open != Some(timestamp) {
-            self.close(random, out)?;
-            self.open = Some(timestamp);
+        let stream = self.open(series, timestamp, random, out)?;
+        stream.push_value(timestamp, user, value, random, out.part(series))
+    }
+
+    /// Begins a timestamp, if it has not begun, and returns the stream of a series.
+    #[inline]
+    fn open(
+        &mut self,
+        series: usize,
+        timestamp: u64,
+        random: &mut impl Randomness,
+        out: &mut ReleasedBySeries,
+    ) -> Result<&mut Stream, StreamError> {
+        let unknown = || StreamError::entry("series", "a series of the spec");
+        if !self.names.is_empty() {
+            if let Some(open) = self.open.filter(|open| timestamp < *open) {
+                return Err(StreamError::entry("t", format!("a timestamp that is not over: {open} has begun")));
+            }
+            if self.open != Some(timestamp) {
+                self.close(random, out)?;
+                self.open = Some(timestamp);
+            }
+            *self.has_entry.get_mut(series).ok_or_else(unknown)? = true;
         }
-        *self.has_entry.get_mut(series).ok_or_else(unknown)? = true;
-        self.streams.get_mut(series).ok_or_else(unknown)?.push_into(entry, random, out.part(series))
+        self.streams.get_mut(series).ok_or_else(unknown)
     }
 
     /// Releases the open timestamp, and then one without entries: see [`Stream::pass_empty`].

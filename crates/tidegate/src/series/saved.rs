@@ -31,8 +31,7 @@ struct Saved {
 }
 
 fn of_bytes(saved: &[u8]) -> Result<Saved, StreamError> {
-    let saved: Saved =
-        postcard::from_bytes(saved).map_err(|_| StreamError::State("it cannot be read".to_owned()))?;
+    let saved: Saved = postcard::from_bytes(saved).map_err(|_| StreamError::State("it cannot be read".to_owned()))?;
     if saved.version == VERSION {
         return Ok(saved);
     }
@@ -100,9 +99,8 @@ impl Series {
             return Ok(vec![(None, Stream::balance(spec, saved, at)?)]);
         };
         let of_one = spec.of_one_series(split.most)?;
-        let of_series = |(name, saved): (String, Vec<u8>)| {
-            Ok((Some(name), Stream::balance(of_one.clone(), &saved, at)?))
-        };
+        let of_series =
+            |(name, saved): (String, Vec<u8>)| Ok((Some(name), Stream::balance(of_one.clone(), &saved, at)?));
         of_bytes(saved)?.streams.into_iter().map(of_series).collect()
     }
 }

@@ -44,7 +44,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl InputSpec {
     /// Its keys.
-    pub const KEYS: &[&str] = 
+    pub const KEYS: &[&str] =
         &["columns", "every", "origin", "duplicates", "empty", "series", "series_names", "across_series"];
 }
 

@@ -76,7 +76,9 @@ impl StreamError {
     }
 
     pub(super) fn second_value() -> Self {
-        Self::entry("user", "a user who has no other line at the same timestamp")
+        let once = "a user who has no other line at the same timestamp; duplicates = \"first\" or \"last\" says which of \
+                    several counts";
+        Self::entry("user", once)
     }
 }
 
