@@ -26,8 +26,8 @@ use crate::table::layout;
 ///
 /// There is a line for each class that has a guarantee of its own. Where each user has a ledger, as in
 /// sequences, the line is that of the user who has least left. Where a table has several series, each
-/// has its own lines, and what one person spends in several of them adds up. The state is only read: it needs no
-/// key, and a run that uses it goes on.
+/// has its own lines, and what one person spends in several of them adds up. The state is only read:
+/// it needs no key, and a run that uses it goes on.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,

@@ -19,7 +19,8 @@ fn folder(name: &str, spec: &str) -> PathBuf {
     fs::write(path.join("spec.toml"), spec).unwrap();
     for (day, timestamps) in [("one", 0..5), ("two", 5..8)] {
         let lines = timestamps.map(|t| format!("{t},bridge,ann,car\n{t},market,ann,car\n{t},market,bob,bicycle\n"));
-        fs::write(path.join(format!("{day}.csv")), format!("t,place,user,value\n{}", lines.collect::<String>())).unwrap();
+        fs::write(path.join(format!("{day}.csv")), format!("t,place,user,value\n{}", lines.collect::<String>()))
+            .unwrap();
     }
     path
 }
@@ -102,7 +103,8 @@ fn numbers_have_a_budget_and_a_delay_in_each_series() {
     );
     let table = "when,value,sensor\n0,1,a\n0,90,\"b, or c\"\n1,2,a\n1,91,\"b, or c\"\n2,3,a\n4,92,\"b, or c\"\n";
     fs::write(folder.join("one.csv"), table).unwrap();
-    let one = released(&folder, "one", &format!("--new-state --key {}/key --series sensor --time when", folder.display()));
+    let one =
+        released(&folder, "one", &format!("--new-state --key {}/key --series sensor --time when", folder.display()));
     let mut found: Vec<&str> = one.lines().skip(1).map(|line| line.rsplitn(6, ',').nth(5).unwrap()).collect();
     found.sort_unstable();
     assert_eq!(found, ["0,\"b, or c\"", "0,a", "1,\"b, or c\"", "1,a", "2,a", "4,\"b, or c\""]);
@@ -124,7 +126,8 @@ fn counts_and_lines_of_json_have_series_too() {
     let mut outputs = Vec::new();
     for (file, content) in [("wide.csv", wide), ("wide.ndjson", json)] {
         fs::write(folder.join(file), content).unwrap();
-        let output = run(&format!("release --spec {path}/spec.toml --input {path}/{file} --seed 4 --format {}", &file[5..]));
+        let output =
+            run(&format!("release --spec {path}/spec.toml --input {path}/{file} --seed 4 --format {}", &file[5..]));
         assert!(output.status.success(), "{}", stderr(&output));
         outputs.push(stdout(&output).lines().filter(|line| !line.starts_with("t,")).count());
     }

@@ -34,7 +34,7 @@ use std::fmt;
 use tidegate_kernel::Randomness;
 
 use crate::mechanisms::Family;
-use crate::spec::{SpecError, StreamSpec};
+use crate::spec::{AcrossSeries, SpecError, StreamSpec};
 use crate::stream::{Entry, Released, Stream, StreamError};
 use contributions::Contributions;
 
@@ -131,7 +131,8 @@ impl Series {
         let of_one = spec.of_one_series(split.most)?;
         let streams: Vec<Stream> =
             split.names.iter().map(|_| Stream::new(of_one.clone())).collect::<Result<_, SpecError>>()?;
-        let has_limit = split.most.get() < split.names.len() as u64;
+        // A number limits those series too that are declared later.
+        let has_limit = matches!(spec.input().across_series, Some(AcrossSeries::Most(_)));
         Ok(Self {
             contributions: has_limit.then(|| Contributions::new(split.most, spec.window_of_series())),
             aligned: matches!(spec.family(), Family::Local | Family::Central) || spec.timeline().is_some(),

@@ -78,11 +78,13 @@ impl Series {
         let renumber = |number: u32| places.get(usize::try_from(number).ok()?).copied();
         let loaded = match (&mut series.contributions, users) {
             (Some(contributions), Some(users)) => contributions.load(users, renumber),
-            // One more series than before: earlier, everyone was in all of them, and nobody was counted.
+            // Everyone could be in all series, so nobody was counted.
             (Some(_), None) => None,
             (None, _) => Some(()),
         };
-        loaded.ok_or_else(|| StreamError::State("it has not counted the series of its users".to_owned()))?;
+        loaded.ok_or_else(|| {
+            StreamError::State("it was begun with across_series = \"all\", which counts no users: keep that".to_owned())
+        })?;
         Ok(series)
     }
 

@@ -74,7 +74,11 @@ fn one_person_in_two_series_spends_at_most_the_stated_epsilon() {
         ("mechanism = \"central.uniform\"\nepsilon = 1.0\nwindow = 4\ndomain = 2", 4, true),
         ("mechanism = \"central.ba\"\nepsilon = 1.0\nwindow = 4\ndomain = 2", 4, false),
         ("mechanism = \"local.lbu\"\nepsilon = 1.0\nwindow = 4\ndomain = 2\npopulation = 2", 4, true),
-        ("mechanism = \"scalar.laplace\"\nepsilon = 1.0\ndomain = { low = 0, high = 9 }\nprotects = \"reading\"", 1, true),
+        (
+            "mechanism = \"scalar.laplace\"\nepsilon = 1.0\ndomain = { low = 0, high = 9 }\nprotects = \"reading\"",
+            1,
+            true,
+        ),
     ] {
         let toml = format!("{toml}\nseries_names = [\"north\", \"south\"]\nacross_series = 2\n");
         let mut both = series(&toml);
@@ -130,7 +134,10 @@ fn a_user_in_more_series_than_declared_is_refused() {
         match series.push_value(1, (timestamp, "ann", 0), random, out).unwrap_err() {
             StreamError::Entry { field, expected } => {
                 assert_eq!(field, "user");
-                assert!(expected.starts_with("a user who is in at most 1 series within any 4 timestamps"), "{expected}");
+                assert!(
+                    expected.starts_with("a user who is in at most 1 series within any 4 timestamps"),
+                    "{expected}"
+                );
             }
             other => panic!("{other}"),
         }
