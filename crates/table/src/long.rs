@@ -125,7 +125,7 @@ impl<R: Read> LongReader<R> {
         })
     }
 
-    /// Leaves it to the caller to reject a second line of a user, where no line of several counts. So it keeps no names.
+    /// Leaves it to the caller to reject a second line of a user, unless one of several counts. It keeps no names.
     #[must_use]
     pub fn with_repetitions(mut self) -> Self {
         if self.reading.duplicates == Duplicates::Refuse {

@@ -372,7 +372,7 @@ impl Evaluate {
     fn load(&self, seed: u64) -> Result<DataStream, Failure> {
         if self.table.series().is_some() {
             return Err(Failure::input(
-                "--series is for release: a mechanism is evaluated on one series, so keep the lines of one in the table",
+                "--series is for release: evaluate takes one series, so keep the lines of one in the table",
             ));
         }
         let mut input = InputSpec::default();

@@ -76,8 +76,8 @@ impl StreamError {
     }
 
     pub(super) fn second_value() -> Self {
-        let once = "a user who has no other line at the same timestamp; duplicates = \"first\" or \"last\" says which of \
-                    several counts";
+        let once = "a user who has no other line at the same timestamp; duplicates = \"first\" or \"last\" says which \
+                    of several counts";
         Self::entry("user", once)
     }
 }
