@@ -250,6 +250,13 @@ impl Limits {
     /// The limits that a spec declares.
     fn of(spec: &Spec) -> Result<Self, Failure> {
         let refused = |error: SpecError| spec.refused(&error);
+        if let Some(split) = spec.stream.input().split().map_err(refused)? {
+            let most = split.most;
+            return Err(Failure::input(format_args!(
+                "the spec has several series, each with a ledger: keep the lines of one, and pass --window and, as \
+                 --epsilon, that of the spec divided by {most}"
+            )));
+        }
         Ok(match &spec.stream {
             StreamSpec::Local(spec) => Self::declared(spec.classes.as_deref(), spec.window, spec.epsilon)?,
             StreamSpec::Scalar(spec) => Self::Same(Limit { window: Some(NonZeroU64::MIN), budget: spec.epsilon }),

@@ -3,8 +3,9 @@
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate::kernel::{Epsilon, SLOTS, Window};
+use tidegate::series::Series;
 use tidegate::spec::StreamSpec;
-use tidegate::stream::{Balance, Budget, Stream};
+use tidegate::stream::{Balance, Budget};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -24,8 +25,9 @@ use crate::table::layout;
 ///             slots of users may still be asked
 ///
 /// There is a line for each class that has a guarantee of its own. Where each user has a ledger, as in
-/// sequences, the line is that of the user who has least left. The state is only read: it needs no
-/// key, and a run that uses it goes on.
+/// sequences, the line is that of the user who has least left. Where a table has several series, each
+/// has its own lines, and what one person spends in several of them adds up. The state is only read:
+/// it needs no key, and a run that uses it goes on.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -49,20 +51,17 @@ impl ShowBudget {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let (saved, seeded) = Saved::read(&self.state)?;
         let spec: StreamSpec = serde_json::from_str(&saved.spec).map_err(misfit)?;
-        let balance = Stream::balance(spec.clone(), &saved.stream, self.at).map_err(misfit)?;
-        if let (Some(at), Some(last)) = (self.at, balance.last)
+        let balances = Series::balance(spec.clone(), &saved.stream, self.at).map_err(misfit)?;
+        let latest = balances.iter().filter_map(|(_, balance)| balance.last).max();
+        if let (Some(at), Some(last)) = (self.at, latest)
             && at <= last
-            && balance.users.is_none()
+            && balances.iter().all(|(_, balance)| balance.users.is_none())
         {
             return Err(Failure::input(format_args!("--at: expected a timestamp after {last}, which is over")));
         }
-        let at = self.at.unwrap_or_else(|| balance.last.map_or(0, |last| last.saturating_add(1)));
+        let shown = Shown { spec: &spec, balances: &balances, at: self.at, seeded };
         let mut output = Output::create("-")?;
-        if self.json {
-            output.write(&format!("{}\n", to_json(&spec, &balance, at, seeded)))?;
-        } else {
-            output.write(&in_words(&spec, &balance, at, seeded))?;
-        }
+        output.write(&if self.json { format!("{}\n", shown.to_json()) } else { shown.in_words() })?;
         output.finish()
     }
 }
@@ -73,69 +72,128 @@ fn left(budget: &Budget) -> Option<Epsilon> {
     Epsilon::from_units(budget.epsilon.units().saturating_sub(spent)).ok()
 }
 
-fn to_json(spec: &StreamSpec, balance: &Balance, at: u64, seeded: bool) -> Value {
-    let amount = |epsilon: Option<Epsilon>| epsilon.map_or(0.0, Epsilon::as_f64);
-    let entry = |budget: &Budget| {
-        let mut entry = json!({
-            "class": budget.class,
-            "window": match budget.window {
-                Window::Timestamps(length) => json!(length),
-                Window::Unbounded => Value::Null,
-            },
-            "epsilon": budget.epsilon.as_f64(),
-            "spent": amount(budget.spent),
-            "share_left": budget.left,
-        });
-        match budget.slots_left {
-            Some(slots) => (entry["slots"], entry["slots_left"]) = (json!(SLOTS), json!(slots)),
-            None => entry["left"] = json!(amount(left(budget))),
-        }
-        entry
-    };
-    let budgets: Vec<Value> = balance.budgets.iter().map(entry).collect();
-    json!({
-        "mechanism": spec.mechanism().full_name,
-        "last": balance.last,
-        "at": at,
-        "users": balance.users,
-        "seeded": seeded,
-        "budgets": budgets,
-    })
+/// The timestamp that is to be paid for.
+fn paid_for(at: Option<u64>, last: Option<u64>) -> u64 {
+    at.unwrap_or_else(|| last.map_or(0, |last| last.saturating_add(1)))
 }
 
-fn in_words(spec: &StreamSpec, balance: &Balance, at: u64, seeded: bool) -> String {
-    let over = match balance.last {
-        Some(last) => format!("released up to timestamp {last}"),
-        None => "nothing released yet".to_owned(),
-    };
-    let mut text = format!("{}: {over}; the budget before timestamp {at}\n\n", spec.mechanism().full_name);
+/// The budgets of a state.
+struct Shown<'a> {
+    spec: &'a StreamSpec,
+    /// One without a name, or one for each series.
+    balances: &'a [(Option<String>, Balance)],
+    at: Option<u64>,
+    seeded: bool,
+}
+
+impl Shown<'_> {
+    /// In how many series one person can be.
+    fn across(&self) -> Option<u64> {
+        self.spec.input().split().ok().flatten().map(|split| split.most.get())
+    }
+
+    fn to_json(&self) -> Value {
+        let mut json = json!({ "mechanism": self.spec.mechanism().full_name, "seeded": self.seeded });
+        let of_one = |balance: &Balance| {
+            [
+                ("last", json!(balance.last)),
+                ("at", json!(paid_for(self.at, balance.last))),
+                ("users", json!(balance.users)),
+                ("budgets", balance.budgets.iter().map(to_json).collect()),
+            ]
+        };
+        match (self.across(), self.balances) {
+            (None, [(_, balance)]) => of_one(balance).into_iter().for_each(|(key, value)| json[key] = value),
+            (across, balances) => {
+                let of_series = |(name, balance): &(Option<String>, Balance)| {
+                    let mut json = json!({ "series": name });
+                    of_one(balance).into_iter().for_each(|(key, value)| json[key] = value);
+                    json
+                };
+                json["across_series"] = json!(across);
+                json["series"] = balances.iter().map(of_series).collect();
+            }
+        }
+        json
+    }
+
+    fn in_words(&self) -> String {
+        let over = |last: Option<u64>| match last {
+            Some(last) => format!("released up to timestamp {last}"),
+            None => "nothing released yet".to_owned(),
+        };
+        let last = self.balances.iter().filter_map(|(_, balance)| balance.last).max();
+        let (name, at) = (self.spec.mechanism().full_name, paid_for(self.at, last));
+        let mut text = format!("{name}: {}; the budget before timestamp {at}\n\n", over(last));
+        let mut rows = vec![["whose", "window", "epsilon", "spent", "left", "share left"].map(str::to_owned).to_vec()];
+        for (series, balance) in self.balances {
+            rows.extend(balance.budgets.iter().map(|budget| {
+                let mut row = row(budget, balance.users.is_some());
+                row.splice(0..0, series.clone());
+                row
+            }));
+        }
+        let across = self.across();
+        if across.is_some() {
+            rows[0].insert(0, "series".to_owned());
+        }
+        text += &layout(&rows);
+        for (series, balance) in self.balances {
+            let of = series.as_ref().map(|series| format!("{series}: ")).unwrap_or_default();
+            let users = balance.users.map(|users| format!("\n{of}{users} users, each with a ledger of their own\n"));
+            text += &users.unwrap_or_default();
+        }
+        if let Some(most) = across {
+            text += &format!(
+                "\nOne person is in at most {most} of the series within a window, as across_series says: what these \
+                 spend adds up.\n"
+            );
+        }
+        let all = || self.balances.iter().flat_map(|(_, balance)| &balance.budgets);
+        if all().all(|budget| budget.window == Window::EVENT) {
+            text += "\nEach timestamp has this budget to itself.\n";
+        }
+        if self.seeded {
+            text += "\nA run with a seed has contributed to this state, so what it released is not private.\n";
+        }
+        text
+    }
+}
+
+fn to_json(budget: &Budget) -> Value {
+    let amount = |epsilon: Option<Epsilon>| epsilon.map_or(0.0, Epsilon::as_f64);
+    let mut entry = json!({
+        "class": budget.class,
+        "window": match budget.window {
+            Window::Timestamps(length) => json!(length),
+            Window::Unbounded => Value::Null,
+        },
+        "epsilon": budget.epsilon.as_f64(),
+        "spent": amount(budget.spent),
+        "share_left": budget.left,
+    });
+    match budget.slots_left {
+        Some(slots) => (entry["slots"], entry["slots_left"]) = (json!(SLOTS), json!(slots)),
+        None => entry["left"] = json!(amount(left(budget))),
+    }
+    entry
+}
+
+fn row(budget: &Budget, has_users: bool) -> Vec<String> {
     let amount = |epsilon: Option<Epsilon>| epsilon.map_or_else(|| "0".to_owned(), |epsilon| epsilon.to_string());
-    let mut rows = vec![["whose", "window", "epsilon", "spent", "left", "share left"].map(str::to_owned).to_vec()];
-    rows.extend(balance.budgets.iter().map(|budget| {
-        let whose = match (&budget.class, balance.users) {
-            (Some(class), _) => class.clone(),
-            (None, Some(_)) => "least left".to_owned(),
-            (None, None) => "everyone".to_owned(),
-        };
-        let window = match budget.window {
-            Window::Timestamps(length) => length.to_string(),
-            Window::Unbounded => "all".to_owned(),
-        };
-        let left = match budget.slots_left {
-            Some(slots) => format!("{slots} of {SLOTS} slots"),
-            None => amount(left(budget)),
-        };
-        let share = format!("{:.1} %", 100.0 * budget.left);
-        vec![whose, window, budget.epsilon.to_string(), amount(budget.spent), left, share]
-    }));
-    text += &layout(&rows);
-    let users = balance.users.map(|users| format!("\n{users} users, each with a ledger of their own\n"));
-    text += &users.unwrap_or_default();
-    if balance.budgets.iter().all(|budget| budget.window == Window::EVENT) {
-        text += "\nEach timestamp has this budget to itself.\n";
-    }
-    if seeded {
-        text += "\nA run with a seed has contributed to this state, so what it released is not private.\n";
-    }
-    text
+    let whose = match (&budget.class, has_users) {
+        (Some(class), _) => class.clone(),
+        (None, true) => "least left".to_owned(),
+        (None, false) => "everyone".to_owned(),
+    };
+    let window = match budget.window {
+        Window::Timestamps(length) => length.to_string(),
+        Window::Unbounded => "all".to_owned(),
+    };
+    let left = match budget.slots_left {
+        Some(slots) => format!("{slots} of {SLOTS} slots"),
+        None => amount(left(budget)),
+    };
+    let share = format!("{:.1} %", 100.0 * budget.left);
+    vec![whose, window, budget.epsilon.to_string(), amount(budget.spent), left, share]
 }

@@ -21,6 +21,10 @@ pub(crate) struct TableOptions {
     #[arg(long, value_name = "COLUMN")]
     user: Option<String>,
 
+    /// The column of series, where the spec declares several (series_names)
+    #[arg(long, value_name = "COLUMN")]
+    series: Option<String>,
+
     /// The table has no header: columns are named by number, from 1
     #[arg(long)]
     no_header: bool,
@@ -51,6 +55,11 @@ enum WhichLine {
 }
 
 impl TableOptions {
+    /// The column of series.
+    pub(crate) fn series(&self) -> Option<&str> {
+        self.series.as_deref()
+    }
+
     /// Replaces what the options say.
     pub(crate) fn apply(&self, input: &mut InputSpec) {
         let columns = &mut input.columns;
@@ -60,6 +69,9 @@ impl TableOptions {
             if given.is_some() {
                 place.clone_from(given);
             }
+        }
+        if self.series.is_some() {
+            input.series.clone_from(&self.series);
         }
         columns.no_header |= self.no_header;
         if self.every.is_some() {

@@ -106,7 +106,7 @@ pub struct Device {
     /// Timestamp and phase of the last answer.
     answered: Option<(u64, u16)>,
     /// The last answer, unless it was given before loading.
-    last: Option<(Question, Report)>,
+    last: Option<Box<(Question, Report)>>,
 }
 
 const VERSION: u16 = 1;
@@ -218,7 +218,9 @@ impl Device {
         value: u32,
         random: &mut impl Randomness,
     ) -> Result<Report, AnswerError> {
-        self.respond(now, question, || question.oracle().map(Cow::Owned), value, random)
+        let report = self.respond(now, question, || question.oracle().map(Cow::Owned), value, random)?;
+        self.keep(question, &report);
+        Ok(report)
     }
 
     /// Answers a question that was prepared for many devices.
@@ -232,7 +234,33 @@ impl Device {
         value: u32,
         random: &mut impl Randomness,
     ) -> Result<Report, AnswerError> {
+        let report = self.answer_once(now, prepared, value, random)?;
+        self.keep(&prepared.question, &report);
+        Ok(report)
+    }
+
+    /// As [`Self::answer_prepared`], without a copy of the report: the device refuses to repeat the answer, as one that
+    /// was loaded does. For devices in the collector's process, where no report is lost.
+    ///
+    /// # Errors
+    /// The reason for a refusal.
+    pub fn answer_once(
+        &mut self,
+        now: u64,
+        prepared: &PreparedQuestion,
+        value: u32,
+        random: &mut impl Randomness,
+    ) -> Result<Report, AnswerError> {
         self.respond(now, &prepared.question, || Ok(Cow::Borrowed(&prepared.oracle)), value, random)
+    }
+
+    /// Keeps an answer, for retries.
+    fn keep(&mut self, question: &Question, report: &Report) {
+        match self.last.as_deref_mut() {
+            Some(last) if last.0 == *question => {}
+            Some(last) => *last = (question.clone(), report.clone()),
+            None => self.last = Some(Box::new((question.clone(), report.clone()))),
+        }
     }
 
     fn respond<'a>(
@@ -252,7 +280,7 @@ impl Device {
         if question.domain != self.policy.domain {
             return Err(AnswerError::OtherDomain { asked: question.domain, enrolled: self.policy.domain });
         }
-        if let Some((last, report)) = &self.last
+        if let Some((last, report)) = self.last.as_deref()
             && last == question
         {
             return Ok(report.clone());
@@ -266,9 +294,7 @@ impl Device {
         if value >= self.policy.domain {
             return Err(OracleError::Value { domain: self.policy.domain }.into());
         }
-        let report = oracle.perturb(permit, question.cell_of(value), random)?;
-        self.last = Some((question.clone(), report.clone()));
-        Ok(report)
+        Ok(oracle.perturb(permit, question.cell_of(value), random)?)
     }
 }
 
@@ -445,7 +471,7 @@ mod tests {
             for (later, earlier, phase, units, greedy) in steps {
                 now += later;
                 let asked = question(now - earlier, phase, if greedy { 1_000_000_000 } else { units });
-                let was_last = device.last.as_ref().is_some_and(|(last, _)| *last == asked);
+                let was_last = device.last.as_ref().is_some_and(|last| last.0 == asked);
                 if device.answer(now, &asked, 3, &mut random).is_ok() && !was_last {
                     spends.push((now, asked.epsilon.units()));
                 }

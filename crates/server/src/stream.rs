@@ -76,12 +76,16 @@ impl Declaration {
         if self.spec.declares_timeline() {
             return Err(DeclarationError::Timeline);
         }
-        let InputSpec { columns, every, origin, duplicates, empty } = self.spec.input();
+        let InputSpec { columns, every, origin, duplicates, empty, series, series_names, across_series } =
+            self.spec.input();
         let of_tables = [
             ("columns", *columns != ColumnsSpec::default()),
             ("origin", origin.is_some()),
             ("duplicates", *duplicates != Duplicates::default()),
             ("empty", *empty != Empty::default()),
+            ("series", series.is_some()),
+            ("series_names", series_names.is_some()),
+            ("across_series", across_series.is_some()),
         ];
         if let Some((key, _)) = of_tables.into_iter().find(|(_, given)| *given) {
             return Err(DeclarationError::Table { key });

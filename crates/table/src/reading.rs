@@ -1,6 +1,8 @@
 //! [`Reading`]: how the lines of a table are read, and the order of their times.
 
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Cursor, Read};
+use std::sync::Arc;
 
 use tidegate::spec::{ColumnsSpec, Duplicates, Empty, InputSpec};
 
@@ -33,17 +35,31 @@ pub struct Reading {
     pub(crate) empty: Empty,
     /// Timestamps up to this one are rejected.
     pub(crate) over: Option<u64>,
+    /// The series of the table, where it holds several.
+    pub(crate) series: Option<SeriesColumn>,
+}
+
+/// The series of a table.
+#[derive(Clone, Debug)]
+pub(crate) struct SeriesColumn {
+    column: String,
+    numbers: Arc<HashMap<String, usize>>,
 }
 
 impl Reading {
     /// Reads a table as a spec says.
     ///
     /// # Errors
-    /// A description of the invalid `origin`.
+    /// A description of the invalid `origin`, or of invalid series.
     pub fn of(input: &InputSpec) -> Result<Self, String> {
         let InputSpec { columns, duplicates, empty, .. } = input;
         let (columns, clock) = (columns.clone(), Clock::new(input)?);
-        Ok(Self { columns, clock, duplicates: *duplicates, empty: *empty, over: None })
+        let split = input.split().map_err(|error| error.to_string())?;
+        let series = split.map(|split| SeriesColumn {
+            column: split.column,
+            numbers: Arc::new(split.names.into_iter().zip(0..).collect()),
+        });
+        Ok(Self { columns, clock, duplicates: *duplicates, empty: *empty, over: None, series })
     }
 
     /// Rejects timestamps up to the given one, with which the last run ended.
@@ -87,7 +103,7 @@ impl Reading {
     /// nothing is named, one with three columns, or one of `symbols`.
     pub fn form<R: Read>(&self, table: &TableReader<R>, symbols: bool) -> Form {
         let ColumnsSpec { user, value, no_header, .. } = &self.columns;
-        let [_, by_user, by_value] = self.names();
+        let [_, by_user, by_value, _] = self.names();
         let has_users = if *no_header { value.is_none() && table.width() == 3 } else { table.has(by_user) };
         if user.is_some() || symbols || (has_users && (*no_header || table.has(by_value))) {
             Form::Long
@@ -98,16 +114,39 @@ impl Reading {
         }
     }
 
-    /// Returns the names of the columns with times, users and values.
-    pub(crate) fn names(&self) -> [&str; 3] {
+    /// Returns the names of the columns with times, users, values and series.
+    pub(crate) fn names(&self) -> [&str; 4] {
         let ColumnsSpec { time, user, value, .. } = &self.columns;
-        [time.as_deref().unwrap_or("t"), user.as_deref().unwrap_or("user"), value.as_deref().unwrap_or("value")]
+        [
+            time.as_deref().unwrap_or("t"),
+            user.as_deref().unwrap_or("user"),
+            value.as_deref().unwrap_or("value"),
+            self.series.as_ref().map_or("series", |series| &series.column),
+        ]
+    }
+
+    /// The number of series; one where the table is not split.
+    pub(crate) fn series_count(&self) -> usize {
+        self.series.as_ref().map_or(1, |series| series.numbers.len())
+    }
+
+    /// Returns the number of a line's series; 0 where the table is not split.
+    pub(crate) fn series_of(&self, line: &TableLine<'_>, place: Option<usize>) -> Result<usize, TableError> {
+        let (Some(series), Some(place)) = (&self.series, place) else { return Ok(0) };
+        let number = series.numbers.get(line.text(place).trim()).copied();
+        number.ok_or_else(|| {
+            let declared = "a series that the spec declares: add its name to series_names, which are public, or leave \
+                            its lines out";
+            line.bad_field(place, declared)
+        })
     }
 
     /// Returns the name of a column in errors, given its default name.
     pub fn column_of(&self, field: &str) -> String {
         let ColumnsSpec { time, user, value, no_header } = &self.columns;
+        let series = self.series.as_ref().map(|series| series.column.clone());
         let given = match field {
+            "series" => &series,
             "t" => time,
             "user" => user,
             "value" => value,
@@ -120,34 +159,37 @@ impl Reading {
         }
     }
 
-    /// Finds columns by their roles: 0 is the time, 1 the user, 2 the value.
+    /// Finds columns by their roles: 0 is the time, 1 the user, 2 the value. Adds that of the series, if there are any.
     pub(crate) fn find<const N: usize, R: Read>(
         &self,
         table: &mut TableReader<R>,
         roles: [usize; N],
-    ) -> Result<[usize; N], TableError> {
+    ) -> Result<([usize; N], Option<usize>), TableError> {
         let names = self.names();
+        let of_series = self.series.as_ref().map(|_| SERIES);
+        let all = || roles.into_iter().chain(of_series);
         if table.is_json() {
-            for role in roles.into_iter().filter(|role| *role != 2 || !table.may_lack_values()) {
+            for role in all().filter(|role| *role != 2 || !table.may_lack_values()) {
                 self.check_json(table, role)?;
             }
-            table.keep(&roles.map(|role| names[role]), names[1], names[2]);
-            return Ok(std::array::from_fn(|place| place));
+            let kept: Vec<&str> = all().map(|role| names[role]).collect();
+            table.keep(&kept, names[1], names[2]);
+            return Ok((std::array::from_fn(|place| place), of_series.map(|_| N)));
         }
         let ColumnsSpec { time, user, value, no_header } = &self.columns;
-        let mut places = [0; N];
-        for (order, role) in roles.into_iter().enumerate() {
+        let mut places = Vec::with_capacity(N + 1);
+        for (order, role) in all().enumerate() {
             let ((what, flag), name) = (ROLES[role], names[role]);
-            places[order] = if *no_header {
-                let given = [time, user, value][role].as_deref();
+            places.push(if *no_header {
+                let given = [time, user, value].get(role).map_or(Some(name), |given| given.as_deref());
                 let number = given.map_or(Some(order + 1), |given| given.parse().ok());
                 number.filter(|number| (1..=table.width()).contains(number)).map(|number| number - 1).ok_or_else(
                     || {
+                        let (width, key) = (table.width(), key_of(role));
                         table.bad_header(format!(
-                        "without a header, {what} are in a column from 1 to {}: --{flag} NUMBER (columns.{flag} in the \
-                         spec)",
-                        table.width()
-                    ))
+                            "without a header, {what} are in a column from 1 to {width}: --{flag} NUMBER ({key} in the \
+                             spec)"
+                        ))
                     },
                 )?
             } else {
@@ -158,14 +200,15 @@ impl Reading {
                         format!("{found} columns are called {name:?}: rename all but the one with the {what}")
                     })
                 })?
-            };
+            });
         }
         if let Some((first, second)) = same(&places) {
-            let ((first, one), (second, other)) = (ROLES[roles[first]], ROLES[roles[second]]);
+            let role = |place: usize| ROLES[all().nth(place).unwrap_or_default()];
+            let ((first, one), (second, other)) = (role(first), role(second));
             let both = format!("one column cannot hold both {first} and {second}: --{one} and --{other} name it");
             return Err(table.bad_header(both));
         }
-        Ok(places)
+        Ok((std::array::from_fn(|order| places[order]), of_series.map(|_| places[N])))
     }
 
     /// Rejects JSON whose first object lacks a field.
@@ -175,13 +218,14 @@ impl Reading {
 
     fn lacks(&self, role: usize) -> String {
         let ((what, flag), name) = (ROLES[role], self.names()[role]);
-        format!("it has no column {name:?}: name the column of {what} with --{flag} NAME (columns.{flag} in the spec)")
+        let key = key_of(role);
+        format!("it has no column {name:?}: name the column of {what} with --{flag} NAME ({key} in the spec)")
     }
 
     /// Whether a table has the columns of users and of values, or a name was given for one of them.
     pub(crate) fn is_long<R: Read>(&self, table: &TableReader<R>) -> bool {
         let ColumnsSpec { user, value, no_header, .. } = &self.columns;
-        let [_, by_user, by_value] = self.names();
+        let [_, by_user, by_value, _] = self.names();
         user.is_some() || value.is_some() || *no_header || (table.has(by_user) && table.has(by_value))
     }
 
@@ -216,7 +260,16 @@ impl Reading {
 }
 
 /// The roles of columns: the contents, and the option that names the column.
-const ROLES: [(&str, &str); 3] = [("times", "time"), ("users", "user"), ("values", "value")];
+const ROLES: [(&str, &str); 4] = [("times", "time"), ("users", "user"), ("values", "value"), ("series", "series")];
+
+/// The role of the series.
+const SERIES: usize = 3;
+
+/// The key of the spec that names a column.
+fn key_of(role: usize) -> String {
+    let (_, flag) = ROLES[role];
+    if role == SERIES { flag.to_owned() } else { format!("columns.{flag}") }
+}
 
 fn same(places: &[usize]) -> Option<(usize, usize)> {
     let mut pairs = (0..places.len()).flat_map(|first| (first + 1..places.len()).map(move |second| (first, second)));
@@ -234,49 +287,64 @@ pub(crate) enum Turn {
 #[derive(Clone, Debug)]
 pub(crate) struct Whole<T> {
     pub(crate) timestamp: u64,
+    pub(crate) series: usize,
     pub(crate) line: u64,
     pub(crate) content: T,
 }
 
-/// Reads tables of which one line counts for each timestamp.
+/// Reads tables of which one line counts for each timestamp of a series.
 pub(crate) struct OneEach<R, T> {
     pub(crate) table: TableReader<R>,
     pub(crate) reading: Reading,
     /// The column of the times.
     pub(crate) place: usize,
+    /// The column of the series.
+    pub(crate) series: Option<usize>,
     last: Option<u64>,
-    /// The first line of the next timestamp, read ahead.
-    ahead: Option<Whole<T>>,
+    /// The last timestamp of each series.
+    seen: Vec<Option<u64>>,
+    /// Where the last line counts: the lines of the open timestamp.
+    open: Vec<Whole<T>>,
+    /// Lines that count and are yet to be returned.
+    ready: VecDeque<Whole<T>>,
 }
 
 impl<R: Read, T> OneEach<R, T> {
-    pub(crate) const fn new(table: TableReader<R>, reading: Reading, place: usize) -> Self {
-        Self { table, reading, place, last: None, ahead: None }
+    pub(crate) fn new(table: TableReader<R>, reading: Reading, place: usize, series: Option<usize>) -> Self {
+        let seen = vec![None; reading.series_count()];
+        Self { table, reading, place, series, last: None, seen, open: Vec::new(), ready: VecDeque::new() }
     }
 
-    /// Returns the line that counts for the next timestamp; `None` at the end.
+    /// Returns the line that counts for the next timestamp of a series; `None` at the end.
     pub(crate) fn next(
         &mut self,
         take: impl Fn(&TableLine<'_>) -> Result<T, TableError>,
     ) -> Result<Option<Whole<T>>, TableError> {
-        let mut found = self.ahead.take();
-        while let Some(line) = self.table.next_line()? {
+        while self.ready.is_empty() {
+            let Some(line) = self.table.next_line()? else {
+                self.ready.extend(self.open.drain(..));
+                break;
+            };
             let (timestamp, turn) = self.reading.time(&line, self.place, &mut self.last)?;
-            let content = match (self.reading.duplicates, turn) {
-                (Duplicates::Refuse, Turn::Again) => return Err(line.bad_field(self.place, self.reading.later())),
-                (Duplicates::First, Turn::Again) => continue,
+            let series = self.reading.series_of(&line, self.series)?;
+            let is_again = self.seen[series].replace(timestamp) == Some(timestamp);
+            let content = match (self.reading.duplicates, is_again) {
+                (Duplicates::Refuse, true) => return Err(line.bad_field(self.place, self.reading.later())),
+                (Duplicates::First, true) => continue,
                 _ => take(&line)?,
             };
-            let whole = Whole { timestamp, line: line.number_of_line(), content };
-            match (self.reading.duplicates, turn) {
-                (Duplicates::Last, Turn::Next) if found.is_some() => {
-                    self.ahead = Some(whole);
-                    return Ok(found);
-                }
-                (Duplicates::Last, _) => found = Some(whole),
-                _ => return Ok(Some(whole)),
+            let whole = Whole { timestamp, series, line: line.number_of_line(), content };
+            if self.reading.duplicates != Duplicates::Last {
+                return Ok(Some(whole));
+            }
+            if turn == Turn::Next {
+                self.ready.extend(self.open.drain(..));
+            }
+            match self.open.iter_mut().find(|earlier| earlier.series == series) {
+                Some(earlier) => *earlier = whole,
+                None => self.open.push(whole),
             }
         }
-        Ok(found)
+        Ok(self.ready.pop_front())
     }
 }

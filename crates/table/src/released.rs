@@ -92,6 +92,9 @@ pub fn read(
 ) -> Result<ReleasedTable, TableError> {
     let mut table = TableReader::new(name, source, Format::Csv)?;
     let header: Vec<&str> = table.header().filter(|field| *field != TIME).collect();
+    if header.get(1) == Some(&"series") && header.contains(&FRESHNESS) {
+        return Err(table.bad_header("it has several series: keep the lines of one, without the column series"));
+    }
     if let ["t", "value", "frequency" | "count", "variance", "freshness", rest @ ..] = &header[..]
         && rest.iter().all(|field| IGNORED.contains(field))
     {

@@ -78,6 +78,8 @@ pub struct ReleaseLayout {
     kind: Kind,
     /// Timestamps with times have a field for them.
     clock: Clock,
+    /// The names of the series, which have a field where there are any.
+    series: Vec<String>,
 }
 
 /// Content of a line about a release.
@@ -101,6 +103,8 @@ struct Line<'a> {
     t: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<&'a str>,
     #[serde(flatten)]
     cells: Cells<'a>,
     freshness: &'static str,
@@ -143,7 +147,13 @@ impl ReleaseLayout {
             (Some(values), Output::Counts) => Kind::Counts(values),
             (Some(values), Output::Symbol) => Kind::Symbol(values),
         };
-        Ok(Self { kind, clock: Clock::default() })
+        Ok(Self { kind, clock: Clock::default(), series: Vec::new() })
+    }
+
+    /// Adds the name of the series, where there are several.
+    #[must_use]
+    pub fn with_series(self, names: &[String]) -> Self {
+        Self { series: names.to_vec(), ..self }
     }
 
     /// Adds the time of each timestamp, where the clock has times.
@@ -165,21 +175,23 @@ impl ReleaseLayout {
         };
         let mut columns = vec![Column { name: "t", kind: ColumnKind::Whole }];
         columns.extend(self.clock.has_times().then_some(text("time")));
+        columns.extend((!self.series.is_empty()).then_some(text("series")));
         columns.extend(of_kind);
         columns.extend([text("freshness"), text("spent"), Column { name: "seeded", kind: ColumnKind::Flag }]);
         columns
     }
 
-    /// Returns the number of lines of one release.
+    /// Returns the number of lines of one timestamp, over all series.
     pub fn numbers(&self) -> u64 {
-        match &self.kind {
+        let of_one = match &self.kind {
             Kind::Number | Kind::Symbol(_) => 1,
             Kind::Frequencies(values) | Kind::Counts(values) => u64::from(values.count()),
             Kind::Tree(values) => {
                 let shape = tree::TreeShape::new(values.count());
                 (0..=shape.height()).map(|level| u64::from(shape.nodes(level))).sum()
             }
-        }
+        };
+        of_one.saturating_mul(self.series.len().max(1) as u64)
     }
 
     /// Writes the header line, if the format has one.
@@ -191,12 +203,10 @@ impl ReleaseLayout {
         }
     }
 
-    /// Writes the lines of a release; `user` is its owner, where each user has a stream.
-    ///
-    /// Writes nothing if the release has another kind of statistic than the layout.
+    /// Writes the lines of a release of the first series, or of the only one: see [`Self::write_of`].
     ///
     /// # Errors
-    /// None in practice: writing to a string does not fail.
+    /// As there.
     pub fn write(
         &self,
         release: &Release,
@@ -204,8 +214,26 @@ impl ReleaseLayout {
         format: Format,
         text: &mut String,
     ) -> Result<(), std::fmt::Error> {
+        self.write_of(0, release, user, format, text)
+    }
+
+    /// Writes the lines of a release of a series; `user` is its owner, where each user has a stream.
+    ///
+    /// Writes nothing if the release has another kind of statistic than the layout.
+    ///
+    /// # Errors
+    /// None in practice: writing to a string does not fail.
+    pub fn write_of(
+        &self,
+        series: usize,
+        release: &Release,
+        user: Option<&str>,
+        format: Format,
+        text: &mut String,
+    ) -> Result<(), std::fmt::Error> {
         let time = self.clock.time(release.timestamp);
-        let mut line = |cells| Line::new(release, time.as_deref(), cells).write(format, text);
+        let series = self.series.get(series).map(String::as_str);
+        let mut line = |cells| Line { series, ..Line::new(release, time.as_deref(), cells) }.write(format, text);
         match &self.kind {
             Kind::Number => match release.statistic.number() {
                 Some(Number { value, variance }) => line(Cells::Number { value, variance }),
@@ -248,7 +276,7 @@ impl ReleaseLayout {
 impl<'a> Line<'a> {
     const fn new(release: &'a Release, time: Option<&'a str>, cells: Cells<'a>) -> Self {
         let Release { timestamp, freshness, spent, seeded, .. } = release;
-        Self { t: *timestamp, time, cells, freshness: freshness.name(), spent, seeded: *seeded }
+        Self { t: *timestamp, time, series: None, cells, freshness: freshness.name(), spent, seeded: *seeded }
     }
 
     fn write(&self, format: Format, text: &mut String) -> std::fmt::Result {
@@ -261,6 +289,9 @@ impl<'a> Line<'a> {
         if let Some(time) = self.time {
             // No form of a time has a comma or a quote.
             write!(text, ",{time}")?;
+        }
+        if let Some(series) = self.series {
+            write!(text, ",{}", quoted(series))?;
         }
         match &self.cells {
             Cells::Number { value, variance } => write!(text, ",{value},{variance}"),

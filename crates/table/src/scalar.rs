@@ -67,8 +67,8 @@ impl<R: Read> ScalarReader<R> {
     /// Reads on from a table whose header was read.
     pub fn from_table(mut table: TableReader<R>, reading: Reading) -> Result<Self, TableError> {
         table.allow_missing_values();
-        let [time, value] = reading.find(&mut table, [0, 2])?;
-        Ok(Self { lines: OneEach::new(table, reading, time), value, line: 0 })
+        let ([time, value], series) = reading.find(&mut table, [0, 2])?;
+        Ok(Self { lines: OneEach::new(table, reading, time, series), value, line: 0 })
     }
 
     /// Returns the number of the last line read; zero before the first.
@@ -89,9 +89,10 @@ impl<R: Read> ScalarReader<R> {
         checked.map(Some).map_err(|expected| self.lines.table.bad_field(self.line, self.value, expected))
     }
 
-    /// Passes the next timestamp and the text of its number to `take`; no text is an error.
-    pub fn next_text<T>(&mut self, take: impl FnOnce(u64, &str) -> T) -> Result<Option<T>, TableError> {
-        Ok(self.next_whole()?.map(|Whole { timestamp, content, .. }| take(timestamp, &content)))
+    /// Passes the number of the next line's series, its timestamp and the text of its number to `take`; no text is an
+    /// error. The series is 0 where the table is not split.
+    pub fn next_text<T>(&mut self, take: impl FnOnce(usize, u64, &str) -> T) -> Result<Option<T>, TableError> {
+        Ok(self.next_whole()?.map(|Whole { timestamp, series, content, .. }| take(series, timestamp, &content)))
     }
 
     fn next_whole(&mut self) -> Result<Option<Whole<String>>, TableError> {

@@ -46,6 +46,8 @@ pub struct WideRow {
     pub line: u64,
     /// The timestamp.
     pub timestamp: u64,
+    /// The number of the series; 0 where the table is not split.
+    pub series: usize,
     /// Number of users with each value, in the order of the fields.
     pub counts: Vec<u64>,
 }
@@ -79,20 +81,22 @@ impl<R: Read> WideReader<R> {
 
     /// Reads on from a table whose header was read; an error if it has another form.
     pub fn from_table(mut table: TableReader<R>, reading: Reading) -> Result<Self, TableError> {
-        let [time, user, value] = reading.names();
+        let [time, user, value, series] = reading.names();
         if table.has(value) && (table.has(user) || table.width() == 2) {
             return Err(table.bad_header(
                 "a table of single values cannot be read here; count the users of each value: t,<value>,<value>,..",
             ));
         }
-        let place = if table.is_json() {
+        let (place, series) = if table.is_json() {
             reading.check_json(&table, 0)?;
             table.put_first(time);
-            0
+            let of_series = reading.series.is_some().then(|| table.field(&[series])).transpose()?;
+            (0, of_series)
         } else {
-            reading.find(&mut table, [0])?[0]
+            let ([place], series) = reading.find(&mut table, [0])?;
+            (place, series)
         };
-        Ok(Self { lines: OneEach::new(table, reading, place) })
+        Ok(Self { lines: OneEach::new(table, reading, place, series) })
     }
 
     /// Returns an error about the time of a line that was read before.
@@ -102,16 +106,17 @@ impl<R: Read> WideReader<R> {
 
     /// Returns the names of the values, in the order of their fields.
     pub fn labels(&self) -> impl Iterator<Item = &str> + '_ {
-        let time = self.lines.place;
-        self.lines.table.header().enumerate().filter(move |(place, _)| *place != time).map(|(_, label)| label)
+        let others = [Some(self.lines.place), self.lines.series];
+        let is_value = move |(place, _): &(usize, &str)| !others.contains(&Some(*place));
+        self.lines.table.header().enumerate().filter(is_value).map(|(_, label)| label)
     }
 
     /// Reads the next line; `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<WideRow>, TableError> {
-        let place = self.lines.place;
-        let next = self
-            .lines
-            .next(|line| (0..line.fields()).filter(|field| *field != place).map(|field| line.count(field)).collect())?;
-        Ok(next.map(|Whole { timestamp, line, content }| WideRow { line, timestamp, counts: content }))
+        let others = [Some(self.lines.place), self.lines.series];
+        let next = self.lines.next(|line| {
+            (0..line.fields()).filter(|field| !others.contains(&Some(*field))).map(|field| line.count(field)).collect()
+        })?;
+        Ok(next.map(|Whole { timestamp, series, line, content }| WideRow { line, timestamp, series, counts: content }))
     }
 }

@@ -45,6 +45,7 @@
 //! | [`query`] | questions about released streams and monitors over them, free of budget |
 //! | [`release`] | what a mechanism publishes, with its variance and where it came from |
 //! | [`sequence`] | one user's correlated stream, under sequence information privacy |
+//! | [`series`] | the streams of one table, and the people who are in several of them |
 //! | [`spec`] | what the owner of a stream decides about it, as a file can say it |
 //! | [`stream`] | a running stream of any family: entries in, releases out |
 //! | [`tree`] | binary hierarchies over an ordered domain |
@@ -60,6 +61,7 @@ pub mod query;
 pub mod release;
 pub mod scalar;
 pub mod sequence;
+pub mod series;
 pub mod spec;
 pub mod stream;
 pub mod tree;

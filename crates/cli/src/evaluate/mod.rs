@@ -370,6 +370,11 @@ impl Evaluate {
     }
 
     fn load(&self, seed: u64) -> Result<DataStream, Failure> {
+        if self.table.series().is_some() {
+            return Err(Failure::input(
+                "--series is for release: evaluate takes one series, so keep the lines of one in the table",
+            ));
+        }
         let mut input = InputSpec::default();
         self.table.apply(&mut input);
         let domain = |(low, high)| NumberDomain { low, high, resolution: self.resolution };

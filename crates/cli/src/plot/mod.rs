@@ -56,6 +56,10 @@ pub(crate) struct Plot {
     #[arg(long, value_name = "NAME")]
     value: Vec<String>,
 
+    /// Draw this series; a panel for each of the first twelve unless given
+    #[arg(long, value_name = "NAME")]
+    series: Option<String>,
+
     /// The title
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
@@ -82,6 +86,9 @@ impl Plot {
         }
         let Input { name, source } = Input::open(&self.releases)?;
         let mut shown = Shown::read(&name, source)?;
+        if let Some(series) = &self.series {
+            shown.choose_series(series)?;
+        }
         if let Some(truth) = &self.truth {
             let Input { name, source } = Input::open(truth)?;
             shown.add_truth(&name, source)?;

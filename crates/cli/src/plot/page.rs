@@ -47,7 +47,7 @@ fn panel(shown: &Shown, line: &Line) -> Panel {
     let low = if low >= least && low - margin < least { least } else { low - margin };
     let high = if high <= greatest && high + margin > greatest { greatest } else { high + margin };
     let y = Axis { limits: (low < high).then_some((low, high)), ..Axis::linear(shown.quantity.name()) };
-    Panel::curves(line.name.clone(), x, y, series)
+    Panel::curves(line.title(), x, y, series)
 }
 
 /// A page with the picture and a table.
@@ -64,10 +64,10 @@ pub(super) fn html(shown: &Shown, title: &str, left_out: usize) -> Result<String
         chart = chart.with(Block::Warning(vec![Span::Plain(text)]));
     }
     if left_out > 0 {
-        chart = chart.with(Block::note(format!("{left_out} other values are not shown.")));
+        chart = chart.with(Block::note(format!("{left_out} others are not shown.")));
     }
     let mut header = vec![if shown.times.is_empty() { "t" } else { "time" }];
-    if shown.lines.iter().any(|line| !line.name.is_empty()) {
+    if shown.lines.iter().any(|line| !line.title().is_empty()) {
         header.push("of");
     }
     header.extend([shown.quantity.name(), "low", "high"]);
@@ -80,7 +80,7 @@ pub(super) fn html(shown: &Shown, title: &str, left_out: usize) -> Result<String
             let (low, high) = sample.interval(shown.quantity);
             let mut row = vec![Cell::text(shown.time(sample.timestamp))];
             if header.contains(&"of") {
-                row.push(Cell::text(line.name.clone()));
+                row.push(Cell::text(line.title()));
             }
             row.extend([sample.value, low, high].map(|number| Cell::number(short(number))));
             if has_truth {

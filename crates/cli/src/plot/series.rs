@@ -1,6 +1,6 @@
 //! [`Shown`]: releases as series of points, and the truth beside them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
 use tidegate::names::nearest;
@@ -10,6 +10,9 @@ use crate::failure::Failure;
 
 /// 97.5 % quantile of the normal distribution: half the length of a 95 % interval, in standard deviations.
 pub(super) const HALF_INTERVAL: f64 = 1.959_964;
+
+/// Most panels of several series, unless values are named.
+const MOST_PANELS: usize = 12;
 
 /// Kind of the numbers of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ impl Sample {
 /// The releases of one value of a domain, or the numbers of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Line {
+    /// The series; empty where there is one only.
+    pub(super) series: String,
     /// Empty for a stream of numbers.
     pub(super) name: String,
     /// In the order of time, at least one.
@@ -66,6 +71,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// The series and the value, as far as they have names.
+    pub(super) fn title(&self) -> String {
+        let parts = [self.series.as_str(), self.name.as_str()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
+    }
+
     fn mean(&self) -> f64 {
         self.samples.iter().map(|sample| sample.value).sum::<f64>() / self.samples.len().max(1) as f64
     }
@@ -89,6 +100,7 @@ pub(super) struct Shown {
 struct Fields {
     timestamp: usize,
     time: Option<usize>,
+    series: Option<usize>,
     name: Option<usize>,
     /// The last value of a node of a tree.
     last: Option<usize>,
@@ -119,7 +131,7 @@ impl Fields {
             (_, Some(first), Some(last)) => (Some(first), Some(last)),
             _ => (Some(table.field(&["value"])?), None),
         };
-        Ok(Self { timestamp, time: find("time"), name, last, number, variance, quantity })
+        Ok(Self { timestamp, time: find("time"), series: find("series"), name, last, number, variance, quantity })
     }
 }
 
@@ -143,7 +155,7 @@ impl Shown {
         &mut self,
         fields: &Fields,
         line: &TableLine<'_>,
-        places: &mut HashMap<String, usize>,
+        places: &mut HashMap<(String, String), usize>,
     ) -> Result<(), TableError> {
         // Of a tree, its leaves.
         if let (Some(first), Some(last)) = (fields.name, fields.last)
@@ -155,14 +167,12 @@ impl Shown {
         let value = line.finite(fields.number, "a number")?;
         let variance = line.finite(fields.variance, "a variance: a number, zero or more")?;
         let name = fields.name.map_or("", |field| line.text(field));
-        let place = match places.get(name) {
-            Some(place) => *place,
-            None => {
-                self.lines.push(Line { name: name.to_owned(), samples: Vec::new(), truth: Vec::new() });
-                places.insert(name.to_owned(), self.lines.len() - 1);
-                self.lines.len() - 1
-            }
-        };
+        let series = fields.series.map_or("", |field| line.text(field));
+        let place = *places.entry((series.to_owned(), name.to_owned())).or_insert_with(|| {
+            let (series, name) = (series.to_owned(), name.to_owned());
+            self.lines.push(Line { series, name, samples: Vec::new(), truth: Vec::new() });
+            self.lines.len() - 1
+        });
         let samples = &mut self.lines[place].samples;
         if samples.last().is_some_and(|last| timestamp <= last.timestamp) {
             return Err(line.bad_field(fields.timestamp, "a timestamp later than the last of the same value"));
@@ -197,6 +207,11 @@ impl Shown {
         // Counts by timestamp and value; a number has the empty name.
         let mut counts: HashMap<(u64, String), f64> = HashMap::new();
         let mut totals: HashMap<u64, f64> = HashMap::new();
+        if self.lines.iter().any(|line| !line.series.is_empty()) {
+            return Err(Failure::input(
+                "--truth goes with one series: --series NAME draws one, and the truth is its table",
+            ));
+        }
         let value = find("value");
         while let Some(line) = table.next_line().map_err(Failure::input)? {
             let Some(t) = timestamp(&line).map_err(Failure::input)? else { continue };
@@ -244,11 +259,34 @@ impl Shown {
         Err(Failure::input(table.bad_content("it has no timestamp of the releases")))
     }
 
-    /// Keeps the named values, or the `most` that are largest on average.
+    /// Keeps one series.
+    pub(super) fn choose_series(&mut self, name: &str) -> Result<(), Failure> {
+        let mut known: Vec<&str> = self.lines.iter().map(|line| line.series.as_str()).collect();
+        known.dedup();
+        if !known.contains(&name) || name.is_empty() {
+            if known == [""] {
+                return Err(Failure::input("--series: the releases are of one series, without a name"));
+            }
+            let meant = nearest(name, &known).map(|meant| format!(" (did you mean {meant}?)"));
+            let (meant, known) = (meant.unwrap_or_default(), known.join(", "));
+            return Err(Failure::input(format_args!(
+                "--series: there is no series {name:?}{meant}; there are: {known}"
+            )));
+        }
+        self.lines.retain(|line| line.series == name);
+        // The truth of one series needs no name.
+        self.lines.iter_mut().for_each(|line| line.series.clear());
+        Ok(())
+    }
+
+    /// Keeps the named values, or the `most` of each series that are largest on average: fewer where there are many
+    /// series.
     pub(super) fn choose(&mut self, names: &[String], most: usize) -> Result<(), Failure> {
         for name in names {
             if !self.lines.iter().any(|line| line.name == *name) {
-                let known: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+                let mut known: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+                let mut seen = HashSet::new();
+                known.retain(|name| seen.insert(*name));
                 let meant = nearest(name, &known).map(|meant| format!(" (did you mean {meant}?)"));
                 let (meant, known) = (meant.unwrap_or_default(), known.join(", "));
                 return Err(Failure::input(format_args!(
@@ -258,18 +296,33 @@ impl Shown {
         }
         if !names.is_empty() {
             self.lines.retain(|line| names.contains(&line.name));
-        } else if self.lines.len() > most {
-            let mut means: Vec<f64> = self.lines.iter().map(Line::mean).collect();
-            means.sort_by(|one, other| other.total_cmp(one));
-            let least = means[most - 1];
-            let mut left = most;
-            self.lines.retain(|line| {
-                let kept = line.mean() >= least && left > 0;
-                left -= usize::from(kept);
-                kept
-            });
+        } else {
+            let mut series: Vec<String> = Vec::new();
+            for line in &self.lines {
+                if !series.contains(&line.series) {
+                    series.push(line.series.clone());
+                }
+            }
+            let of_each = if series.len() > 1 { (MOST_PANELS / series.len()).clamp(1, most) } else { most };
+            series.truncate(MOST_PANELS);
+            self.lines.retain(|line| series.contains(&line.series));
+            series.iter().for_each(|series| self.keep_largest(series, of_each));
         }
         Ok(())
+    }
+
+    /// Keeps the `most` lines of a series that are largest on average.
+    fn keep_largest(&mut self, series: &str, most: usize) {
+        let mut means: Vec<f64> = self.lines.iter().filter(|line| line.series == series).map(Line::mean).collect();
+        means.sort_by(|one, other| other.total_cmp(one));
+        let Some(least) = means.get(most - 1).copied().filter(|_| means.len() > most) else { return };
+        let mut left = most;
+        self.lines.retain(|line| {
+            let is_other = line.series != series;
+            let kept = line.mean() >= least && left > 0;
+            left -= usize::from(kept && !is_other);
+            kept || is_other
+        });
     }
 
     /// The text of a timestamp.

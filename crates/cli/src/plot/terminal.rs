@@ -23,7 +23,8 @@ pub(super) fn draw(shown: &Shown, title: &str, left_out: usize, canvas: Canvas) 
     let rows = if shown.lines.len() == 1 { HEIGHTS.0 } else { HEIGHTS.1 };
     let mut text = format!("{title}\n");
     for line in &shown.lines {
-        let name = if line.name.is_empty() { shown.quantity.name() } else { &line.name };
+        let title = line.title();
+        let name = if title.is_empty() { shown.quantity.name() } else { &title };
         text += &format!("\n{name}\n{}", Grid::of(shown, line, rows, canvas).draw());
     }
     let marks = if canvas.unicode { ["⠒⠒", "░░", "··"] } else { ["**", "::", "oo"] };
@@ -33,7 +34,9 @@ pub(super) fn draw(shown: &Shown, title: &str, left_out: usize, canvas: Canvas) 
     }
     text.push('\n');
     if left_out > 0 {
-        text += &format!("{left_out} other values are not shown; --value NAME shows one\n");
+        let has_series = shown.lines.iter().any(|line| !line.series.is_empty());
+        let of_series = if has_series { " or --series NAME" } else { "" };
+        text += &format!("{left_out} others are not shown; --value NAME{of_series} shows one\n");
     }
     text
 }

@@ -1,42 +1,76 @@
 //! Lines of a table as entries of a stream.
 
 use std::io::Read;
-use std::sync::Arc;
 
 use tidegate::kernel::Account;
 use tidegate::mechanisms::Family;
+use tidegate::series::Series;
 use tidegate::spec::{Intake, Values};
 use tidegate::stream::{Entry, Stream};
-use tidegate_table::long::{FieldRefusal, LongReader};
+use tidegate_table::long::{FieldRefusal, LongReader, LongRow};
 use tidegate_table::scalar::ScalarReader;
 use tidegate_table::wide::{LongOrWide, WideReader};
 use tidegate_table::{Format, Reading, TableError};
 
-/// The next entry with its line number; `None` at the end of the input.
-pub(super) type Next = Result<Option<(u64, Entry)>, TableError>;
+/// A line of a table.
+pub(super) struct Item<'a> {
+    /// The number of the line.
+    pub(super) line: u64,
+    /// The number of its series.
+    pub(super) series: usize,
+    pub(super) content: Content<'a>,
+}
+
+/// The content of a line.
+pub(super) enum Content<'a> {
+    Value {
+        timestamp: u64,
+        /// Borrowed, so that no line allocates.
+        user: &'a str,
+        value: u32,
+    },
+    Entry(Entry),
+}
+
+impl Content<'_> {
+    pub(super) const fn timestamp(&self) -> u64 {
+        match self {
+            Self::Value { timestamp, .. } => *timestamp,
+            Self::Entry(entry) => entry.timestamp(),
+        }
+    }
+}
+
+/// Passes the next line on; returns whether there was one.
+pub(super) type Next<'a> = Box<dyn FnMut(&mut dyn FnMut(Item<'_>)) -> Result<bool, TableError> + 'a>;
 
 /// The input format of a stream.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
-    /// Numbers, released as they are read.
-    Readings { intake: Intake, account: Account },
+    /// Numbers, released as they are read; each series has an account.
+    Readings { intake: Intake, accounts: Vec<Account> },
     /// Values of users.
     Values {
         values: Values,
         /// Whether the input may also be counts of users.
         counts: bool,
+        /// Whether each user has a time, so that the reader rejects a second line of a user.
+        by_user: bool,
     },
 }
 
 impl Expected {
-    /// Returns `None` for a stream of neither readings nor values.
-    pub(super) fn of(stream: &Stream) -> Option<Self> {
-        if let Some((intake, account)) = stream.intake() {
-            return Some(Self::Readings { intake, account });
+    /// Returns `None` for streams of neither readings nor values.
+    pub(super) fn of(series: &Series) -> Option<Self> {
+        let first = series.streams().first()?;
+        if let Some((intake, _)) = first.intake() {
+            let accounts = series.streams().iter().map(Stream::account).collect::<Option<_>>()?;
+            return Some(Self::Readings { intake, accounts });
         }
-        let mechanism = stream.spec().mechanism();
+        let mechanism = series.spec().mechanism();
         let counts = mechanism.family == Family::Central && !mechanism.by_class;
-        Some(Self::Values { values: stream.values()?.clone(), counts })
+        let by_user = mechanism.family == Family::Sequence;
+        Some(Self::Values { values: first.values()?.clone(), counts, by_user })
     }
 
     /// Opens a reader of entries.
@@ -46,16 +80,23 @@ impl Expected {
         source: S,
         format: Format,
         reading: Reading,
-    ) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
+    ) -> Result<Next<'a>, TableError> {
         match self {
-            Self::Readings { intake, account } => {
+            Self::Readings { intake, accounts } => {
                 let mut readings = ScalarReader::open(name, source, format, reading)?;
-                let seal = move |timestamp, text: &str| intake.seal(account, timestamp, text);
-                Ok(Box::new(move || {
-                    Ok(readings.next_text(seal)?.map(|reading| (readings.line(), Entry::Reading(reading))))
+                Ok(Box::new(move |take| {
+                    let seal = |series: usize, timestamp, text: &str| {
+                        (series, Entry::Reading(intake.seal(accounts[series], timestamp, text)))
+                    };
+                    let Some((series, entry)) = readings.next_text(seal)? else { return Ok(false) };
+                    take(Item { line: readings.line(), series, content: Content::Entry(entry) });
+                    Ok(true)
                 }))
             }
-            Self::Values { values, counts } => read_values(values, counts, name, source, format, reading),
+            Self::Values { values, counts, by_user } => {
+                let reader = Reader::open(&values, counts, name, source, format, reading)?;
+                Ok(read_values(values, if by_user { reader } else { reader.with_repetitions() }))
+            }
         }
     }
 }
@@ -67,40 +108,60 @@ enum Reader<S> {
     Wide(WideReader<S>, Vec<usize>),
 }
 
-fn read_values<'a, S: Read + 'a>(
-    values: Values,
-    counts: bool,
-    name: &str,
-    source: S,
-    format: Format,
-    reading: Reading,
-) -> Result<Box<dyn FnMut() -> Next + 'a>, TableError> {
-    let mut reader = if counts {
+impl<S: Read> Reader<S> {
+    fn open(
+        values: &Values,
+        counts: bool,
+        name: &str,
+        source: S,
+        format: Format,
+        reading: Reading,
+    ) -> Result<Self, TableError> {
+        if !counts {
+            return LongReader::open(name, source, format, reading).map(Self::Long);
+        }
         match LongOrWide::open(name, source, format, reading)? {
-            LongOrWide::Long(entries) => Reader::Long(entries),
+            LongOrWide::Long(entries) => Ok(Self::Long(entries)),
             LongOrWide::Wide(rows) => {
-                let places = places(&values, name, &rows)?;
-                Reader::Wide(rows, places)
+                let places = places(values, name, &rows)?;
+                Ok(Self::Wide(rows, places))
             }
         }
-    } else {
-        Reader::Long(LongReader::open(name, source, format, reading)?)
-    };
-    Ok(Box::new(move || match &mut reader {
-        Reader::Long(entries) => entries.next_checked(|entry| {
-            let value = values.find(entry.value).ok_or_else(|| FieldRefusal {
-                field: "value",
-                expected: "a value of the domain, as the spec names it; empty = \"skip\" leaves lines without one out"
-                    .into(),
+    }
+
+    /// Leaves it to the stream to reject a second line of a user.
+    fn with_repetitions(self) -> Self {
+        match self {
+            Self::Long(entries) => Self::Long(entries.with_repetitions()),
+            wide @ Self::Wide(..) => wide,
+        }
+    }
+}
+
+fn read_values<'a, S: Read + 'a>(values: Values, mut reader: Reader<S>) -> Next<'a> {
+    Box::new(move |take| match &mut reader {
+        Reader::Long(entries) => {
+            let taken = entries.next_checked(|LongRow { line, timestamp, series, user, value }| {
+                let value = values.find(value).ok_or_else(|| FieldRefusal {
+                    field: "value",
+                    expected:
+                        "a value of the domain, as the spec names it; empty = \"skip\" leaves lines without one out"
+                            .into(),
+                })?;
+                take(Item { line, series, content: Content::Value { timestamp, user, value } });
+                Ok(())
             })?;
-            Ok((entry.line, Entry::Value { timestamp: entry.timestamp, user: Arc::clone(entry.user), value }))
-        }),
-        Reader::Wide(rows, places) => Ok(rows.next_row()?.map(|row| {
+            Ok(taken.is_some())
+        }
+        Reader::Wide(rows, places) => {
+            let Some(row) = rows.next_row()? else { return Ok(false) };
             let mut counts = vec![0; row.counts.len()];
             places.iter().zip(row.counts).for_each(|(place, count)| counts[*place] = count);
-            (row.line, Entry::Counts { timestamp: row.timestamp, counts })
-        })),
-    }))
+            let entry = Entry::Counts { timestamp: row.timestamp, counts };
+            take(Item { line: row.line, series: row.series, content: Content::Entry(entry) });
+            Ok(true)
+        }
+    })
 }
 
 /// Returns the value of each field of a wide table; each value must occur exactly once.

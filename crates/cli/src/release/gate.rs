@@ -1,16 +1,19 @@
-//! [`Gate`]: passes entries to a stream, and its releases to the output.
+//! [`Gate`]: passes entries to the streams of a table, and their releases to the output.
 
 use std::fmt::Write as _;
 use std::mem;
 
+use serde::Serialize;
 use tidegate::kernel::Randomness;
 use tidegate::kernel::VaultKey;
 use tidegate::mechanisms::Family;
+use tidegate::series::{ReleasedBySeries, Series};
 use tidegate::spec::{Reply, Said, Values};
-use tidegate::stream::{Entry, Released, Stream, StreamError};
+use tidegate::stream::{Released, StreamError};
 use tidegate_table::releases::ReleaseLayout;
 use tidegate_table::{Format, Reading, TableError};
 
+use super::entries::Content;
 use super::state::Keeper;
 use super::timeline::Timeline;
 use crate::failure::{Failure, complain};
@@ -81,7 +84,7 @@ pub(super) struct Plotted {
 }
 
 pub(super) struct Gate<R> {
-    stream: Stream,
+    series: Series,
     values: Option<Values>,
     random: R,
     shape: ReleaseLayout,
@@ -91,7 +94,7 @@ pub(super) struct Gate<R> {
     /// Whether the header was written.
     begun: bool,
     /// Empty between calls; kept for its allocation.
-    released: Released,
+    released: ReleasedBySeries,
     /// Output not written yet: releases, answers, and messages on standard error.
     text: String,
     answers: String,
@@ -102,13 +105,13 @@ pub(super) struct Gate<R> {
 const MUCH: usize = 1 << 16;
 
 impl<R: Randomness> Gate<R> {
-    pub(super) fn new(stream: Stream, shape: ReleaseLayout, random: R, sinks: Sinks) -> Self {
+    pub(super) fn new(series: Series, shape: ReleaseLayout, random: R, sinks: Sinks) -> Self {
         let seeded = !random.provenance().is_private() || sinks.keeper.as_ref().is_some_and(Keeper::is_seeded);
         let (text, answers, alarms) = (String::new(), String::new(), Vec::new());
-        let released = Released::default();
+        let released = ReleasedBySeries::default();
         Self {
-            values: stream.values().cloned(),
-            stream,
+            values: series.streams().first().and_then(|stream| stream.values().cloned()),
+            series,
             random,
             shape,
             sinks,
@@ -121,8 +124,8 @@ impl<R: Randomness> Gate<R> {
         }
     }
 
-    pub(super) fn push(&mut self, entry: Entry) -> Result<Reader, Rejected> {
-        let timestamp = entry.timestamp();
+    pub(super) fn push(&mut self, series: usize, content: Content<'_>) -> Result<Reader, Rejected> {
+        let timestamp = content.timestamp();
         if let Some(timeline) = &self.sinks.timeline {
             timeline.check(timestamp)?;
         }
@@ -132,14 +135,21 @@ impl<R: Randomness> Gate<R> {
         if let Some(timeline) = &mut self.sinks.timeline {
             timeline.arrive(timestamp);
         }
-        self.stream.push_into(entry, &mut self.random, &mut self.released)?;
+        let (random, released) = (&mut self.random, &mut self.released);
+        match content {
+            Content::Value { timestamp, user, value } => {
+                self.series.push_value(series, (timestamp, user, value), random, released)?;
+            }
+            Content::Entry(entry) => self.series.push_into(series, entry, random, released)?,
+        }
         Ok(self.write_much()?)
     }
 
     /// Releases the timestamps of the timeline at which nobody is present.
     fn pass_empty(&mut self, mut missing: impl FnMut(&mut Timeline) -> Option<u64>) -> Result<Reader, Failure> {
         while let Some(timestamp) = self.sinks.timeline.as_mut().and_then(&mut missing) {
-            self.released = self.stream.pass_empty(timestamp, &mut self.random).map_err(Failure::run)?;
+            let passed = self.series.pass_empty(timestamp, &mut self.random, &mut self.released);
+            passed.map_err(Failure::run)?;
             if self.write_much()? == Reader::WentAway {
                 return Ok(Reader::WentAway);
             }
@@ -161,22 +171,37 @@ impl<R: Randomness> Gate<R> {
                 self.shape.begin(self.sinks.format, &mut plot.table);
             }
         }
-        let Released { releases, user, population } = &mut self.released;
+        let mut released = mem::take(&mut self.released);
+        let written = released.try_drain(|series, released| self.write_part(series, released));
+        self.released = released;
+        written
+    }
+
+    /// Formats the releases of a series, and the answers that they bring about.
+    fn write_part(&mut self, series: usize, released: &mut Released) -> Result<(), Failure> {
+        let Released { releases, user, population } = released;
+        if releases.is_empty() {
+            return Ok(());
+        }
+        let name = self.series.names().get(series).cloned();
         for mut release in releases.drain(..) {
             release.seeded |= self.seeded;
-            let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut self.text);
+            let (user, format) = (user.as_deref(), self.sinks.format);
+            let written = self.shape.write_of(series, &release, user, format, &mut self.text);
             written.map_err(Failure::run)?;
             if let Some(plot) = &mut self.sinks.plot {
-                let written = self.shape.write(&release, user.as_deref(), self.sinks.format, &mut plot.table);
+                let written = self.shape.write_of(series, &release, user, format, &mut plot.table);
                 written.map_err(Failure::run)?;
             }
             let t = release.timestamp;
-            for said in self.stream.answer_queries(&release, *population).map_err(Failure::run)? {
-                if let Some(alarm) = alarm(t, &said) {
+            let Some(stream) = self.series.stream_mut(series) else { continue };
+            for said in stream.answer_queries(&release, *population).map_err(Failure::run)? {
+                if let Some(alarm) = alarm(t, name.as_deref(), &said) {
                     self.alarms.push(alarm);
                 }
                 if let (Some(_), Some(values)) = (&self.sinks.answers, &self.values) {
-                    let line = serde_json::to_string(&said.line(t, values)).map_err(Failure::run)?;
+                    let answer = Answer { series: name.as_deref(), said: said.line(t, values) };
+                    let line = serde_json::to_string(&answer).map_err(Failure::run)?;
                     self.answers.push_str(&line);
                     self.answers.push('\n');
                 }
@@ -188,8 +213,8 @@ impl<R: Randomness> Gate<R> {
     /// Saves the state. Must precede the output of every release that it pays for.
     fn save(&self) -> Result<(), Failure> {
         let Some(keeper) = &self.sinks.keeper else { return Ok(()) };
-        let stream = self.stream.save(self.sinks.key.as_ref()).map_err(Failure::run)?;
-        keeper.save(stream, self.seeded)
+        let series = self.series.save(self.sinks.key.as_ref()).map_err(Failure::run)?;
+        keeper.save(series, self.seeded)
     }
 
     pub(super) fn hand_over(&mut self) -> Result<Reader, Failure> {
@@ -234,9 +259,9 @@ impl<R: Randomness> Gate<R> {
 
     /// Releases everything that is held back.
     pub(super) fn close(mut self) -> Result<(), Failure> {
-        self.released = self.stream.finish(&mut self.random).map_err(Failure::run)?;
-        if self.stream.spec().family() == Family::Sequence && self.stream.waiting() > 0 {
-            let users = self.stream.waiting();
+        self.series.finish(&mut self.random, &mut self.released).map_err(Failure::run)?;
+        if self.series.spec().family() == Family::Sequence && self.series.waiting() > 0 {
+            let users = self.series.waiting();
             complain(
                 "note",
                 format_args!(
@@ -262,10 +287,20 @@ impl<R: Randomness> Gate<R> {
     }
 }
 
+/// A query's answer, with its series where there are several.
+#[derive(Serialize)]
+struct Answer<'a, L> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<&'a str>,
+    #[serde(flatten)]
+    said: L,
+}
+
 /// Returns the message of a monitor's event.
-fn alarm(t: u64, said: &Said<'_>) -> Option<String> {
+fn alarm(t: u64, series: Option<&str>, said: &Said<'_>) -> Option<String> {
     let Reply::Event(event) = &said.reply else { return None };
-    let mut text = format!("{:?} {} at {t}, at {:.6}", said.name, event.kind.name(), event.score.value);
+    let of = series.map(|series| format!("{series}: ")).unwrap_or_default();
+    let mut text = format!("{of}{:?} {} at {t}, at {:.6}", said.name, event.kind.name(), event.score.value);
     let _ = write!(text, " ± {:.6}", event.score.variance.sqrt());
     Some(text)
 }

@@ -6,6 +6,7 @@ mod gate;
 pub(crate) mod state;
 mod timeline;
 
+use std::cell::Cell;
 use std::io::{self, IsTerminal, Read};
 use std::mem;
 #[cfg(unix)]
@@ -21,6 +22,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tidegate::kernel::{Decimal, Epsilon, Randomness, SeededRandom, SystemRandom, VaultKey, Window};
 use tidegate::mechanisms::{self, Family, Mechanism};
 use tidegate::names::UnknownName;
+use tidegate::series::Series;
 use tidegate::spec::{DomainSpec, ScalarSpec, SpecError, StreamSpec};
 use tidegate::stream::{Stream, StreamError};
 use tidegate_table::releases::ReleaseLayout;
@@ -35,7 +37,7 @@ use crate::failure::{Failure, complain};
 use crate::input::Input;
 use crate::output::{Output, Reader};
 use crate::spec::Spec;
-use entries::Expected;
+use entries::{Expected, Item};
 use gate::{Gate, Plotted, Sinks};
 use state::{Keeper, Saved};
 use timeline::Timeline;
@@ -69,6 +71,9 @@ use timeline::Timeline;
 ///
 /// Where timestamps share a budget, --state keeps it across runs: the first run begins it with
 /// --new-state, and every later one goes on. `tidegate budget` shows what is left.
+///
+/// A table may hold several series: the spec declares their names and in how many of them one person
+/// can be. Each series is released by itself, and the output has the column series.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -246,22 +251,24 @@ impl Release {
             _ => {}
         }
         // An invalid spec is rejected before the state file is touched.
-        let mut stream = Stream::new(told.stream.clone()).map_err(refused)?;
+        let mut series = Series::new(told.stream.clone()).map_err(refused)?;
         let (keeper, saved) = self.keeper(&told.stream)?;
         let key = self.key.as_deref().map(|key| state::key(key, saved.is_none())).transpose()?;
         if let Some(saved) = saved {
-            stream = Stream::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
+            series = Series::load(told.stream.clone(), &saved.stream, key.as_ref()).map_err(state::misfit)?;
         }
-        self.enrol(&mut stream)?;
-        let reading = reading_of(&told.stream).map_err(refused)?.after(stream.last());
-        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?.with_clock(reading.clock.clone());
-        let sinks = self.sinks(&stream, &shape, keeper, key)?;
-        self.pass(stream, shape, random, sinks, reading)
+        self.enrol(&mut series)?;
+        let reading = reading_of(&told.stream).map_err(refused)?.after(series.last());
+        let shape = ReleaseLayout::of(&told.stream).map_err(refused)?;
+        let shape = shape.with_clock(reading.clock.clone()).with_series(series.names());
+        let sinks = self.sinks(&series, &shape, keeper, key)?;
+        self.pass(series, shape, random, sinks, reading)
     }
 
     /// Enrols the users of the user table, for mechanisms with classes.
-    fn enrol(&self, stream: &mut Stream) -> Result<(), Failure> {
-        let table = match (stream.classes(), &self.users) {
+    fn enrol(&self, series: &mut Series) -> Result<(), Failure> {
+        let classes = series.streams().first().and_then(Stream::classes);
+        let table = match (classes, &self.users) {
             (None, None) => return Ok(()),
             (None, Some(_)) => {
                 return Err(Failure::input("--users is for mechanisms in which each class has a guarantee of its own"));
@@ -278,14 +285,14 @@ impl Release {
         let mut there = Vec::new();
         long::read_users(&name, source, format.text(), "class", |user, class| {
             there.push(user.to_owned());
-            stream.enrol(user, class).map_err(|error| match error {
+            series.enrol(user, class).map_err(|error| match error {
                 StreamError::Entry { expected, .. } => expected.into(),
                 other => other.to_string().into(),
             })
         })
         .map_err(Failure::input)?;
         // Users who are no longer in the table have left.
-        stream.keep_only(&there.iter().map(String::as_str).collect()).map_err(state::misfit)
+        series.keep_only(&there.iter().map(String::as_str).collect()).map_err(state::misfit)
     }
 
     /// Checks that no other file shares a path with the state or its key.
@@ -325,7 +332,7 @@ impl Release {
     /// Opens the destinations.
     fn sinks(
         &self,
-        stream: &Stream,
+        series: &Series,
         shape: &ReleaseLayout,
         keeper: Option<Keeper>,
         key: Option<VaultKey>,
@@ -334,19 +341,19 @@ impl Release {
         if keeper.as_ref().is_some_and(Keeper::is_seeded) && self.seed.is_none() {
             notes.push("a run with a seed has contributed to this state, so what is released is not private");
         }
-        let timeline = self.timeline(stream, shape)?;
-        if let StreamSpec::Central(spec) = stream.spec()
+        let timeline = self.timeline(series, shape)?;
+        if let StreamSpec::Central(spec) = series.spec()
             && spec.protects_presence()
             && self.through.is_none()
         {
             notes.push("where the output ends tells where the input ends: --through T releases up to timestamp T");
         }
-        if keeper.is_none() && stream.spec().window() != Window::EVENT {
+        if keeper.is_none() && series.spec().window() != Window::EVENT {
             notes.push(
                 "the budget starts anew: without --state nothing is known of earlier runs, whose timestamps share it",
             );
         }
-        match (&self.answers, stream.standing_queries()) {
+        match (&self.answers, series.streams().first().and_then(Stream::standing_queries)) {
             (Some(_), None) => {
                 return Err(Failure::input("--answers is for specs with queries or monitors, and this has none"));
             }
@@ -382,28 +389,28 @@ impl Release {
     }
 
     /// Returns the timeline of the spec, if it has one.
-    fn timeline(&self, stream: &Stream, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
-        match (stream.spec().timeline(), &self.through) {
+    fn timeline(&self, series: &Series, shape: &ReleaseLayout) -> Result<Option<Timeline>, Failure> {
+        match (series.spec().timeline(), &self.through) {
             (None, None) => Ok(None),
             (None, Some(_)) => Err(Failure::input("--through is for specs with a timeline, and this has none")),
             (Some(spec), through) => {
                 let end = |text: &String| {
                     // A clock of its own: the form of the input's times is that of the input.
-                    let clock = Clock::new(stream.spec().input());
+                    let clock = Clock::new(series.spec().input());
                     clock.map_err(Into::into).and_then(|mut clock| clock.timestamp(text))
                 };
                 let through = through.as_ref().map(end).transpose();
                 let through =
                     through.map_err(|expected| Failure::input(format_args!("--through: expected {expected}")));
-                Timeline::new(spec, through?, stream.last(), shape.numbers()).map(Some)
+                Timeline::new(spec, through?, series.last(), shape.numbers()).map(Some)
             }
         }
     }
 
-    /// Passes the whole input through a stream.
+    /// Passes the whole input through the streams.
     fn pass(
         &self,
-        stream: Stream,
+        series: Series,
         shape: ReleaseLayout,
         random: impl Randomness + Send + 'static,
         sinks: Sinks,
@@ -411,8 +418,8 @@ impl Release {
     ) -> Result<(), Failure> {
         let format = self.format.unwrap_or_else(|| TableFormat::of(&self.input));
         let (input, format) = (format.open(&self.input)?, format.text());
-        let expected = Expected::of(&stream).ok_or_else(|| Failure::run("the stream takes no table"))?;
-        let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(stream, shape, random, sinks)))));
+        let expected = Expected::of(&series).ok_or_else(|| Failure::run("the stream takes no table"))?;
+        let shared = Arc::new(Mutex::new(State::Open(Box::new(Gate::new(series, shape, random, sinks)))));
         #[cfg(unix)]
         end_on_signal(&shared)?;
         let progress = self.progress();
@@ -470,12 +477,14 @@ fn read_all<R: Randomness>(
 ) -> Result<(), Failure> {
     let source = Prompt { source: input.source, shared };
     let mut next = expected.read(&input.name, source, format, reading.clone()).map_err(Failure::input)?;
-    while let Some((line, entry)) = next().map_err(Failure::input)? {
-        let taken =
-            |gate: &mut Gate<R>| gate.push(entry).map_err(|rejected| rejected.of_line(&input.name, line, &reading));
-        if !with_open(&mut lock(shared), taken) {
-            break;
-        }
+    let is_open = Cell::new(true);
+    let mut take = |Item { line, series, content }: Item<'_>| {
+        let taken = |gate: &mut Gate<R>| {
+            gate.push(series, content).map_err(|rejected| rejected.of_line(&input.name, line, &reading))
+        };
+        is_open.set(with_open(&mut lock(shared), taken));
+    };
+    while is_open.get() && next(&mut take).map_err(Failure::input)? {
         // A look at the clock takes longer than some mechanisms do.
         if !progress.is_hidden() {
             progress.inc(1);

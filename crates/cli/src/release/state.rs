@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use tidegate::kernel::VaultKey;
-use tidegate::spec::{ColumnsSpec, StreamSpec};
+use tidegate::spec::StreamSpec;
 
 use crate::failure::Failure;
 use crate::output::sync_folder_of;
@@ -40,7 +40,7 @@ pub(super) struct Keeper {
 pub(crate) struct Saved {
     /// The spec; it must be the same when the run continues.
     pub(crate) spec: String,
-    /// The state of the stream.
+    /// The state of the stream, or of all series.
     pub(crate) stream: Vec<u8>,
 }
 
@@ -71,10 +71,7 @@ impl Keeper {
             }
             _ => {}
         }
-        // The next run's table may have other columns.
-        let mut spec = spec.clone();
-        spec.input_mut().columns = ColumnsSpec::default();
-        let spec = serde_json::to_string(&spec).map_err(Failure::run)?;
+        let spec = spec.of_state().map_err(Failure::input)?;
         if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) && fs::metadata(path).is_err() {
             // Its target may be a state that is temporarily absent.
             return Err(Failure::input(format_args!("{path} is a link that leads nowhere")));
@@ -91,6 +88,7 @@ impl Keeper {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(Failure::input(format_args!("{} cannot be read: {error}", path.display()))),
         };
+        let spec = serde_json::to_string(&spec).map_err(Failure::run)?;
         Ok((Self { path, _lock: lock, spec, seeded }, saved))
     }
 
@@ -128,13 +126,15 @@ fn checksum(body: &[u8]) -> [u8; 16] {
     hasher.finish128().as_bytes()
 }
 
-fn read(path: &Path, bytes: &[u8], spec: &str) -> Result<Saved, Failure> {
+fn read(path: &Path, bytes: &[u8], spec: &StreamSpec) -> Result<Saved, Failure> {
     let refused = |why: &str| {
         let path = path.display();
         Failure::input(format_args!("{path}: {why}; it was left as it is, because beginning anew would spend again"))
     };
     let saved = of_bytes(bytes).map_err(refused)?;
-    if saved.spec != spec {
+    // A later spec may declare more series.
+    let earlier: Option<StreamSpec> = serde_json::from_str(&saved.spec).ok();
+    if earlier.is_none_or(|earlier| !spec.continues(&earlier)) {
         return Err(refused("it is the state of another spec"));
     }
     Ok(saved)

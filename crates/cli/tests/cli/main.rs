@@ -20,6 +20,7 @@ mod plot;
 mod postgres;
 mod release;
 mod reproduce;
+mod series;
 mod service;
 mod snapshots;
 mod store;

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::io::Read;
-use std::sync::Arc;
 
 use tidegate::spec::{SpecError, Values, ValuesSpec};
 use tidegate_kernel::{Grid, GridError};
@@ -115,7 +114,7 @@ fn numbers<R: Read>(
 ) -> Result<NumberStream, DatasetError> {
     let grid = domain.grid()?;
     let mut values = Vec::new();
-    let number = |_, text: &str| match text.trim().parse::<f64>() {
+    let number = |_, _, text: &str| match text.trim().parse::<f64>() {
         Ok(number) if !number.is_nan() => {
             let number = number.clamp(grid.low(), grid.high());
             if domain.resolution.is_none() { (number - grid.low()).round() + grid.low() } else { number }
@@ -166,15 +165,19 @@ fn users<R: Read>(name: &str, mut reader: LongReader<R>, values: &Values) -> Res
 
 /// Reads a sequence of each user: the symbols in the order of the lines.
 fn symbols<R: Read>(name: &str, mut reader: LongReader<R>, values: &Values) -> Result<SymbolStream, DatasetError> {
-    let mut numbers: HashMap<Arc<str>, usize> = HashMap::new();
+    let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut sequences: Vec<Vec<u32>> = Vec::new();
     while reader
         .next_checked(|row| {
             let symbol = found(values, row.value)?;
-            let number = *numbers.entry(Arc::clone(row.user)).or_insert_with(|| {
-                sequences.push(Vec::new());
-                sequences.len() - 1
-            });
+            let number = match numbers.get(row.user) {
+                Some(number) => *number,
+                None => {
+                    numbers.insert(row.user.to_owned(), sequences.len());
+                    sequences.push(Vec::new());
+                    sequences.len() - 1
+                }
+            };
             sequences[number].push(symbol);
             Ok(())
         })?

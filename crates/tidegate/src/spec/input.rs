@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::AcrossSeries;
+
 /// How lines of a table become entries of a stream. All keys have a default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -25,6 +27,15 @@ pub struct InputSpec {
     /// The treatment of a user's line without a value.
     #[serde(skip_serializing_if = "is_default")]
     pub empty: Empty,
+    /// The column with the name of the series, where the table holds several streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
+    /// The names of the series, which are public.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series_names: Option<Vec<String>>,
+    /// In how many series one person can be, within any window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub across_series: Option<AcrossSeries>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -33,7 +44,8 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 
 impl InputSpec {
     /// Its keys.
-    pub const KEYS: &[&str] = &["columns", "every", "origin", "duplicates", "empty"];
+    pub const KEYS: &[&str] =
+        &["columns", "every", "origin", "duplicates", "empty", "series", "series_names", "across_series"];
 }
 
 /// Names of columns. Without a header, a column is named by its number, from one.

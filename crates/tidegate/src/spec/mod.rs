@@ -39,6 +39,7 @@ mod parser_words;
 mod reply;
 mod scalar;
 mod sequence;
+mod series;
 mod standing_queries;
 mod strict;
 mod timeline;
@@ -67,6 +68,7 @@ pub use local::{LocalMachine, LocalSpec};
 pub use parser_words::plain_words;
 pub use scalar::{DomainSpec, Intake, Outside, ProtectsSpec, ScalarSpec, UnknownOutside};
 pub use sequence::{ModelSpec, SequenceMachine, SequenceSpec};
+pub use series::{AcrossSeries, MOST_SERIES, SeriesSpec};
 use strict::StrictMap;
 
 pub use standing_queries::{MonitorSpec, QuerySpec, Reply, Said, ScoreSpec, StandingQueries};

@@ -1,13 +1,12 @@
 //! Central streams: a curator sees each user's value, under one guarantee for all or one for each class.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidegate_kernel::primitives::seal_histogram;
 use tidegate_kernel::{Randomness, Sealed};
 
-use super::users::Users;
+use super::users::{Present, Users};
 use super::{Released, StreamError, other_settings};
 use crate::central::classes::{ClassError, Registry};
 use crate::central::personal_track::PersonalTrack;
@@ -19,13 +18,13 @@ pub(super) struct Shared {
     pub(super) mechanism: Central,
     /// The open timestamp, its values, and who they are of.
     open: Option<(u64, Vec<u32>)>,
-    present: HashSet<Arc<str>>,
+    present: Present,
     pub(super) last: Option<u64>,
 }
 
 impl Shared {
     pub(super) fn new(mechanism: Central) -> Self {
-        Self { mechanism, open: None, present: HashSet::new(), last: None }
+        Self { mechanism, open: None, present: Present::default(), last: None }
     }
 
     pub(super) fn load(self, (last, mechanism): (Option<u64>, Central)) -> Result<Self, StreamError> {
@@ -44,7 +43,7 @@ impl Shared {
         self.open.as_ref().map(|(timestamp, _)| *timestamp)
     }
 
-    pub(super) fn add(&mut self, timestamp: u64, user: Arc<str>, value: u32) -> Result<(), StreamError> {
+    pub(super) fn add(&mut self, timestamp: u64, user: &str, value: u32) -> Result<(), StreamError> {
         if !self.present.insert(user) {
             return Err(StreamError::second_value());
         }
@@ -167,7 +166,7 @@ impl ByClass {
         match self.users.find(user) {
             None => {
                 self.registry.join(class)?;
-                self.users.add(user.into(), ());
+                self.users.add(user, ());
                 Ok(())
             }
             Some(number) => {

@@ -67,7 +67,7 @@ pub enum StreamError {
 }
 
 impl StreamError {
-    pub(super) fn entry(field: &'static str, expected: impl Into<String>) -> Self {
+    pub(crate) fn entry(field: &'static str, expected: impl Into<String>) -> Self {
         Self::Entry { field, expected: expected.into() }
     }
 
@@ -76,7 +76,9 @@ impl StreamError {
     }
 
     pub(super) fn second_value() -> Self {
-        Self::entry("user", "a user who has no other line at the same timestamp")
+        let once = "a user who has no other line at the same timestamp; duplicates = \"first\" or \"last\" says which \
+                    of several counts";
+        Self::entry("user", once)
     }
 }
 

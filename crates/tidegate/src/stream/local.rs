@@ -1,11 +1,8 @@
 //! Local streams: a collector asks devices. The devices may be elsewhere, or in this process, where each has its own
 //! ledger.
 
-use std::collections::HashSet;
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
-use tidegate_device::{AnswerError, Device, DevicePolicy, slot_of};
+use tidegate_device::{AnswerError, Device, DevicePolicy, PreparedQuestion, slot_of};
 use tidegate_kernel::oracle::Estimate;
 use tidegate_kernel::{FreshRandom, Question, Randomness, Window};
 
@@ -23,9 +20,10 @@ pub(super) struct Collector<M> {
     /// Gives each user a slot; drawn with the first.
     slots: Option<[u8; 16]>,
     users: Users<Member>,
-    /// The open timestamp, the devices that have a value at it, and these again.
+    /// The open timestamp, and the devices that have a value at it.
     open: Option<(u64, Vec<(usize, u32)>)>,
-    present: HashSet<usize>,
+    /// Number of timestamps closed.
+    turn: u32,
     pub(super) last: Option<u64>,
 }
 
@@ -37,6 +35,15 @@ pub(super) struct Member {
     /// Whether the user was enrolled since the stream was made or loaded.
     #[serde(skip)]
     is_there: bool,
+    /// The turn of the user's last value, from one.
+    #[serde(skip)]
+    turn: u32,
+}
+
+impl Member {
+    const fn new(class: u16, device: Device) -> Self {
+        Self { class, device, is_there: true, turn: 0 }
+    }
 }
 
 /// The saved form of a collector.
@@ -59,15 +66,7 @@ pub(super) struct SavedCollector<M> {
 
 impl<M> Collector<M> {
     pub(super) fn new(mechanism: M, domain: u32) -> Self {
-        Self {
-            mechanism,
-            domain,
-            slots: None,
-            users: Users::default(),
-            open: None,
-            present: HashSet::new(),
-            last: None,
-        }
+        Self { mechanism, domain, slots: None, users: Users::default(), open: None, turn: 1, last: None }
     }
 
     pub(super) fn save(&self) -> SavingCollector<'_, M> {
@@ -82,7 +81,8 @@ impl<M> Collector<M> {
 
     /// Takes the value of a user in.
     pub(super) fn note(&mut self, timestamp: u64, number: usize, value: u32) -> Result<(), StreamError> {
-        if !self.present.insert(number) {
+        let turn = &mut self.users.get_mut(number).turn;
+        if std::mem::replace(turn, self.turn) == self.turn {
             return Err(StreamError::second_value());
         }
         self.open.get_or_insert((timestamp, Vec::new())).1.push((number, value));
@@ -91,7 +91,8 @@ impl<M> Collector<M> {
 
     /// Ends the open timestamp.
     fn take_open(&mut self) -> Option<(u64, Vec<(usize, u32)>)> {
-        self.present.clear();
+        // After 2^32 timestamps, a user who was absent all the while is taken for present, once.
+        self.turn = self.turn.checked_add(1).unwrap_or(1);
         self.open.take()
     }
 
@@ -125,11 +126,11 @@ impl Collector<Local> {
     pub(super) fn add(
         &mut self,
         timestamp: u64,
-        user: Arc<str>,
+        user: &str,
         value: u32,
         random: &mut impl Randomness,
     ) -> Result<(), StreamError> {
-        let number = match self.users.find(&user) {
+        let number = match self.users.find(user) {
             Some(number) => number,
             None => {
                 let key = self.slots.get_or_insert_with(|| {
@@ -140,7 +141,7 @@ impl Collector<Local> {
                 });
                 let slot = slot_of(key, user.as_bytes());
                 let device = Device::new(self.policy(), slot);
-                self.users.add(user, Member { class: 0, device, is_there: true })
+                self.users.add(user, Member::new(0, device))
             }
         };
         self.note(timestamp, number, value)
@@ -203,7 +204,7 @@ impl Collector<Plbu> {
             return Ok(());
         }
         let policy = self.policy(self.classes().all()[usize::from(class)].requirement);
-        self.users.add(user.into(), Member { class, device: Device::new(policy, 0), is_there: true });
+        self.users.add(user, Member::new(class, Device::new(policy, 0)));
         Ok(())
     }
 
@@ -239,11 +240,12 @@ fn answers(
     present: impl Iterator<Item = (usize, u32)>,
     random: &mut impl Randomness,
 ) -> Result<Option<Estimate>, StreamError> {
-    let mut aggregate = question.oracle()?.aggregate();
+    let prepared = PreparedQuestion::new(question.clone())?;
+    let mut aggregate = prepared.oracle().aggregate();
     // All answers are drawn at once: one batch.
     let random = &mut FreshRandom::new(random)?;
     for (number, value) in present {
-        match users.get_mut(number).device.answer(now, question, value, random) {
+        match users.get_mut(number).device.answer_once(now, &prepared, value, random) {
             Ok(report) => aggregate.add(report.as_bytes())?,
             Err(AnswerError::NotAsked | AnswerError::Budget(_) | AnswerError::Answered { .. }) => {}
             Err(refused) => return Err(refused.into()),

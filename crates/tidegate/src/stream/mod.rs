@@ -163,6 +163,10 @@ impl Stream {
     /// # Errors
     /// A spec that cannot be followed.
     pub fn new(spec: StreamSpec) -> Result<Self, SpecError> {
+        if spec.input().split()?.is_some() {
+            let problem = "this is a single stream; several series in one table are for `tidegate release`".to_owned();
+            return Err(SpecError::Input { key: "series_names", problem });
+        }
         let values = spec.values()?;
         let domain = values.as_ref().map_or(0, Values::count);
         let machine = match &spec {
@@ -307,32 +311,15 @@ impl Stream {
         random: &mut impl Randomness,
         out: &mut Released,
     ) -> Result<(), StreamError> {
+        let entry = match entry {
+            Entry::Value { timestamp, user, value } => {
+                return self.push_value(timestamp, &user, value, random, out);
+            }
+            entry => entry,
+        };
         self.check(&entry)?;
-        let is_next = self.open_timestamp().is_some_and(|open| open != entry.timestamp());
         match (&mut self.machine, entry) {
             (Machine::Scalar(numbers), Entry::Reading(reading)) => numbers.push(reading, random, out),
-            (Machine::Sequence(sequences), Entry::Value { timestamp, user, value }) => {
-                sequences.push(timestamp, user, value, random, out)
-            }
-            (Machine::Local(collector), Entry::Value { timestamp, user, value }) => {
-                if is_next {
-                    collector.close(random, out)?;
-                }
-                collector.add(timestamp, user, value, random)
-            }
-            (Machine::LocalByClass(collector), Entry::Value { timestamp, user, value }) => {
-                let number = collector.find(&user)?;
-                if is_next {
-                    collector.close(random, out)?;
-                }
-                collector.note(timestamp, number, value)
-            }
-            (Machine::Central(shared), Entry::Value { timestamp, user, value }) => {
-                if is_next {
-                    shared.close(random, out)?;
-                }
-                shared.add(timestamp, user, value)
-            }
             (Machine::Central(shared), Entry::Counts { timestamp, counts }) => {
                 shared.close(random, out)?;
                 shared.push_counts(timestamp, counts, random, out)
@@ -341,14 +328,57 @@ impl Stream {
                 shared.close(random, out)?;
                 shared.push(&histogram, random, out)
             }
-            (Machine::CentralByClass(by_class), Entry::Value { timestamp, user, value }) => {
-                let number = by_class.find(&user)?;
+            (_, entry) => Err(self.takes_no(entry.kind())),
+        }
+    }
+
+    /// As [`Stream::push_into`] with an [`Entry::Value`], for a user whose name is borrowed.
+    ///
+    /// # Errors
+    /// As [`Stream::push`].
+    #[inline]
+    pub fn push_value(
+        &mut self,
+        timestamp: u64,
+        user: &str,
+        value: u32,
+        random: &mut impl Randomness,
+        out: &mut Released,
+    ) -> Result<(), StreamError> {
+        self.check_time(timestamp, false)?;
+        if let Some(domain) = self.values.as_ref().map(Values::count).filter(|domain| value >= *domain) {
+            return Err(StreamError::entry("value", format!("the number of a value, below {domain}")));
+        }
+        let is_next = self.open_timestamp().is_some_and(|open| open != timestamp);
+        match &mut self.machine {
+            Machine::Sequence(sequences) => sequences.push(timestamp, user, value, random, out),
+            Machine::Local(collector) => {
+                if is_next {
+                    collector.close(random, out)?;
+                }
+                collector.add(timestamp, user, value, random)
+            }
+            Machine::LocalByClass(collector) => {
+                let number = collector.find(user)?;
+                if is_next {
+                    collector.close(random, out)?;
+                }
+                collector.note(timestamp, number, value)
+            }
+            Machine::Central(shared) => {
+                if is_next {
+                    shared.close(random, out)?;
+                }
+                shared.add(timestamp, user, value)
+            }
+            Machine::CentralByClass(by_class) => {
+                let number = by_class.find(user)?;
                 if is_next {
                     by_class.close(random, out)?;
                 }
                 by_class.add(timestamp, number, value)
             }
-            (_, entry) => Err(self.takes_no(entry.kind())),
+            Machine::Scalar(_) => Err(self.takes_no("values of users")),
         }
     }
 
@@ -358,9 +388,6 @@ impl Stream {
         self.check_time(entry.timestamp(), of_whole_timestamp)?;
         let Some(domain) = self.values.as_ref().map(Values::count) else { return Ok(()) };
         let cells = match entry {
-            Entry::Value { value, .. } if *value >= domain => {
-                return Err(StreamError::entry("value", format!("the number of a value, below {domain}")));
-            }
             Entry::Counts { counts, .. } => counts.len(),
             Entry::Histogram(histogram) => histogram.cells(),
             Entry::Value { .. } | Entry::Reading(_) => return Ok(()),
@@ -416,7 +443,7 @@ impl Stream {
     }
 
     /// Releases the open timestamp of users.
-    fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
+    pub(crate) fn close(&mut self, random: &mut impl Randomness, out: &mut Released) -> Result<(), StreamError> {
         match &mut self.machine {
             Machine::Local(collector) => collector.close(random, out),
             Machine::LocalByClass(collector) => collector.close(random, out),

@@ -59,12 +59,12 @@ impl Sequences {
     pub(super) fn push(
         &mut self,
         timestamp: u64,
-        user: Arc<str>,
+        user: &str,
         symbol: u32,
         random: &mut impl Randomness,
         out: &mut Released,
     ) -> Result<(), StreamError> {
-        let number = match self.users.find(&user) {
+        let number = match self.users.find(user) {
             Some(number) => number,
             None => {
                 let machine = self.spec.mechanism(self.model.as_ref())?;
@@ -77,7 +77,7 @@ impl Sequences {
             return Err(StreamError::entry("t", expected));
         }
         out.releases.extend(sequence.answer(timestamp, symbol, random)?);
-        out.user = Some(self.users.name(number));
+        out.user = Some(self.users.name(number).into());
         Ok(())
     }
 

@@ -20,6 +20,7 @@ mod personal;
 mod post_processing;
 mod query;
 mod scalar;
+mod series;
 mod spec;
 mod stream;
 mod support;
