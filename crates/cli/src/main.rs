@@ -41,6 +41,7 @@ mod spec;
 mod stream;
 mod table;
 mod toml_file;
+mod warnings;
 
 use std::process::ExitCode;
 
