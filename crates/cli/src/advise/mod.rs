@@ -198,7 +198,8 @@ impl Advise {
         let subjects = request.chosen(&self.mechanism).map_err(refused)?;
         let sample = self.sample.as_deref().map(|name| read_sample(name, &request.data)).transpose()?;
         let threads = self.threads.or_else(|| thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-        let simulation = Simulation { repeats: self.repeats, length: self.length, seed: self.seed, threads };
+        let simulation =
+            Simulation { repeats: self.repeats, length: self.length, ..Simulation::new(self.seed, threads) };
         let streams = streams(&request, sample.as_ref(), &simulation).map_err(refused)?;
         let mut output = Output::create(&self.output)?;
         let about = About { request: &request, streams: &streams, sample: sample.as_ref(), spec: subject.mechanism };

@@ -8,10 +8,15 @@ mod published;
 use std::f64::consts::SQRT_2;
 
 use tidegate::kernel::primitives::Protects;
+use tidegate::kernel::{Epsilon, Window};
+use tidegate::mechanisms::Family;
 use tidegate::scalar::ScalarKind;
 use tidegate::spec::{ScalarSpec, StreamSpec};
 
 pub(crate) use published::Published;
+
+/// Advice aims at noise of this part of what is released.
+const AIM: f64 = 0.25;
 
 /// Warnings about a spec by itself. An invalid spec has none: it is rejected elsewhere.
 pub(crate) fn of_spec(spec: &StreamSpec) -> Vec<String> {
@@ -69,6 +74,61 @@ pub(crate) fn longer_than_the_data(window: u64, timestamps: u64) -> Option<Strin
              noise",
             figure(factor)
         )
+    })
+}
+
+/// The settings that the noise comes from, as the beginning of a sentence.
+fn cause(spec: &StreamSpec) -> String {
+    match (epsilon_of(spec), spec.window()) {
+        (Some(epsilon), Window::Timestamps(window)) if spec.family() != Family::Scalar => {
+            format!("epsilon {epsilon} over a window of {window} gives")
+        }
+        (Some(epsilon), _) => format!("epsilon {epsilon} gives"),
+        (None, _) => "the epsilons and windows of the classes give".to_owned(),
+    }
+}
+
+/// How to make the noise `factor` times smaller.
+fn advice(spec: &StreamSpec, factor: f64) -> String {
+    let times = figure(factor);
+    let Some(epsilon) = epsilon_of(spec) else {
+        return format!("for {times} times less, raise the epsilons or shorten the windows by as much");
+    };
+    let more = figure(epsilon * factor);
+    // Reports of devices: noise falls with the root of their number.
+    let (users, factor) = match spec.family() {
+        Family::Local => (format!(", or {} times as many users", figure(factor * factor)), factor * factor),
+        _ => (String::new(), factor),
+    };
+    let window = match spec.window() {
+        #[allow(clippy::cast_precision_loss)] // a size in a message
+        Window::Timestamps(window) if window.get() as f64 >= factor && spec.family() != Family::Scalar => {
+            format!(", or a window of at most {:.0}", (window.get() as f64 / factor).floor())
+        }
+        _ => String::new(),
+    };
+    let rest = match spec.family() {
+        Family::Scalar => "longer timestamps or a longer delay help too",
+        _ => "longer timestamps or fewer values help too",
+    };
+    format!("for {times} times less, use an epsilon of about {more}{window}{users}; {rest}")
+}
+
+fn epsilon_of(spec: &StreamSpec) -> Option<f64> {
+    let epsilon = match spec {
+        StreamSpec::Local(spec) => spec.epsilon,
+        StreamSpec::Central(spec) => spec.epsilon,
+        StreamSpec::Scalar(spec) => Some(spec.epsilon),
+        _ => None,
+    };
+    epsilon.map(Epsilon::as_f64)
+}
+
+/// A predicted error that exceeds the typical size of what is released.
+pub(crate) fn of_prediction(spec: &StreamSpec, error: f64, level: f64, what: &str) -> Option<String> {
+    (error > level).then(|| {
+        let (error, level, advice) = (figure(error), figure(level), advice(spec, error / (AIM * level)));
+        format!("{} errors of ±{error}, and {what} is {level}: {advice}", cause(spec))
     })
 }
 

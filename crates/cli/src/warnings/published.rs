@@ -7,7 +7,7 @@ use tidegate::mechanisms::Family;
 use tidegate::release::Release;
 use tidegate::spec::{Reply, Said, StreamSpec};
 
-use super::{figure, longer_than_the_data};
+use super::{AIM, advice, cause, figure, longer_than_the_data};
 
 /// Fewer releases than this are not judged.
 const FEWEST: u64 = 10;
@@ -15,8 +15,6 @@ const FEWEST: u64 = 10;
 const FIRST_LOOK: u64 = 100;
 /// The width of a 95 % interval, in standard deviations.
 const INTERVAL: f64 = 3.92;
-/// Advice aims at noise of this part of what is published.
-const AIM: f64 = 0.25;
 
 /// Running moments of what a stream releases, and what they warn of.
 #[derive(Debug)]
@@ -155,10 +153,10 @@ impl Published {
             Family::Local | Family::Sequence => "shares",
             Family::Scalar => "numbers",
         };
-        let (cause, width) = (self.cause(), self.width());
+        let (cause, width) = (cause(&self.spec), self.width());
         let shown = figure(noise);
         if let Some(width) = width.filter(|width| noise > width / 2.0) {
-            let advice = self.advice(noise / (width / 10.0));
+            let advice = advice(&self.spec, noise / (width / 10.0));
             return Some(format!(
                 "{cause} noise of ±{shown} (a standard deviation) in a domain that is {} wide: {advice}",
                 figure(width)
@@ -166,16 +164,16 @@ impl Published {
         }
         // Numbers such as temperatures have no natural zero that they could be compared with.
         let has_level = width.is_none() || self.begins_at_zero();
-        let advice = || self.advice(noise / (AIM * most));
+        let enough = || advice(&self.spec, noise / (AIM * most));
         if has_level && noise > most {
             return Some(format!(
                 "{cause} noise of ±{shown} (a standard deviation) around {what} of {about}: {}",
-                advice()
+                enough()
             ));
         }
         if has_level && INTERVAL * noise > most {
             let half = figure(INTERVAL / 2.0 * noise);
-            return Some(format!("{cause} 95 % intervals (±{half}) wider than the {what}, {about}: {}", advice()));
+            return Some(format!("{cause} 95 % intervals (±{half}) wider than the {what}, {about}: {}", enough()));
         }
         let is_coarse = noise > if has_level { most / 10.0 } else { width.unwrap_or_default() / 20.0 };
         if is_coarse && self.releases >= 2 * FEWEST && moved <= 1.1 * noise {
@@ -183,57 +181,10 @@ impl Published {
                 "{cause} noise of ±{shown} (a standard deviation), and what is published moves by ±{} only, so that no \
                  change can be told from noise: {}",
                 figure(moved),
-                self.advice(4.0)
+                advice(&self.spec, 4.0)
             ));
         }
         None
-    }
-
-    /// The settings that the noise comes from, as the beginning of a sentence.
-    fn cause(&self) -> String {
-        match (self.epsilon(), self.spec.window()) {
-            (Some(epsilon), Window::Timestamps(window)) if self.spec.family() != Family::Scalar => {
-                format!("epsilon {epsilon} over a window of {window} gives")
-            }
-            (Some(epsilon), _) => format!("epsilon {epsilon} gives"),
-            (None, _) => "the epsilons and windows of the classes give".to_owned(),
-        }
-    }
-
-    /// How to make the noise `factor` times smaller.
-    fn advice(&self, factor: f64) -> String {
-        let times = figure(factor);
-        let Some(epsilon) = self.epsilon() else {
-            return format!("for {times} times less, raise the epsilons or shorten the windows by as much");
-        };
-        let more = figure(epsilon * factor);
-        // Reports of devices: noise falls with the root of their number.
-        let (users, factor) = match self.spec.family() {
-            Family::Local => (format!(", or {} times as many users", figure(factor * factor)), factor * factor),
-            _ => (String::new(), factor),
-        };
-        let window = match self.spec.window() {
-            #[allow(clippy::cast_precision_loss)] // a size in a message
-            Window::Timestamps(window) if window.get() as f64 >= factor && self.spec.family() != Family::Scalar => {
-                format!(", or a window of at most {:.0}", (window.get() as f64 / factor).floor())
-            }
-            _ => String::new(),
-        };
-        let rest = match self.spec.family() {
-            Family::Scalar => "longer timestamps or a longer delay help too",
-            _ => "longer timestamps or fewer values help too",
-        };
-        format!("for {times} times less, use an epsilon of about {more}{window}{users}; {rest}")
-    }
-
-    fn epsilon(&self) -> Option<f64> {
-        let epsilon = match &self.spec {
-            StreamSpec::Local(spec) => spec.epsilon,
-            StreamSpec::Central(spec) => spec.epsilon,
-            StreamSpec::Scalar(spec) => Some(spec.epsilon),
-            _ => None,
-        };
-        epsilon.map(tidegate::kernel::Epsilon::as_f64)
     }
 
     /// The width of the domain of numbers.
