@@ -3,8 +3,8 @@
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 1 on failure, and 2
 //! for invalid input.
 //!
-//! Without the feature `lab`, the subcommands that simulate are absent: `new`, `evaluate`, `advise`, `audit`, `reproduce`,
-//! `accuracy`, `data`, `demo` and `device fleet`.
+//! Without the feature `lab`, the subcommands that simulate are absent: `new`, `evaluate`, `advise`, `audit`,
+//! `reproduce`, `accuracy`, `data`, `demo` and `device fleet`.
 
 #[cfg(feature = "lab")]
 mod accuracy;

@@ -1,4 +1,4 @@
-//! Warnings of `tidegate evaluate`: options without effect, windows longer than the data, errors of the size of a guess.
+//! Warnings of `tidegate evaluate`: options without effect, windows longer than the data, errors beyond a guess.
 
 use tidegate_lab::experiment::{Finding, Setting, Subject};
 use tidegate_lab::metrics::Metric;

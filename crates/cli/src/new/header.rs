@@ -44,15 +44,15 @@ impl Header {
             }
         }
         if columns.time.is_none() {
-            columns.time = Some(self.find("t", &TIMES, &[], "--time NAME: the column of times")?);
+            columns.time = Some(self.find("t", &TIMES, &[], "the times: --time NAME")?);
         }
         let mut taken: Vec<String> = columns.time.iter().chain(&columns.value).cloned().collect();
         if has_user && columns.user.is_none() {
-            columns.user = Some(self.find("user", &USERS, &taken, "--user NAME: the column of users")?);
+            columns.user = Some(self.find("user", &USERS, &taken, "the users: --user NAME")?);
         }
         taken.extend(columns.user.clone());
         if has_value && columns.value.is_none() {
-            columns.value = Some(self.find("value", &[], &taken, "--value NAME: the column of values")?);
+            columns.value = Some(self.find("value", &[], &taken, "the values: --value NAME")?);
         }
         Ok(())
     }
@@ -74,7 +74,7 @@ impl Header {
         match (&telling[..], &free[..]) {
             ([one], _) => Ok((**one).clone()),
             ([], [one]) => Ok((*one).clone()),
-            _ => Err(self.problem(format_args!("say which one it is: {option}"))),
+            _ => Err(self.problem(format_args!("say which column has {option}"))),
         }
     }
 

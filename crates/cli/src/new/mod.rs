@@ -175,21 +175,14 @@ impl New {
 
     /// Where the spec goes.
     fn place(&self) -> String {
-        self.output.clone().unwrap_or_else(|| format!("{}.toml", self.stem()))
-    }
-
-    /// The name of the table without folder and ending.
-    fn stem(&self) -> String {
-        let name = self.table_file.as_deref().map(Path::new).and_then(Path::file_name);
-        let name = name.and_then(|name| name.to_str()).and_then(|name| name.split('.').next());
-        name.filter(|name| !name.is_empty()).unwrap_or("stream").to_owned()
+        self.output.clone().unwrap_or_else(|| format!("{}.toml", stem(self.table_file.as_deref())))
     }
 
     fn answers(&self, mut interview: Interview<'_>) -> Result<Answers, Failure> {
         let row = interview.ask(
             self.row,
             "--row user|counts|number|symbol",
-            "What is a row: a user's value, counts of users, one number, or a symbol to be released for its user alone?",
+            "What is a row: a user's value, counts of users, one number, or a symbol to release for its user alone?",
             choice,
         )?;
         interview.complete()?;
@@ -226,7 +219,9 @@ impl New {
         } else {
             None
         };
-        self.ask_times(&mut interview, &mut input, trust)?;
+        // Presence is protected there, so that every timestamp from the first on is released.
+        let needs_origin = trust == Some(TrustName::Curator) && row != Row::Number;
+        self.ask_times(&mut interview, &mut input, needs_origin)?;
         let (population, window) = if matches!(row, Row::User | Row::Counts) {
             let whole = |text: &str| at_least_one(text).map_err(str::to_owned);
             let question = "Over how many consecutive timestamps is a user protected?";
@@ -268,7 +263,7 @@ impl New {
         &self,
         interview: &mut Interview<'_>,
         input: &mut InputSpec,
-        trust: Option<TrustName>,
+        needs_origin: bool,
     ) -> Result<(), Failure> {
         if self.counters {
             return Ok(());
@@ -280,8 +275,6 @@ impl New {
         };
         let every = interview.ask(input.every.map(Some), "--every LENGTH or --counters", question, parse)?;
         input.every = every.flatten();
-        // Presence is protected there, so that every timestamp from the first on is released.
-        let needs_origin = trust == Some(TrustName::Curator) && !matches!(self.row, Some(Row::Number));
         if input.every.is_some() && needs_origin {
             let question = "When does the first timestamp begin? A date or a date-time, as in 2026-01-01";
             let text = |text: &str| Ok(text.to_owned());
@@ -343,7 +336,7 @@ impl New {
             let none =
                 || Failure::input("no mechanism fits these answers: a larger epsilon or a smaller domain may help");
             let chosen = recommendation.chosen.ok_or_else(none)?;
-            Ok(Report::new(chosen, data, place, self.table_file.as_deref(), &self.stem()))
+            Ok(Report::new(chosen, data, place, self.table_file.as_deref(), &stem(Some(place))))
         };
         let target = match answers.exactness {
             Exactness::Epsilon(epsilon) => return at(epsilon),
@@ -371,6 +364,13 @@ impl New {
             ))
         })
     }
+}
+
+/// The name of a file without folder and ending.
+fn stem(file: Option<&str>) -> String {
+    let name = file.map(Path::new).and_then(Path::file_name).and_then(|name| name.to_str());
+    let name = name.and_then(|name| name.split('.').next());
+    name.filter(|name| !name.is_empty()).unwrap_or("stream").to_owned()
 }
 
 /// Parses the name of a choice.

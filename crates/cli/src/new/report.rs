@@ -97,8 +97,8 @@ impl Report {
                 _ => format!("an expected error of ±{} {what}", figure(*error)),
             };
             format!(
-                "{place}: {}, with {error}\n\nThe first release, which begins the budget:\n  {first}\n\nLater ones go on with \
-                 it:\n  {later}\n\nWhat is left of the budget:\n  {budget}\n",
+                "{place}: {}, with {error}\n\nThe first release, which begins the budget:\n  {first}\n\nLater ones \
+                 go on with it:\n  {later}\n\nWhat is left of the budget:\n  {budget}\n",
                 chosen.mechanism.full_name
             )
         };

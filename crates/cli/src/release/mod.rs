@@ -80,7 +80,8 @@ use timeline::Timeline;
                   users.state --new-state\n  \
                   tidegate release --spec users.toml --input tuesday.csv --output tuesday-released.csv --state \
                   users.state\n  \
-                  sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --protects reading --resolution 0.1"
+                  sensor | tidegate release --mechanism clamped --epsilon 1 --domain -10..40 --protects reading \
+                  --resolution 0.1"
 )]
 pub(crate) struct Release {
     /// The spec of the stream

@@ -16,7 +16,7 @@ use tidegate::spec::{ScalarSpec, StreamSpec};
 pub(crate) use published::Published;
 
 /// Advice aims at noise of this part of what is released.
-const AIM: f64 = 0.25;
+const AIM: f64 = 0.125;
 
 /// Warnings about a spec by itself. An invalid spec has none: it is rejected elsewhere.
 pub(crate) fn of_spec(spec: &StreamSpec) -> Vec<String> {

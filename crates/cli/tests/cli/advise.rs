@@ -107,7 +107,8 @@ fn a_release_is_a_sample_and_what_may_be_raw_is_warned_of() {
 
 #[test]
 fn a_spec_says_what_the_stream_is() {
-    let spec = "family = \"scalar\"\nmechanism = \"clamped\"\nepsilon = 1.0\ndelay = 2\ndomain = { low = 0, high = 100 }\nprotects = \"reading\"\n";
+    let spec = "family = \"scalar\"\nmechanism = \"clamped\"\nepsilon = 1.0\ndelay = 2\n\
+                 domain = { low = 0, high = 100 }\nprotects = \"reading\"\n";
     let output = run_with_input("advise --spec - --mechanism clamped,laplace", spec.as_bytes());
     assert!(output.status.success(), "{}", stderr(&output));
     let text = stdout(&output);

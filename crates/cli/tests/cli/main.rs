@@ -13,6 +13,7 @@ mod families;
 #[path = "../../../device/tests/device/http_server.rs"]
 mod http_server;
 mod ledger;
+mod new;
 mod observable;
 mod plot;
 #[allow(dead_code)] // what only the store's tests need
@@ -26,6 +27,7 @@ mod store;
 mod streams;
 mod tables;
 mod timeline;
+mod transcripts;
 mod warnings;
 
 use std::io::{ErrorKind, Write};

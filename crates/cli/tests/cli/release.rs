@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::{assert_refused, command, run, run_with_input, stderr, stdout};
 
-const SPEC: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\nprotects = \"reading\"\n";
+const SPEC: &str = "family = \"scalar\"\nmechanism = \"contin\"\nepsilon = 1.0\ndomain = { low = 0, high = 612 }\n\
+                 protects = \"reading\"\n";
 
 /// An empty directory of the test's own.
 fn directory(name: &str) -> PathBuf {

@@ -148,7 +148,8 @@ fn refuses_specs_that_would_have_to_be_guessed_at() {
     }
     for number in ["nan", "inf"] {
         let toml = format!(
-            "mechanism = \"contin\"\nepsilon = 1\nthreshold = {number}\ndomain = {{ low = 0, high = 9 }}\nprotects = \"reading\"\n"
+            "mechanism = \"contin\"\nepsilon = 1\nthreshold = {number}\ndomain = {{ low = 0, high = 9 }}\n\
+                 protects = \"reading\"\n"
         );
         let error = toml::from_str::<StreamSpec>(&toml).unwrap_err().to_string();
         assert!(error.contains("is not a finite number"), "{error}");

@@ -114,9 +114,7 @@ fn every_reading_is_rounded_clamped_or_replaced() {
 #[test]
 fn numbers_of_a_spec_are_kept_exactly() {
     let spec = |domain: &str| {
-        let json = format!(
-            r#"{{ "family": "scalar", "mechanism": "laplace", "epsilon": 1, "domain": {domain}, "protects": "reading" }}"#
-        );
+        let json = format!(r#"{{ "mechanism": "laplace", "epsilon": 1, "domain": {domain}, "protects": "reading" }}"#);
         let StreamSpec::Scalar(spec) = read(&json) else { panic!("it says event") };
         spec
     };
