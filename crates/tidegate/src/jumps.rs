@@ -30,8 +30,10 @@ const EVIDENCE: f64 = 5.0;
 pub enum JumpSight {
     /// The sooner the larger it is.
     BySize {
-        /// The smallest jump that one look shows, in the unit of the releases.
+        /// The smallest jump that one look shows.
         at_once: f64,
+        /// Its unit.
+        unit: JumpUnit,
     },
     /// After some readings, whatever its size: a bit does not tell how far a reading is from its forecast, and a mean
     /// comes at the end of its batch.
@@ -39,6 +41,17 @@ pub enum JumpSight {
         /// About how many timestamps it takes at most.
         timestamps: f64,
     },
+}
+
+/// The unit of a jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JumpUnit {
+    /// Users with a value.
+    Users,
+    /// Share of the users with a value.
+    Share,
+    /// The unit of the readings.
+    Reading,
 }
 
 impl JumpSight {
@@ -52,7 +65,7 @@ impl JumpSight {
     ///     serde_json::from_str(r#"{ "mechanism": "central.track", "epsilon": 1, "window": 20, "domain": 4 }"#)?;
     /// let sight = JumpSight::of(&spec).ok_or("it is track")?;
     /// // Noise of scale 20/0.3 on the histogram that watches.
-    /// assert!(matches!(sight, JumpSight::BySize { at_once } if (at_once - 333.3).abs() < 0.1));
+    /// assert!(matches!(sight, JumpSight::BySize { at_once, .. } if (at_once - 333.3).abs() < 0.1));
     /// assert!((sight.timestamps(100.0) - 11.1).abs() < 0.1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -73,7 +86,7 @@ impl JumpSight {
                     }
                     _ => return None,
                 };
-                Some(Self::BySize { at_once: EVIDENCE * scale })
+                Some(Self::BySize { at_once: EVIDENCE * scale, unit: JumpUnit::Users })
             }
             StreamSpec::Local(spec) if spec.mechanism == LocalKind::Track => {
                 let settings = spec.settings().ok()?;
@@ -86,12 +99,15 @@ impl JumpSight {
                 let kind = settings.oracle.unwrap_or_else(|| OracleKind::best(domain, epsilon));
                 let of_report = kind.variance(domain, epsilon, 1).at(frequency);
                 let sampling = (1.0 - part) * frequency * (1.0 - frequency);
-                Some(Self::BySize { at_once: EVIDENCE * ((of_report + sampling) / (users * part)).sqrt() })
+                let deviation = ((of_report + sampling) / (users * part)).sqrt();
+                Some(Self::BySize { at_once: EVIDENCE * deviation, unit: JumpUnit::Share })
             }
             StreamSpec::Scalar(spec) if spec.mechanism == ScalarKind::Track => {
                 let settings = spec.settings().ok()?;
                 Some(match Look::of_track(&settings).ok()? {
-                    Look::Noise { scale } => Self::BySize { at_once: EVIDENCE * scale * settings.grid.step() },
+                    Look::Noise { scale } => {
+                        Self::BySize { at_once: EVIDENCE * scale * settings.grid.step(), unit: JumpUnit::Reading }
+                    }
                     Look::Bit { bias, every } => Self::OfAnySize { timestamps: every * (EVIDENCE / bias).powi(2) },
                     Look::Mean { most } => Self::OfAnySize { timestamps: most },
                 })
@@ -103,7 +119,7 @@ impl JumpSight {
     /// Returns about how many timestamps a jump has to last to be seen, at least one.
     pub fn timestamps(self, jump: f64) -> f64 {
         match self {
-            Self::BySize { at_once } => (at_once / jump.abs()).powi(2).max(1.0),
+            Self::BySize { at_once, .. } => (at_once / jump.abs()).powi(2).max(1.0),
             Self::OfAnySize { timestamps } => timestamps.max(1.0),
         }
     }

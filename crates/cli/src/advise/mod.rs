@@ -1,9 +1,11 @@
 //! `tidegate advise`: which mechanism to take, and which error to expect of it.
 
+mod check;
 mod question;
 mod render;
 
 use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -56,7 +58,7 @@ use render::{About, advice_json, advice_text, needs_json, needs_text};
 )]
 pub(crate) struct Advise {
     /// What is to be released
-    #[arg(long, value_enum, required_unless_present = "spec", conflicts_with = "spec")]
+    #[arg(long, value_enum, required_unless_present_any = ["spec", "check"], conflicts_with = "spec")]
     kind: Option<KindName>,
 
     /// Who may see raw values: nobody but the device, or a curator; for numbers a curator unless given
@@ -73,7 +75,7 @@ pub(crate) struct Advise {
         value_name = "D|LO..HI",
         allow_hyphen_values = true,
         conflicts_with = "spec",
-        required_unless_present = "spec"
+        required_unless_present_any = ["spec", "check"]
     )]
     domain: Option<String>,
 
@@ -164,6 +166,14 @@ pub(crate) struct Advise {
     #[arg(long, value_name = "N", value_parser = at_least_one::<NonZeroUsize>)]
     threads: Option<NonZeroUsize>,
 
+    /// Hold advice against what is measured on twenty streams instead, and print a page of Markdown
+    #[arg(long, hide = true, conflicts_with_all = ["spec", "sample", "write_spec"])]
+    check: bool,
+
+    /// The directory with the folders of the real data sets, for --check
+    #[arg(long, hide = true, value_name = "DIR", env = "TIDEGATE_DATA", hide_env_values = true)]
+    data_dir: Option<PathBuf>,
+
     /// Print JSON instead of a table
     #[arg(long)]
     json: bool,
@@ -205,6 +215,9 @@ impl Advise {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         if self.write_spec.as_deref() == Some("-") && self.output == "-" {
             return Err(Failure::input("--write-spec - needs an --output FILE for the advice itself"));
+        }
+        if self.check {
+            return self.run_check();
         }
         let question = self.question()?;
         let sample = self.sample.as_deref().map(|name| read_sample(name, &question.request().data)).transpose()?;

@@ -1,7 +1,7 @@
 //! Advice as text and as JSON.
 
 use serde_json::{Value, json};
-use tidegate::jumps::JumpSight;
+use tidegate::jumps::{JumpSight, JumpUnit};
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::oracle::OracleKind;
 use tidegate_kernel::primitives::Protects;
@@ -177,40 +177,41 @@ fn candidate_of<'a>(found: &'a Recommendation, prediction: &Prediction) -> Optio
 
 fn jumps_json(sight: JumpSight) -> Value {
     match sight {
-        JumpSight::BySize { at_once } => json!({ "seen_at_once": at_once, "timestamps_of_any_size": null }),
-        JumpSight::OfAnySize { timestamps } => json!({ "seen_at_once": null, "timestamps_of_any_size": timestamps }),
+        JumpSight::BySize { at_once, unit } => {
+            let unit = match unit {
+                JumpUnit::Users => "users",
+                JumpUnit::Share => "share",
+                JumpUnit::Reading => "reading",
+            };
+            json!({ "seen_at_once": at_once, "unit": unit, "timestamps": null })
+        }
+        JumpSight::OfAnySize { timestamps } => json!({ "seen_at_once": null, "unit": null, "timestamps": timestamps }),
     }
 }
 
 /// Which jumps a mechanism may miss, and for how long.
-fn jumps_text(name: &str, sight: JumpSight, data: &Data) -> String {
-    match sight {
-        JumpSight::BySize { at_once } => {
-            let unit = match data {
-                Data::Counts { population, .. } if at_once <= 1.0 => {
-                    #[allow(clippy::cast_precision_loss)] // a number of users
-                    let users = at_once * population.get() as f64;
-                    format!(" of the users ({} of them)", short(users))
-                }
-                Data::Counts { .. } => " users".to_owned(),
-                Data::Numbers { .. } | Data::Symbols { .. } => String::new(),
+fn jumps_text(name: &str, sight: JumpSight) -> String {
+    let sees = match sight {
+        JumpSight::BySize { at_once, unit } => {
+            let unit = match unit {
+                JumpUnit::Users => " users",
+                JumpUnit::Share => " of the users",
+                JumpUnit::Reading => "",
             };
+            let impossible = matches!(sight, JumpSight::BySize { unit: JumpUnit::Share, at_once } if at_once > 1.0);
+            let first = if impossible { "none".to_owned() } else { format!("one of {}{unit}", short(at_once)) };
             let (third, tenth) = (at_once / 3.0, at_once / 10.0);
             format!(
-                "Jumps: {name} sees one of {}{unit} at once, one of {} within about {:.0} timestamps and one of {} \
-                 within about {:.0}; one that is over sooner may be missed.\n",
-                short(at_once),
+                "{first} at once, one of {}{unit} within about {:.0} timestamps and one of {} within about {:.0}",
                 short(third),
                 sight.timestamps(third),
                 short(tenth),
                 sight.timestamps(tenth)
             )
         }
-        JumpSight::OfAnySize { timestamps } => format!(
-            "Jumps: {name} sees one of any size within about {timestamps:.0} timestamps at most; one that is over \
-             sooner may be missed.\n"
-        ),
-    }
+        JumpSight::OfAnySize { timestamps } => format!("one of any size within about {timestamps:.0} timestamps"),
+    };
+    format!("Jumps: {name} sees {sees}; one that is over sooner may be missed.\n")
 }
 
 fn unpredicted_json<'a>(unpredicted: impl Iterator<Item = &'a Unpredicted>) -> Value {
@@ -263,7 +264,7 @@ pub(super) fn advice_text(about: &About<'_>, found: &Recommendation) -> String {
     }
     for prediction in &advice.ranking {
         let sight = candidate_of(found, prediction).and_then(|candidate| JumpSight::of(candidate.spec()));
-        text += &sight.map(|sight| jumps_text(prediction.mechanism, sight, &about.request().data)).unwrap_or_default();
+        text += &sight.map(|sight| jumps_text(prediction.mechanism, sight)).unwrap_or_default();
     }
     let best = advice.ranking.first().map(|first| first.mechanism);
     if let Some(chosen) = found.chosen.as_ref().filter(|chosen| Some(chosen.mechanism.name()) != best) {
