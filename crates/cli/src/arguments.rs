@@ -1,5 +1,7 @@
 //! Parsers for values of options.
 
+#[cfg(feature = "lab")]
+use std::num::NonZeroUsize;
 use std::str::FromStr;
 
 use tidegate::spec::ProtectsSpec;
@@ -22,4 +24,10 @@ pub(crate) fn protects(text: &str) -> Result<ProtectsSpec, &'static str> {
     }
     let change = text.strip_prefix("contributor=").and_then(|change| change.parse().ok());
     change.map(ProtectsSpec::Contributor).ok_or("expected reading, or contributor=CHANGE, as in contributor=1")
+}
+
+/// The number of threads that was given, or one for each core.
+#[cfg(feature = "lab")]
+pub(crate) fn threads_or_all(given: Option<NonZeroUsize>) -> NonZeroUsize {
+    given.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
 }

@@ -5,7 +5,7 @@ mod interview;
 mod report;
 
 use std::io::{self, BufRead, IsTerminal, Write};
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -16,7 +16,7 @@ use tidegate::scalar::ScalarKind;
 use tidegate::spec::{DomainSpec, Every, InputSpec, ProtectsSpec, ScalarSpec, ValuesSpec};
 use tidegate_lab::advise::{AdviseError, Data, Question, Request, Simulation, Trust, metrics_of, recommend};
 
-use crate::arguments::{at_least_one, domain, protects};
+use crate::arguments::{at_least_one, domain, protects, threads_or_all};
 use crate::columns::TableOptions;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -327,8 +327,7 @@ impl New {
             let request = Request { data, trust, epsilon, window, delay: self.delay.into(), metric };
             request.check().map_err(Failure::input)?;
             let question = Question::new(request).with_keys(answers.keys.clone());
-            let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-            let recommendation = recommend(&question, None, &Simulation::quick(1, threads));
+            let recommendation = recommend(&question, None, &Simulation::quick(1, threads_or_all(None)));
             let recommendation = recommendation.map_err(|error| match error {
                 AdviseError::Run(error) => Failure::run(error),
                 other => Failure::input(other),

@@ -85,8 +85,11 @@ impl Published {
     /// Takes an answer to a query into account.
     pub(crate) fn hear(&mut self, said: &Said<'_>) {
         let Reply::Answer { answer, interval, .. } = &said.reply else { return };
-        let answers = self.queries.entry(said.name.to_owned()).or_default();
         let width = interval.high - interval.low;
+        if !width.is_finite() {
+            return;
+        }
+        let answers = self.queries.entry(said.name.to_owned()).or_default();
         answers.number += 1;
         answers.wide += u64::from(width > answer.value.abs());
         answers.sums[0] += answer.value;

@@ -124,7 +124,7 @@ fn lacks_model(spec: &SequenceSpec) -> bool {
 fn scale(keys: &mut Map<String, Value>, factor: f64) {
     for key in ["epsilon", "budget", "grouping"] {
         if let Some(value) = keys.get_mut(key)
-            && let Some(number) = value.as_f64()
+            && let Some(number) = value.as_f64().or_else(|| value.as_str()?.parse().ok())
         {
             // A budget has nine decimals.
             *value = Value::from((number * factor * 1e9).round() / 1e9);

@@ -1,9 +1,11 @@
 //! Errors of advice.
 
 use tidegate::spec::SpecError;
+use tidegate_kernel::EpsilonError;
 use tidegate_table::TableError;
 
 use super::metrics_of;
+use crate::datasets::DatasetError;
 use crate::experiment::TrialError;
 use crate::generate::GenerateError;
 use crate::metrics::Metric;
@@ -50,6 +52,12 @@ pub enum AdviseError {
     /// A family without advice.
     #[error("there is no advice for the family {family}")]
     Family { family: &'static str },
+    /// A data set that cannot be read.
+    #[error(transparent)]
+    Data(#[from] DatasetError),
+    /// A budget that is none.
+    #[error(transparent)]
+    Epsilon(#[from] EpsilonError),
     /// A spec that no release accepts.
     #[error(transparent)]
     Spec(#[from] SpecError),

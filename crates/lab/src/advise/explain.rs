@@ -91,7 +91,7 @@ fn strength(mechanism: &str) -> (&'static str, &'static str) {
             "a longer delay were allowed and symbols depended on each other",
         ),
         "rr" => ("there is nothing to foresee in the stream", "nothing could be foreseen of the stream"),
-        name if name.ends_with(".track") => (
+        name if name.ends_with("track") => (
             "every report is an observation of a level that is followed through the noise, so that none of them is \
              thrown away",
             "the stream moved smoothly",

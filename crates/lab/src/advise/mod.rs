@@ -7,6 +7,7 @@
 //! Advice from releases is post-processing and costs no privacy. Advice from raw data is not private.
 
 mod candidate;
+pub mod check;
 mod error;
 mod explain;
 pub mod formula;
@@ -116,7 +117,7 @@ pub fn advise(
     // The constant is deterministic.
     let once = Simulation { repeats: Some(NonZeroU64::MIN), ..*simulation };
     let constant = predict(request, &[&Constant], streams, &once)?.into_iter().flatten();
-    ranking.extend(constant.map(|prediction| Prediction { method: Method::Formula, ..prediction }));
+    ranking.extend(constant.map(|prediction| Prediction { method: Method::Formula, place: None, ..prediction }));
     ranking.sort_by(|a, b| a.error.total_cmp(&b.error));
     let (why, otherwise) = explain::explain(request, subjects, &ranking, streams)?;
     let report = best_report(request, &ranking);

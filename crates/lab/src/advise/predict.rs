@@ -274,8 +274,7 @@ fn simulate(
 }
 
 fn metric_of(findings: &[Finding], metric: Metric) -> Option<Summary> {
-    let found = findings.iter().flat_map(|finding| &finding.metrics).find(|(found, _)| *found == metric);
-    found.map(|(_, summary)| *summary)
+    findings.first().and_then(|finding| finding.summary(metric))
 }
 
 /// Whether the error is that of ranges of values.

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use serde_json::{Map, Value, json};
 use tidegate::mechanisms::{Family, Mechanism};
-use tidegate::spec::{ClassSpec, QuerySpec, SpecError, StreamSpec};
+use tidegate::spec::{CentralMachine, ClassSpec, QuerySpec, SpecError, StreamSpec};
 use tidegate_kernel::Epsilon;
 use tidegate_kernel::primitives::Protects;
 
@@ -191,8 +191,8 @@ impl Question {
             }
             _ => {
                 let model = self.keys.get("model")?;
-                let part = |key: &str| serde_json::from_value(model.get(key)?.clone()).ok();
-                Some((part("prior")?, serde_json::from_value(model.get("transitions")?.clone()).ok()?))
+                let prior = serde_json::from_value(model.get("prior")?.clone()).ok()?;
+                Some((prior, serde_json::from_value(model.get("transitions")?.clone()).ok()?))
             }
         }
     }
@@ -226,7 +226,7 @@ impl Question {
                 continue;
             }
             match self.candidate(listed) {
-                Ok(Some(subject)) if found.iter().all(|other: &SpecSubject| other.spec != subject.spec) => {
+                Ok(Some(subject)) if !found.iter().any(|other: &SpecSubject| is_same(&other.spec, &subject.spec)) => {
                     found.push(subject);
                 }
                 Ok(_) => {}
@@ -358,6 +358,17 @@ fn named(spec: &StreamSpec, keys: &Map<String, Value>) -> &'static Mechanism {
     };
     // The one that fixes most keys.
     spec.family().mechanisms().filter(is_variant).max_by_key(|listed| listed.presets.len()).unwrap_or(plain)
+}
+
+/// Whether two specs are of the same mechanism with the same settings.
+fn is_same(one: &StreamSpec, other: &StreamSpec) -> bool {
+    if let (StreamSpec::Central(one), StreamSpec::Central(other)) = (one, other)
+        && let (Ok(CentralMachine::Personal(one)), Ok(CentralMachine::Personal(other))) =
+            (one.mechanism(), other.mechanism())
+    {
+        return one.is_like(&other);
+    }
+    one == other
 }
 
 /// Checks that a spec can be released by.

@@ -49,13 +49,14 @@ pub(super) fn spec_text(candidate: &SpecSubject, best: &Prediction, advice: &Adv
     text += "#\n# docs/spec.md lists all keys.\n\n";
     let keys = &candidate.keys;
     let _ = writeln!(text, "family = {}", quoted(candidate.listed.family.name()));
-    let written = keys.get("mechanism").and_then(Value::as_str).unwrap_or(name);
+    // A spec that was given has the keys of its variant; any other has the name of the variant instead.
+    let written = if candidate.own { candidate.spec.mechanism().name() } else { name };
     let _ = writeln!(text, "mechanism = {}", quoted(written));
     let ordered = ORDER.iter().copied();
     let rest = keys.keys().map(String::as_str).filter(|key| !ORDER.contains(key) && !TABLES.contains(key));
     for key in ordered.chain(rest).filter(|key| !matches!(*key, "family" | "mechanism")) {
         let Some(value) = keys.get(key) else { continue };
-        let value = inline(value);
+        let value = of_key(key, value);
         if DEFAULTS.contains(&(key, value.as_str())) {
             continue;
         }
@@ -88,8 +89,8 @@ fn table(text: &mut String, key: &str, heading: &str, entries: &Map<String, Valu
         comment(text, about);
     }
     let _ = writeln!(text, "{heading}");
-    for (key, value) in entries {
-        let _ = writeln!(text, "{key} = {}", inline(value));
+    for (key, value) in in_order(entries) {
+        let _ = writeln!(text, "{key} = {}", of_key(key, value));
     }
 }
 
@@ -179,12 +180,33 @@ fn inline(value: &Value) -> String {
             if line.len() <= WIDTH { line } else { wrapped(&entries) }
         }
         Value::Object(entries) => {
-            let entry = |(key, value): (&String, &Value)| format!("{key} = {}", inline(value));
-            let entries: Vec<_> = entries.iter().map(entry).collect();
+            let entry = |(key, value): (&String, &Value)| format!("{key} = {}", of_key(key, value));
+            let entries: Vec<_> = in_order(entries).into_iter().map(entry).collect();
             format!("{{ {} }}", entries.join(", "))
+        }
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 1e15);
+            float.map_or_else(|| number.to_string(), |whole| format!("{whole}"))
         }
         scalar => scalar.to_string(),
     }
+}
+
+/// Returns the value of a key in TOML. Budgets are texts in JSON, and numbers here.
+fn of_key(key: &str, value: &Value) -> String {
+    match value.as_str() {
+        Some(budget) if matches!(key, "epsilon" | "budget" | "grouping") => budget.to_owned(),
+        _ => inline(value),
+    }
+}
+
+/// Keys of a table in the order in which people write them.
+fn in_order(entries: &Map<String, Value>) -> Vec<(&String, &Value)> {
+    const FIRST: [&str; 6] = ["name", "epsilon", "window", "low", "high", "prior"];
+    let place = |key: &str| FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len());
+    let mut entries: Vec<_> = entries.iter().collect();
+    entries.sort_by_key(|(key, _)| place(key));
+    entries
 }
 
 /// Returns a list over several lines.

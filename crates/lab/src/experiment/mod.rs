@@ -64,6 +64,13 @@ pub struct Finding {
     pub time: Duration,
 }
 
+impl Finding {
+    /// Returns a metric over the repeats; `None` if it does not apply.
+    pub fn summary(&self, metric: Metric) -> Option<Summary> {
+        self.metrics.iter().find(|(other, _)| *other == metric).map(|(_, summary)| *summary)
+    }
+}
+
 /// The plan of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
